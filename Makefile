@@ -1,0 +1,5 @@
+test:
+	cargo test --workspace
+
+test-corpus:
+	@true

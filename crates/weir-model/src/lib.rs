@@ -1,0 +1,29 @@
+//! What a ruleset is: tables, chains, rules and sets, without a word about how they are written.
+//!
+//! Start with [`Firewall`] (all that is in force on one host), [`Ruleset`] (one family of it) and
+//! [`Rule`]. [`Match`] and [`Target`] hold what a rule says; [`test`](mod@test) turns a rule into
+//! the conjunction of field tests that every other stage works on; [`field`] is the one table of
+//! fields. [`manifest`] describes an artefact.
+
+#![forbid(unsafe_code)]
+
+pub mod credit;
+pub mod field;
+pub mod manifest;
+pub mod matching;
+pub mod ruleset;
+pub mod set;
+pub mod target;
+pub mod test;
+
+pub use credit::{Counter, CreditMap};
+pub use field::{Field, Layer, Merge, Read};
+pub use matching::{AddrMatch, Base, FragmentMatch, IfaceMatch, Match, PortSpan, ProtoMatch};
+pub use ruleset::{
+    Chain, Counters, Firewall, Hook, Name, Policy, Rule, RuleId, RulePlace, Ruleset, Span, Table,
+    TableName,
+};
+pub use set::{Element, ElementPart, IpSet, SetKind, SetOption};
+pub use target::{Effect, NatTarget, Target};
+pub use test::{Predicate, Test, Tests};
+pub use weir_packet::{Addr, CtState, Family, Mac, Packet};

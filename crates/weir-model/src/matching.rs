@@ -1,0 +1,386 @@
+//! What a rule tests, as typed values.
+//!
+//! Three kinds of match, by what a compiler may do with them:
+//! header matches (each one a variant of [`Match`]) look at fields that the field table knows;
+//! [`Stateful`] ones keep a budget or a memory and must be evaluated exactly as often as before;
+//! [`Host`] ones depend on the host or on bytes that the field table does not model. A match of a
+//! module that weir does not know is [`Match::Opaque`]: kept to the letter, pinned in its place.
+
+use crate::ruleset::Name;
+use crate::{Addr, Mac};
+
+/// The tests that every rule has room for (`struct ipt_ip`), evaluated before all others.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Base {
+    /// `-s`.
+    pub saddr: Option<AddrMatch>,
+    /// `-d`.
+    pub daddr: Option<AddrMatch>,
+    /// `-i`.
+    pub iif: Option<IfaceMatch>,
+    /// `-o`.
+    pub oif: Option<IfaceMatch>,
+    /// `-p`.
+    pub proto: Option<ProtoMatch>,
+    /// `-f`.
+    pub fragment: Option<FragmentMatch>,
+}
+
+/// `-s 192.0.2.0/24`: the address under the mask. Masks need not be contiguous.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct AddrMatch {
+    /// `!`.
+    pub negated: bool,
+    /// Address, already under the mask.
+    pub addr: Addr,
+    /// Mask.
+    pub mask: Addr,
+}
+
+/// `-i eth0`, `-i ppp+`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct IfaceMatch {
+    /// `!`.
+    pub negated: bool,
+    /// Name without the `+`.
+    pub name: Name,
+    /// A trailing `+`: any device whose name begins so, the empty name of a missing device included.
+    pub prefix: bool,
+}
+
+/// `-p tcp`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ProtoMatch {
+    /// `!`.
+    pub negated: bool,
+    /// Protocol number; never 0, which means no test.
+    pub proto: u8,
+}
+
+/// `-f`: second and later fragments (IPv4 only).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FragmentMatch {
+    /// `! -f`: heads and whole packets.
+    pub negated: bool,
+}
+
+/// Ports from `lo` to `hi`, both included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PortSpan {
+    /// Lowest port.
+    pub lo: u16,
+    /// Highest port.
+    pub hi: u16,
+}
+
+/// A value with a `!` before it or not.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Neg<T> {
+    /// `!`.
+    pub negated: bool,
+    /// What is tested.
+    pub value: T,
+}
+
+/// One match of a rule.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Match {
+    /// `-m tcp`.
+    Tcp {
+        /// `--sport`.
+        sport: Option<Neg<PortSpan>>,
+        /// `--dport`.
+        dport: Option<Neg<PortSpan>>,
+        /// `--tcp-flags mask comp` (`--syn` is `FIN,SYN,RST,ACK SYN`).
+        flags: Option<Neg<TcpFlags>>,
+        /// `--tcp-option`.
+        option: Option<Neg<u8>>,
+    },
+    /// `-m udp` (also for `udplite`).
+    Udp {
+        /// `--sport`.
+        sport: Option<Neg<PortSpan>>,
+        /// `--dport`.
+        dport: Option<Neg<PortSpan>>,
+    },
+    /// `-m sctp`.
+    Sctp {
+        /// `--sport`.
+        sport: Option<Neg<PortSpan>>,
+        /// `--dport`.
+        dport: Option<Neg<PortSpan>>,
+        /// `--chunk-types`, to the letter.
+        chunks: Option<Neg<String>>,
+    },
+    /// `-m dccp`: ports; types and option to the letter.
+    Dccp {
+        /// `--sport`.
+        sport: Option<Neg<PortSpan>>,
+        /// `--dport`.
+        dport: Option<Neg<PortSpan>>,
+        /// `--dccp-types`.
+        types: Option<Neg<String>>,
+        /// `--dccp-option`.
+        option: Option<Neg<u8>>,
+    },
+    /// `-m icmp` (v4) or `-m icmp6` (v6).
+    Icmp(Neg<IcmpType>),
+    /// `-m multiport`.
+    Multiport {
+        /// Which port.
+        which: PortSide,
+        /// At most 15 slots, a range takes two.
+        ports: Neg<Vec<PortSpan>>,
+    },
+    /// `-m iprange`.
+    IpRange {
+        /// `--src-range`.
+        src: Option<Neg<(Addr, Addr)>>,
+        /// `--dst-range`.
+        dst: Option<Neg<(Addr, Addr)>>,
+    },
+    /// `-m mac --mac-source`.
+    Mac(Neg<Mac>),
+    /// `-m mark --mark value/mask`.
+    Mark(Neg<Masked>),
+    /// `-m connmark --mark value/mask`.
+    ConnMark(Neg<Masked>),
+    /// `-m state --state`: bits of [`ct_state`].
+    State(Neg<u16>),
+    /// `-m conntrack`.
+    Conntrack(Box<Conntrack>),
+    /// `-m length`.
+    Length(Neg<(u16, u16)>),
+    /// `-m ttl` (v4) or `-m hl` (v6).
+    Ttl {
+        /// Which comparison.
+        op: TtlOp,
+        /// Operand.
+        value: u8,
+    },
+    /// `-m dscp`: 0 to 63.
+    Dscp(Neg<u8>),
+    /// `-m tos --tos value/mask`.
+    Tos(Neg<(u8, u8)>),
+    /// `-m pkttype`: unicast, broadcast or multicast.
+    PktType(Neg<weir_packet::PktType>),
+    /// `-m set --match-set`.
+    Set(SetMatch),
+    /// `-m comment`: always true; a key for other programs.
+    Comment(String),
+    /// Keeps a budget or a memory.
+    Stateful(Box<Stateful>),
+    /// Depends on the host, on time, or on bytes that no field models.
+    Host(Box<Host>),
+    /// A module that weir does not know.
+    Opaque(Box<Opaque>),
+}
+
+/// `--tcp-flags mask comp`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TcpFlags {
+    /// Bits looked at.
+    pub mask: u8,
+    /// Of those, the bits that must be set.
+    pub comp: u8,
+}
+
+/// `--icmp-type`: a type and a range of codes. Type 255 of IPv4 is any type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct IcmpType {
+    /// Type.
+    pub kind: u8,
+    /// Codes, both ends included.
+    pub codes: (u8, u8),
+}
+
+/// Which of the two ports a test looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PortSide {
+    /// `--sports`.
+    Source,
+    /// `--dports`.
+    Destination,
+    /// `--ports`: one of the two.
+    Either,
+}
+
+/// A value under a mask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Masked {
+    /// Wanted bits.
+    pub value: u32,
+    /// Bits looked at.
+    pub mask: u32,
+}
+
+/// Bits of a conntrack state set, in the order `iptables-save` prints them.
+pub mod ct_state {
+    /// No entry.
+    pub const INVALID: u16 = 1;
+    /// Not answered yet.
+    pub const NEW: u16 = 2;
+    /// Part of another connection.
+    pub const RELATED: u16 = 4;
+    /// Answered.
+    pub const ESTABLISHED: u16 = 8;
+    /// `NOTRACK`.
+    pub const UNTRACKED: u16 = 16;
+    /// Source translated (only `-m conntrack`).
+    pub const SNAT: u16 = 32;
+    /// Destination translated (only `-m conntrack`).
+    pub const DNAT: u16 = 64;
+}
+
+/// `-m conntrack` with all of its options.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Conntrack {
+    /// `--ctstate`: bits of [`ct_state`].
+    pub state: Option<Neg<u16>>,
+    /// `--ctproto`.
+    pub proto: Option<Neg<u8>>,
+    /// `--ctorigsrc`, as address and mask.
+    pub orig_src: Option<AddrMatch>,
+    /// `--ctorigdst`.
+    pub orig_dst: Option<AddrMatch>,
+    /// `--ctreplsrc`.
+    pub repl_src: Option<AddrMatch>,
+    /// `--ctrepldst`.
+    pub repl_dst: Option<AddrMatch>,
+    /// `--ctorigsrcport`.
+    pub orig_sport: Option<Neg<PortSpan>>,
+    /// `--ctorigdstport`.
+    pub orig_dport: Option<Neg<PortSpan>>,
+    /// `--ctreplsrcport`.
+    pub repl_sport: Option<Neg<PortSpan>>,
+    /// `--ctrepldstport`.
+    pub repl_dport: Option<Neg<PortSpan>>,
+    /// `--ctstatus`: bits of `IPS_*`; 0 is `NONE`.
+    pub status: Option<Neg<u32>>,
+    /// `--ctexpire`, seconds.
+    pub expire: Option<Neg<(u32, u32)>>,
+    /// `--ctdir`: true is ORIGINAL.
+    pub original_dir: Option<bool>,
+}
+
+impl Conntrack {
+    /// The state set, where the match tests nothing else.
+    pub fn only_state(&self) -> Option<&Neg<u16>> {
+        let Conntrack {
+            state,
+            proto: None,
+            orig_src: None,
+            orig_dst: None,
+            repl_src: None,
+            repl_dst: None,
+            orig_sport: None,
+            orig_dport: None,
+            repl_sport: None,
+            repl_dport: None,
+            status: None,
+            expire: None,
+            original_dir: None,
+        } = self
+        else {
+            return None;
+        };
+        state.as_ref()
+    }
+}
+
+/// Comparison of `-m ttl` and `-m hl`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TtlOp {
+    /// `--ttl-eq`.
+    Eq,
+    /// `! --ttl-eq`.
+    Ne,
+    /// `--ttl-lt`.
+    Lt,
+    /// `--ttl-gt`.
+    Gt,
+}
+
+/// `-m set --match-set name dirs`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct SetMatch {
+    /// `!`.
+    pub negated: bool,
+    /// Name of the set.
+    pub name: Name,
+    /// One direction for each dimension: true is `src`.
+    pub dirs: Vec<bool>,
+    /// Further options to the letter (`--return-nomatch`, `--packets-gt 5`, …).
+    pub options: Vec<String>,
+}
+
+/// A match that keeps a budget or a memory: never moved, copied or merged.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stateful {
+    /// Module name, as in `-m limit`.
+    pub module: &'static str,
+    /// Its options with typed values, in the order `iptables-save` prints them.
+    pub options: Vec<OptionValue>,
+}
+
+/// A match whose answer the packet's modelled fields do not give.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Host {
+    /// Module name, as in `-m owner`.
+    pub module: &'static str,
+    /// Its options with typed values, in the order `iptables-save` prints them.
+    pub options: Vec<OptionValue>,
+}
+
+/// One option of an extension with its typed value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OptionValue {
+    /// `!`.
+    pub negated: bool,
+    /// Name without dashes, as `iptables-save` prints it.
+    pub name: &'static str,
+    /// What follows it.
+    pub value: Value,
+}
+
+/// Value of an extension's option.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// A flag: nothing follows.
+    Flag,
+    /// A number, printed in decimal.
+    Number(u64),
+    /// A number, printed in hexadecimal.
+    Hex(u64),
+    /// `lo:hi`, printed as one number where both are equal.
+    Range(u64, u64),
+    /// A value under a mask, printed as `0x…/0x…`.
+    Masked(u64, u64),
+    /// `10/sec`: a count, and a unit in milliseconds (1000, 60000, 3600000, 86400000).
+    Rate(u64, u64),
+    /// A probability in units of 2^-31.
+    Probability(u32),
+    /// An address.
+    Addr(Addr),
+    /// An address and a mask.
+    Net(Addr, Addr),
+    /// A word out of the module's own list.
+    Word(&'static str),
+    /// Words out of the module's own list, joined by commas.
+    Words(Vec<&'static str>),
+    /// Any text, quoted where it needs it.
+    Text(String),
+    /// Bytes, printed as the string match does (`|6162|` where not printable).
+    Bytes(Vec<u8>),
+    /// A span of time as the module writes it, in the module's unit.
+    Duration(u64),
+}
+
+/// A match or target that weir does not know, kept to the letter.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Opaque {
+    /// Module name.
+    pub name: String,
+    /// The words after it, unquoted, `!` included.
+    pub words: Vec<String>,
+}

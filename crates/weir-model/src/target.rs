@@ -1,0 +1,146 @@
+//! What a rule does.
+
+use crate::matching::{Opaque, OptionValue};
+use crate::ruleset::Name;
+
+/// Target of a rule.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Target {
+    /// No target: the rule only counts.
+    None,
+    /// `-j ACCEPT`: ends this table at this hook.
+    Accept,
+    /// `-j DROP`.
+    Drop,
+    /// `-j RETURN`: back to the caller, or the policy in a built-in chain.
+    Return,
+    /// `-j chain`.
+    Jump(Name),
+    /// `-g chain`: as a jump, but what the chain does not decide returns to the caller's caller.
+    Goto(Name),
+    /// `-j REJECT --reject-with WORD`: drops, and answers.
+    Reject(&'static str),
+    /// Ends the table with the packet handed to user space or a local socket
+    /// (`NFQUEUE`, `QUEUE`, `TPROXY`, `SYNPROXY`): module and options.
+    Divert(Box<Extension>),
+    /// Address translation: ends the nat table.
+    Nat(Box<NatTarget>),
+    /// Does something, and the walk goes on with the next rule.
+    Effect(Box<Effect>),
+    /// A target that weir does not know; whether it ends the walk is not known either.
+    Opaque(Box<Opaque>),
+}
+
+/// An extension target by name and typed options.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Extension {
+    /// Name, as in `-j LOG`.
+    pub module: &'static str,
+    /// Options with typed values, in the order `iptables-save` prints them.
+    pub options: Vec<OptionValue>,
+}
+
+/// Targets of the nat table.
+#[derive(Clone, Debug, PartialEq)]
+pub enum NatTarget {
+    /// `DNAT --to-destination`.
+    Dnat(NatRange),
+    /// `SNAT --to-source`.
+    Snat(NatRange),
+    /// `MASQUERADE`, with ports where given.
+    Masquerade(NatRange),
+    /// `REDIRECT`, with ports where given.
+    Redirect(NatRange),
+    /// `NETMAP --to net`: address and mask.
+    Netmap(crate::Addr, crate::Addr),
+}
+
+/// What an address translation may choose from.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NatRange {
+    /// Lowest and highest address.
+    pub addrs: Option<(crate::Addr, crate::Addr)>,
+    /// Lowest and highest port.
+    pub ports: Option<(u16, u16)>,
+    /// Base port of a shifted range (`1000-2000/80`).
+    pub base_port: Option<u16>,
+    /// `--random`.
+    pub random: bool,
+    /// `--random-fully`.
+    pub random_fully: bool,
+    /// `--persistent`.
+    pub persistent: bool,
+}
+
+/// A target after which the walk goes on.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// `MARK`: `mark = (mark & !mask) ^ value` (`--set-xmark`; the other forms are spelled so).
+    Mark {
+        /// Bits to flip in after clearing.
+        value: u32,
+        /// Bits to clear.
+        mask: u32,
+    },
+    /// `NOTRACK`, and `CT --notrack`: the packet becomes UNTRACKED where it has no entry yet.
+    Notrack,
+    /// `CLASSIFY --set-class major:minor`.
+    Classify {
+        /// Major and minor number.
+        class: (u16, u16),
+    },
+    /// `TOS --set-tos value/mask`: `tos = (tos & !mask) ^ value`.
+    Tos {
+        /// Bits to flip in.
+        value: u8,
+        /// Bits to clear.
+        mask: u8,
+    },
+    /// `DSCP --set-dscp`: 0 to 63.
+    Dscp(u8),
+    /// `TTL`/`HL`.
+    Ttl {
+        /// How.
+        op: TtlChange,
+        /// By or to how much.
+        value: u8,
+    },
+    /// Any other: `LOG`, `NFLOG`, `CONNMARK`, `CT`, `TCPMSS`, `CHECKSUM`, `SET`, `TEE`, `AUDIT`,
+    /// `TRACE`, … Its module and options; nothing later in the walk depends on it except through
+    /// conntrack, sets and the connection's mark.
+    Other(Extension),
+}
+
+/// What `TTL` does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TtlChange {
+    /// `--ttl-set`.
+    Set,
+    /// `--ttl-inc`.
+    Inc,
+    /// `--ttl-dec`.
+    Dec,
+}
+
+impl Target {
+    /// True where the walk goes on with the next rule whatever the packet is.
+    pub fn falls_through(&self) -> bool {
+        matches!(self, Target::None | Target::Effect(_))
+    }
+
+    /// True where the rule decides: nothing after it in this table sees the packet.
+    pub fn decides(&self) -> bool {
+        matches!(
+            self,
+            Target::Accept | Target::Drop | Target::Reject(_) | Target::Divert(_) | Target::Nat(_)
+        )
+    }
+
+    /// The chain that a jump or goto names.
+    pub fn chain(&self) -> Option<&Name> {
+        match self {
+            Target::Jump(c) | Target::Goto(c) => Some(c),
+            _ => None,
+        }
+    }
+}
