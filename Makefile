@@ -1,5 +1,33 @@
-test:
-	cargo test --workspace
+# The commands of this repository. Each is a thin door to a script or to `cargo xtask`.
 
-test-corpus:
-	@true
+PREFIX ?= /usr/local
+CARGO ?= cargo
+# Where cargo puts what it builds; the environment may have chosen another folder.
+export CARGO_TARGET_DIR ?= $(CURDIR)/target
+
+.DEFAULT_GOAL := help
+.PHONY: help deps demo test test-corpus install
+
+help: ## Show this list
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' $(firstword $(MAKEFILE_LIST)) | \
+	  while IFS='|' read -r name text; do printf '%-22s %s\n' "$$name" "$$text"; done
+
+deps: ## Install what building and testing need (Debian and its like)
+	@sh scripts/install-deps.sh
+
+demo: deps ## Run everything once on a generated network and write a report
+	@sh scripts/demo.sh
+
+test: deps ## All tests and house rules; what the automation runs
+	@$(CARGO) xtask ci
+
+# `make test-corpus DIR=../rulesets` and `make test-corpus ../rulesets` are the same.
+ifeq ($(firstword $(MAKECMDGOALS)),test-corpus)
+DIR ?= $(word 2,$(MAKECMDGOALS))
+endif
+
+test-corpus: deps ## Run the tests over a folder of published rulesets (DIR=...)
+	@$(CARGO) xtask corpus '$(DIR)'
+
+install: deps ## Build and install weir, its man page and completions (PREFIX=/usr/local)
+	@PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' sh scripts/install.sh

@@ -1,0 +1,181 @@
+//! `cargo xtask ci`, `corpus` and `bless`: cargo commands in the right order and environment.
+//!
+//! All steps share one build profile (`test`), so that each dependency is built once for running
+//! and once for checking, and not once more for each tool. Warnings are refused by clippy and
+//! rustdoc rather than by `RUSTFLAGS`, which would build every dependency again.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::tidy;
+use crate::tree::{self, Tree};
+
+/// Everything that a change must pass.
+///
+/// # Errors
+/// Where a command cannot be started.
+pub fn all() -> Result<bool> {
+    let mut steps = Steps::default();
+    steps.tool("rustfmt", "fmt", &["fmt", "--all", "--check"])?;
+    steps.tool("clippy", "clippy", &CLIPPY)?;
+    // Unit tests, the tests beside them, and the examples in the documentation.
+    steps.run("test", tests(&["test", "--workspace", "--no-fail-fast"]))?;
+    let mut docs = cargo(&["doc", "--workspace", "--no-deps", "--profile", "test"]);
+    docs.env("RUSTDOCFLAGS", "-Dwarnings");
+    steps.run("doc", docs)?;
+    let tidy_is_content = tidy::print(&tidy::check(&Tree::of_repository()?));
+    steps.done.push(Step { name: "tidy", seconds: 0.0, outcome: outcome(tidy_is_content) });
+    Ok(steps.summary())
+}
+
+const CLIPPY: [&str; 8] =
+    ["clippy", "--workspace", "--all-targets", "--profile", "test", "--", "-D", "warnings"];
+
+/// The tests that run over a folder of published rulesets: every target named `corpus`.
+///
+/// # Errors
+/// Where the folder is not there, or cargo cannot be started.
+pub fn corpus(folder: &str) -> Result<bool> {
+    let folder = Path::new(folder);
+    ensure!(folder.is_dir(), "no folder {}: give it as DIR=...", folder.display());
+    let folder = folder.canonicalize().with_context(|| format!("find {}", folder.display()))?;
+    let mut command = tests(&["test", "--workspace", "--test", "corpus", "--", "--nocapture"]);
+    command.env("WEIR_CORPUS", &folder);
+    let mut steps = Steps::default();
+    steps.run("corpus", command)?;
+    Ok(steps.summary())
+}
+
+/// Runs the tests with the order to rewrite what they compare with, then shows what changed.
+///
+/// # Errors
+/// Where cargo or git cannot be started.
+pub fn bless() -> Result<bool> {
+    let mut command = cargo(&["test", "--workspace", "--no-fail-fast"]);
+    command.env("WEIR_BLESS", "1").env("UPDATE_EXPECT", "1").env("INSTA_UPDATE", "always");
+    let mut steps = Steps::default();
+    steps.run("bless", command)?;
+    let mut changed = Command::new("git");
+    changed.args(["status", "--short", "--", "testdata", "crates", "docs"]);
+    changed.current_dir(tree::root()).status().context("run git status")?;
+    println!("read the differences before you commit them: golden files say what, never why");
+    Ok(steps.summary())
+}
+
+/// Cargo in the root of the repository.
+fn cargo(words: &[&str]) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(words).current_dir(tree::root());
+    command
+}
+
+/// Cargo's tests, where a test that lacks something fails instead of standing aside, and where
+/// tests of the kernel run as root if this can be had without asking.
+fn tests(words: &[&str]) -> Command {
+    let mut command = cargo(words);
+    command.env("WEIR_REQUIRE_ALL", "1");
+    if !is_root() && sudo_needs_no_password() {
+        let host = format!("CARGO_TARGET_{}_UNKNOWN_LINUX_GNU_RUNNER", std::env::consts::ARCH);
+        command.env(host.to_uppercase(), "sudo -n -E");
+    }
+    command
+}
+
+fn is_root() -> bool {
+    let id = Command::new("id").arg("-u").output();
+    id.is_ok_and(|o| o.stdout.trim_ascii() == b"0")
+}
+
+fn sudo_needs_no_password() -> bool {
+    Command::new("sudo").args(["-n", "true"]).output().is_ok_and(|o| o.status.success())
+}
+
+#[derive(Debug, PartialEq)]
+enum Outcome {
+    Passed,
+    Failed,
+    /// The tool that is not installed.
+    Absent(&'static str),
+}
+
+fn outcome(passed: bool) -> Outcome {
+    if passed { Outcome::Passed } else { Outcome::Failed }
+}
+
+struct Step {
+    name: &'static str,
+    seconds: f64,
+    outcome: Outcome,
+}
+
+#[derive(Default)]
+struct Steps {
+    done: Vec<Step>,
+}
+
+impl Steps {
+    /// Runs one step to its end; a failed one does not keep the next from running, so that one
+    /// run shows all that is wrong.
+    fn run(&mut self, name: &'static str, mut command: Command) -> Result<()> {
+        println!("\n== {name}");
+        let start = Instant::now();
+        let status = command.status().with_context(|| format!("start {command:?}"))?;
+        let seconds = start.elapsed().as_secs_f64();
+        self.done.push(Step { name, seconds, outcome: outcome(status.success()) });
+        Ok(())
+    }
+
+    /// Runs a step by a rustup component that a minimal toolchain lacks; then it is left out and
+    /// the summary says so.
+    fn tool(&mut self, component: &'static str, name: &'static str, words: &[&str]) -> Result<()> {
+        let there = cargo(&[words[0], "--version"]).output().is_ok_and(|o| o.status.success());
+        if there {
+            return self.run(name, cargo(words));
+        }
+        self.done.push(Step { name, seconds: 0.0, outcome: Outcome::Absent(component) });
+        Ok(())
+    }
+
+    /// Prints a line a step; whether none failed.
+    fn summary(&self) -> bool {
+        println!();
+        for Step { name, seconds, outcome } in &self.done {
+            match outcome {
+                Outcome::Passed => println!("{name:<12} passed {seconds:>7.1} s"),
+                Outcome::Failed => println!("{name:<12} FAILED {seconds:>7.1} s"),
+                Outcome::Absent(component) => {
+                    println!("{name:<12} LEFT OUT: not installed; rustup component add {component}")
+                }
+            }
+        }
+        self.done.iter().all(|s| s.outcome != Outcome::Failed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(outcome: Outcome) -> Step {
+        Step { name: "x", seconds: 1.0, outcome }
+    }
+
+    #[test]
+    fn one_failed_step_fails_the_whole() {
+        let mut steps = Steps { done: vec![step(Outcome::Passed)] };
+        assert!(steps.summary());
+        steps.done.push(step(Outcome::Absent("clippy")));
+        assert!(steps.summary());
+        steps.done.insert(0, step(Outcome::Failed));
+        assert!(!steps.summary());
+    }
+
+    #[test]
+    fn a_corpus_folder_that_is_not_there_is_refused() {
+        let error = corpus("no/such/folder").expect_err("refused");
+        assert!(error.to_string().contains("no folder no/such/folder"), "{error}");
+    }
+}

@@ -1,0 +1,81 @@
+//! Each file says on top what it is.
+
+use super::Finding;
+use crate::tree::Tree;
+
+const RULE: &str = "head";
+
+pub fn check(tree: &Tree) -> Vec<Finding> {
+    tree.files()
+        .filter_map(|(path, text)| {
+            let wanted = missing_head(path, text)?;
+            Some(Finding::refuse(
+                RULE,
+                path,
+                1,
+                format!("begin with what this file is: `{wanted}`"),
+            ))
+        })
+        .collect()
+}
+
+/// The comment that should be on top and is not.
+fn missing_head(path: &str, text: &str) -> Option<&'static str> {
+    // Golden files and test inputs have rules of their own, in `testdata/README.md`.
+    if path.starts_with("testdata/") || text.trim().is_empty() {
+        return None;
+    }
+    let (_, end) = path.rsplit_once('.').unwrap_or(("", ""));
+    let lines = || text.lines().map(str::trim).filter(|l| !l.is_empty());
+    match end {
+        "rs" => (!lines().next()?.starts_with("//!")).then_some("//! …"),
+        "c" | "h" => {
+            let first = lines().find(|l| !l.contains("SPDX-License-Identifier"))?;
+            let is_comment = first.starts_with("/*") || first.starts_with("//");
+            (!is_comment).then_some("/* … */")
+        }
+        "sh" => {
+            let mut lines = lines();
+            let is_script = lines.next()?.starts_with("#!");
+            let is_commented = lines.next().is_some_and(|l| l.starts_with('#'));
+            (!(is_script && is_commented)).then_some("#!/bin/sh, then # …")
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_content(path: &str, text: &str) -> bool {
+        check(&Tree::of(&[(path, text)])).is_empty()
+    }
+
+    #[test]
+    fn rust_begins_with_a_module_comment() {
+        assert!(is_content("a.rs", "//! What it is.\nuse x;\n"));
+        for text in
+            ["use x;\n", "// not a module comment\nuse x;\n", "#![forbid(unsafe_code)]\n//! x\n"]
+        {
+            assert!(!is_content("a.rs", text), "{text}");
+        }
+    }
+
+    #[test]
+    fn c_may_name_its_licence_first() {
+        assert!(is_content("a.bpf.c", "// SPDX-License-Identifier: MIT\n/* Counts. */\n"));
+        assert!(!is_content("a.bpf.c", "// SPDX-License-Identifier: MIT\n#include <a.h>\n"));
+    }
+
+    #[test]
+    fn a_script_says_what_it_does_after_its_first_line() {
+        assert!(is_content("a.sh", "#!/bin/sh\n# Does it.\nset -eu\n"));
+        assert!(!is_content("a.sh", "#!/bin/sh\nset -eu\n"));
+    }
+
+    #[test]
+    fn test_inputs_are_left_alone() {
+        assert!(is_content("testdata/x/a.sh", "echo\n"));
+    }
+}

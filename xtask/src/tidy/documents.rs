@@ -1,0 +1,149 @@
+//! Documents: links that lead somewhere, decisions with their number, glossary words in use.
+
+use super::Finding;
+use crate::tree::Tree;
+
+const GLOSSARY: &str = "docs/glossary.md";
+const DECISIONS: &str = "docs/decisions/";
+
+pub fn check(tree: &Tree) -> Vec<Finding> {
+    let mut found: Vec<_> =
+        tree.ending(".md").flat_map(|(path, text)| dead_links(tree, path, text)).collect();
+    found.extend(decisions(tree));
+    found.extend(glossary(tree));
+    found
+}
+
+/// Links to files of the repository that are not there.
+fn dead_links(tree: &Tree, path: &str, text: &str) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let mut in_code = false;
+    for (i, line) in text.lines().enumerate() {
+        in_code ^= line.trim_start().starts_with("```");
+        if in_code {
+            continue;
+        }
+        for (at, _) in line.match_indices("](") {
+            let target: String = line[at + 2..].chars().take_while(|c| *c != ')').collect();
+            let file = target.split('#').next().unwrap_or_default();
+            let is_elsewhere = file.is_empty() || file.contains(':') || file.contains(' ');
+            if !is_elsewhere && !tree.has(&resolve(path, file)) {
+                let message = format!("link to {file}, which is not there");
+                found.push(Finding::refuse("link", path, i + 1, message));
+            }
+        }
+    }
+    found
+}
+
+/// The path that a link in the file `from` means.
+fn resolve(from: &str, link: &str) -> String {
+    let mut parts: Vec<&str> = from.split('/').collect();
+    parts.pop();
+    for part in link.trim_end_matches('/').split('/') {
+        match part {
+            "." => {}
+            ".." => {
+                parts.pop();
+            }
+            part => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
+
+/// `NNNN-title.md` begins with `# NNNN Title`, and no number is used twice.
+fn decisions(tree: &Tree) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let mut last = String::new();
+    for (path, text) in tree.ending(".md").filter(|(p, _)| p.starts_with(DECISIONS)) {
+        let name = &path[DECISIONS.len()..];
+        let number: String = name.chars().take_while(char::is_ascii_digit).collect();
+        if name == "README.md" {
+            continue;
+        }
+        if number.len() != 4 || !text.starts_with(&format!("# {number} ")) {
+            let message = "a decision is NNNN-title.md and begins with `# NNNN Title`";
+            found.push(Finding::refuse("decision", path, 1, message));
+        }
+        if number == last {
+            let message = format!("number {number} is taken");
+            found.push(Finding::refuse("decision", path, 1, message));
+        }
+        last = number;
+    }
+    found
+}
+
+/// Each word that the glossary explains is used somewhere else; each stands there once, in order.
+fn glossary(tree: &Tree) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let text = tree.text(GLOSSARY).unwrap_or_default();
+    let mut last: Option<String> = None;
+    for (i, word) in text.lines().enumerate().filter_map(|(i, l)| Some((i, glossary_word(l)?))) {
+        let lower = word.to_lowercase();
+        if !is_used(tree, &lower) {
+            let message = format!("nothing else uses the word `{word}`");
+            found.push(Finding::refuse("glossary", GLOSSARY, i + 1, message));
+        }
+        if last.as_ref().is_some_and(|l| *l >= lower) {
+            let message = format!("`{word}` stands out of order, or twice");
+            found.push(Finding::refuse("glossary", GLOSSARY, i + 1, message));
+        }
+        last = Some(lower);
+    }
+    found
+}
+
+/// The word of a line `**word**: meaning`.
+fn glossary_word(line: &str) -> Option<&str> {
+    line.strip_prefix("**")?.split_once("**:").map(|(word, _)| word)
+}
+
+fn is_used(tree: &Tree, word: &str) -> bool {
+    let stem = word.replace(' ', "_");
+    tree.files()
+        .filter(|(path, _)| *path != GLOSSARY && (path.ends_with(".rs") || path.ends_with(".md")))
+        .map(|(_, text)| text.to_lowercase())
+        .any(|text| text.contains(word) || text.contains(&stem))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn messages(files: &[(&str, &str)]) -> Vec<String> {
+        check(&Tree::of(files)).into_iter().map(|f| f.message).collect()
+    }
+
+    #[test]
+    fn a_link_to_nothing_is_refused() {
+        let other = ("docs/b.md", "");
+        let good = "[b](b.md) [top](../README.md#x) [web](https://example.net/) [here](#x)";
+        assert!(messages(&[("docs/a.md", good), other, ("README.md", "")]).is_empty());
+        assert_eq!(
+            messages(&[("docs/a.md", "[c](c.md)"), other]),
+            ["link to c.md, which is not there"]
+        );
+        assert!(messages(&[("docs/a.md", "```\n[c](c.md)\n```")]).is_empty());
+    }
+
+    #[test]
+    fn a_decision_bears_its_number() {
+        let first = ("docs/decisions/0001-a.md", "# 0001 A\n");
+        assert!(messages(&[first, ("docs/decisions/0002-b.md", "# 0002 B\n")]).is_empty());
+        assert_eq!(messages(&[first, ("docs/decisions/0002-b.md", "# B\n")]).len(), 1);
+        let twice = messages(&[first, ("docs/decisions/0001-b.md", "# 0001 B\n")]);
+        assert_eq!(twice, ["number 0001 is taken"]);
+    }
+
+    #[test]
+    fn a_glossary_word_is_used_and_in_order() {
+        let code = ("a.rs", "/// A barrier of a pass.");
+        assert!(messages(&[(GLOSSARY, "**barrier**: x\n**pass**: y\n"), code]).is_empty());
+        let unused = messages(&[(GLOSSARY, "**barrier**: x\n**quux**: y\n"), code]);
+        assert_eq!(unused, ["nothing else uses the word `quux`"]);
+        let order = messages(&[(GLOSSARY, "**pass**: y\n**barrier**: x\n"), code]);
+        assert_eq!(order, ["`barrier` stands out of order, or twice"]);
+    }
+}

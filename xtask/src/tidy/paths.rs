@@ -1,0 +1,57 @@
+//! No path of a person's machine: they mean nothing to anybody else.
+
+use super::Finding;
+use crate::tree::Tree;
+
+/// Folders that are somebody's. Spelled in pieces, so that this file is content.
+const PLACES: [&str; 5] = [
+    concat!("/ho", "me/"),
+    concat!("/wo", "rk/"),
+    concat!("/ro", "ot/"),
+    concat!("/Us", "ers/"),
+    concat!("/tmp/", "target"),
+];
+
+pub fn check(tree: &Tree) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for (path, text) in tree.files().filter(|(p, _)| *p != "Cargo.lock") {
+        for (i, line) in text.lines().enumerate() {
+            for place in PLACES.iter().filter(|place| names(line, place)) {
+                let message = format!("a path of one machine ({place}…)");
+                found.push(Finding::refuse("path", path, i + 1, message));
+            }
+        }
+    }
+    found
+}
+
+/// Whether the line has the place at the start of a path: `a/home/b` does not.
+fn names(line: &str, place: &str) -> bool {
+    line.match_indices(place).any(|(at, _)| {
+        let before = line[..at].chars().next_back();
+        !before.is_some_and(|c| c.is_alphanumeric() || "._-~}/".contains(c))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_content(line: &str) -> bool {
+        check(&Tree::of(&[("a.md", line)])).is_empty()
+    }
+
+    #[test]
+    fn paths_of_machines_are_refused() {
+        for place in PLACES {
+            assert!(!is_content(&format!("see {place}somebody/file")), "{place}");
+            assert!(!is_content(&format!("\"{place}x\"")), "{place}");
+        }
+    }
+
+    #[test]
+    fn parts_of_other_paths_and_words_are_content() {
+        let inner = concat!("x/ho", "me/y");
+        assert!(is_content(inner) && is_content("teamwork/play") && is_content("/run/weir"));
+    }
+}

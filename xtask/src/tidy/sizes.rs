@@ -1,0 +1,72 @@
+//! Sizes: one idea a file, one screen a function. Warnings, for a table of fields may be long.
+
+use super::Finding;
+use crate::source;
+use crate::tree::Tree;
+
+const FILE_LINES: usize = 500;
+const FUNCTION_LINES: usize = 70;
+const COLUMNS: usize = 100;
+
+pub fn check(tree: &Tree) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for (path, text) in tree.files() {
+        let is_code = [".rs", ".c", ".h", ".sh"].iter().any(|end| path.ends_with(end));
+        if !is_code || path.starts_with("testdata/") {
+            continue;
+        }
+        let lines = text.lines().count();
+        if lines > FILE_LINES {
+            let message = format!("{lines} lines, more than {FILE_LINES}: is this two ideas?");
+            found.push(Finding::warn("size", path, 0, message));
+        }
+        // A table that is laid out by hand may be as wide as it needs.
+        let columns = if text.contains("rustfmt::skip") { usize::MAX } else { COLUMNS };
+        for (i, line) in text.lines().enumerate().filter(|(_, l)| l.chars().count() > columns) {
+            let message = format!("{} columns, more than {COLUMNS}", line.chars().count());
+            found.push(Finding::warn("size", path, i + 1, message));
+        }
+        if path.ends_with(".rs") {
+            found.extend(long_functions(path, text));
+        }
+    }
+    found
+}
+
+fn long_functions(path: &str, text: &str) -> impl Iterator<Item = Finding> {
+    let functions = source::functions(&source::code(text)).into_iter();
+    functions.filter(|f| f.lines > FUNCTION_LINES).map(|f| {
+        let message = format!("{} has {} lines, more than {FUNCTION_LINES}", f.name, f.lines);
+        Finding::warn("size", path, f.line, message)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn messages(text: &str) -> Vec<String> {
+        check(&Tree::of(&[("a.rs", text)])).into_iter().map(|f| f.message).collect()
+    }
+
+    #[test]
+    fn a_long_file_is_told() {
+        assert!(messages(&"\n".repeat(FILE_LINES)).is_empty());
+        assert!(messages(&"\n".repeat(FILE_LINES + 1))[0].starts_with("501 lines"));
+    }
+
+    #[test]
+    fn a_long_function_is_told_by_its_name() {
+        let function = |lines: usize| format!("fn long() {{\n{}}}\n", "x;\n".repeat(lines - 2));
+        assert!(messages(&function(FUNCTION_LINES)).is_empty());
+        assert_eq!(messages(&function(FUNCTION_LINES + 1)), ["long has 71 lines, more than 70"]);
+    }
+
+    #[test]
+    fn a_long_line_is_told() {
+        assert!(messages(&"x".repeat(COLUMNS)).is_empty());
+        let long = "ä".repeat(COLUMNS + 1);
+        assert_eq!(messages(&long), ["101 columns, more than 100"]);
+        assert!(messages(&format!("#[rustfmt::skip]\n{long}")).is_empty());
+    }
+}

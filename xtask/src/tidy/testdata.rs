@@ -1,0 +1,69 @@
+//! Folders of `testdata`: each is explained in its README and read by a test.
+
+use std::collections::BTreeSet;
+
+use super::Finding;
+use crate::tree::Tree;
+
+const RULE: &str = "testdata";
+const README: &str = "testdata/README.md";
+
+pub fn check(tree: &Tree) -> Vec<Finding> {
+    let folders: BTreeSet<&str> = tree
+        .files()
+        .filter_map(|(path, _)| path.strip_prefix("testdata/")?.split_once('/'))
+        .map(|(folder, _)| folder)
+        .collect();
+    let readme = tree.text(README).unwrap_or_default();
+    let mut found = Vec::new();
+    for folder in folders {
+        let path = format!("testdata/{folder}");
+        if !readme.contains(&format!("`{folder}/`")) {
+            let message = format!("{README} does not say what `{folder}/` holds");
+            found.push(Finding::refuse(RULE, &path, 0, message));
+        }
+        if !is_read(tree, folder) {
+            let message = format!("no test reads testdata/{folder}: remove it or use it");
+            found.push(Finding::refuse(RULE, &path, 0, message));
+        }
+    }
+    found
+}
+
+/// Whether some Rust file speaks of `testdata` and of the folder.
+fn is_read(tree: &Tree, folder: &str) -> bool {
+    let path = format!("testdata/{folder}");
+    let own = format!("\"{folder}");
+    tree.ending(".rs")
+        .any(|(_, text)| text.contains(&path) || (text.contains("testdata") && text.contains(&own)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CASE: (&str, &str) = ("testdata/verdicts/a.toml", "x");
+    const WORDS: (&str, &str) = (README, "- `verdicts/`: packets and what becomes of them\n");
+    const READER: (&str, &str) = ("crates/a/tests/v.rs", "open(\"testdata/verdicts\")");
+
+    fn messages(files: &[(&str, &str)]) -> Vec<String> {
+        check(&Tree::of(files)).into_iter().map(|f| f.message).collect()
+    }
+
+    #[test]
+    fn a_folder_with_words_and_a_reader_is_content() {
+        assert!(messages(&[CASE, WORDS, READER]).is_empty());
+        let joined = ("crates/a/tests/v.rs", "folder(\"testdata\").join(\"verdicts\")");
+        assert!(messages(&[CASE, WORDS, joined]).is_empty());
+    }
+
+    #[test]
+    fn a_folder_that_no_test_reads_is_refused() {
+        assert!(messages(&[CASE, WORDS])[0].starts_with("no test reads testdata/verdicts"));
+    }
+
+    #[test]
+    fn a_folder_without_words_is_refused() {
+        assert!(messages(&[CASE, READER])[0].contains("does not say what `verdicts/` holds"));
+    }
+}
