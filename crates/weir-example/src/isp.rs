@@ -1,0 +1,134 @@
+//! An access network in the shape of the largest machine of Brouer's talk *Making large iptables
+//! rulesets scale* (Netfilter Workshop 2008): 2,105 customers with 3,477 pieces of equipment;
+//! 9,827 chains and 36,532 rules in the filter table, 2,770 chains and 14,275 rules in mangle.
+//!
+//! It is the talk's *first generation* design: a packet finds its customer in one long list of
+//! `-s ADDRESS -j CUSTOMER` rules, once in each table and direction. Behind the lists lie the three
+//! things that the talk names: access control (open or closed), a personal firewall (an individual
+//! chain a customer) and bandwidth control (an HTB class a customer, chosen by `CLASSIFY`). The
+//! counts are the published ones; everything else is made up here.
+//!
+//! ```text
+//! eth0.101 … eth0.196   buildings, one VLAN each          eth1   uplink
+//! filter FORWARD ─ abuse ─ spoof ─ vlan_101 …
+//!                ├ customers_up   ─ c1042_up   ─ c1042_ctl, c1042_out
+//!                └ customers_down ─ c1042_down ─ c1042_ctl, c1042_fw
+//! mangle FORWARD ─ bw_default, bw_up, bw_down ─ bw_1042 ─ prio_1042
+//! ```
+//!
+//! The IPv6 twin has the same design with a /64 a customer.
+
+mod filter;
+mod mangle;
+mod plan;
+mod router;
+mod twin;
+
+use plan::Plan;
+
+/// What [`isp()`] makes.
+///
+/// The counts of chains and rules are met exactly, unless the customers alone need more chains: in
+/// the published proportions that happens below a scale of 0.02.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IspOptions {
+    /// Seed of everything that is drawn.
+    pub seed: u64,
+    /// Customers: 1 to 20,000.
+    pub customers: usize,
+    /// Pieces of equipment, an address each: as many as customers at least, 20,000 at most.
+    pub equipment: usize,
+    /// Chains of the IPv4 filter table, built-in ones included.
+    pub filter_chains: usize,
+    /// Rules of the IPv4 filter table.
+    pub filter_rules: usize,
+    /// Chains of the IPv4 mangle table, built-in ones included.
+    pub mangle_chains: usize,
+    /// Rules of the IPv4 mangle table.
+    pub mangle_rules: usize,
+    /// Keep the list of abusive networks in an ipset, which other programs fill, rather than in
+    /// rules.
+    pub abuse_set: bool,
+}
+
+impl Default for IspOptions {
+    /// The published counts, seed 1.
+    fn default() -> IspOptions {
+        IspOptions {
+            seed: 1,
+            customers: 2105,
+            equipment: 3477,
+            filter_chains: 9827,
+            filter_rules: 36_532,
+            mangle_chains: 2770,
+            mangle_rules: 14_275,
+            abuse_set: false,
+        }
+    }
+}
+
+impl IspOptions {
+    /// The published counts times `scale`.
+    ///
+    /// # Units and ranges
+    /// `scale`: above 0, at most 5.
+    pub fn scaled(seed: u64, scale: f64) -> IspOptions {
+        assert!(scale > 0.0 && scale <= 5.0, "scale {scale} is not above 0 and at most 5");
+        let whole = IspOptions::default();
+        let part = |count: usize| ((count as f64 * scale).round() as usize).max(1);
+        IspOptions {
+            seed,
+            customers: part(whole.customers),
+            equipment: part(whole.equipment),
+            filter_chains: part(whole.filter_chains),
+            filter_rules: part(whole.filter_rules),
+            mangle_chains: part(whole.mangle_chains),
+            mangle_rules: part(whole.mangle_rules),
+            abuse_set: false,
+        }
+    }
+}
+
+/// A generated ruleset, as the save commands write it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Example {
+    /// `iptables-save` text.
+    pub v4: String,
+    /// `ip6tables-save` text.
+    pub v6: String,
+    /// `ipset save` text that `v4` needs, with [`IspOptions::abuse_set`].
+    pub ipset: Option<String>,
+}
+
+/// The access network.
+///
+/// ```
+/// use weir_example::{IspOptions, isp};
+/// let example = isp(&IspOptions::scaled(1, 0.01));
+/// assert!(example.v4.starts_with("# An access network"));
+/// ```
+pub fn isp(options: &IspOptions) -> Example {
+    let plan = Plan::draw(options);
+    let filter = filter::table(options, &plan);
+    let mangle = mangle::table(options, &plan);
+    let mut v4 = format!(
+        "# An access network: {} customers, {} pieces of equipment, seed {}.\n",
+        options.customers,
+        plan.equipment_count(),
+        options.seed
+    );
+    router::raw().print(&mut v4);
+    router::nat(options, &plan).print(&mut v4);
+    mangle.print(&mut v4);
+    filter.print(&mut v4);
+
+    let mut v6 = format!(
+        "# The IPv6 twin of an access network: {} customers, seed {}.\n",
+        options.customers, options.seed
+    );
+    for table in twin::tables(options, &plan) {
+        table.print(&mut v6);
+    }
+    let ipset = options.abuse_set.then(|| filter::abuse_set(options));
+    Example { v4, v6, ipset }
+}

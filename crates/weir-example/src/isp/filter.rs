@@ -1,0 +1,253 @@
+//! The filter table: abuse, spoofing, access control, accounting and personal firewalls.
+
+use std::fmt::Write;
+use std::net::Ipv4Addr;
+
+use super::plan::{Customer, Firewall, Plan};
+use super::{IspOptions, router};
+use crate::random::Random;
+use crate::text::TableText;
+
+/// Services that customers open to the world.
+const SERVICES: [(&str, u16); 14] = [
+    ("tcp", 22),
+    ("tcp", 80),
+    ("tcp", 443),
+    ("tcp", 21),
+    ("tcp", 25),
+    ("tcp", 993),
+    ("tcp", 3389),
+    ("udp", 1194),
+    ("udp", 5060),
+    ("tcp", 6881),
+    ("udp", 27_015),
+    ("tcp", 5900),
+    ("tcp", 8080),
+    ("udp", 3074),
+];
+
+/// The table with exactly the chains and rules that the options ask for.
+pub(super) fn table(options: &IspOptions, plan: &Plan) -> TableText {
+    let mut random = Random::new(options.seed, "filter");
+    let builtin = [("INPUT", "DROP"), ("FORWARD", "DROP"), ("OUTPUT", "ACCEPT")];
+    let mut table = TableText::new("filter", &builtin);
+    router::input(&mut table);
+    forward(&mut table);
+    abuse(&mut table, options, &mut random);
+    spoofing(&mut table, plan);
+    for (customer, address) in plan.equipment() {
+        dispatch(&mut table, customer, address, &mut random);
+    }
+    // Four chains a customer; as many customers as chains are left for have a fifth.
+    let used = table.chain_count() + 4 * plan.customers.len();
+    let fifth = options.filter_chains.saturating_sub(used);
+    for (index, customer) in plan.customers.iter().rev().enumerate() {
+        accounting(&mut table, customer, index < fifth);
+        access_control(&mut table, customer);
+    }
+    personal_firewalls(&mut table, options, plan, &mut random);
+    table
+}
+
+/// `ipset save` text of the set that stands for the abuse list.
+pub(super) fn abuse_set(options: &IspOptions) -> String {
+    let mut random = Random::new(options.seed, "abuse set");
+    let mut text = String::from(
+        "create abuse hash:net family inet hashsize 1024 maxelem 65536 bucketsize 12 \
+         initval 0x5c3a91d7\n",
+    );
+    for source in abusers(options, &mut random) {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "add abuse {}", source.trim_end_matches("/32"));
+    }
+    text
+}
+
+fn forward(table: &mut TableText) {
+    table.rules(
+        "FORWARD",
+        &[
+            "-m conntrack --ctstate INVALID -j DROP",
+            "-j abuse",
+            "-i eth0.+ -j spoof",
+            "-i eth0.+ -j customers_up",
+            "-o eth0.+ -j customers_down",
+            "-s 10.255.0.0/24 -o eth0.+ -m comment --comment \"our own support desk\" -j ACCEPT",
+            "-j log_drop",
+        ],
+    );
+    table.rules(
+        "log_drop",
+        &["-m limit --limit 5/sec -j LOG --log-prefix \"fw drop: \"", "-j DROP"],
+    );
+}
+
+/// Networks that complaints were about. All are reserved for documentation.
+fn abusers(options: &IspOptions, random: &mut Random) -> Vec<String> {
+    let mut seen = std::collections::HashSet::new();
+    let count = (options.equipment * 12 / 100).clamp(1, 480);
+    while seen.len() < count {
+        let net = *random.pick(&["192.0.2", "198.51.100", "203.0.113"]);
+        // Hosts in the lower half, small networks in the upper one: no entry holds another.
+        let source = match random.below(10) {
+            0 if net != "203.0.113" => format!("{net}.{}/30", 128 + 4 * random.below(32)),
+            _ if net == "203.0.113" => format!("{net}.{}/32", 16 + random.below(240)),
+            _ => format!("{net}.{}/32", 1 + random.below(127)),
+        };
+        seen.insert(source);
+    }
+    let mut all: Vec<String> = seen.into_iter().collect();
+    all.sort();
+    // A list grows by complaints, not by address.
+    for at in (1..all.len()).rev() {
+        all.swap(at, random.below(at + 1));
+    }
+    all
+}
+
+fn abuse(table: &mut TableText, options: &IspOptions, random: &mut Random) {
+    table.declare("abuse");
+    if options.abuse_set {
+        table.rule("abuse", "-m set --match-set abuse src -j DROP");
+        return;
+    }
+    let mut ticket = 48_000;
+    for source in abusers(options, random) {
+        ticket += 1 + random.below(40);
+        let comment = match random.chance(30) {
+            true => format!(" -m comment --comment \"abuse ticket {ticket}\""),
+            false => String::new(),
+        };
+        table.rule("abuse", format!("-s {source}{comment} -j DROP"));
+    }
+}
+
+fn spoofing(table: &mut TableText, plan: &Plan) {
+    for vlan in &plan.vlans {
+        let (device, chain) = (format!("eth0.{}", vlan.tag), format!("vlan_{}", vlan.tag));
+        table.rule("spoof", format!("-i {device} -j {chain}"));
+        table.rule(&chain, format!("-s {} -j RETURN", vlan.prefix()));
+        let prefix = format!("\"spoof {device}: \"");
+        table.rule(&chain, format!("-m limit --limit 1/min -j LOG --log-prefix {prefix}"));
+        table.rule(&chain, "-j DROP");
+    }
+}
+
+/// The chains that count what a customer sends and receives, and pass it on.
+fn accounting(table: &mut TableText, customer: &Customer, has_outgoing: bool) {
+    let id = customer.id;
+    let (up, down) = (format!("c{id}_up"), format!("c{id}_down"));
+    for address in &customer.equipment {
+        // A rule without a target is a counter.
+        table.rule(&up, format!("-s {address}/32"));
+        table.rule(&down, format!("-d {address}/32"));
+    }
+    table.rule(&up, format!("-j c{id}_ctl"));
+    if has_outgoing {
+        let out = format!("c{id}_out");
+        table.rule(&up, format!("-j {out}"));
+        table.rule(&out, "-p tcp -m tcp --dport 25 -j REJECT --reject-with icmp-admin-prohibited");
+    }
+    table.rule(&up, "-o eth1 -j ACCEPT");
+    table.rule(&down, format!("-j c{id}_ctl"));
+    table.rule(&down, format!("-j c{id}_fw"));
+    table.rule(&down, "-j ACCEPT");
+}
+
+/// Open, or closed but for the page that says why.
+fn access_control(table: &mut TableText, customer: &Customer) {
+    let chain = format!("c{}_ctl", customer.id);
+    if customer.closed {
+        table.rules(
+            &chain,
+            &[
+                "-d 192.0.2.80/32 -p tcp -m tcp --dport 80 -j RETURN",
+                "-s 192.0.2.80/32 -p tcp -m tcp --sport 80 -j RETURN",
+                "-j REJECT --reject-with icmp-admin-prohibited",
+            ],
+        );
+    } else {
+        table.rule(&chain, "-j RETURN");
+    }
+}
+
+/// A chain a customer; the individual ones grow until the table has the rules asked for.
+fn personal_firewalls(
+    table: &mut TableText,
+    options: &IspOptions,
+    plan: &Plan,
+    random: &mut Random,
+) {
+    const ANSWERS: &str = "-m conntrack --ctstate RELATED,ESTABLISHED -j RETURN";
+    const LAST: [&str; 3] =
+        ["-j log_drop", "-j DROP", "-j REJECT --reject-with icmp-port-unreachable"];
+    let mut individual = Vec::new();
+    for customer in &plan.customers {
+        let chain = format!("c{}_fw", customer.id);
+        match customer.firewall {
+            Firewall::Off => table.rule(&chain, "-j RETURN"),
+            Firewall::Standard => table.rules(&chain, &[ANSWERS, "-j DROP"]),
+            Firewall::Individual => {
+                individual.push((customer, vec![individual_rule(customer, random)]));
+            }
+        }
+    }
+    let mut rules = table.rule_count() + 3 * individual.len();
+    while rules < options.filter_rules {
+        let at = random.below(individual.len());
+        let (customer, wishes) = &mut individual[at];
+        let wish = individual_rule(customer, random);
+        if !wishes.contains(&wish) {
+            wishes.push(wish);
+            rules += 1;
+        }
+    }
+    for (customer, wishes) in individual {
+        let chain = format!("c{}_fw", customer.id);
+        table.rule(&chain, ANSWERS);
+        for wish in wishes {
+            table.rule(&chain, wish);
+        }
+        table.rule(&chain, *random.pick(&LAST));
+    }
+}
+
+/// A rule as a customer would ask for it.
+fn individual_rule(customer: &Customer, random: &mut Random) -> String {
+    let (proto, port) = *random.pick(&SERVICES);
+    let address = *random.pick(&customer.equipment);
+    let to = format!("-d {address}/32 -p {proto}");
+    match random.below(12) {
+        0 => "-p icmp -m icmp --icmp-type 8 -j RETURN".to_owned(),
+        1 => {
+            let first = 40_000 + 100 * random.below(200);
+            format!("{to} -m multiport --dports {port},{first}:{} -j RETURN", first + 20)
+        }
+        2 => {
+            let friend = 1 + random.below(127);
+            format!("-s 198.51.100.{friend}/32 {to} -m {proto} --dport {port} -j RETURN")
+        }
+        3 => format!("-p {proto} -m {proto} --dport {port}:{} -j RETURN", port + 10),
+        4 => format!(
+            "-d {address}/32 -p tcp -m tcp --dport {port} --tcp-flags FIN,SYN,RST,ACK SYN \
+             -j RETURN"
+        ),
+        5 => format!("{to} -m {proto} --dport {port} -j DROP"),
+        6 => format!("-s 203.0.113.0/28 {to} -j RETURN"),
+        7 => {
+            let first = 1024 + random.below(60_000);
+            format!("{to} -m {proto} --dport {first} -j RETURN")
+        }
+        _ => format!("{to} -m {proto} --dport {port} -j RETURN"),
+    }
+}
+
+fn dispatch(table: &mut TableText, customer: &Customer, address: Ipv4Addr, random: &mut Random) {
+    let id = customer.id;
+    let comment = match random.chance(10) {
+        true => format!(" -m comment --comment \"flat {}\"", customer.place),
+        false => String::new(),
+    };
+    table.rule("customers_up", format!("-s {address}/32{comment} -j c{id}_up"));
+    table.rule("customers_down", format!("-d {address}/32{comment} -j c{id}_down"));
+}

@@ -1,0 +1,148 @@
+//! Who lives where: customers, their equipment, and the VLANs of their buildings.
+
+use std::collections::HashSet;
+use std::net::Ipv4Addr;
+
+use super::IspOptions;
+use crate::random::Random;
+
+/// A customer of the network.
+pub(super) struct Customer {
+    /// Customer number, as in the names of the chains.
+    pub(super) id: usize,
+    /// Index of the customer's building in [`Plan::vlans`].
+    pub(super) vlan: usize,
+    /// Addresses of the customer's equipment, at least one.
+    pub(super) equipment: Vec<Ipv4Addr>,
+    /// Place of the customer in the building: the IPv6 network follows from it.
+    pub(super) place: usize,
+    /// The bill was not paid: only the page that says so can be reached.
+    pub(super) closed: bool,
+    /// The contract.
+    pub(super) firewall: Firewall,
+}
+
+/// Which personal firewall a customer chose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Firewall {
+    /// None: everything comes in.
+    Off,
+    /// Answers only.
+    Standard,
+    /// Answers, and what the customer opened.
+    Individual,
+}
+
+/// A building: one VLAN, one network.
+pub(super) struct Vlan {
+    /// Tag; the device is `eth0.TAG`.
+    pub(super) tag: usize,
+    /// First three octets of the network.
+    pub(super) network: [u8; 3],
+}
+
+impl Vlan {
+    /// The network's prefix.
+    pub(super) fn prefix(&self) -> String {
+        let [a, b, c] = self.network;
+        format!("{a}.{b}.{c}.0/24")
+    }
+}
+
+/// The network behind a ruleset.
+pub(super) struct Plan {
+    /// In the order in which they signed up.
+    pub(super) customers: Vec<Customer>,
+    /// In the order of their tags.
+    pub(super) vlans: Vec<Vlan>,
+}
+
+/// The networks that customers live in.
+pub(super) const REGIONS: [[u8; 2]; 4] = [[10, 20], [10, 64], [172, 20], [192, 168]];
+
+impl Plan {
+    /// Draws a network of the size that the options ask for.
+    pub(super) fn draw(options: &IspOptions) -> Plan {
+        let fits = (1..=20_000).contains(&options.customers) && options.equipment <= 20_000;
+        assert!(fits, "{} customers are not 1 to 20,000", options.customers);
+        let mut random = Random::new(options.seed, "plan");
+        // About 36 addresses a building, and never more than 160 in a /24.
+        let vlans = draw_vlans(options.equipment.max(options.customers).div_ceil(36));
+        let mut customers = draw_customers(options.customers, &vlans, &mut random);
+        let mut taken = HashSet::new();
+        for customer in &mut customers {
+            let address = draw_address(&vlans[customer.vlan], &mut taken, &mut random);
+            customer.equipment.push(address);
+        }
+        for _ in options.customers..options.equipment {
+            let at = random.below(customers.len());
+            let vlan = &vlans[customers[at].vlan];
+            let address = draw_address(vlan, &mut taken, &mut random);
+            customers[at].equipment.push(address);
+        }
+        Plan { customers, vlans }
+    }
+
+    /// Addresses of all customers together.
+    pub(super) fn equipment_count(&self) -> usize {
+        self.customers.iter().map(|customer| customer.equipment.len()).sum()
+    }
+
+    /// Customers with their equipment, an address each.
+    pub(super) fn equipment(&self) -> impl Iterator<Item = (&Customer, Ipv4Addr)> {
+        self.customers
+            .iter()
+            .flat_map(|customer| customer.equipment.iter().map(move |&address| (customer, address)))
+    }
+}
+
+fn draw_vlans(count: usize) -> Vec<Vlan> {
+    (0..count)
+        .map(|index| {
+            let [a, b] = REGIONS[index % REGIONS.len()];
+            // Networks are handed out with room to grow between them, then the gaps are filled.
+            let turn = index / REGIONS.len();
+            let third = (turn * 4 % 256) + (turn * 4 / 256);
+            Vlan { tag: 101 + index, network: [a, b, third as u8] }
+        })
+        .collect()
+}
+
+fn draw_customers(count: usize, vlans: &[Vlan], random: &mut Random) -> Vec<Customer> {
+    let mut id = 1000;
+    let mut places = vec![0; vlans.len()];
+    (0..count)
+        .map(|index| {
+            id += 1 + random.below(3);
+            let vlan = random.below(vlans.len());
+            places[vlan] += 1;
+            let firewall = match random.below(100) {
+                // One at least is individual: there the table grows to the size asked for.
+                _ if index == 0 => Firewall::Individual,
+                0..40 => Firewall::Off,
+                40..80 => Firewall::Standard,
+                _ => Firewall::Individual,
+            };
+            Customer {
+                id,
+                vlan,
+                equipment: Vec::new(),
+                place: places[vlan],
+                closed: random.chance(3),
+                firewall,
+            }
+        })
+        .collect()
+}
+
+/// A free address of the building; when the building is full, of the networks next to it.
+fn draw_address(vlan: &Vlan, taken: &mut HashSet<Ipv4Addr>, random: &mut Random) -> Ipv4Addr {
+    let [a, b, c] = vlan.network;
+    for _ in 0..1000 {
+        let address = Ipv4Addr::new(a, b, c, 2 + random.below(252) as u8);
+        if taken.insert(address) {
+            return address;
+        }
+    }
+    panic!("no address is free in {}", vlan.prefix());
+}

@@ -1,0 +1,16 @@
+//! Generated rulesets: a whole access network ([`isp()`]) and the rules of the studies
+//! ([`rules()`]).
+//!
+//! Everything here is text, made from a seed: the same options give the same bytes on every
+//! machine. Addresses are private (RFC 1918) or reserved for documentation (RFC 5737, RFC 3849),
+//! so that a generated ruleset names nobody's network.
+
+#![forbid(unsafe_code)]
+
+mod isp;
+mod random;
+mod rules;
+mod text;
+
+pub use isp::{Example, IspOptions, isp};
+pub use rules::{RulesKind, RulesOptions, addresses, rules, rules_nft};
