@@ -1,0 +1,20 @@
+//! For tests only: what more than one crate's tests need.
+//!
+//! [`console`] runs the sessions that the documents show. [`data`] finds `testdata` and the folder
+//! of published rulesets. [`lacking`] is how a test says that this machine cannot run it.
+
+#![forbid(unsafe_code)]
+
+pub mod console;
+pub mod data;
+mod lacking;
+mod mask;
+
+pub use lacking::lacking;
+pub use mask::mask;
+
+/// Whether golden files are to be rewritten from what the program does now (`WEIR_BLESS=1`, as
+/// `cargo xtask bless` sets it).
+pub fn is_blessing() -> bool {
+    std::env::var_os("WEIR_BLESS").is_some_and(|v| v == "1")
+}
