@@ -1,1 +1,28 @@
-//! (being written)
+//! The leaf that touches the machine: namespaces, links, processes, probes, and the reaper.
+//!
+//! A [`Session`] owns everything that weir makes on a machine: network namespaces named
+//! `weir-<run>-<role>`, the links inside them, pins, processes, and the few global sysctls that it
+//! changed. All of it ends with the session, also where its process was killed: what a session
+//! makes is written down (and named after its owner) before it is made, and the next
+//! [`Session::new`] removes what dead sessions left ([`reaper`]).
+//!
+//! The network namespace that the user works in is never changed: links are made inside our own
+//! namespaces, and nothing here writes outside of them except through
+//! [`Session::global_sysctl`], which puts the old value back.
+//!
+//! Nothing here knows what a ruleset or a study is.
+
+mod error;
+pub mod interrupt;
+mod ioctl;
+mod link;
+mod namespace;
+pub mod process;
+pub mod reaper;
+mod record;
+mod session;
+
+pub use error::KernelError;
+pub use link::{LinkEnd, VethOptions};
+pub use namespace::{Entered, Namespace};
+pub use session::Session;

@@ -1,0 +1,74 @@
+//! What can go wrong between weir and the machine.
+
+use std::io;
+use std::path::Path;
+use std::process::{ExitStatus, Output};
+
+/// An operation on the machine that failed, with its object.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum KernelError {
+    /// A system call or a file operation.
+    #[error("{action} {object}: {source}")]
+    Io {
+        /// What was tried, e.g. `write`.
+        action: &'static str,
+        /// On what.
+        object: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A tool ended with an error.
+    #[error("{tool} failed ({status}): {message}")]
+    Tool {
+        /// The command.
+        tool: String,
+        /// How it ended.
+        status: ExitStatus,
+        /// What it wrote to standard error.
+        message: String,
+    },
+    /// A name that cannot be used for a namespace or a device.
+    #[error("{what} name `{name}` is not usable: {why}")]
+    Name {
+        /// `namespace` or `device`.
+        what: &'static str,
+        /// The name.
+        name: String,
+        /// Why not.
+        why: &'static str,
+    },
+    /// A session file that is not what weir writes.
+    #[error("read session file {path}: {message}")]
+    Record {
+        /// Its path.
+        path: String,
+        /// What is wrong with it.
+        message: String,
+    },
+}
+
+impl KernelError {
+    /// Wraps a system error.
+    pub(crate) fn io(
+        action: &'static str,
+        object: impl ToString,
+    ) -> impl FnOnce(io::Error) -> KernelError {
+        let object = object.to_string();
+        move |source| KernelError::Io { action, object, source }
+    }
+
+    /// Wraps a system error of an operation on a path.
+    pub(crate) fn path(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> KernelError {
+        KernelError::io(action, path.display())
+    }
+
+    /// Checks how a tool ended.
+    pub(crate) fn check(tool: &str, output: &Output) -> Result<(), KernelError> {
+        if output.status.success() {
+            return Ok(());
+        }
+        let message = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        Err(KernelError::Tool { tool: tool.to_owned(), status: output.status, message })
+    }
+}

@@ -1,0 +1,38 @@
+//! Ctrl-C: a flag, so that loops end in order and sessions clean up.
+//!
+//! The handler only sets the flag. System calls that wait are interrupted (no `SA_RESTART`), so
+//! that a loop that looks at [`requested`] after each of them ends at once.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+static REQUESTED: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn set_flag(_signal: libc::c_int) {
+    REQUESTED.store(true, Ordering::SeqCst);
+}
+
+/// Catches SIGINT, SIGTERM and SIGHUP from now on.
+///
+/// # Errors
+/// Where the system refuses a handler.
+pub fn install() -> io::Result<()> {
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        // SAFETY: a zeroed sigaction is valid; the handler only stores to an atomic, which is
+        // async-signal-safe, and lives as long as the program.
+        let result = unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = set_flag as *const () as usize;
+            libc::sigaction(signal, &action, std::ptr::null_mut())
+        };
+        if result != 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}
+
+/// Whether one of the signals came since [`install`].
+pub fn requested() -> bool {
+    REQUESTED.load(Ordering::SeqCst)
+}

@@ -1,0 +1,57 @@
+//! ethtool's ioctl: the one thing that neither `ip` nor a safe call can do.
+
+use std::io;
+use std::os::fd::AsRawFd;
+
+const SIOCETHTOOL: libc::c_ulong = 0x8946;
+const ETHTOOL_SRXCSUM: u32 = 0x15;
+const ETHTOOL_STXCSUM: u32 = 0x17;
+const ETHTOOL_STSO: u32 = 0x1f;
+const ETHTOOL_SGSO: u32 = 0x24;
+const ETHTOOL_SGRO: u32 = 0x2c;
+
+/// Features that a link can have on or off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Feature {
+    /// Generic receive offload: gives a veth its NAPI context.
+    Gro,
+    /// Generic segmentation offload.
+    Gso,
+    /// TCP segmentation offload.
+    Tso,
+    /// Checksums left to the device.
+    TxChecksum,
+    /// Checksums believed from the device.
+    RxChecksum,
+}
+
+/// Switches a feature of a device of the current network namespace (net/ethtool/ioctl.c).
+pub(crate) fn set_feature(device: &str, feature: Feature, on: bool) -> io::Result<()> {
+    let command = match feature {
+        Feature::Gro => ETHTOOL_SGRO,
+        Feature::Gso => ETHTOOL_SGSO,
+        Feature::Tso => ETHTOOL_STSO,
+        Feature::TxChecksum => ETHTOOL_STXCSUM,
+        Feature::RxChecksum => ETHTOOL_SRXCSUM,
+    };
+    let mut value: [u32; 2] = [command, on.into()];
+    let socket = rustix::net::socket(
+        rustix::net::AddressFamily::INET,
+        rustix::net::SocketType::DGRAM,
+        None,
+    )?;
+    // SAFETY: a zeroed ifreq is valid. The name is shorter than IFNAMSIZ (checked), so it stays
+    // terminated; ifr_data points to an ethtool_value (two u32) that outlives the call.
+    let result = unsafe {
+        let mut request: libc::ifreq = std::mem::zeroed();
+        if device.len() >= request.ifr_name.len() {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        for (to, from) in request.ifr_name.iter_mut().zip(device.bytes()) {
+            *to = from as libc::c_char;
+        }
+        request.ifr_ifru.ifru_data = value.as_mut_ptr().cast();
+        libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL, &mut request)
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}

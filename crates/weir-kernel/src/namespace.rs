@@ -1,0 +1,251 @@
+//! A network namespace of ours: entering it, running commands in it, setting it up.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::marker::PhantomData;
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+use crate::KernelError;
+use crate::ioctl::{Feature, set_feature};
+
+/// A network namespace that a [`Session`](crate::Session) made and will remove.
+#[derive(Clone, Debug)]
+pub struct Namespace {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    name: String,
+    role: String,
+    file: File,
+    inode: u64,
+    state: PathBuf,
+}
+
+/// While it lives, the current thread is inside a namespace; it goes back on drop.
+///
+/// Not [`Send`]: a thread's namespace is the thread's.
+#[derive(Debug)]
+pub struct Entered {
+    before: File,
+    stays_on_this_thread: PhantomData<*const ()>,
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        let back = move_into_link_name_space(self.before.as_fd(), Some(LinkNameSpaceType::Network));
+        if let Err(e) = back {
+            // Whatever came next would act on the wrong network.
+            eprintln!("weir: cannot leave a network namespace: {e}");
+            std::process::abort();
+        }
+    }
+}
+
+impl Namespace {
+    /// Opens a namespace that exists by name.
+    pub(crate) fn open(name: &str, role: &str, state: PathBuf) -> Result<Namespace, KernelError> {
+        let path = Path::new(crate::record::NETNS).join(name);
+        let file = File::open(&path).map_err(KernelError::path("open", &path))?;
+        let inode = file.metadata().map_err(KernelError::path("read", &path))?.ino();
+        let inner = Inner { name: name.to_owned(), role: role.to_owned(), file, inode, state };
+        Ok(Namespace { inner: Arc::new(inner) })
+    }
+
+    /// Its name, as `ip netns` lists it.
+    pub fn name(&self) -> &str {
+        &self.inner.name
+    }
+
+    /// Its role in the session: the last part of its name.
+    pub fn role(&self) -> &str {
+        &self.inner.role
+    }
+
+    /// The inode that identifies it (`stat -L /proc/self/ns/net`).
+    pub fn inode(&self) -> u64 {
+        self.inner.inode
+    }
+
+    /// Moves the current thread into the namespace until the guard is dropped.
+    ///
+    /// # Errors
+    /// Where the system refuses (not root).
+    pub fn guard(&self) -> Result<Entered, KernelError> {
+        let own = "/proc/thread-self/ns/net";
+        let before = File::open(own).map_err(KernelError::io("open", own))?;
+        move_into_link_name_space(self.inner.file.as_fd(), Some(LinkNameSpaceType::Network))
+            .map_err(|e| KernelError::io("enter namespace", self.name())(e.into()))?;
+        Ok(Entered { before, stays_on_this_thread: PhantomData })
+    }
+
+    /// Calls `f` with the current thread inside the namespace.
+    ///
+    /// Sockets made inside stay in the namespace after `f` returned. Threads started inside stay
+    /// there; processes started inside too (prefer [`command`](Namespace::command) for those).
+    ///
+    /// # Errors
+    /// Where the system refuses (not root).
+    pub fn enter<T>(&self, f: impl FnOnce() -> T) -> Result<T, KernelError> {
+        let _guard = self.guard()?;
+        Ok(f())
+    }
+
+    /// A command that will run inside the namespace.
+    ///
+    /// The process dies when the *thread* that starts it ends (`PR_SET_PDEATHSIG`), so start
+    /// long-lived ones from a thread that lives as long as they shall. It is in a process group
+    /// of its own: Ctrl-C on a terminal reaches weir only. What it starts in turn ends with the
+    /// session, which kills every process that is still inside its namespaces.
+    pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new(program);
+        let inner = Arc::clone(&self.inner);
+        let parent = rustix::process::getpid();
+        command.process_group(0).env("WEIR_STATE", &self.inner.state);
+        // SAFETY: between fork and exec only system calls are made (prctl, getppid, setns), all
+        // async-signal-safe; nothing allocates. The Arc keeps the descriptor open.
+        unsafe {
+            command.pre_exec(move || {
+                die_with(parent)?;
+                move_into_link_name_space(inner.file.as_fd(), Some(LinkNameSpaceType::Network))?;
+                Ok(())
+            });
+        }
+        command
+    }
+
+    /// Runs a command inside to its end, with `input` on its standard input.
+    ///
+    /// # Errors
+    /// [`KernelError::Tool`] where it ends with an error, [`KernelError::Io`] where it cannot be
+    /// started.
+    pub fn run(&self, argv: &[&str], input: &[u8]) -> Result<Vec<u8>, KernelError> {
+        let (program, args) = argv.split_first().expect("a command has a name");
+        let mut command = self.command(program);
+        command.args(args);
+        run_to_end(command, input)
+    }
+
+    /// Runs lines of `ip -batch` inside: one process for all of them.
+    ///
+    /// # Errors
+    /// [`KernelError::Tool`] with what `ip` said, the number of the line included.
+    pub fn ip<S: AsRef<str>>(&self, lines: &[S]) -> Result<(), KernelError> {
+        let mut text = String::new();
+        for line in lines {
+            text.push_str(line.as_ref());
+            text.push('\n');
+        }
+        self.run(&["ip", "-batch", "-"], text.as_bytes()).map(drop)
+    }
+
+    /// Sets a sysctl of the namespace, e.g. `net.ipv4.ip_forward`. A slash in place of a dot
+    /// keeps a dot in a device name: `net/ipv4/conf/eth0.100/rp_filter`.
+    ///
+    /// # Errors
+    /// Where there is no such sysctl, or it refuses the value.
+    pub fn sysctl(&self, key: &str, value: &str) -> Result<(), KernelError> {
+        let path = sysctl_path(key);
+        self.enter(|| write_sysctl(&path, value))?.map_err(KernelError::path("set sysctl", &path))
+    }
+
+    /// Reads a sysctl of the namespace.
+    ///
+    /// # Errors
+    /// Where there is no such sysctl.
+    pub fn read_sysctl(&self, key: &str) -> Result<String, KernelError> {
+        let path = sysctl_path(key);
+        let text = self
+            .enter(|| fs::read_to_string(&path))?
+            .map_err(KernelError::path("read sysctl", &path))?;
+        Ok(text.trim_end().to_owned())
+    }
+
+    /// Switches generic receive offload of a device. On a veth it gives the device its NAPI
+    /// context, without which frames redirected to its peer vanish; set it after the link is up.
+    ///
+    /// # Errors
+    /// Where there is no such device.
+    pub fn set_gro(&self, device: &str, on: bool) -> Result<(), KernelError> {
+        self.set_feature(device, Feature::Gro, on)
+    }
+
+    /// Switches off what lets a device see anything else than single packets with whole
+    /// checksums: segmentation offloads and checksum offloads.
+    ///
+    /// # Errors
+    /// Where there is no such device.
+    pub fn set_plain(&self, device: &str) -> Result<(), KernelError> {
+        for feature in [Feature::Tso, Feature::Gso, Feature::TxChecksum] {
+            self.set_feature(device, feature, false)?;
+        }
+        // A veth need not have it.
+        let _ = self.set_feature(device, Feature::RxChecksum, false);
+        Ok(())
+    }
+
+    fn set_feature(&self, device: &str, feature: Feature, on: bool) -> Result<(), KernelError> {
+        self.enter(|| set_feature(device, feature, on))?
+            .map_err(KernelError::io("set feature of", format!("{device} in {}", self.name())))
+    }
+
+    /// The index of a device of the namespace.
+    ///
+    /// # Errors
+    /// Where there is no such device.
+    pub fn ifindex(&self, device: &str) -> Result<u32, KernelError> {
+        let look = || -> io::Result<u32> {
+            let socket = rustix::net::socket(
+                rustix::net::AddressFamily::INET,
+                rustix::net::SocketType::DGRAM,
+                None,
+            )?;
+            Ok(rustix::net::netdevice::name_to_index(&socket, device)?)
+        };
+        self.enter(look)?
+            .map_err(KernelError::io("find device", format!("{device} in {}", self.name())))
+    }
+}
+
+/// Makes the calling process end with its parent. Called between fork and exec.
+pub(crate) fn die_with(parent: Pid) -> io::Result<()> {
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    // The parent may have died before the call above.
+    if getppid() == Some(parent) { Ok(()) } else { Err(io::ErrorKind::BrokenPipe.into()) }
+}
+
+/// Runs a command with `input`, and returns its standard output.
+pub(crate) fn run_to_end(mut command: Command, input: &[u8]) -> Result<Vec<u8>, KernelError> {
+    let tool = command.get_program().to_string_lossy().into_owned();
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(KernelError::io("start", &tool))?;
+    let mut stdin = child.stdin.take().expect("standard input is a pipe");
+    let output = std::thread::scope(|scope| {
+        // A command that ends without reading its input is judged by its status.
+        scope.spawn(move || drop(stdin.write_all(input)));
+        child.wait_with_output()
+    })
+    .map_err(KernelError::io("run", &tool))?;
+    KernelError::check(&tool, &output)?;
+    Ok(output.stdout)
+}
+
+/// The file of a sysctl.
+pub(crate) fn sysctl_path(key: &str) -> PathBuf {
+    let file = if key.contains('/') { key.to_owned() } else { key.replace('.', "/") };
+    Path::new("/proc/sys").join(file)
+}
+
+pub(crate) fn write_sysctl(path: &Path, value: &str) -> io::Result<()> {
+    File::options().write(true).open(path)?.write_all(value.as_bytes())
+}

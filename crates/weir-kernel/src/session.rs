@@ -1,0 +1,165 @@
+//! A session: all that one run of weir makes on a machine.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard};
+
+use crate::namespace::{die_with, run_to_end, sysctl_path, write_sysctl};
+use crate::process::ProcessId;
+use crate::record::{self, Record, SavedSysctl};
+use crate::{KernelError, Namespace, reaper};
+
+static COUNT: AtomicU32 = AtomicU32::new(0);
+
+/// Owner of namespaces, processes, pins and changed sysctls; dropping it removes them all.
+///
+/// Everything is written to `/run/weir/sessions/<run>.json` before it is made, with the process
+/// id and the start time of the owner. Where the owner is killed, the next [`Session::new`] on the
+/// machine does what its drop would have done.
+#[derive(Debug)]
+pub struct Session {
+    run: String,
+    record: Mutex<Record>,
+}
+
+impl Session {
+    /// Begins a session, after removing what dead ones left.
+    ///
+    /// # Errors
+    /// Where `/run/weir` cannot be written (not root).
+    pub fn new() -> Result<Session, KernelError> {
+        let directory = Path::new(record::SESSIONS);
+        fs::create_dir_all(directory).map_err(KernelError::path("create", directory))?;
+        reaper::reap();
+        let owner = ProcessId::own();
+        let run = record::run_name(owner, COUNT.fetch_add(1, Ordering::Relaxed));
+        let record = Record {
+            run: run.clone(),
+            owner,
+            namespaces: Vec::new(),
+            pins: Vec::new(),
+            children: Vec::new(),
+            sysctls: Vec::new(),
+        };
+        record.write()?;
+        let own = Record::directory(&run);
+        fs::create_dir_all(&own).map_err(KernelError::path("create", &own))?;
+        Ok(Session { run, record: Mutex::new(record) })
+    }
+
+    /// The run's name.
+    pub fn run(&self) -> &str {
+        &self.run
+    }
+
+    /// A folder of the session's own, removed with it.
+    pub fn directory(&self) -> PathBuf {
+        Record::directory(&self.run)
+    }
+
+    /// Makes a network namespace `weir-<run>-<role>` with its loopback device up.
+    ///
+    /// # Errors
+    /// Roles that are no words of letters, digits and `-`; roles that the session already has;
+    /// and what `ip netns add` says.
+    pub fn namespace(&self, role: &str) -> Result<Namespace, KernelError> {
+        let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
+        let name = format!("weir-{}-{role}", self.run);
+        if role.is_empty() || !role.bytes().all(plain) {
+            let why = "letters, digits, `-` and `_` are allowed";
+            return Err(KernelError::Name { what: "namespace", name, why });
+        }
+        self.change(|record| record.namespaces.push(name.clone()))?;
+        let mut add = Command::new("ip");
+        add.args(["netns", "add", &name]);
+        run_to_end(dying_with_us(add), b"")?;
+        let namespace = Namespace::open(&name, role, self.directory().join("state"))?;
+        namespace.ip(&["link set dev lo up"])?;
+        Ok(namespace)
+    }
+
+    /// Removes one namespace before the session ends, with every process in it.
+    ///
+    /// # Errors
+    /// Where the session file cannot be written.
+    pub fn remove(&self, namespace: Namespace) -> Result<(), KernelError> {
+        reaper::remove_namespace(namespace.name());
+        self.change(|record| record.namespaces.retain(|n| n != namespace.name()))
+    }
+
+    /// A command outside of any namespace that dies with the session; see
+    /// [`Namespace::command`] for what that means.
+    pub fn command(&self, program: &str) -> Command {
+        dying_with_us(Command::new(program))
+    }
+
+    /// Writes down a process that runs outside of the session's namespaces, so that it ends with
+    /// the session.
+    ///
+    /// # Errors
+    /// Where the session file cannot be written.
+    pub fn adopt(&self, child: &Child) -> Result<(), KernelError> {
+        let Some(id) = ProcessId::of(child.id()) else { return Ok(()) };
+        self.change(|record| {
+            record.children.retain(|c| c.is_alive());
+            record.children.push(id);
+        })
+    }
+
+    /// The session's own folder on the BPF file system, made on first use, removed with it.
+    ///
+    /// # Errors
+    /// Where no BPF file system is mounted on `/sys/fs/bpf`.
+    pub fn pin_directory(&self) -> Result<PathBuf, KernelError> {
+        let path = Record::pin_directory(&self.run);
+        fs::create_dir_all(&path).map_err(KernelError::path("create", &path))?;
+        Ok(path)
+    }
+
+    /// Sets a sysctl of the whole machine until the session ends, e.g. `kernel.bpf_stats_enabled`.
+    ///
+    /// # Errors
+    /// Where there is no such sysctl, or it refuses the value.
+    pub fn global_sysctl(&self, key: &str, value: &str) -> Result<(), KernelError> {
+        let path = sysctl_path(key);
+        let before = fs::read_to_string(&path).map_err(KernelError::path("read sysctl", &path))?;
+        self.change(|record| {
+            if !record.sysctls.iter().any(|s| s.path == path) {
+                let value = before.trim_end().to_owned();
+                record.sysctls.push(SavedSysctl { path: path.clone(), value });
+            }
+        })?;
+        write_sysctl(&path, value).map_err(KernelError::path("set sysctl", &path))
+    }
+
+    /// Changes the record and writes it before anything else happens.
+    fn change(&self, f: impl FnOnce(&mut Record)) -> Result<(), KernelError> {
+        let mut record = self.lock();
+        f(&mut record);
+        record.write()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Record> {
+        self.record.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        reaper::remove(&self.lock());
+    }
+}
+
+/// Makes a command die with the thread that starts it, in a process group of its own.
+fn dying_with_us(mut command: Command) -> Command {
+    use std::os::unix::process::CommandExt;
+    let parent = rustix::process::getpid();
+    command.process_group(0);
+    // SAFETY: only async-signal-safe system calls (prctl, getppid) between fork and exec.
+    unsafe {
+        command.pre_exec(move || die_with(parent));
+    }
+    command
+}

@@ -1,0 +1,227 @@
+//! Sessions on the real machine. All of these need root.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use weir_kernel::process::ProcessId;
+use weir_kernel::{LinkEnd, Session, VethOptions, reaper};
+
+/// Tests that compare the whole machine before and after run one at a time.
+static MACHINE: Mutex<()> = Mutex::new(());
+
+fn machine() -> MutexGuard<'static, ()> {
+    assert!(rustix::process::geteuid().is_root(), "needs root: it makes network namespaces");
+    MACHINE.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+fn output(program: &str, args: &[&str]) -> String {
+    let out = Command::new(program).args(args).output().expect(program);
+    String::from_utf8_lossy(&out.stdout).into_owned()
+}
+
+/// What must never change in the user's own namespace.
+fn live_state() -> Vec<String> {
+    vec![
+        output("ip", &["-o", "link"]),
+        output("ip", &["-o", "addr"]),
+        output("ip", &["route", "show", "table", "all"]),
+        output("ip", &["rule"]),
+        output("iptables-legacy-save", &[]),
+        output("nft", &["list", "ruleset"]),
+        output("sysctl", &["net.ipv4.ip_forward", "net.ipv4.conf.all.rp_filter"]),
+    ]
+}
+
+fn names(directory: &str, run: &str) -> BTreeSet<String> {
+    let Ok(entries) = fs::read_dir(directory) else { return BTreeSet::new() };
+    let names = entries.flatten().filter_map(|e| e.file_name().into_string().ok());
+    names.filter(|n| n.contains(run)).collect()
+}
+
+#[test]
+fn a_session_makes_namespaces_and_links_and_takes_all_of_it_back() {
+    let _machine = machine();
+    let before = live_state();
+    let session = Session::new().unwrap();
+    let run = session.run().to_owned();
+    let fw = session.namespace("fw").unwrap();
+    let wan = session.namespace("wan").unwrap();
+    let end = |addr: &str| LinkEnd { mac: None, addrs: vec![addr.to_owned()] };
+    let options = VethOptions {
+        a: end("192.0.2.1/24"),
+        b: end("192.0.2.2/24"),
+        gro: true,
+        ..VethOptions::default()
+    };
+    session.veth(&fw, "eth0", &wan, "wan0", &options).unwrap();
+    fw.sysctl("net.ipv4.ip_forward", "1").unwrap();
+    assert_eq!(fw.read_sysctl("net.ipv4.ip_forward").unwrap(), "1");
+    let features = fw.run(&["ethtool", "-k", "eth0"], b"").unwrap();
+    let features = String::from_utf8(features).unwrap();
+    assert!(features.contains("generic-receive-offload: on"), "{features}");
+    let server = fw.enter(|| TcpListener::bind("192.0.2.1:7")).unwrap().unwrap();
+    let limit = Duration::from_secs(5);
+    let address = server.local_addr().unwrap();
+    wan.enter(|| TcpStream::connect_timeout(&address, limit)).unwrap().unwrap();
+    assert_eq!(
+        output("ip", &["netns", "exec", fw.name(), "cat", "/sys/class/net/eth0/mtu"]),
+        "1500\n"
+    );
+    assert_eq!(live_state(), before);
+    assert!(session.namespace("fw").is_err(), "a role is there once");
+
+    let mut sleeper = fw.command("sleep").arg("1000").stdin(Stdio::null()).spawn().unwrap();
+    assert!(!names("/run/netns", &run).is_empty());
+    drop(session);
+    assert!(!sleeper.wait().unwrap().success(), "a process inside ends with the session");
+    assert!(names("/run/netns", &run).is_empty());
+    assert!(names("/run/weir/sessions", &run).is_empty());
+    assert_eq!(live_state(), before);
+}
+
+#[test]
+fn the_thread_is_back_after_entering_even_when_the_work_panics() {
+    let _machine = machine();
+    let own = || fs::read_link("/proc/thread-self/ns/net").unwrap();
+    let before = own();
+    let session = Session::new().unwrap();
+    let ns = session.namespace("a").unwrap();
+    let inside = ns.enter(own).unwrap();
+    assert_ne!(inside, before);
+    assert_eq!(inside.to_string_lossy(), format!("net:[{}]", ns.inode()));
+    let panicked = std::panic::catch_unwind(|| ns.enter(|| panic!("on purpose")));
+    assert!(panicked.is_err());
+    assert_eq!(own(), before);
+}
+
+#[test]
+fn a_line_that_ip_refuses_is_an_error() {
+    let _machine = machine();
+    let session = Session::new().unwrap();
+    let ns = session.namespace("a").unwrap();
+    ns.ip(&["link add x type dummyless"]).expect_err("no such link type");
+    assert!(ns.sysctl("net.ipv4.no_such_thing", "1").is_err());
+}
+
+/// Not a test of its own: the process that the tests below kill.
+#[test]
+fn owner_process() {
+    if std::env::var_os("WEIR_TEST_OWNER").is_none() {
+        return;
+    }
+    let session = Session::new().unwrap();
+    println!("\nrun {}", session.run());
+    let fw = session.namespace("fw").unwrap();
+    println!("namespace");
+    let other = session.namespace("other").unwrap();
+    session.veth(&fw, "eth0", &other, "eth1", &VethOptions::default()).unwrap();
+    let sleeper = fw.command("sh").args(["-c", "sleep 1000 & sleep 1000"]).spawn().unwrap();
+    let outside = session.command("sleep").arg("1000").spawn().unwrap();
+    session.adopt(&outside).unwrap();
+    let key = "net.core.message_burst";
+    session.global_sysctl(key, "11").unwrap();
+    println!("ready {} {}", sleeper.id(), outside.id());
+    let forever = Instant::now() + Duration::from_secs(1000);
+    while Instant::now() < forever {
+        std::thread::park_timeout(Duration::from_secs(1));
+    }
+}
+
+/// Starts an owner, reads its lines until one begins with `until`, and returns what it said.
+fn start_owner(until: &str) -> (std::process::Child, Vec<String>) {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "owner_process", "--nocapture"])
+        .env("WEIR_TEST_OWNER", "1")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut lines = Vec::new();
+    let mut reader = BufReader::new(child.stdout.take().unwrap()).lines();
+    while let Some(Ok(line)) = reader.next() {
+        let done = line.starts_with(until);
+        lines.push(line);
+        if done {
+            break;
+        }
+    }
+    (child, lines)
+}
+
+fn run_of(lines: &[String]) -> String {
+    let line = lines.iter().find_map(|l| l.strip_prefix("run "));
+    line.expect("the owner told its run").to_owned()
+}
+
+#[test]
+fn after_kill_9_the_next_session_removes_all() {
+    let _machine = machine();
+    let before = live_state();
+    let burst = output("sysctl", &["-n", "net.core.message_burst"]);
+    let (mut owner, lines) = start_owner("ready");
+    let run = run_of(&lines);
+    let children: Vec<ProcessId> = lines.last().unwrap()["ready ".len()..]
+        .split(' ')
+        .filter_map(|pid| ProcessId::of(pid.parse().unwrap()))
+        .collect();
+    assert_eq!(children.len(), 2);
+    assert_eq!(names("/run/netns", &run).len(), 2);
+    assert_eq!(output("sysctl", &["-n", "net.core.message_burst"]), "11\n");
+
+    let removed = reaper::reap();
+    assert!(
+        !removed.iter().any(|r| r.contains(&run)),
+        "a live session is not touched: {removed:?}"
+    );
+    assert_eq!(names("/run/netns", &run).len(), 2);
+
+    owner.kill().unwrap();
+    owner.wait().unwrap();
+    let next = Session::new().unwrap();
+    assert!(names("/run/netns", &run).is_empty());
+    assert!(names("/run/weir/sessions", &run).is_empty());
+    assert!(!children.iter().any(|c| c.is_alive()));
+    assert_eq!(output("sysctl", &["-n", "net.core.message_burst"]), burst);
+    assert_eq!(live_state(), before);
+    drop(next);
+}
+
+#[test]
+fn a_killed_session_without_its_file_is_found_by_the_names_of_its_namespaces() {
+    let _machine = machine();
+    let (mut owner, lines) = start_owner("namespace");
+    let run = run_of(&lines);
+    owner.kill().unwrap();
+    owner.wait().unwrap();
+    fs::remove_file(format!("/run/weir/sessions/{run}.json")).unwrap();
+    assert!(!names("/run/netns", &run).is_empty());
+    reaper::reap();
+    assert!(names("/run/netns", &run).is_empty());
+}
+
+#[test]
+fn twenty_kills_at_any_moment_leave_nothing() {
+    let _machine = machine();
+    let before = live_state();
+    let mut runs = Vec::new();
+    for round in 0..20u64 {
+        let (mut owner, lines) = start_owner("run ");
+        runs.push(run_of(&lines));
+        // A moment that differs from round to round, through all of what the owner makes.
+        std::thread::park_timeout(Duration::from_millis(round * 6));
+        owner.kill().unwrap();
+        owner.wait().unwrap();
+    }
+    reaper::reap();
+    for run in runs {
+        for directory in ["/run/netns", "/run/weir/sessions", "/sys/fs/bpf/weir"] {
+            assert!(names(directory, &run).is_empty(), "{directory} {run}");
+        }
+    }
+    assert_eq!(live_state(), before);
+}
