@@ -216,7 +216,8 @@ impl Field {
     }
 
     fn read_transport(self, packet: &Packet) -> Read {
-        if packet.fragment.offset == 1 && packet.proto == 6 {
+        // ip6_tables.c counts fragment offsets in bytes, so that xt_tcpudp.c never sees a 1 there.
+        if packet.fragment.offset == 1 && packet.proto == 6 && packet.family == Family::V4 {
             return Read::Truncated;
         }
         if packet.fragment.offset != 0 {

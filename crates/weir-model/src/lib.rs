@@ -25,5 +25,5 @@ pub use ruleset::{
 };
 pub use set::{Element, ElementPart, IpSet, SetKind, SetOption};
 pub use target::{Effect, NatTarget, Target};
-pub use test::{Predicate, Test, Tests};
+pub use test::{Predicate, Test, Tests, located_tests_of, tests_of};
 pub use weir_packet::{Addr, CtState, Family, Mac, Packet};

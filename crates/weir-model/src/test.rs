@@ -99,21 +99,38 @@ impl Predicate {
 /// `ip_packet_match` in net/ipv4/netfilter/ip_tables.c), then its matches left to right.
 pub fn tests_of(rule: &Rule, family: Family) -> Tests {
     let mut out = Vec::new();
-    let base = &rule.base;
-    push_addr(&mut out, Field::Saddr, base.saddr);
-    push_addr(&mut out, Field::Daddr, base.daddr);
-    push_iface(&mut out, Field::Iif, base.iif.as_ref());
-    push_iface(&mut out, Field::Oif, base.oif.as_ref());
-    if let Some(p) = base.proto {
-        push_value(&mut out, Field::Proto, p.proto.into(), p.negated);
-    }
-    if let Some(f) = base.fragment {
-        push_value(&mut out, Field::Fragment, 1, f.negated);
-    }
+    push_base(&mut out, rule);
     for (index, m) in rule.matches.iter().enumerate() {
         push_match(&mut out, index, m, family);
     }
     out
+}
+
+/// The tests of [`tests_of`], each with the index of the match it comes from; `None` for the base
+/// tests (`-s -d -i -o -p -f`).
+pub fn located_tests_of(rule: &Rule, family: Family) -> Vec<(Option<usize>, Test)> {
+    let mut tests = Vec::new();
+    push_base(&mut tests, rule);
+    let mut out: Vec<_> = tests.drain(..).map(|t| (None, t)).collect();
+    for (index, m) in rule.matches.iter().enumerate() {
+        push_match(&mut tests, index, m, family);
+        out.extend(tests.drain(..).map(|t| (Some(index), t)));
+    }
+    out
+}
+
+fn push_base(out: &mut Tests, rule: &Rule) {
+    let base = &rule.base;
+    push_addr(out, Field::Saddr, base.saddr);
+    push_addr(out, Field::Daddr, base.daddr);
+    push_iface(out, Field::Iif, base.iif.as_ref());
+    push_iface(out, Field::Oif, base.oif.as_ref());
+    if let Some(p) = base.proto {
+        push_value(out, Field::Proto, p.proto.into(), p.negated);
+    }
+    if let Some(f) = base.fragment {
+        push_value(out, Field::Fragment, 1, f.negated);
+    }
 }
 
 fn field(field: Field, predicate: Predicate, negated: bool) -> Test {
