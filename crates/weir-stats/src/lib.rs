@@ -1,1 +1,36 @@
-//! (being written)
+//! Records of measurements, and the estimates made of them.
+//!
+//! A *run* of a study is a folder of plain files: [`folder`] reads and writes it. [`Run`] is what
+//! was done and where, [`Trial`] is one measurement, [`Claim`] is a sentence that a study tests.
+//! [`series`] picks samples out of trials, [`estimate`] makes intervals of samples, and
+//! [`claim::evaluate`] says whether a claim was kept.
+//!
+//! Nothing here looks at a clock, and nothing is random without a seed: the same records give the
+//! same numbers on every machine.
+//!
+//! Words: a *study* has *scenarios* (points of a grid of axes); each scenario is measured for each
+//! *subject* in *trials*; what a trial yields is a *sample*; samples become an *estimate*. A
+//! *block* is one pass over the whole grid, each subject twice, in order and back (ABBA), so that
+//! a ratio is made of values that were measured close to each other.
+
+#![forbid(unsafe_code)]
+
+pub mod claim;
+pub mod estimate;
+pub mod folder;
+pub mod random;
+pub mod run;
+pub mod scenario;
+pub mod series;
+pub mod trial;
+
+pub use claim::{Bounds, By, Claim, ClaimRecord, ClaimTest, Outcome, Place};
+pub use estimate::{Difference, Estimate};
+pub use folder::{Record, RecordError};
+pub use run::{
+    Axis, Environment, NoiseFloor, Paper, PaperValue, Preset, RulesetRecord, Run, Subject,
+    TrialCounts,
+};
+pub use scenario::{Coordinate, Scenario};
+pub use series::Quantity;
+pub use trial::{DropCount, Kind, Noise, State, Trial};

@@ -1,0 +1,313 @@
+//! Sentences that a study tests, and what became of them.
+//!
+//! A claim is written in the study's file in our own words, together with the test that decides
+//! about it, before anything is measured. The test has two bounds: one for *reproduced*, and a
+//! wider one for *reproduced in shape*. It is decided by the near end of the interval, not by the
+//! estimate: what the trials cannot tell is not reproduced.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::estimate::{self, Estimate};
+use crate::scenario::Scenario;
+use crate::series::{self, Quantity, Selection};
+use crate::trial::Trial;
+
+/// A sentence and its test.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Claim {
+    /// Short, stable name.
+    pub id: String,
+    /// Whose claim it is: the paper's, or weir's own.
+    pub by: By,
+    /// The sentence.
+    pub text: String,
+    /// Where the paper says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<String>,
+    /// How it is decided; without a test it needs something that this machine is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub test: Option<ClaimTest>,
+    /// What is needed, where there is no test.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub needs: Option<String>,
+}
+
+/// Whose claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum By {
+    /// The paper's.
+    Paper,
+    /// weir's.
+    Weir,
+}
+
+/// A subject at a point.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Place {
+    /// The subject.
+    pub subject: String,
+    /// The point, or a part of one.
+    pub at: Scenario,
+}
+
+/// How a claim is decided. Bounds that are not given do not bind.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum ClaimTest {
+    /// Ratio of a quantity at two places, paired by block.
+    Ratio {
+        /// What is compared.
+        quantity: Quantity,
+        /// First.
+        of: Place,
+        /// Second.
+        to: Place,
+        /// Bounds for *reproduced*.
+        within: Bounds,
+        /// Bounds for *reproduced in shape*.
+        shape: Bounds,
+    },
+    /// Exponent with which a quantity grows along an axis, from `from` to `to`: 0 is flat, 1 is
+    /// linear, above 1 faster than linear.
+    Growth {
+        /// What grows.
+        quantity: Quantity,
+        /// Of which subject.
+        subject: String,
+        /// Along which axis, whose values are numbers.
+        axis: String,
+        /// The rest of the point.
+        at: Scenario,
+        /// First value on the axis.
+        from: u64,
+        /// Last value on the axis.
+        to: u64,
+        /// Take away the quantity of this subject at this point first, so that what remains is
+        /// the cost of the rules.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        above: Option<Place>,
+        /// Bounds for *reproduced*.
+        within: Bounds,
+        /// Bounds for *reproduced in shape*.
+        shape: Bounds,
+    },
+}
+
+/// An interval; a missing end does not bind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bounds {
+    /// Lower end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min: Option<f64>,
+    /// Upper end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max: Option<f64>,
+}
+
+impl Bounds {
+    /// Whether the whole interval of `estimate` lies within.
+    pub fn hold(&self, estimate: &Estimate) -> bool {
+        self.min.is_none_or(|min| estimate.lo >= min)
+            && self.max.is_none_or(|max| estimate.hi <= max)
+    }
+}
+
+impl fmt::Display for Bounds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.min, self.max) {
+            (Some(min), Some(max)) => write!(f, "{min} to {max}"),
+            (Some(min), None) => write!(f, "at least {min}"),
+            (None, Some(max)) => write!(f, "at most {max}"),
+            (None, None) => f.write_str("anything"),
+        }
+    }
+}
+
+/// What became of a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// Seen here too.
+    Reproduced,
+    /// The same direction, not the same size.
+    ReproducedInShape,
+    /// Not seen here.
+    NotReproduced,
+    /// Nothing on this machine can tell.
+    NeedsHardware,
+    /// The preset did not measure what the test needs.
+    NotMeasured,
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Outcome::Reproduced => "reproduced",
+            Outcome::ReproducedInShape => "reproduced in shape",
+            Outcome::NotReproduced => "not reproduced",
+            Outcome::NeedsHardware => "needs hardware",
+            Outcome::NotMeasured => "not measured",
+        })
+    }
+}
+
+/// A claim with its outcome.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClaimRecord {
+    /// The claim.
+    #[serde(flatten)]
+    pub claim: Claim,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// The number that decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub estimate: Option<Estimate>,
+}
+
+/// Decides a claim on the trials of a run.
+pub fn evaluate(claim: &Claim, trials: &[Trial], seed: u64) -> ClaimRecord {
+    let Some(test) = &claim.test else {
+        let outcome = Outcome::NeedsHardware;
+        return ClaimRecord { claim: claim.clone(), outcome, estimate: None };
+    };
+    let (estimate, within, shape) = match test {
+        ClaimTest::Ratio { quantity, of, to, within, shape } => {
+            let first = Selection::new(*quantity, &of.subject, &of.at);
+            let second = Selection::new(*quantity, &to.subject, &to.at);
+            (series::ratio(first, second, trials, seed), within, shape)
+        }
+        ClaimTest::Growth { within, shape, .. } => (growth(test, trials, seed), within, shape),
+    };
+    let outcome = match &estimate {
+        None => Outcome::NotMeasured,
+        Some(estimate) if within.hold(estimate) => Outcome::Reproduced,
+        Some(estimate) if shape.hold(estimate) => Outcome::ReproducedInShape,
+        Some(_) => Outcome::NotReproduced,
+    };
+    ClaimRecord { claim: claim.clone(), outcome, estimate }
+}
+
+/// Exponent of a [`ClaimTest::Growth`]: fitted in each block, its median over the blocks.
+fn growth(test: &ClaimTest, trials: &[Trial], seed: u64) -> Option<Estimate> {
+    let ClaimTest::Growth { quantity, subject, axis, at, from, to, above, .. } = test else {
+        return None;
+    };
+    let base = above
+        .as_ref()
+        .map(|place| Selection::new(*quantity, &place.subject, &place.at).by_block(trials));
+    let mut values: Vec<u64> = Selection::new(*quantity, subject, at)
+        .trials(trials)
+        .filter_map(|trial| trial.scenario.coordinate(axis)?.number())
+        .filter(|value| (*from..=*to).contains(value))
+        .collect();
+    values.sort_unstable();
+    values.dedup();
+    if values.first() != Some(from) || values.last() != Some(to) {
+        return None;
+    }
+    let mut blocks: std::collections::BTreeMap<u32, Vec<(f64, f64)>> = Default::default();
+    for value in values {
+        let point = at.with(axis, value);
+        for (block, y) in Selection::new(*quantity, subject, &point).by_block(trials) {
+            let base = match &base {
+                Some(base) => match base.get(&block) {
+                    Some(base) => *base,
+                    None => continue,
+                },
+                None => 0.0,
+            };
+            blocks.entry(block).or_default().push((value as f64, y - base));
+        }
+    }
+    let exponents: Vec<f64> =
+        blocks.values().filter_map(|points| estimate::exponent(points)).collect();
+    estimate::of_median(&exponents, seed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trial::tests::trial;
+
+    /// Trials of a subject whose packet takes `ns(rules)`.
+    fn rates(subject: &str, ns: impl Fn(f64) -> f64) -> Vec<Trial> {
+        let sizes = [0_u64, 16, 64, 256, 1024];
+        let point = |rules| Scenario::default().with("rules", rules).with("source", "near");
+        let at = |block: u32, rules: u64| Trial {
+            subject: subject.to_owned(),
+            scenario: point(rules),
+            block,
+            pps: 1e9 / ns(rules as f64),
+            ..trial(1, 1, &[])
+        };
+        (0..4).flat_map(|block| sizes.map(|rules| at(block, rules))).collect()
+    }
+
+    fn claim(test: ClaimTest) -> Claim {
+        Claim {
+            id: "c".to_owned(),
+            by: By::Paper,
+            text: "it grows".to_owned(),
+            place: None,
+            test: Some(test),
+            needs: None,
+        }
+    }
+
+    fn linear_growth() -> Claim {
+        let none = Scenario::default().with("rules", 0);
+        claim(ClaimTest::Growth {
+            quantity: Quantity::NsPerPacket,
+            subject: "linear".to_owned(),
+            axis: "rules".to_owned(),
+            at: Scenario::default().with("source", "near"),
+            from: 16,
+            to: 1024,
+            above: Some(Place { subject: "linear".to_owned(), at: none }),
+            within: Bounds { min: Some(0.9), max: Some(1.1) },
+            shape: Bounds { min: Some(0.7), max: Some(1.4) },
+        })
+    }
+
+    #[test]
+    fn linear_growth_is_told_from_other_growth() {
+        let outcome = |power: f64| {
+            let trials = rates("linear", |rules| 500.0 + 2.0 * rules.powf(power));
+            evaluate(&linear_growth(), &trials, 1).outcome
+        };
+        assert_eq!(outcome(1.0), Outcome::Reproduced);
+        assert_eq!(outcome(1.3), Outcome::ReproducedInShape);
+        assert_eq!(outcome(2.0), Outcome::NotReproduced);
+        assert_eq!(outcome(0.3), Outcome::NotReproduced);
+    }
+
+    #[test]
+    fn what_was_not_measured_decides_nothing() {
+        let mut trials = rates("linear", |rules| 500.0 + rules);
+        trials.retain(|trial| trial.scenario.coordinate("rules") != Some(&1024.into()));
+        assert_eq!(evaluate(&linear_growth(), &trials, 1).outcome, Outcome::NotMeasured);
+        let claim = Claim { test: None, ..linear_growth() };
+        assert_eq!(evaluate(&claim, &trials, 1).outcome, Outcome::NeedsHardware);
+    }
+
+    #[test]
+    fn a_wide_interval_reproduces_nothing() {
+        let bounds = Bounds { min: Some(0.8), max: None };
+        let narrow = Estimate { value: 0.9, lo: 0.85, hi: 0.95, samples: 5 };
+        assert!(bounds.hold(&narrow));
+        assert!(!bounds.hold(&Estimate { lo: 0.7, ..narrow }));
+    }
+
+    #[test]
+    fn a_claim_is_written_as_it_is_read() {
+        let text = serde_json::to_string(&linear_growth()).unwrap();
+        assert_eq!(serde_json::from_str::<Claim>(&text).unwrap(), linear_growth());
+        assert!(serde_json::from_str::<Claim>(&text.replace("above", "abvoe")).is_err());
+    }
+}

@@ -1,0 +1,126 @@
+//! A run as a folder of plain files.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `run.json` | [`Run`] |
+//! | `trials.jsonl` | one [`Trial`] a line, in the order in which they were run |
+//! | `study.toml`, `subjects.toml` | copies of what was measured |
+//! | `rulesets/` | generated rulesets that are small enough to keep |
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use crate::run::{FORMAT, Run};
+use crate::trial::Trial;
+
+/// A run with its trials.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Record {
+    /// What was done, and where.
+    pub run: Run,
+    /// All trials, accepted or not.
+    pub trials: Vec<Trial>,
+}
+
+/// Why records could not be read or written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecordError {
+    /// A file could not be read or written.
+    #[error("{action} {}: {source}", path.display())]
+    File {
+        /// `read`, `write`.
+        action: &'static str,
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A file holds something else.
+    #[error("{}:{line}: {source}", path.display())]
+    Json {
+        /// Which file.
+        path: PathBuf,
+        /// Line, counted from 1.
+        line: usize,
+        /// What is wrong.
+        source: serde_json::Error,
+    },
+    /// The folder was written by another version.
+    #[error("{}: record format {found}, this program reads {FORMAT}", path.display())]
+    Format {
+        /// Which file.
+        path: PathBuf,
+        /// Its format.
+        found: u32,
+    },
+}
+
+/// Reads a run's folder.
+///
+/// # Errors
+/// A file that is missing, that does not hold what it should, or of another format.
+pub fn load(dir: &Path) -> Result<Record, RecordError> {
+    let path = dir.join("run.json");
+    let text = read(&path)?;
+    let run: Run = serde_json::from_str(&text).map_err(|source| RecordError::Json {
+        path: path.clone(),
+        line: source.line(),
+        source,
+    })?;
+    if run.format != FORMAT {
+        return Err(RecordError::Format { path, found: run.format });
+    }
+    let path = dir.join("trials.jsonl");
+    let mut trials = Vec::new();
+    for (at, line) in read(&path)?.lines().enumerate().filter(|(_, line)| !line.is_empty()) {
+        let trial = serde_json::from_str(line).map_err(|source| RecordError::Json {
+            path: path.clone(),
+            line: at + 1,
+            source,
+        })?;
+        trials.push(trial);
+    }
+    Ok(Record { run, trials })
+}
+
+/// Writes `run.json`, in place of the one that is there.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn save_run(dir: &Path, run: &Run) -> Result<(), RecordError> {
+    let path = dir.join("run.json");
+    let failed = |source| RecordError::File { action: "write", path: path.clone(), source };
+    let mut text = serde_json::to_string_pretty(run).map_err(|source| RecordError::Json {
+        path: path.clone(),
+        line: 0,
+        source,
+    })?;
+    text.push('\n');
+    let partial = dir.join("run.json.partial");
+    fs::write(&partial, text).map_err(failed)?;
+    fs::rename(&partial, &path).map_err(failed)
+}
+
+/// Adds a trial to `trials.jsonl`.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn append_trial(dir: &Path, trial: &Trial) -> Result<(), RecordError> {
+    let path = dir.join("trials.jsonl");
+    let failed = |source| RecordError::File { action: "write", path: path.clone(), source };
+    let mut line = serde_json::to_string(trial).map_err(|source| RecordError::Json {
+        path: path.clone(),
+        line: 0,
+        source,
+    })?;
+    line.push('\n');
+    let mut file = fs::File::options().create(true).append(true).open(&path).map_err(failed)?;
+    file.write_all(line.as_bytes()).map_err(failed)
+}
+
+fn read(path: &Path) -> Result<String, RecordError> {
+    let failed = |source| RecordError::File { action: "read", path: path.to_owned(), source };
+    fs::read_to_string(path).map_err(failed)
+}

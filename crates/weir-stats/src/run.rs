@@ -1,0 +1,219 @@
+//! What was done, and where.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::claim::ClaimRecord;
+use crate::estimate::Estimate;
+use crate::scenario::{Coordinate, Scenario};
+
+/// Version of the record format; a reader refuses another one.
+pub const FORMAT: u32 = 1;
+
+/// One execution of a study: `run.json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// [`FORMAT`].
+    pub format: u32,
+    /// Name of the study's folder.
+    pub study: String,
+    /// Its title.
+    pub title: String,
+    /// What it asks, one sentence.
+    pub question: String,
+    /// The paper whose experiment it repeats.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paper: Option<Paper>,
+    /// How long and how often.
+    pub preset: Preset,
+    /// When it began, RFC 3339, UTC.
+    pub date: String,
+    /// How long it took, seconds.
+    pub seconds: f64,
+    /// False while it runs and where it was interrupted.
+    pub complete: bool,
+    /// The command line, paths masked.
+    pub command: String,
+    /// weir's version.
+    pub weir: String,
+    /// Seed of the order, the rulesets and the frames.
+    pub seed: u64,
+    /// The machine.
+    pub environment: Environment,
+    /// The grid.
+    pub axes: Vec<Axis>,
+    /// What was measured, in the order of the study.
+    pub subjects: Vec<Subject>,
+    /// The rulesets that were generated.
+    pub rulesets: Vec<RulesetRecord>,
+    /// Ratio of the same subject measured twice: what this machine calls different although it
+    /// is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub noise_floor: Option<NoiseFloor>,
+    /// What was tried.
+    pub counts: TrialCounts,
+    /// The study's claims with their outcome.
+    pub claims: Vec<ClaimRecord>,
+    /// Values that the paper's text states.
+    #[serde(default)]
+    pub paper_values: Vec<PaperValue>,
+    /// Reasons to doubt the numbers, a sentence each.
+    #[serde(default)]
+    pub doubts: Vec<String>,
+}
+
+/// A published experiment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Paper {
+    /// Its title.
+    pub title: String,
+    /// Who wrote it.
+    pub authors: String,
+    /// Year.
+    pub year: u32,
+    /// Section and figures that the study repeats.
+    pub part: String,
+    /// What it was measured on, and how it differs from here.
+    pub setting: String,
+}
+
+/// How long and how often a study is measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Preset {
+    /// `smoke`, `quick`, …
+    pub name: String,
+    /// Length of a trial, seconds.
+    pub trial_seconds: f64,
+    /// Passes over the grid, each with two trials of a subject at a point.
+    pub blocks: u32,
+    /// Times that each ruleset is loaded.
+    pub loads: u32,
+    /// What a reader must know about trials of this length, e.g. that they are shorter than
+    /// RFC 3511 asks for.
+    pub label: String,
+}
+
+/// The machine that a run was made on. Host names and paths are masked.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Environment {
+    /// Kernel release.
+    pub kernel: String,
+    /// Machine architecture.
+    pub architecture: String,
+    /// Processor model.
+    pub cpu_model: String,
+    /// Processors online.
+    pub cores: u32,
+    /// Which of them generated, forwarded and received.
+    pub core: u32,
+    /// Scheduling of the generator: `fifo 1`, or `other` with the reason.
+    pub scheduling: String,
+    /// Memory, MiB.
+    pub memory_mib: u64,
+    /// Hypervisor, where the processor says that there is one.
+    pub hypervisor: bool,
+    /// Clock source of the kernel.
+    pub clocksource: String,
+    /// Tools by name, each with the first line of its `--version`.
+    pub tools: BTreeMap<String, String>,
+    /// Kernel settings that matter, by name.
+    pub sysctls: BTreeMap<String, String>,
+    /// The kernel's defences against processor faults, by name.
+    pub mitigations: BTreeMap<String, String>,
+}
+
+/// A dimension of a study's grid.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Axis {
+    /// Its name, as in [`Scenario`].
+    pub name: String,
+    /// What a reader sees.
+    pub title: String,
+    /// The values that this run's preset measured.
+    pub values: Vec<Coordinate>,
+    /// The preset's name for each text value, where the study gives one.
+    #[serde(default)]
+    pub titles: BTreeMap<String, String>,
+}
+
+/// Something that is measured: a way to put a ruleset in force.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Subject {
+    /// Its name in `subjects.toml`.
+    pub name: String,
+    /// What a reader sees.
+    pub title: String,
+    /// What it does, one sentence.
+    pub about: String,
+    /// Loads no rules: the line that nothing can be above.
+    pub baseline: bool,
+    /// Made by weir.
+    pub weir: bool,
+    /// The command that puts a ruleset in force.
+    pub load: String,
+    /// Why it was not measured, where it was not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lacking: Option<String>,
+    /// Points that it was left out of on purpose, with the reason.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<String>,
+}
+
+/// A ruleset that a run measured, by its origin and hash.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RulesetRecord {
+    /// The part of the grid that it belongs to.
+    pub scenario: Scenario,
+    /// The command that wrote it.
+    pub command: String,
+    /// SHA-256 of its text, hexadecimal.
+    pub sha256: String,
+    /// Length of its text.
+    pub bytes: u64,
+    /// File in the run's folder that holds it, where it is small enough to be kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+}
+
+/// The same subject measured twice.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NoiseFloor {
+    /// Which one.
+    pub subject: String,
+    /// Second copy against the first, over all points.
+    pub ratio: Estimate,
+}
+
+/// How many trials there were.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TrialCounts {
+    /// All.
+    pub all: u64,
+    /// Those that count.
+    pub accepted: u64,
+    /// Discarded first ones.
+    pub warmup: u64,
+    /// Disturbed ones.
+    pub disturbed: u64,
+    /// Those whose counters do not add up.
+    pub unbalanced: u64,
+    /// Failed ones.
+    pub failed: u64,
+    /// Points that stayed without an undisturbed trial in some block: the last, disturbed one
+    /// was kept out.
+    pub given_up: u64,
+}
+
+/// A value that a paper states in its text or a table; never one read off a curve.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PaperValue {
+    /// What it is a value of.
+    pub what: String,
+    /// The value, as it is written.
+    pub value: String,
+    /// Where it is written.
+    pub place: String,
+}

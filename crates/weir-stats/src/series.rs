@@ -1,0 +1,204 @@
+//! Samples picked out of trials.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::estimate::{self, Estimate};
+use crate::scenario::Scenario;
+use crate::trial::{Kind, State, Trial};
+
+/// What is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Quantity {
+    /// Packets a second, forwarded at overload.
+    Pps,
+    /// Nanoseconds of one core a packet takes on its whole way, generator and sink included.
+    NsPerPacket,
+    /// Share of packets lost at a set rate.
+    LossRatio,
+    /// Seconds to load a ruleset at once.
+    LoadSeconds,
+    /// Seconds to add one rule to those in force.
+    AddSeconds,
+}
+
+impl Quantity {
+    /// The kind of trial that measures it.
+    pub fn kind(self) -> Kind {
+        match self {
+            Quantity::Pps | Quantity::NsPerPacket => Kind::Rate,
+            Quantity::LossRatio => Kind::Paced,
+            Quantity::LoadSeconds => Kind::Load,
+            Quantity::AddSeconds => Kind::Add,
+        }
+    }
+
+    /// Its value in one trial; `None` where the trial measured something else.
+    pub fn of(self, trial: &Trial) -> Option<f64> {
+        if trial.kind != self.kind() {
+            return None;
+        }
+        match self {
+            Quantity::Pps => Some(trial.pps),
+            Quantity::NsPerPacket => (trial.pps > 0.0).then(|| 1e9 / trial.pps),
+            Quantity::LossRatio => Some(trial.loss_ratio()),
+            Quantity::LoadSeconds => Some(trial.seconds),
+            Quantity::AddSeconds => {
+                (trial.additions > 0).then(|| trial.seconds / trial.additions as f64)
+            }
+        }
+    }
+}
+
+/// Which samples: a subject (and copy of it) at the points that `scenario` is a part of.
+#[derive(Clone, Copy, Debug)]
+pub struct Selection<'a> {
+    /// What is compared.
+    pub quantity: Quantity,
+    /// The subject.
+    pub subject: &'a str,
+    /// 0, or 1 for the second one of the A/A pair.
+    pub copy: u32,
+    /// The point, or a part of one.
+    pub scenario: &'a Scenario,
+}
+
+impl<'a> Selection<'a> {
+    /// The first copy of `subject` at `scenario`.
+    pub fn new(quantity: Quantity, subject: &'a str, scenario: &'a Scenario) -> Selection<'a> {
+        Selection { quantity, subject, copy: 0, scenario }
+    }
+
+    /// The accepted trials that it means.
+    ///
+    /// A trial of a load lies on fewer axes than one of packets (where packets come from makes
+    /// no difference to it), so only the axes that both name are compared.
+    pub fn trials<'t>(&self, trials: &'t [Trial]) -> impl Iterator<Item = &'t Trial> {
+        let wanted = *self;
+        let at_point = move |trial: &Trial| {
+            wanted.scenario.0.iter().all(|(axis, value)| {
+                trial.scenario.coordinate(axis).is_none_or(|there| there == value)
+            })
+        };
+        trials.iter().filter(move |trial| {
+            trial.kind == wanted.quantity.kind()
+                && trial.state == State::Accepted
+                && trial.subject == wanted.subject
+                && trial.copy == wanted.copy
+                && at_point(trial)
+        })
+    }
+
+    /// One value a block: the mean of its accepted trials, the two legs of ABBA as a rule.
+    pub fn by_block(&self, trials: &[Trial]) -> BTreeMap<u32, f64> {
+        let mut sums: BTreeMap<u32, (f64, u32)> = BTreeMap::new();
+        for trial in self.trials(trials) {
+            if let Some(value) = self.quantity.of(trial) {
+                let sum = sums.entry(trial.block).or_default();
+                *sum = (sum.0 + value, sum.1 + 1);
+            }
+        }
+        sums.into_iter().map(|(block, (sum, count))| (block, sum / f64::from(count))).collect()
+    }
+
+    /// Median over blocks, with its interval.
+    pub fn estimate(&self, trials: &[Trial], seed: u64) -> Option<Estimate> {
+        let values: Vec<f64> = self.by_block(trials).into_values().collect();
+        estimate::of_median(&values, seed)
+    }
+}
+
+/// Ratio of two selections: median over the blocks that hold both, with its interval.
+pub fn ratio(
+    first: Selection<'_>,
+    second: Selection<'_>,
+    trials: &[Trial],
+    seed: u64,
+) -> Option<Estimate> {
+    let seconds = second.by_block(trials);
+    let pairs: Vec<(f64, f64)> = first
+        .by_block(trials)
+        .into_iter()
+        .filter_map(|(block, value)| Some((value, *seconds.get(&block)?)))
+        .collect();
+    estimate::median_ratio(&pairs, seed)
+}
+
+/// Ratio of the second copy of `subject` to its first, over all points and blocks: the noise
+/// floor.
+pub fn noise_floor(trials: &[Trial], subject: &str, seed: u64) -> Option<Estimate> {
+    let mut points: Vec<&Scenario> =
+        trials.iter().filter(|trial| trial.copy == 1).map(|trial| &trial.scenario).collect();
+    points.sort_unstable();
+    points.dedup();
+    let mut pairs = Vec::new();
+    for scenario in points {
+        let first = Selection::new(Quantity::Pps, subject, scenario);
+        let firsts = first.by_block(trials);
+        for (block, value) in (Selection { copy: 1, ..first }).by_block(trials) {
+            pairs.extend(firsts.get(&block).map(|other| (value, *other)));
+        }
+    }
+    estimate::median_ratio(&pairs, seed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trial::tests::trial;
+
+    fn rate(subject: &str, rules: u64, block: u32, pps: f64) -> Trial {
+        let scenario = Scenario::default().with("rules", rules).with("source", "near");
+        Trial { subject: subject.to_owned(), scenario, block, pps, ..trial(1, 1, &[]) }
+    }
+
+    #[test]
+    fn ratios_are_made_within_blocks() {
+        let trials = [
+            rate("ipset", 16, 0, 100.0),
+            rate("ipset", 16, 0, 300.0),
+            rate("ipset", 1024, 0, 100.0),
+            rate("ipset", 16, 1, 20.0),
+            rate("ipset", 1024, 1, 10.0),
+            rate("ipset", 1024, 2, 7.0),
+        ];
+        let (few, many) =
+            (Scenario::default().with("rules", 16), Scenario::default().with("rules", 1024));
+        let first = Selection::new(Quantity::Pps, "ipset", &many);
+        let second = Selection::new(Quantity::Pps, "ipset", &few);
+        let ratio = ratio(first, second, &trials, 1).unwrap();
+        assert_eq!((ratio.value, ratio.samples), (0.5, 2));
+    }
+
+    #[test]
+    fn trials_that_do_not_count_are_left_out() {
+        let mut trials = vec![rate("nft", 16, 0, 100.0), rate("nft", 16, 0, 1.0)];
+        trials[1].state = State::Disturbed;
+        let point = Scenario::default().with("rules", 16);
+        let selection = Selection::new(Quantity::Pps, "nft", &point);
+        assert_eq!(selection.by_block(&trials), BTreeMap::from([(0, 100.0)]));
+        trials[1].state = State::Accepted;
+        assert_eq!(selection.by_block(&trials), BTreeMap::from([(0, 50.5)]));
+    }
+
+    #[test]
+    fn a_load_lies_on_fewer_axes() {
+        let mut load = rate("nft", 16, 0, 0.0);
+        load.kind = Kind::Load;
+        load.scenario = Scenario::default().with("rules", 16);
+        load.seconds = 0.5;
+        let point = Scenario::default().with("rules", 16).with("source", "far");
+        let selection = Selection::new(Quantity::LoadSeconds, "nft", &point);
+        assert_eq!(selection.estimate(&[load], 1).unwrap().value, 0.5);
+    }
+
+    #[test]
+    fn the_noise_floor_pairs_the_copies() {
+        let mut trials = vec![rate("none", 0, 0, 100.0), rate("none", 0, 0, 101.0)];
+        trials[1].copy = 1;
+        assert_eq!(noise_floor(&trials, "none", 1).unwrap().value, 1.01);
+        assert_eq!(noise_floor(&trials[..1], "none", 1), None);
+    }
+}

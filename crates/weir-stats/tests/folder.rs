@@ -1,0 +1,107 @@
+//! A run's folder is read as it was written, and refused where it is not one.
+
+use std::fs;
+use std::path::PathBuf;
+
+use weir_stats::folder::{append_trial, load, save_run};
+use weir_stats::{
+    DropCount, Environment, Kind, Noise, Preset, RecordError, Run, Scenario, State, Trial,
+    TrialCounts,
+};
+
+fn folder(name: &str) -> PathBuf {
+    let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = fs::remove_dir_all(&dir);
+    fs::create_dir_all(&dir).unwrap();
+    dir
+}
+
+fn run() -> Run {
+    Run {
+        format: weir_stats::run::FORMAT,
+        study: "today-example".to_owned(),
+        title: "An example".to_owned(),
+        question: "Does a folder keep what it is given?".to_owned(),
+        paper: None,
+        preset: Preset {
+            name: "smoke".to_owned(),
+            trial_seconds: 0.1,
+            blocks: 2,
+            loads: 1,
+            label: "shorter than any standard asks for".to_owned(),
+        },
+        date: "2026-01-01T00:00:00Z".to_owned(),
+        seconds: 1.5,
+        complete: true,
+        command: "weir lab run …".to_owned(),
+        weir: "0.1.0".to_owned(),
+        seed: 1,
+        environment: Environment::default(),
+        axes: Vec::new(),
+        subjects: Vec::new(),
+        rulesets: Vec::new(),
+        noise_floor: None,
+        counts: TrialCounts::default(),
+        claims: Vec::new(),
+        paper_values: Vec::new(),
+        doubts: Vec::new(),
+    }
+}
+
+fn trial() -> Trial {
+    Trial {
+        number: 0,
+        kind: Kind::Rate,
+        scenario: Scenario::default().with("rules", 16).with("source", "near"),
+        subject: "none".to_owned(),
+        copy: 0,
+        block: 0,
+        order: 3,
+        leg: 1,
+        repeat: 0,
+        offered: 10,
+        delivered: 8,
+        leaked: 0,
+        foreign: 0,
+        to_drop: 2,
+        dropped: vec![DropCount { counter: "rules".to_owned(), packets: 2 }],
+        seconds: 0.1,
+        pps: 80.0,
+        rate_pps: 0.0,
+        additions: 0,
+        noise: Noise { psi: 0.0, steal: 0.0, spin_ratio: 1.0, switches: 0 },
+        state: State::Accepted,
+        why: None,
+    }
+}
+
+#[test]
+fn a_run_is_read_as_it_was_written() {
+    let dir = folder("written");
+    save_run(&dir, &run()).unwrap();
+    append_trial(&dir, &trial()).unwrap();
+    append_trial(&dir, &Trial { number: 1, ..trial() }).unwrap();
+    let record = load(&dir).unwrap();
+    assert_eq!(record.run, run());
+    assert_eq!(record.trials, [trial(), Trial { number: 1, ..trial() }]);
+}
+
+#[test]
+fn another_format_is_refused() {
+    let dir = folder("format");
+    save_run(&dir, &Run { format: 999, ..run() }).unwrap();
+    append_trial(&dir, &trial()).unwrap();
+    assert!(matches!(load(&dir), Err(RecordError::Format { found: 999, .. })));
+}
+
+#[test]
+fn a_broken_line_is_named() {
+    let dir = folder("broken");
+    save_run(&dir, &run()).unwrap();
+    append_trial(&dir, &trial()).unwrap();
+    let path = dir.join("trials.jsonl");
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, format!("{text}{{\"number\": 1\n")).unwrap();
+    let error = load(&dir).unwrap_err().to_string();
+    assert!(error.contains("trials.jsonl:2:"), "{error}");
+}
