@@ -11,6 +11,7 @@ pub mod credit;
 pub mod field;
 pub mod manifest;
 pub mod matching;
+pub mod nft;
 pub mod ruleset;
 pub mod set;
 pub mod target;

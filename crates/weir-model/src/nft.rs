@@ -1,0 +1,309 @@
+//! A small typed nftables ruleset: what the nft form is made of before it is text.
+//!
+//! It holds exactly what weir writes, no more: tables with base chains, chains, rules made of
+//! statements that run left to right, and verdict maps whose elements count. Each counter says
+//! which original rules and policies it is part of, so that a form can be checked packet by packet
+//! and its counters read back.
+
+use crate::ruleset::{Hook, Name, Policy, TableName};
+use crate::{Effect, Family, NatTarget, RuleId};
+
+/// All tables of a form.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Ruleset {
+    /// IPv4 tables first.
+    pub tables: Vec<Table>,
+}
+
+/// A table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    /// `ip` or `ip6`.
+    pub family: Family,
+    /// Name, e.g. `weir_filter`.
+    pub name: String,
+    /// The iptables table that it stands for.
+    pub stands_for: TableName,
+    /// Verdict maps.
+    pub maps: Vec<Map>,
+    /// Chains; base chains last, so that every name is known when it is used.
+    pub chains: Vec<Chain>,
+}
+
+/// A chain.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Chain {
+    /// Name: a valid nft identifier that is no keyword.
+    pub name: String,
+    /// Where it is attached, for base chains.
+    pub base: Option<Base>,
+    /// The iptables name, where it had to be changed.
+    pub comment: Option<String>,
+    /// Its rules.
+    pub rules: Vec<Rule>,
+}
+
+/// How a base chain is attached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Base {
+    /// `type`.
+    pub kind: ChainKind,
+    /// Hook.
+    pub hook: Hook,
+    /// Priority, as the iptables table has it.
+    pub priority: i32,
+    /// Policy.
+    pub policy: Policy,
+}
+
+/// Type of a base chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChainKind {
+    /// `filter`.
+    Filter,
+    /// `nat`: sees the first packet of a connection.
+    Nat,
+    /// `route`: routes again when mark or header changed (mangle OUTPUT).
+    Route,
+}
+
+/// A rule: statements, run left to right until one of them stops it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rule {
+    /// Its statements.
+    pub statements: Vec<Statement>,
+    /// The comment of the original rule.
+    pub comment: Option<String>,
+}
+
+/// One statement.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Statement {
+    /// The rule goes on only if the test holds.
+    Test(Test),
+    /// The rule goes on only if the caller says so.
+    Opaque(Opaque),
+    /// `counter`, and the originals it is part of.
+    Counter(Vec<Credit>),
+    /// A verdict.
+    Verdict(Verdict),
+    /// Looks the key up; a hit counts in the element and gives its verdict.
+    Vmap {
+        /// What is looked up.
+        key: Vec<Key>,
+        /// Name of the map.
+        map: String,
+    },
+    /// Does something; the rule goes on.
+    Effect(Effect),
+    /// Drops and answers, by iptables' word.
+    Reject(&'static str),
+    /// Translates; ends the chain.
+    Nat(NatTarget),
+}
+
+/// An original whose counter a counter is part of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Credit {
+    /// A rule of the table's family.
+    Rule(RuleId),
+    /// The policy of the iptables table that the table stands for.
+    Policy(Hook),
+}
+
+/// Verdict of a rule or element.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Verdict {
+    /// Ends the base chain; later base chains still see the packet.
+    Accept,
+    /// Drops.
+    Drop,
+    /// Back to the caller; the policy in a base chain.
+    Return,
+    /// Calls a chain.
+    Jump(String),
+    /// Goes to a chain, not to come back.
+    Goto(String),
+    /// Goes on with the next rule.
+    Continue,
+}
+
+impl Verdict {
+    /// The chain that it names.
+    pub fn chain(&self) -> Option<&str> {
+        match self {
+            Verdict::Jump(c) | Verdict::Goto(c) => Some(c),
+            Verdict::Accept | Verdict::Drop | Verdict::Return | Verdict::Continue => None,
+        }
+    }
+}
+
+/// A test of one value that nft loads. Where the packet has no such value the rule stops,
+/// whether the test is negated or not.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Test {
+    /// What is loaded.
+    pub load: Load,
+    /// What it is compared with.
+    pub with: With,
+    /// `!=`.
+    pub negated: bool,
+}
+
+/// What nft can load from a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Load {
+    /// `iifname`; empty where there is none.
+    Iifname,
+    /// `oifname`; empty where there is none.
+    Oifname,
+    /// `ip saddr`.
+    Saddr,
+    /// `ip daddr`.
+    Daddr,
+    /// `meta l4proto`.
+    L4proto,
+    /// `ip frag-off & 0x1fff`; for IPv6 the offset in the fragment header, where there is one.
+    FragmentOffset,
+    /// `th sport`: two bytes at 0 of the transport header, fragment or not.
+    Sport,
+    /// `th dport`: two bytes at 2 of the transport header, fragment or not.
+    Dport,
+    /// `tcp flags`: the byte at 13 of the transport header.
+    TcpFlags,
+    /// `icmp type`: the byte at 0 of the transport header.
+    IcmpType,
+    /// `@th,0,16`: type and code.
+    IcmpTypeCode,
+    /// `ether saddr`.
+    EtherSaddr,
+    /// `ct state`: nft's bits.
+    CtState,
+    /// `ct status`: bits of `IPS_*`; nothing without an entry.
+    CtStatus,
+    /// `meta mark`.
+    Mark,
+    /// `ct mark`; nothing without an entry.
+    CtMark,
+    /// `ip length`, `meta length`.
+    Length,
+    /// `ip ttl`, `ip6 hoplimit`.
+    Ttl,
+    /// The whole octet of type of service / traffic class.
+    Tos,
+    /// `meta pkttype`.
+    PktType,
+}
+
+impl Load {
+    /// True for what lies in the transport header: the fast path of nft_payload reads it in later
+    /// fragments too (net/netfilter/nf_tables_core.c).
+    pub const fn is_transport(self) -> bool {
+        matches!(
+            self,
+            Load::Sport | Load::Dport | Load::TcpFlags | Load::IcmpType | Load::IcmpTypeCode
+        )
+    }
+}
+
+/// Bits of `ct state` (include/uapi/linux/netfilter/nf_conntrack_common.h).
+pub mod ct_state {
+    /// `invalid`.
+    pub const INVALID: u32 = 1;
+    /// `established`.
+    pub const ESTABLISHED: u32 = 2;
+    /// `related`.
+    pub const RELATED: u32 = 4;
+    /// `new`.
+    pub const NEW: u32 = 8;
+    /// `untracked`.
+    pub const UNTRACKED: u32 = 64;
+}
+
+/// Bits of `ct status` (`IPS_SRC_NAT`, `IPS_DST_NAT`).
+pub mod ct_status {
+    /// Source translated.
+    pub const SNAT: u32 = 16;
+    /// Destination translated.
+    pub const DNAT: u32 = 32;
+}
+
+/// What a loaded value is compared with.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum With {
+    /// One of the spans holds it; sorted, apart from each other, both ends included.
+    Spans(Vec<(u128, u128)>),
+    /// `value & mask == wanted`.
+    Masked {
+        /// Bits looked at.
+        mask: u128,
+        /// Wanted bits.
+        wanted: u128,
+    },
+    /// `value & mask != 0`.
+    AnyBit(u128),
+    /// A device name, or all names that begin so.
+    Device {
+        /// Name, without `*`.
+        name: Name,
+        /// `name*`.
+        prefix: bool,
+    },
+}
+
+/// A test that no loaded value models, as nft text.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Opaque {
+    /// nft text of the test.
+    pub text: String,
+    /// The original rule.
+    pub rule: RuleId,
+    /// Which of its matches.
+    pub index: usize,
+    /// It keeps a budget: no second rule may hold it.
+    pub stateful: bool,
+    /// The text says the opposite of the match.
+    pub inverted: bool,
+}
+
+/// One part of a map's key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key {
+    /// What is loaded.
+    pub load: Load,
+    /// `& mask` before the lookup.
+    pub mask: Option<u128>,
+}
+
+/// A verdict map whose elements count.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Map {
+    /// Name.
+    pub name: String,
+    /// Parts of the key.
+    pub key: Vec<Key>,
+    /// `flags interval`: elements may be spans.
+    pub interval: bool,
+    /// Elements; no two hold the same key.
+    pub elements: Vec<Element>,
+}
+
+/// An element of a verdict map.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Element {
+    /// One for each part of the key.
+    pub key: Vec<ElementKey>,
+    /// The originals that its counter is part of.
+    pub credit: Vec<Credit>,
+    /// Its verdict.
+    pub verdict: Verdict,
+}
+
+/// One part of an element's key.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ElementKey {
+    /// Values from the first to the second, both included.
+    Span(u128, u128),
+    /// A device name.
+    Device(Name),
+}
