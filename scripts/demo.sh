@@ -1,0 +1,117 @@
+#!/bin/sh
+# Runs weir's main job once, on a generated access network, and leaves a report in demo/.
+#
+# Nothing outside the folder demo/ is changed: rules are loaded in network namespaces of their own.
+set -eu
+
+cd "$(dirname "$0")/.."
+
+out=demo
+weir="${CARGO_TARGET_DIR:-target}/release/weir"
+forms="linear tree ipset nft"
+packets="${WEIR_DEMO_PACKETS:-20000}"
+step=0
+
+heading() {
+    step=$((step + 1))
+    printf '\n== %d. %s\n\n' "$step" "$*"
+}
+
+say() { printf '%s\n' "$*"; }
+
+show() {
+    printf '$ weir %s\n' "$*"
+    "$weir" "$@"
+}
+
+# Runs as root what needs it: loading, verifying, measuring.
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then
+        "$@"
+    else
+        sudo "$@"
+    fi
+}
+
+show_as_root() {
+    printf '# weir %s\n' "$*"
+    as_root "$weir" "$@"
+}
+
+# Status 1 says that there are findings, which is no failure here.
+findings_are_fine() {
+    status=0
+    "$@" || status=$?
+    [ "$status" -le 1 ]
+}
+
+finish() {
+    status=$?
+    if [ "$status" -ne 0 ]; then
+        printf '\ndemo: step %d failed (status %d); what was written is in %s/\n' \
+            "$step" "$status" "$out" >&2
+    fi
+}
+trap finish EXIT
+
+if [ "$(id -u)" -ne 0 ] && ! command -v sudo >/dev/null 2>&1; then
+    say 'demo: loading and measuring need root: run it as root, or install sudo' >&2
+    exit 2
+fi
+
+# Only a folder that an earlier demo made is removed.
+if [ -e "$out" ] && [ ! -e "$out/.weir-demo" ]; then
+    say "demo: $out/ is there and no demo made it; move it away first" >&2
+    exit 2
+fi
+as_root rm -rf "$out"
+mkdir "$out"
+: >"$out/.weir-demo"
+
+heading 'Build'
+cargo build --release --locked --package weir
+say 'built'
+
+heading 'An access network: 2,105 customers, as iptables-save text'
+show example isp --seed 1 -o "$out"
+rules="$out/isp.rules"
+rules6="$out/isp.rules6"
+
+heading 'What is in it, and what looks wrong'
+findings_are_fine show check "$rules" --ip6 "$rules6"
+
+heading 'The way of one packet: to the customer who signed up last'
+# -A customers_down -d ADDRESS/32 … -j CHAIN
+customer=$(sed -n 's/^-A customers_down .*-d \([0-9.]*\).*/\1/p' "$rules" | tail -n 1)
+device=$(sed -n 's/^-A customers_down .*-o \([a-z0-9.]*\) .*/\1/p' "$rules" | tail -n 1)
+packet="iif eth1 oif ${device:-eth0.101} ip saddr 198.51.100.7 ip daddr $customer tcp dport 443"
+show explain "$rules" --hook forward --packet "$packet ct state new" >"$out/explain.txt"
+head -n 3 "$out/explain.txt"
+say '  …'
+tail -n 8 "$out/explain.txt"
+say "(all of it: $out/explain.txt)"
+
+heading 'The same ruleset in four forms, each checked before it is written'
+for form in $forms; do
+    show compile "$rules" --ip6 "$rules6" --to "$form" -o "$out/$form"
+done
+
+heading 'Loaded and unloaded, in a network namespace of its own'
+for form in $forms; do
+    say "# sh $out/$form/load.sh && sh $out/$form/unload.sh"
+    as_root unshare --net sh -c 'sh "$1/load.sh" && sh "$1/unload.sh"' sh "$out/$form"
+done
+
+heading 'Compared in the kernel: verdicts packet by packet, counters batch by batch'
+as_root "$weir" verify "$rules" --ip6 "$rules6" --json --packets "$packets" \
+    "$out/linear" "$out/tree" "$out/ipset" "$out/nft" >"$out/verified.json"
+say "no difference in $packets packets; what was left out is listed in $out/verified.json"
+
+heading 'Measured side by side (smoke preset: short trials, wide intervals)'
+show_as_root lab run studies/demo -o "$out/run" --preset smoke
+
+heading 'What was gained'
+as_root "$weir" lab report "$out/run" -o "$out/report.html" --verified "$out/verified.json" \
+    --artefact "$out/tree" --artefact "$out/ipset" --artefact "$out/nft"
+say
+say "Open $out/report.html"
