@@ -81,10 +81,10 @@ heading 'What is in it, and what looks wrong'
 findings_are_fine show check "$rules" --ip6 "$rules6"
 
 heading 'The way of one packet: to the customer who signed up last'
-# -A customers_down -d ADDRESS/32 … -j CHAIN
-customer=$(sed -n 's/^-A customers_down .*-d \([0-9.]*\).*/\1/p' "$rules" | tail -n 1)
-device=$(sed -n 's/^-A customers_down .*-o \([a-z0-9.]*\) .*/\1/p' "$rules" | tail -n 1)
-packet="iif eth1 oif ${device:-eth0.101} ip saddr 198.51.100.7 ip daddr $customer tcp dport 443"
+customer=$(sed -n 's/^-A customers_down -d \([0-9.]*\).*/\1/p' "$rules" | tail -n 1)
+network=${customer%.*}.0/24
+vlan=$(sed -n "s,^-A vlan_\([0-9]*\) .*-s $network .*,\1,p" "$rules" | head -n 1)
+packet="iif eth1 oif eth0.${vlan:-101} ip saddr 198.51.100.7 ip daddr $customer tcp dport 443"
 show explain "$rules" --hook forward --packet "$packet ct state new" >"$out/explain.txt"
 head -n 3 "$out/explain.txt"
 say '  …'
