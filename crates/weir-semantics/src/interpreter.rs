@@ -1,0 +1,331 @@
+//! The reference interpreter: one packet through a ruleset, as the kernel's legacy iptables does.
+//!
+//! [`Interpreter::new`] lowers every rule once. [`Interpreter::journey`] then sends packets on
+//! their way:
+//!
+//! | entry | hooks and tables |
+//! |---|---|
+//! | forward | PREROUTING raw, mangle, nat; FORWARD mangle, filter, security; POSTROUTING mangle, nat |
+//! | input | PREROUTING raw, mangle, nat; INPUT mangle, filter, security, nat |
+//! | output | OUTPUT raw, mangle, nat, filter, security; POSTROUTING mangle, nat |
+//!
+//! What the kernel knows at a hook, the rules of that hook see: no output device before routing,
+//! none at INPUT, no input device on a local packet; no conntrack entry in the raw table (it runs
+//! before conntrack, unless the packet comes over `lo` and has one already); a time to live that is
+//! one less once the packet is forwarded; marks, translated addresses and the like as earlier
+//! tables left them. The caller stands for routing: `iif` and `oif` of the packet are where it
+//! comes from and goes to.
+//!
+//! A packet stands for the first of its connection when its state is NEW (or RELATED, but not an
+//! ICMP error): then, and where conntrack is in use, the nat table is consulted, once for each of
+//! the two translations. Packets of a connection that is already translated are not rewritten: the
+//! caller gives them as the tables are to see them.
+
+mod lower;
+mod nat;
+mod view;
+mod walk;
+
+use std::collections::HashMap;
+
+use weir_model::{CtState, Family, Firewall, Hook, Packet, Rule, TableName};
+use weir_packet::Ct;
+
+use self::lower::TableIndex;
+use crate::answers::Answers;
+use crate::outcome::{Log, Outcome, Verdict};
+use crate::sets::SetIndex;
+
+pub(crate) use self::walk::{Observer, Unobserved};
+
+/// Which way a packet goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Entry {
+    /// Through the host.
+    Forward,
+    /// To the host.
+    Input,
+    /// From the host.
+    Output,
+}
+
+impl Entry {
+    /// All three.
+    pub const ALL: [Entry; 3] = [Entry::Forward, Entry::Input, Entry::Output];
+
+    /// The hooks on the way, in order.
+    pub const fn hooks(self) -> &'static [Hook] {
+        match self {
+            Entry::Forward => &[Hook::Prerouting, Hook::Forward, Hook::Postrouting],
+            Entry::Input => &[Hook::Prerouting, Hook::Input],
+            Entry::Output => &[Hook::Output, Hook::Postrouting],
+        }
+    }
+}
+
+/// The tables at a hook, in the order of their priorities.
+pub const fn tables_at(hook: Hook) -> &'static [TableName] {
+    use TableName::{Filter, Mangle, Nat, Raw, Security};
+    match hook {
+        Hook::Prerouting => &[Raw, Mangle, Nat],
+        Hook::Input => &[Mangle, Filter, Security, Nat],
+        Hook::Forward => &[Mangle, Filter, Security],
+        Hook::Output => &[Raw, Mangle, Nat, Filter, Security],
+        Hook::Postrouting => &[Mangle, Nat],
+    }
+}
+
+/// A firewall, ready for packets.
+#[derive(Debug)]
+pub struct Interpreter<'f> {
+    /// Tables by family, then by [`TableName`].
+    tables: [[Option<TableIndex<'f>>; 5]; 2],
+    sets: Vec<SetIndex<'f>>,
+    /// Whether conntrack is in use, by family.
+    conntrack: [bool; 2],
+}
+
+impl<'f> Interpreter<'f> {
+    /// Indexes chains and sets, lowers every rule once.
+    ///
+    /// Sets that rules name and the firewall does not hold are asked of [`Answers`].
+    ///
+    /// # Panics
+    /// Where a rule jumps to a chain that its table does not have: no parser lets such a ruleset
+    /// through.
+    pub fn new(firewall: &'f Firewall) -> Self {
+        let set_at: HashMap<&str, usize> =
+            firewall.sets.iter().enumerate().map(|(i, s)| (&*s.name, i)).collect();
+        let sets = firewall.sets.iter().map(|s| SetIndex::new(s, &set_at)).collect();
+        let tables = [Family::V4, Family::V6].map(|family| {
+            TableName::ALL.map(|name| {
+                let table = firewall.ruleset(family)?.table(&name)?;
+                Some(TableIndex::new(table, family, &set_at))
+            })
+        });
+        let conntrack = [Family::V4, Family::V6].map(|family| {
+            firewall.ruleset(family).is_some_and(|r| r.rules().any(|(_, _, r)| nat::uses_ct(r)))
+        });
+        Interpreter { tables, sets, conntrack }
+    }
+
+    /// Whether conntrack is in use: some rule of the family's ruleset asks for it.
+    pub fn conntrack_in_use(&self, family: Family) -> bool {
+        self.conntrack[family_index(family)]
+    }
+
+    /// Takes conntrack as in use in both families, whatever the rulesets ask for: other programs
+    /// of the host use it.
+    pub fn with_conntrack(mut self) -> Self {
+        self.conntrack = [true; 2];
+        self
+    }
+
+    /// Sends a packet on its way.
+    pub fn journey(&self, packet: &Packet, entry: Entry, answers: &mut dyn Answers) -> Outcome<'f> {
+        self.journey_observed(packet, entry, answers, &mut Unobserved)
+    }
+
+    /// Sends a packet through one table at one hook. Its devices and its conntrack state are
+    /// taken as they are; a table that is not there accepts.
+    pub fn walk(
+        &self,
+        table: TableName,
+        hook: Hook,
+        packet: &mut Packet,
+        answers: &mut dyn Answers,
+    ) -> (Verdict, Log<'f>) {
+        let mut log = Log::default();
+        let mut nobody = Unobserved;
+        let mut walk = self.walker(hook, packet, answers, &mut log, &mut nobody);
+        let verdict = walk.table(table).unwrap_or(Verdict::Accept);
+        (verdict, log)
+    }
+
+    /// Sends a packet through one chain as if it had been jumped to from `hook`; `None` where no
+    /// rule decided and it returned.
+    ///
+    /// # Panics
+    /// Where there is no such chain.
+    pub fn walk_chain(
+        &self,
+        table: TableName,
+        chain: &str,
+        hook: Hook,
+        packet: &mut Packet,
+        answers: &mut dyn Answers,
+    ) -> (Option<Verdict>, Log<'f>) {
+        let mut log = Log::default();
+        let index = self.table(packet.family, table);
+        let at = index.and_then(|t| t.chain_at(chain));
+        let at = at.unwrap_or_else(|| panic!("walk from {table}/{chain}: there is no such chain"));
+        let mut nobody = Unobserved;
+        let mut walk = self.walker(hook, packet, answers, &mut log, &mut nobody);
+        let verdict = walk.chain(table, at);
+        (verdict, log)
+    }
+
+    pub(crate) fn table(&self, family: Family, name: TableName) -> Option<&TableIndex<'f>> {
+        self.tables[family_index(family)][name as usize].as_ref()
+    }
+
+    fn walker<'w, O: Observer<'f>>(
+        &'w self,
+        hook: Hook,
+        packet: &'w mut Packet,
+        answers: &'w mut dyn Answers,
+        log: &'w mut Log<'f>,
+        observer: &'w mut O,
+    ) -> walk::Walk<'w, 'f, O> {
+        walk::Walk { interpreter: self, hook, packet, answers, log, observer, redirected: false }
+    }
+
+    pub(crate) fn journey_observed<O: Observer<'f>>(
+        &self,
+        packet: &Packet,
+        entry: Entry,
+        answers: &mut dyn Answers,
+        observer: &mut O,
+    ) -> Outcome<'f> {
+        let mut journey = Journey {
+            interpreter: self,
+            packet: packet.clone(),
+            log: Log::default(),
+            translated: packet.ct,
+            redirected: false,
+        };
+        let verdict = journey.go(entry, answers, observer);
+        let Log { hits, effects, asked, tried } = journey.log;
+        Outcome { verdict, effects, hits, asked, tried, packet: journey.packet }
+    }
+}
+
+fn family_index(family: Family) -> usize {
+    match family {
+        Family::V4 => 0,
+        Family::V6 => 1,
+    }
+}
+
+/// A journey under way.
+struct Journey<'w, 'f> {
+    interpreter: &'w Interpreter<'f>,
+    packet: Packet,
+    log: Log<'f>,
+    /// The packet's connection as it was at the start: says which translations it has already.
+    translated: Ct,
+    redirected: bool,
+}
+
+impl<'f> Journey<'_, 'f> {
+    fn go<O: Observer<'f>>(
+        &mut self,
+        entry: Entry,
+        answers: &mut dyn Answers,
+        observer: &mut O,
+    ) -> Verdict {
+        let iif = std::mem::take(&mut self.packet.iif);
+        let oif = std::mem::take(&mut self.packet.oif);
+        if entry == Entry::Output {
+            self.packet.smac = None;
+            self.packet.oif = oif;
+            return match self.hook(Hook::Output, answers, observer) {
+                Verdict::Accept => self.hook(Hook::Postrouting, answers, observer),
+                other => other,
+            };
+        }
+        self.packet.iif = iif;
+        let arrived = self.hook(Hook::Prerouting, answers, observer);
+        if arrived != Verdict::Accept {
+            return arrived;
+        }
+        let wish = if self.redirected { Entry::Input } else { entry };
+        if answers.route(&self.packet, wish) != Entry::Forward {
+            return self.hook(Hook::Input, answers, observer);
+        }
+        // ip_forward and ip6_forward take one off before the FORWARD hook.
+        if self.packet.ttl <= 1 {
+            return Verdict::Expired;
+        }
+        self.packet.ttl -= 1;
+        self.packet.oif = oif;
+        match self.hook(Hook::Forward, answers, observer) {
+            Verdict::Accept => self.hook(Hook::Postrouting, answers, observer),
+            other => other,
+        }
+    }
+
+    fn hook<O: Observer<'f>>(
+        &mut self,
+        hook: Hook,
+        answers: &mut dyn Answers,
+        observer: &mut O,
+    ) -> Verdict {
+        for table in tables_at(hook) {
+            let verdict = match table {
+                TableName::Nat if !self.consults_nat(hook) => continue,
+                TableName::Raw => self.before_conntrack(hook, answers, observer),
+                _ => self.table(*table, hook, answers, observer),
+            };
+            if verdict != Verdict::Accept {
+                return verdict;
+            }
+        }
+        Verdict::Accept
+    }
+
+    fn table<O: Observer<'f>>(
+        &mut self,
+        table: TableName,
+        hook: Hook,
+        answers: &mut dyn Answers,
+        observer: &mut O,
+    ) -> Verdict {
+        let Journey { interpreter, packet, log, .. } = self;
+        let mut walk = interpreter.walker(hook, packet, answers, log, observer);
+        let verdict = walk.table(table).unwrap_or(Verdict::Accept);
+        self.redirected |= walk.redirected;
+        verdict
+    }
+
+    /// The raw table runs before conntrack: no entry is there yet, except over `lo`, where the
+    /// packet brings the one that OUTPUT made.
+    fn before_conntrack<O: Observer<'f>>(
+        &mut self,
+        hook: Hook,
+        answers: &mut dyn Answers,
+        observer: &mut O,
+    ) -> Verdict {
+        if self.packet.iif == "lo" {
+            return self.table(TableName::Raw, hook, answers, observer);
+        }
+        let later = std::mem::replace(&mut self.packet.ct, Ct::of(CtState::Invalid));
+        let verdict = self.table(TableName::Raw, hook, answers, observer);
+        if self.packet.ct.state != CtState::Untracked {
+            self.packet.ct = later;
+        }
+        verdict
+    }
+
+    /// nf_nat_inet_fn in nf_nat_core.c: the rules see what starts a connection, once for its
+    /// source and once for its destination.
+    fn consults_nat(&self, hook: Hook) -> bool {
+        let icmp = matches!(self.packet.proto, 1 | 58);
+        let starts = match self.packet.ct.state {
+            CtState::New => true,
+            CtState::Related => !icmp && !self.packet.ct.reply,
+            CtState::Invalid | CtState::Established | CtState::Untracked => false,
+        };
+        let done = match hook {
+            Hook::Prerouting | Hook::Output => self.translated.dnat,
+            Hook::Input | Hook::Postrouting => self.translated.snat,
+            Hook::Forward => true,
+        };
+        starts && !done && self.interpreter.conntrack_in_use(self.packet.family)
+    }
+}
+
+/// Whether a rule makes the kernel track connections.
+pub fn needs_conntrack(rule: &Rule) -> bool {
+    nat::uses_ct(rule)
+}

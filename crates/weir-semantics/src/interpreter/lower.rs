@@ -1,0 +1,411 @@
+//! A table's rules as flat arrays of compact tests.
+//!
+//! Each [`Test`] of the model becomes one [`Compact`] of sixteen bytes; what does not fit stands in
+//! a pool beside them. Rules of a chain follow one another, so that a walk reads memory forward.
+
+use std::collections::HashMap;
+
+use weir_model::matching::{Neg, SetMatch};
+use weir_model::{
+    Chain, Family, Field, Hook, Match, Name, Predicate, Rule, Table, TableName, Target, Test,
+    located_tests_of,
+};
+
+use super::view::{MULTIPORT_DPORT, MULTIPORT_SPORT, is_narrow, wide_slot};
+use crate::answers::content;
+
+/// One test. `slot` is a field's place in the view, `at` a place in a pool.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Compact {
+    Masked {
+        slot: u8,
+        negated: bool,
+        value: u32,
+        mask: u32,
+    },
+    Span {
+        slot: u8,
+        negated: bool,
+        lo: u32,
+        hi: u32,
+    },
+    Spans {
+        slot: u8,
+        negated: bool,
+        count: u16,
+        first: u32,
+    },
+    AnyBit {
+        slot: u8,
+        negated: bool,
+        mask: u32,
+    },
+    Present {
+        slot: u8,
+    },
+    WideMasked {
+        slot: u8,
+        negated: bool,
+        at: u32,
+    },
+    WideSpan {
+        slot: u8,
+        negated: bool,
+        at: u32,
+    },
+    /// Any other predicate, evaluated as the model says.
+    Other {
+        slot: u8,
+        negated: bool,
+        at: u32,
+    },
+    Device {
+        out: bool,
+        negated: bool,
+        at: u32,
+    },
+    EitherPort {
+        negated: bool,
+        count: u16,
+        first: u32,
+    },
+    Set {
+        index: u16,
+        at: u32,
+    },
+    Conntrack {
+        index: u16,
+        at: u32,
+    },
+    Opaque {
+        index: u16,
+        stateful: bool,
+        at: u32,
+    },
+    Never,
+}
+
+/// What a rule does once its tests hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    Count,
+    Accept,
+    Drop,
+    Return,
+    Jump(u32),
+    Goto(u32),
+    /// The rule's own target says.
+    Target,
+}
+
+/// A rule: where its tests stand, and what it does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CompactRule {
+    pub first: u32,
+    pub count: u16,
+    pub action: Action,
+}
+
+/// A chain: where its rules stand.
+#[derive(Debug)]
+pub(crate) struct ChainIndex<'f> {
+    pub chain: &'f Chain,
+    pub first: u32,
+    pub end: u32,
+}
+
+/// A `-m set` test.
+#[derive(Debug)]
+pub(crate) struct SetTest<'f> {
+    /// The set's index, `None` where its content is not known.
+    pub set: Option<usize>,
+    pub name: &'f Name,
+    pub dirs: &'f [bool],
+    pub negated: bool,
+    pub return_nomatch: bool,
+    /// Options that ask for more than membership.
+    pub asks: bool,
+    pub counts: bool,
+    pub content: u64,
+}
+
+/// A `-m conntrack` test with more than a state.
+#[derive(Debug)]
+pub(crate) struct ConntrackTest<'f> {
+    pub state: Option<&'f Neg<u16>>,
+    pub content: u64,
+}
+
+/// A table, ready to be walked.
+#[derive(Debug)]
+pub(crate) struct TableIndex<'f> {
+    pub name: TableName,
+    pub chains: Vec<ChainIndex<'f>>,
+    /// Chain of each hook.
+    pub base: [Option<u32>; 5],
+    pub rules: Vec<CompactRule>,
+    pub tests: Vec<Compact>,
+    pub spans: Vec<(u32, u32)>,
+    pub wide: Vec<(u128, u128)>,
+    /// Device names, and whether they are prefixes.
+    pub devices: Vec<(Name, bool)>,
+    pub predicates: Vec<Predicate>,
+    pub sets: Vec<SetTest<'f>>,
+    pub conntracks: Vec<ConntrackTest<'f>>,
+    pub contents: Vec<u64>,
+    /// Some jump leads back to its own chain: the kernel would not load it.
+    pub loops: bool,
+}
+
+/// The chain's base index of a hook.
+pub(crate) fn hook_index(hook: Hook) -> usize {
+    match hook {
+        Hook::Prerouting => 0,
+        Hook::Input => 1,
+        Hook::Forward => 2,
+        Hook::Output => 3,
+        Hook::Postrouting => 4,
+    }
+}
+
+impl<'f> TableIndex<'f> {
+    /// Indexes a table. `set_at` tells where a set's content is, if it is known.
+    ///
+    /// # Panics
+    /// Where a rule jumps to a chain that the table does not have.
+    pub fn new(table: &'f Table, family: Family, set_at: &HashMap<&str, usize>) -> Self {
+        let by_name: HashMap<&str, u32> =
+            table.chains.iter().zip(0..).map(|(c, i)| (&*c.name, i)).collect();
+        let mut index = TableIndex {
+            name: table.name,
+            chains: Vec::with_capacity(table.chains.len()),
+            base: [None; 5],
+            rules: Vec::new(),
+            tests: Vec::new(),
+            spans: Vec::new(),
+            wide: Vec::new(),
+            devices: Vec::new(),
+            predicates: Vec::new(),
+            sets: Vec::new(),
+            conntracks: Vec::new(),
+            contents: Vec::new(),
+            loops: false,
+        };
+        for (chain, at) in table.chains.iter().zip(0..) {
+            let hook = Hook::of_chain(&chain.name).filter(|h| table.name.hooks().contains(h));
+            if let (Some(hook), Some(_)) = (hook, chain.policy) {
+                index.base[hook_index(hook)] = Some(at);
+            }
+            let first = index.rules.len() as u32;
+            for rule in &chain.rules {
+                index.push_rule(rule, family, set_at, &by_name);
+            }
+            index.chains.push(ChainIndex { chain, first, end: index.rules.len() as u32 });
+        }
+        index.loops = index.has_loop();
+        index
+    }
+
+    /// The chain of that name.
+    pub fn chain_at(&self, name: &str) -> Option<u32> {
+        self.chains.iter().position(|c| &*c.chain.name == name).map(|i| i as u32)
+    }
+
+    fn push_rule(
+        &mut self,
+        rule: &'f Rule,
+        family: Family,
+        set_at: &HashMap<&str, usize>,
+        chains: &HashMap<&str, u32>,
+    ) {
+        let first = self.tests.len() as u32;
+        for (from, test) in located_tests_of(rule, family) {
+            let test = self.lower(rule, from, test, family, set_at);
+            self.tests.push(test);
+        }
+        let chain = |name: &Name| match chains.get(&**name) {
+            Some(i) => *i,
+            None => panic!("a rule jumps to {name}, which its table does not have"),
+        };
+        let action = match &rule.target {
+            Target::None => Action::Count,
+            Target::Accept => Action::Accept,
+            Target::Drop => Action::Drop,
+            Target::Return => Action::Return,
+            Target::Jump(name) => Action::Jump(chain(name)),
+            Target::Goto(name) => Action::Goto(chain(name)),
+            Target::Reject(_)
+            | Target::Divert(_)
+            | Target::Nat(_)
+            | Target::Effect(_)
+            | Target::Opaque(_) => Action::Target,
+        };
+        let count = (self.tests.len() as u32 - first) as u16;
+        self.rules.push(CompactRule { first, count, action });
+    }
+
+    fn lower(
+        &mut self,
+        rule: &'f Rule,
+        from: Option<usize>,
+        test: Test,
+        family: Family,
+        set_at: &HashMap<&str, usize>,
+    ) -> Compact {
+        match test {
+            Test::Field { field, predicate, negated } => {
+                let multiport =
+                    from.is_some_and(|i| matches!(rule.matches[i], Match::Multiport { .. }));
+                let slot = match field {
+                    Field::Sport if multiport => MULTIPORT_SPORT,
+                    Field::Dport if multiport => MULTIPORT_DPORT,
+                    _ => field as u8,
+                };
+                self.lower_field(field, slot, predicate, negated, family)
+            }
+            Test::EitherPort { spans, negated } => {
+                let (first, count) = self.push_spans(&spans);
+                Compact::EitherPort { negated, count, first }
+            }
+            Test::Set { index } => {
+                let Match::Set(m) = &rule.matches[index] else {
+                    panic!("a set test stands for a match that is none")
+                };
+                let at = self.sets.len() as u32;
+                self.sets.push(set_test(m, set_at, content(&rule.matches[index])));
+                Compact::Set { index: index as u16, at }
+            }
+            Test::Opaque { index, stateful } => {
+                let digest = content(&rule.matches[index]);
+                if let Match::Conntrack(c) = &rule.matches[index] {
+                    let at = self.conntracks.len() as u32;
+                    self.conntracks
+                        .push(ConntrackTest { state: c.state.as_ref(), content: digest });
+                    return Compact::Conntrack { index: index as u16, at };
+                }
+                self.contents.push(digest);
+                let at = self.contents.len() as u32 - 1;
+                Compact::Opaque { index: index as u16, stateful, at }
+            }
+            Test::Never => Compact::Never,
+        }
+    }
+
+    fn lower_field(
+        &mut self,
+        field: Field,
+        slot: u8,
+        predicate: Predicate,
+        negated: bool,
+        family: Family,
+    ) -> Compact {
+        let narrow = is_narrow(field, family);
+        match predicate {
+            Predicate::Device { name, prefix } => {
+                self.devices.push((name, prefix));
+                let at = self.devices.len() as u32 - 1;
+                Compact::Device { out: field == Field::Oif, negated, at }
+            }
+            Predicate::Present => Compact::Present { slot },
+            Predicate::Masked { value, mask } if narrow => {
+                Compact::Masked { slot, negated, value: value as u32, mask: mask as u32 }
+            }
+            Predicate::AnyBit(mask) if narrow => {
+                Compact::AnyBit { slot, negated, mask: mask as u32 }
+            }
+            Predicate::In(spans) if narrow => match spans[..] {
+                [(lo, hi)] => Compact::Span { slot, negated, lo: lo as u32, hi: hi as u32 },
+                _ => {
+                    let (first, count) = self.push_spans(&spans);
+                    Compact::Spans { slot, negated, count, first }
+                }
+            },
+            Predicate::Masked { value, mask } => {
+                self.wide.push((value, mask));
+                Compact::WideMasked { slot, negated, at: self.wide.len() as u32 - 1 }
+            }
+            Predicate::In(ref spans) if spans.len() == 1 => {
+                self.wide.push(spans[0]);
+                Compact::WideSpan { slot, negated, at: self.wide.len() as u32 - 1 }
+            }
+            other => {
+                debug_assert!(wide_slot(field).is_some(), "{field:?} is narrow");
+                self.predicates.push(other);
+                Compact::Other { slot, negated, at: self.predicates.len() as u32 - 1 }
+            }
+        }
+    }
+
+    fn push_spans(&mut self, spans: &[(u128, u128)]) -> (u32, u16) {
+        let first = self.spans.len() as u32;
+        self.spans.extend(spans.iter().map(|&(lo, hi)| (lo as u32, hi as u32)));
+        (first, spans.len() as u16)
+    }
+
+    /// Whether some chain reaches itself; without recursion, for chains may be nested deeply.
+    fn has_loop(&self) -> bool {
+        #[derive(Clone, Copy, PartialEq)]
+        enum Mark {
+            New,
+            Open,
+            Done,
+        }
+        let mut marks = vec![Mark::New; self.chains.len()];
+        for start in 0..self.chains.len() {
+            if marks[start] != Mark::New {
+                continue;
+            }
+            marks[start] = Mark::Open;
+            let mut stack = vec![(start, self.chains[start].first)];
+            while let Some((chain, rule)) = stack.last_mut() {
+                if *rule == self.chains[*chain].end {
+                    marks[*chain] = Mark::Done;
+                    stack.pop();
+                    continue;
+                }
+                let action = self.rules[*rule as usize].action;
+                *rule += 1;
+                let (Action::Jump(to) | Action::Goto(to)) = action else { continue };
+                let to = to as usize;
+                match marks[to] {
+                    Mark::Open => return true,
+                    Mark::New => {
+                        marks[to] = Mark::Open;
+                        stack.push((to, self.chains[to].first));
+                    }
+                    Mark::Done => {}
+                }
+            }
+        }
+        false
+    }
+}
+
+/// Options are words; `! --update-counters` is two of them.
+fn set_test<'f>(m: &'f SetMatch, set_at: &HashMap<&str, usize>, content: u64) -> SetTest<'f> {
+    let mut test = SetTest {
+        set: set_at.get(&*m.name).copied(),
+        name: &m.name,
+        dirs: &m.dirs,
+        negated: m.negated,
+        return_nomatch: false,
+        asks: false,
+        counts: true,
+        content,
+    };
+    let mut negated = false;
+    for word in m.options.iter().flat_map(|o| o.split_whitespace()) {
+        match word.trim_start_matches('-') {
+            "!" => {
+                negated = true;
+                continue;
+            }
+            "return-nomatch" => test.return_nomatch = true,
+            "update-counters" => test.counts = !negated,
+            "update-subcounters" => {}
+            _ => test.asks = true,
+        }
+        negated = false;
+    }
+    test
+}

@@ -1,0 +1,138 @@
+//! What translations and the connection's mark do to a packet, and who makes the kernel track
+//! connections.
+
+use weir_model::matching::{OptionValue, Value};
+use weir_model::target::{Effect, Extension, NatRange, NatTarget};
+use weir_model::{Addr, Hook, Match, Packet, Rule, Target};
+use weir_packet::Transport;
+
+use crate::answers::{Answers, Translation};
+
+/// Whether a rule makes the kernel track connections (`nf_ct_netns_get` in its module).
+///
+/// An unknown module is not taken for one; see
+/// [`Interpreter::with_conntrack`](super::Interpreter::with_conntrack).
+pub(crate) fn uses_ct(rule: &Rule) -> bool {
+    const MODULES: [&str; 7] =
+        ["connbytes", "connlabel", "connlimit", "helper", "cluster", "connmark", "conntrack"];
+    let by_match = |m: &Match| match m {
+        Match::State(_) | Match::Conntrack(_) | Match::ConnMark(_) => true,
+        Match::Stateful(s) => MODULES.contains(&s.module),
+        Match::Host(h) => MODULES.contains(&h.module),
+        Match::Opaque(o) => MODULES.contains(&o.name.as_str()),
+        _ => false,
+    };
+    let by_target = match &rule.target {
+        Target::Nat(_) => true,
+        Target::Divert(e) => e.module == "SYNPROXY",
+        Target::Effect(e) => {
+            matches!(&**e, Effect::Other(e) if ["CONNMARK", "CONNSECMARK", "CT"].contains(&e.module))
+        }
+        _ => false,
+    };
+    by_target || rule.matches.iter().any(by_match)
+}
+
+/// Rewrites a packet as a nat target says.
+pub(crate) fn translate(
+    hook: Hook,
+    target: &NatTarget,
+    packet: &mut Packet,
+    answers: &mut dyn Answers,
+) {
+    let source = match target {
+        NatTarget::Snat(_) | NatTarget::Masquerade(_) => true,
+        NatTarget::Dnat(_) | NatTarget::Redirect(_) => false,
+        NatTarget::Netmap(..) => matches!(hook, Hook::Input | Hook::Postrouting),
+    };
+    let old = if source { packet.saddr } else { packet.daddr };
+    let old_port = packet.ports().map(|(s, d)| if source { s } else { d });
+    let (addr, port) = match target {
+        NatTarget::Netmap(Addr(to), Addr(mask)) => (Addr(old.0 & !mask | to), None),
+        NatTarget::Snat(r)
+        | NatTarget::Dnat(r)
+        | NatTarget::Masquerade(r)
+        | NatTarget::Redirect(r) => {
+            let chosen = match is_determined(target) {
+                true => None,
+                false => answers.translate(&Translation { hook, target, packet }),
+            };
+            chosen.unwrap_or_else(|| default_choice(r, old, old_port))
+        }
+    };
+    let changed = addr != old || port.is_some_and(|p| old_port.is_some_and(|o| o != p));
+    if source {
+        packet.saddr = addr;
+        packet.ct.snat |= changed;
+    } else {
+        packet.daddr = addr;
+        packet.ct.dnat |= changed;
+    }
+    if let Some(port) = port {
+        set_port(packet, source, port);
+    }
+}
+
+/// Whether the rule alone says what comes of the packet.
+fn is_determined(target: &NatTarget) -> bool {
+    match target {
+        NatTarget::Dnat(r) | NatTarget::Snat(r) => {
+            r.addrs.is_none_or(|(lo, hi)| lo == hi) && r.ports.is_none_or(|(lo, hi)| lo == hi)
+        }
+        NatTarget::Masquerade(_) | NatTarget::Redirect(_) => false,
+        NatTarget::Netmap(..) => true,
+    }
+}
+
+fn default_choice(range: &NatRange, old: Addr, old_port: Option<u16>) -> (Addr, Option<u16>) {
+    let addr = range.addrs.map_or(old, |(lo, _)| lo);
+    let port = match (range.ports, old_port) {
+        (Some((lo, hi)), Some(p)) if (lo..=hi).contains(&p) => Some(p),
+        (Some((lo, _)), Some(_)) => Some(lo),
+        _ => None,
+    };
+    (addr, port)
+}
+
+fn set_port(packet: &mut Packet, source: bool, port: u16) {
+    if let Transport::Tcp { sport, dport, .. }
+    | Transport::Udp { sport, dport }
+    | Transport::Sctp { sport, dport, .. }
+    | Transport::Dccp { sport, dport } = &mut packet.transport
+    {
+        *(if source { sport } else { dport }) = port;
+    }
+}
+
+/// `CONNMARK`: xt_connmark.c, `connmark_tg_shift`. Whether a mark changed hands.
+pub(crate) fn connmark(extension: &Extension, packet: &mut Packet) -> bool {
+    if !packet.ct.has_entry() {
+        return false;
+    }
+    let option = |name: &str| extension.options.iter().find(|o| o.name == name);
+    let mask = |name: &str| match option(name).map(|o| &o.value) {
+        Some(Value::Number(n) | Value::Hex(n) | Value::Masked(n, _)) => *n as u32,
+        _ => u32::MAX,
+    };
+    let both = |o: &OptionValue| match o.value {
+        Value::Masked(v, m) => (v as u32, m as u32),
+        Value::Number(v) | Value::Hex(v) => (v as u32, u32::MAX),
+        _ => (0, 0),
+    };
+    if let Some(o) = option("set-xmark") {
+        let (value, mask) = both(o);
+        packet.ct.mark = (packet.ct.mark & !mask) ^ value;
+    } else if let Some(o) = option("set-mark") {
+        let (value, mask) = both(o);
+        packet.ct.mark = (packet.ct.mark & !(value | mask)) ^ value;
+    } else if option("save-mark").is_some() {
+        let saved = packet.mark & mask("nfmask");
+        packet.ct.mark = (packet.ct.mark & !mask("ctmask")) ^ saved;
+    } else if option("restore-mark").is_some() {
+        let restored = packet.ct.mark & mask("ctmask");
+        packet.mark = (packet.mark & !mask("nfmask")) ^ restored;
+    } else {
+        return false;
+    }
+    true
+}

@@ -1,0 +1,428 @@
+//! The walk of one table at one hook: net/ipv4/netfilter/ip_tables.c, `ipt_do_table`.
+//!
+//! First match, with a stack of its own. A rule counts when all of its matches held, before its
+//! target acts. RETURN pops; in a built-in chain it goes to the policy, whose counter then counts.
+//! A goto does not push, so that what follows the caller is skipped. A match on a header that is
+//! cut short drops the packet on the spot (*hotdrop*), whatever the rule says.
+
+use weir_model::matching::ct_state;
+use weir_model::target::{Effect, NatTarget, TtlChange};
+use weir_model::{CtState, Hook, Name, Packet, Policy, Rule, RuleId, TableName, Target};
+
+use super::lower::{Action, Compact, CompactRule, TableIndex, hook_index};
+use super::view::{MULTIPORT_DPORT, MULTIPORT_SPORT, View};
+use super::{Interpreter, nat};
+use crate::answers::{Answers, Question, Subject, content};
+use crate::outcome::{Asked, Counted, EffectSeen, Hit, Log, Verdict};
+use crate::sets::{Membership, membership};
+
+/// Who looks on while a packet walks: `weir explain`. All methods do nothing by default.
+pub(crate) trait Observer<'f> {
+    /// A table is entered at a hook.
+    fn table(&mut self, _hook: Hook, _table: TableName, _packet: &Packet) {}
+    /// The walk is in a chain now, `depth` jumps deep.
+    fn chain(&mut self, _chain: &'f Name, _depth: usize) {}
+    /// A rule was tried. `failed`: which of its tests did not hold; `None` is a hit.
+    fn rule(&mut self, _rule: &'f Rule, _number: u32, _failed: Option<Failed>, _packet: &Packet) {}
+    /// A table was left with a verdict.
+    fn verdict(&mut self, _verdict: Verdict, _policy: bool) {}
+}
+
+/// A test that did not hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Failed {
+    /// Index into the rule's tests.
+    pub test: usize,
+    /// It dropped the packet on the spot.
+    pub hotdrop: bool,
+}
+
+/// Nobody looks on.
+pub(crate) struct Unobserved;
+
+impl Observer<'_> for Unobserved {}
+
+/// Whether a test holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Held {
+    Yes,
+    No,
+    Hotdrop,
+}
+
+impl From<bool> for Held {
+    fn from(held: bool) -> Self {
+        if held { Held::Yes } else { Held::No }
+    }
+}
+
+/// A walk under way.
+pub(crate) struct Walk<'w, 'f, O> {
+    pub interpreter: &'w Interpreter<'f>,
+    pub hook: Hook,
+    pub packet: &'w mut Packet,
+    pub answers: &'w mut dyn Answers,
+    pub log: &'w mut Log<'f>,
+    pub observer: &'w mut O,
+    /// The packet was sent to a port of this host.
+    pub redirected: bool,
+}
+
+/// Where the walk is: in which chain, at which rule of the table.
+#[derive(Clone, Copy)]
+struct At {
+    chain: u32,
+    rule: u32,
+}
+
+/// What a rule's target says of the walk.
+enum Next {
+    Continue,
+    /// The packet changed: read its fields again.
+    Reread,
+    Decide(Verdict),
+}
+
+impl<'f, O: Observer<'f>> Walk<'_, 'f, O> {
+    /// Walks a table from its built-in chain of the hook; `None` where there is none.
+    pub fn table(&mut self, name: TableName) -> Option<Verdict> {
+        let table = self.interpreter.table(self.packet.family, name)?;
+        let start = table.base[hook_index(self.hook)]?;
+        self.chain(name, start)
+    }
+
+    /// Walks from a chain; `None` where a chain without policy returned.
+    pub fn chain(&mut self, name: TableName, start: u32) -> Option<Verdict> {
+        let interpreter = self.interpreter;
+        let table = interpreter.table(self.packet.family, name)?;
+        self.observer.table(self.hook, name, self.packet);
+        let mut view = View::of(self.packet);
+        let mut stack: Vec<At> = Vec::new();
+        let mut at = self.enter(table, start, 0);
+        let mut jumps_left = if table.loops { table.rules.len() } else { usize::MAX };
+        loop {
+            let chain = &table.chains[at.chain as usize];
+            if at.rule == chain.end {
+                match stack.pop() {
+                    Some(back) => {
+                        at = self.back(table, back, stack.len());
+                        continue;
+                    }
+                    None => return self.policy(table, start),
+                }
+            }
+            let compact = table.rules[at.rule as usize];
+            let rule = &chain.chain.rules[(at.rule - chain.first) as usize];
+            let number = at.rule - chain.first + 1;
+            self.log.tried += 1;
+            let failed = self.tests(table, compact, rule, &view);
+            self.observer.rule(rule, number, failed, self.packet);
+            match failed {
+                None => {}
+                Some(Failed { hotdrop: false, .. }) => {
+                    at.rule += 1;
+                    continue;
+                }
+                Some(_) => return self.decide(Verdict::Drop),
+            }
+            let counted = Counted::Rule { table: name, chain: &chain.chain.name, number };
+            self.log.hits.push(Hit { hook: self.hook, counted, credit: &rule.credit });
+            let next = At { chain: at.chain, rule: at.rule + 1 };
+            at = match compact.action {
+                Action::Count => next,
+                Action::Accept => return self.decide(Verdict::Accept),
+                Action::Drop => return self.decide(Verdict::Drop),
+                Action::Return => match stack.pop() {
+                    Some(back) => self.back(table, back, stack.len()),
+                    None => return self.policy(table, start),
+                },
+                Action::Jump(to) | Action::Goto(to) => {
+                    // The kernel refuses to load a loop; without this it would walk for ever.
+                    jumps_left -= 1;
+                    if jumps_left == 0 {
+                        return self.decide(Verdict::Drop);
+                    }
+                    if matches!(compact.action, Action::Jump(_)) {
+                        stack.push(next);
+                    }
+                    self.enter(table, to, stack.len())
+                }
+                Action::Target => match self.target(name, rule) {
+                    Next::Continue => next,
+                    Next::Reread => {
+                        view = View::of(self.packet);
+                        next
+                    }
+                    Next::Decide(verdict) => return self.decide(verdict),
+                },
+            };
+        }
+    }
+
+    fn enter(&mut self, table: &TableIndex<'f>, chain: u32, depth: usize) -> At {
+        let index = &table.chains[chain as usize];
+        self.observer.chain(&index.chain.name, depth);
+        At { chain, rule: index.first }
+    }
+
+    fn back(&mut self, table: &TableIndex<'f>, to: At, depth: usize) -> At {
+        self.observer.chain(&table.chains[to.chain as usize].chain.name, depth);
+        to
+    }
+
+    fn decide(&mut self, verdict: Verdict) -> Option<Verdict> {
+        self.observer.verdict(verdict, false);
+        Some(verdict)
+    }
+
+    /// The end of the chain that the walk began in.
+    fn policy(&mut self, table: &TableIndex<'f>, start: u32) -> Option<Verdict> {
+        let chain = table.chains[start as usize].chain;
+        let verdict = match chain.policy? {
+            Policy::Accept => Verdict::Accept,
+            Policy::Drop => Verdict::Drop,
+        };
+        let counted = Counted::Policy { table: table.name, chain: &chain.name };
+        self.log.hits.push(Hit { hook: self.hook, counted, credit: &[] });
+        self.observer.verdict(verdict, true);
+        Some(verdict)
+    }
+
+    fn target(&mut self, table: TableName, rule: &'f Rule) -> Next {
+        let target = &rule.target;
+        let seen = EffectSeen { hook: self.hook, table, target };
+        match target {
+            Target::Reject(with) => {
+                self.log.effects.push(seen);
+                Next::Decide(Verdict::Reject(with))
+            }
+            Target::Divert(extension) => {
+                self.log.effects.push(seen);
+                Next::Decide(Verdict::Divert(extension.module))
+            }
+            Target::Nat(nat) => {
+                self.log.effects.push(seen);
+                self.redirected |= matches!(**nat, NatTarget::Redirect(_));
+                nat::translate(self.hook, nat, self.packet, self.answers);
+                Next::Decide(Verdict::Accept)
+            }
+            Target::Effect(effect) => {
+                self.log.effects.push(seen);
+                if apply(effect, self.packet) { Next::Reread } else { Next::Continue }
+            }
+            Target::Opaque(opaque) => {
+                self.log.effects.push(seen);
+                match self.ask(rule, Subject::Target, true, content(opaque)) {
+                    true => Next::Decide(Verdict::Unknown),
+                    false => Next::Continue,
+                }
+            }
+            Target::None
+            | Target::Accept
+            | Target::Drop
+            | Target::Return
+            | Target::Jump(_)
+            | Target::Goto(_) => Next::Continue,
+        }
+    }
+
+    /// The first test of a rule that does not hold.
+    #[inline]
+    fn tests(
+        &mut self,
+        table: &TableIndex<'f>,
+        compact: CompactRule,
+        rule: &'f Rule,
+        view: &View,
+    ) -> Option<Failed> {
+        let first = compact.first as usize;
+        for (test, t) in table.tests[first..first + compact.count as usize].iter().enumerate() {
+            let held = match *t {
+                Compact::Set { .. } | Compact::Conntrack { .. } | Compact::Opaque { .. } => {
+                    self.asked(table, *t, rule)
+                }
+                _ => field_test(table, t, view, self.packet),
+            };
+            match held {
+                Held::Yes => {}
+                Held::No => return Some(Failed { test, hotdrop: false }),
+                Held::Hotdrop => return Some(Failed { test, hotdrop: true }),
+            }
+        }
+        None
+    }
+
+    /// Tests that may need the caller.
+    #[cold]
+    fn asked(&mut self, table: &TableIndex<'f>, test: Compact, rule: &'f Rule) -> Held {
+        match test {
+            Compact::Set { index, at } => self.set(table, index, at, rule),
+            Compact::Conntrack { index, at } => {
+                let test = &table.conntracks[at as usize];
+                let state = test.state.map(|s| state_holds(self.packet, s.negated, s.value));
+                // conntrack_mt in xt_conntrack.c: without an entry only the state is looked at.
+                if state == Some(false) || !self.packet.ct.has_entry() {
+                    return Held::from(state == Some(true));
+                }
+                self.ask(rule, Subject::Match(index.into()), false, test.content).into()
+            }
+            Compact::Opaque { index, stateful, at } => {
+                let content = table.contents[at as usize];
+                self.ask(rule, Subject::Match(index.into()), stateful, content).into()
+            }
+            _ => Held::No,
+        }
+    }
+
+    fn set(&mut self, table: &TableIndex<'f>, index: u16, at: u32, rule: &'f Rule) -> Held {
+        let interpreter = self.interpreter;
+        let test = &table.sets[at as usize];
+        let found = match test.set {
+            Some(set) if !test.asks => membership(&interpreter.sets, set, self.packet, test.dirs),
+            _ => Membership::Unknown,
+        };
+        let inside = match found {
+            Membership::Unknown => {
+                return self.ask(rule, Subject::Match(index.into()), false, test.content).into();
+            }
+            Membership::Out => false,
+            Membership::In { set, element } => {
+                let holder = &interpreter.sets[set];
+                if holder.counters && test.counts {
+                    let set = &holder.set.name;
+                    let element = &holder.set.elements[element as usize];
+                    let counted = Counted::Element { set, element };
+                    let credit: &'f [RuleId] = &element.credit;
+                    self.log.hits.push(Hit { hook: self.hook, counted, credit });
+                }
+                !test.return_nomatch
+            }
+            Membership::Except { .. } => test.return_nomatch,
+        };
+        Held::from(inside != test.negated)
+    }
+
+    fn ask(&mut self, rule: &'f Rule, subject: Subject, stateful: bool, content: u64) -> bool {
+        let packet: &Packet = self.packet;
+        let family = packet.family;
+        let question = Question { family, rule, subject, stateful, content, packet };
+        let answer = self.answers.answer(&question);
+        let credit: &'f [RuleId] = &rule.credit;
+        self.log.asked.push(Asked { credit, subject, content, stateful, answer });
+        answer
+    }
+}
+
+fn state_holds(packet: &Packet, negated: bool, wanted: u16) -> bool {
+    let weir_model::Read::Value(bits) = weir_model::Field::CtState.read(packet) else {
+        return false;
+    };
+    debug_assert!(bits < (ct_state::DNAT as u128) << 1);
+    (bits & u128::from(wanted) != 0) != negated
+}
+
+/// A test of the packet's own fields.
+#[inline]
+fn field_test(table: &TableIndex<'_>, test: &Compact, view: &View, packet: &Packet) -> Held {
+    let (slot, negated, holds) = match *test {
+        Compact::Masked { slot, negated, value, mask } => {
+            (slot, negated, view.narrow[slot as usize] & mask == value)
+        }
+        Compact::Span { slot, negated, lo, hi } => {
+            let v = view.narrow[slot as usize];
+            (slot, negated, lo <= v && v <= hi)
+        }
+        Compact::Spans { slot, negated, count, first } => {
+            (slot, negated, in_spans(table, first, count, view.narrow[slot as usize]))
+        }
+        Compact::AnyBit { slot, negated, mask } => {
+            (slot, negated, view.narrow[slot as usize] & mask != 0)
+        }
+        Compact::Present { slot } => (slot, false, true),
+        Compact::WideMasked { slot, negated, at } => {
+            let (value, mask) = table.wide[at as usize];
+            (slot, negated, wide(view, slot) & mask == value)
+        }
+        Compact::WideSpan { slot, negated, at } => {
+            let ((lo, hi), v) = (table.wide[at as usize], wide(view, slot));
+            (slot, negated, lo <= v && v <= hi)
+        }
+        Compact::Other { slot, negated, at } => {
+            (slot, negated, table.predicates[at as usize].holds(wide(view, slot)))
+        }
+        Compact::Device { out, negated, at } => {
+            let (name, prefix) = &table.devices[at as usize];
+            let device = if out { &packet.oif } else { &packet.iif };
+            let holds = match prefix {
+                true => device.starts_with(&**name),
+                false => **device == **name,
+            };
+            return Held::from(holds != negated);
+        }
+        Compact::EitherPort { negated, count, first } => {
+            let port = |slot: u8| in_spans(table, first, count, view.narrow[slot as usize]);
+            (MULTIPORT_SPORT, negated, port(MULTIPORT_SPORT) || port(MULTIPORT_DPORT))
+        }
+        Compact::Never
+        | Compact::Set { .. }
+        | Compact::Conntrack { .. }
+        | Compact::Opaque { .. } => return Held::No,
+    };
+    if view.missing >> slot & 1 != 0 {
+        return if view.truncated >> slot & 1 != 0 { Held::Hotdrop } else { Held::No };
+    }
+    Held::from(holds != negated)
+}
+
+fn wide(view: &View, slot: u8) -> u128 {
+    // Saddr and Daddr are rows 2 and 3 of the field table; the MAC address is the other one.
+    view.wide[match slot {
+        2 => 0,
+        3 => 1,
+        _ => 2,
+    }]
+}
+
+fn in_spans(table: &TableIndex<'_>, first: u32, count: u16, v: u32) -> bool {
+    let first = first as usize;
+    table.spans[first..first + count as usize].iter().any(|&(lo, hi)| lo <= v && v <= hi)
+}
+
+/// Does what an effect does to the fields of a packet; whether it did.
+fn apply(effect: &Effect, packet: &mut Packet) -> bool {
+    match effect {
+        Effect::Mark { value, mask } => packet.mark = (packet.mark & !mask) ^ value,
+        Effect::Tos { value, mask } => packet.tos = (packet.tos & !mask) ^ value,
+        Effect::Dscp(dscp) => packet.tos = packet.tos & 3 | dscp << 2,
+        Effect::Ttl { op, value } => {
+            packet.ttl = match op {
+                TtlChange::Set => *value,
+                TtlChange::Inc => packet.ttl.saturating_add(*value),
+                TtlChange::Dec => packet.ttl.saturating_sub(*value),
+            }
+        }
+        // xt_CT.c, notrack_tg: a packet that has an entry (loopback) keeps it.
+        Effect::Notrack => {
+            if packet.ct.has_entry() {
+                return false;
+            }
+            packet.ct = weir_packet::Ct::of(CtState::Untracked);
+        }
+        Effect::Other(extension) if extension.module == "CONNMARK" => {
+            return nat::connmark(extension, packet);
+        }
+        Effect::Classify { .. } | Effect::Other(_) => return false,
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_model::Field;
+
+    #[test]
+    fn wide_slots_are_the_rows_of_the_field_table() {
+        assert_eq!(Field::Saddr as u8, 2);
+        assert_eq!(Field::Daddr as u8, 3);
+    }
+}

@@ -1,0 +1,197 @@
+//! What comes of a packet: the verdict, what was done and counted on the way.
+
+use weir_model::{Element, Hook, Name, Packet, RuleId, RulePlace, TableName, Target};
+
+use crate::answers::Subject;
+
+/// What becomes of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Verdict {
+    /// It goes on its way.
+    Accept,
+    /// It is dropped without a word.
+    Drop,
+    /// It is dropped, and its sender told: the `--reject-with` word.
+    Reject(&'static str),
+    /// It is handed to user space or a local socket by the module named; what follows is theirs.
+    Divert(&'static str),
+    /// An unknown target ended the walk; whether it accepts or drops is not known.
+    Unknown,
+    /// Its time to live ran out at routing: the host answers, and no later chain sees it.
+    Expired,
+}
+
+/// Something that the kernel counts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Counted<'f> {
+    /// A rule whose matches all held.
+    Rule {
+        /// Table.
+        table: TableName,
+        /// Chain.
+        chain: &'f Name,
+        /// Number from 1.
+        number: u32,
+    },
+    /// A policy that was reached.
+    Policy {
+        /// Table.
+        table: TableName,
+        /// Built-in chain.
+        chain: &'f Name,
+    },
+    /// An element of a set with counters; counted when it is tested, before the rest of the rule.
+    Element {
+        /// Set.
+        set: &'f Name,
+        /// Element.
+        element: &'f Element,
+    },
+}
+
+/// A counter that the packet counted in, in the kernel's order.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Hit<'f> {
+    /// Where on the journey.
+    pub hook: Hook,
+    /// What counted.
+    pub counted: Counted<'f>,
+    /// The original rules that the counter is credited to; none for policies.
+    pub credit: &'f [RuleId],
+}
+
+impl Hit<'_> {
+    /// The rule or policy; `None` for an element of a set.
+    pub fn place(&self) -> Option<RulePlace> {
+        match self.counted {
+            Counted::Rule { table, chain, number } => {
+                Some(RulePlace { table, chain: chain.clone(), number: Some(number) })
+            }
+            Counted::Policy { table, chain } => {
+                Some(RulePlace { table, chain: chain.clone(), number: None })
+            }
+            Counted::Element { .. } => None,
+        }
+    }
+}
+
+/// Something that a target did, the verdict's own target included.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct EffectSeen<'f> {
+    /// Where on the journey.
+    pub hook: Hook,
+    /// In which table.
+    pub table: TableName,
+    /// [`Target::Effect`], [`Target::Nat`], [`Target::Reject`], [`Target::Divert`] or
+    /// [`Target::Opaque`].
+    pub target: &'f Target,
+}
+
+/// A question that was put to [`Answers`](crate::Answers).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Asked<'f> {
+    /// The original rules of the rule.
+    pub credit: &'f [RuleId],
+    /// What was asked.
+    pub subject: Subject,
+    /// Digest of the match's content.
+    pub content: u64,
+    /// It keeps a budget or a memory: that it was asked is part of the meaning.
+    pub stateful: bool,
+    /// What the answer was.
+    pub answer: bool,
+}
+
+/// What one walk of a table, or a whole journey, left behind.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Log<'f> {
+    /// What was counted, in order.
+    pub hits: Vec<Hit<'f>>,
+    /// What was done, in order.
+    pub effects: Vec<EffectSeen<'f>>,
+    /// What was asked, in order.
+    pub asked: Vec<Asked<'f>>,
+    /// Rules whose tests were begun.
+    pub tried: u32,
+}
+
+/// What came of a journey.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome<'f> {
+    /// What became of the packet.
+    pub verdict: Verdict,
+    /// What was done, in order.
+    pub effects: Vec<EffectSeen<'f>>,
+    /// What was counted, in order.
+    pub hits: Vec<Hit<'f>>,
+    /// What was asked, in order.
+    pub asked: Vec<Asked<'f>>,
+    /// Rules whose tests were begun.
+    pub tried: u32,
+    /// The packet as it left, or was dropped.
+    pub packet: Packet,
+}
+
+/// A way in which two outcomes of the same packet differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Difference {
+    /// The verdict.
+    Verdict,
+    /// What was done, or its order.
+    Effects,
+    /// The packet as it left.
+    Packet,
+    /// Which stateful matches were evaluated, or their order.
+    Stateful,
+    /// Which original rules or policies were counted, and how often.
+    Credit,
+}
+
+impl Outcome<'_> {
+    /// The first way in which two outcomes mean something else, or `None` where they are equal.
+    ///
+    /// Equal is: the same verdict, the same effects in the same order, the same packet, the same
+    /// stateful matches asked in the same order, every original rule and policy counted as often.
+    /// The number of rules tried may differ: that is what a cheaper ruleset is for.
+    pub fn difference(&self, other: &Outcome<'_>) -> Option<Difference> {
+        if self.verdict != other.verdict {
+            return Some(Difference::Verdict);
+        }
+        if self.effects != other.effects {
+            return Some(Difference::Effects);
+        }
+        if self.packet != other.packet {
+            return Some(Difference::Packet);
+        }
+        let stateful = |o: &Outcome<'_>| -> Vec<_> {
+            let kept = o.asked.iter().filter(|a| a.stateful);
+            kept.map(|a| (a.credit.to_vec(), a.content, a.answer)).collect()
+        };
+        if stateful(self) != stateful(other) {
+            return Some(Difference::Stateful);
+        }
+        (self.credits() != other.credits()).then_some(Difference::Credit)
+    }
+
+    /// The original rules and policies that were counted, sorted, each as often as it counted.
+    pub fn credits(&self) -> Vec<Credited<'_>> {
+        let mut all = Vec::with_capacity(self.hits.len());
+        for hit in &self.hits {
+            all.extend(hit.credit.iter().map(|id| Credited::Rule(*id)));
+            if let Counted::Policy { table, chain } = hit.counted {
+                all.push(Credited::Policy(table, chain));
+            }
+        }
+        all.sort_unstable();
+        all
+    }
+}
+
+/// An original counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Credited<'a> {
+    /// A rule.
+    Rule(RuleId),
+    /// A policy.
+    Policy(TableName, &'a str),
+}
