@@ -1,0 +1,338 @@
+//! Cutting a chain into barriers and runs.
+//!
+//! A *barrier* is a rule that must be tried exactly as often, and in the same order among its like,
+//! as before: it keeps a budget or a memory, looks into a set that others may change, asks what no
+//! field models, or has a target that weir does not know. It is never moved, copied or merged.
+//!
+//! A *run* is a stretch of rules between barriers that all test one address by a plain prefix.
+//! Whatever else they test stays on the rule: those tests may be of any merge class, since a run
+//! only chooses which rules are tried, never what a rule says.
+
+use std::fmt;
+
+use weir_model::{
+    Effect, Family, Layer, Name, Rule, RuleId, RulePlace, Ruleset, Target, Test, test,
+};
+
+use crate::Prefix;
+
+/// The address that a tree or a set looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Axis {
+    /// Source address.
+    Source,
+    /// Destination address.
+    Destination,
+}
+
+impl Axis {
+    /// Both, the source first.
+    pub const BOTH: [Axis; 2] = [Axis::Source, Axis::Destination];
+
+    /// The other address.
+    pub const fn other(self) -> Axis {
+        match self {
+            Axis::Source => Axis::Destination,
+            Axis::Destination => Axis::Source,
+        }
+    }
+
+    /// `s` or `d`, as in `-s` and `-d`.
+    pub const fn letter(self) -> char {
+        match self {
+            Axis::Source => 's',
+            Axis::Destination => 'd',
+        }
+    }
+
+    /// The prefix that a rule's header test names on this axis; `None` where there is no such
+    /// test, or one that is negated or has a mask with holes.
+    pub fn prefix_of(self, rule: &Rule, family: Family) -> Option<Prefix> {
+        let m = match self {
+            Axis::Source => rule.base.saddr.as_ref(),
+            Axis::Destination => rule.base.daddr.as_ref(),
+        }?;
+        Prefix::of_match(family, m)
+    }
+
+    /// Makes a rule test a prefix on this axis; every other test stays.
+    pub fn set_prefix(self, rule: &mut Rule, family: Family, prefix: Prefix) {
+        let m = (prefix.len > 0).then(|| prefix.to_match(family));
+        match self {
+            Axis::Source => rule.base.saddr = m,
+            Axis::Destination => rule.base.daddr = m,
+        }
+    }
+}
+
+impl fmt::Display for Axis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Axis::Source => "source",
+            Axis::Destination => "destination",
+        })
+    }
+}
+
+/// Why a rule stays where it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Barrier {
+    /// A match that keeps a budget or a memory.
+    Stateful,
+    /// A match whose answer the packet does not give.
+    Opaque,
+    /// A match that looks into a set, whose content may change.
+    Set,
+    /// A target that weir does not know.
+    UnknownTarget,
+    /// A target that keeps something of its own for each rule.
+    TargetState,
+}
+
+impl fmt::Display for Barrier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Barrier::Stateful => "has a match that keeps a budget or a memory",
+            Barrier::Opaque => "has a match whose answer the packet does not give",
+            Barrier::Set => "looks into a set, whose content may change",
+            Barrier::UnknownTarget => "has a target that weir does not know",
+            Barrier::TargetState => "has a target that keeps a state for each rule",
+        })
+    }
+}
+
+/// Targets that keep a state for each rule that names them (net/netfilter/xt_RATEEST.c,
+/// xt_IDLETIMER.c, xt_LED.c, net/ipv4/netfilter/ipt_CLUSTERIP.c).
+const TARGETS_WITH_STATE: [&str; 4] = ["RATEEST", "IDLETIMER", "LED", "CLUSTERIP"];
+
+/// Why the rule is a barrier, or `None` where it may be compiled.
+pub fn barrier(rule: &Rule, family: Family) -> Option<Barrier> {
+    for t in test::tests_of(rule, family) {
+        match t {
+            Test::Opaque { stateful: true, .. } => return Some(Barrier::Stateful),
+            Test::Opaque { stateful: false, .. } => return Some(Barrier::Opaque),
+            Test::Set { .. } => return Some(Barrier::Set),
+            Test::Field { .. } | Test::EitherPort { .. } | Test::Never => {}
+        }
+    }
+    match &rule.target {
+        Target::Opaque(_) => Some(Barrier::UnknownTarget),
+        Target::Effect(e) => match &**e {
+            Effect::Other(x) if TARGETS_WITH_STATE.contains(&x.module) => {
+                Some(Barrier::TargetState)
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Whether a rule does nothing but count, and nothing is dropped on the way.
+pub fn only_counts(rule: &Rule, family: Family) -> bool {
+    rule.target == Target::None && !looks_at_transport(rule, family)
+}
+
+/// Whether a truncated packet may be dropped by trying the rule.
+pub fn looks_at_transport(rule: &Rule, family: Family) -> bool {
+    test::tests_of(rule, family).iter().any(|t| match t {
+        Test::Field { field, .. } => field.row().layer == Layer::Transport,
+        Test::EitherPort { .. } => true,
+        Test::Set { .. } | Test::Opaque { .. } | Test::Never => false,
+    })
+}
+
+/// A rule of a chain with what the passes ask of it again and again.
+#[derive(Clone, Copy, Debug)]
+pub struct Item<'a> {
+    /// The rule.
+    pub rule: &'a Rule,
+    /// The prefix it tests on each axis; the whole space where it tests none.
+    pub source: Prefix,
+    /// As `source`.
+    pub destination: Prefix,
+    /// Why it must not be touched.
+    pub barrier: Option<Barrier>,
+    /// Left alone although it could be compiled: to copy it would cost more than it gains.
+    pub pinned: bool,
+}
+
+impl<'a> Item<'a> {
+    /// What there is to know of a rule.
+    pub fn of(rule: &'a Rule, family: Family) -> Self {
+        let prefix = |axis: Axis| axis.prefix_of(rule, family).unwrap_or(Prefix::ALL);
+        Item {
+            rule,
+            source: prefix(Axis::Source),
+            destination: prefix(Axis::Destination),
+            barrier: barrier(rule, family),
+            pinned: false,
+        }
+    }
+
+    /// The prefix on an axis.
+    pub const fn prefix(&self, axis: Axis) -> Prefix {
+        match axis {
+            Axis::Source => self.source,
+            Axis::Destination => self.destination,
+        }
+    }
+
+    /// Whether a run over the axis may hold the rule.
+    pub const fn runs_over(&self, axis: Axis) -> bool {
+        self.barrier.is_none() && !self.pinned && self.prefix(axis).len > 0
+    }
+}
+
+/// For each rule and axis, how many rules from there on a run over that axis may hold.
+pub fn extents(items: &[Item<'_>]) -> Vec<[usize; 2]> {
+    let mut out = vec![[0; 2]; items.len() + 1];
+    for (i, item) in items.iter().enumerate().rev() {
+        for (a, axis) in Axis::BOTH.into_iter().enumerate() {
+            out[i][a] = if item.runs_over(axis) { out[i + 1][a] + 1 } else { 0 };
+        }
+    }
+    out.pop();
+    out
+}
+
+/// A stretch of a chain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Segment {
+    /// One rule that stays, and why.
+    Barrier(usize, Barrier),
+    /// Rules between two barriers, or between a barrier and an end of the chain.
+    Between(std::ops::Range<usize>),
+}
+
+/// Cuts a chain at its barriers.
+pub fn segments(items: &[Item<'_>]) -> Vec<Segment> {
+    let mut out = Vec::new();
+    let mut start = 0;
+    for (i, item) in items.iter().enumerate() {
+        let Some(why) = item.barrier else { continue };
+        if start < i {
+            out.push(Segment::Between(start..i));
+        }
+        out.push(Segment::Barrier(i, why));
+        start = i + 1;
+    }
+    if start < items.len() {
+        out.push(Segment::Between(start..items.len()));
+    }
+    out
+}
+
+/// Where each original rule stands, by its identity; for reports.
+#[derive(Clone, Debug, Default)]
+pub struct Places(Vec<RulePlace>, &'static str);
+
+impl Places {
+    /// Places of a ruleset as read: rules in reading order.
+    pub fn of(ruleset: &Ruleset) -> Self {
+        let tool = match ruleset.family {
+            Family::V4 => "iptables",
+            Family::V6 => "ip6tables",
+        };
+        let mut out = Vec::new();
+        for table in &ruleset.tables {
+            for chain in &table.chains {
+                for (i, rule) in chain.rules.iter().enumerate() {
+                    let place = RulePlace {
+                        table: table.name,
+                        chain: Name::clone(&chain.name),
+                        number: Some(i as u32 + 1),
+                    };
+                    if let Some(&RuleId(id)) = rule.credit.first() {
+                        out.push((id, place));
+                    }
+                }
+            }
+        }
+        out.sort_by_key(|(id, _)| *id);
+        let dense = out.iter().enumerate().all(|(i, (id, _))| i as u32 == *id);
+        assert!(dense, "rules of a ruleset as read are numbered in order, each once");
+        Places(out.into_iter().map(|(_, p)| p).collect(), tool)
+    }
+
+    /// The place of a rule as the manifest writes it: `iptables/filter/FORWARD/3`.
+    pub fn name(&self, id: RuleId) -> String {
+        format!("{}/{}", self.1, self.0[id.0 as usize])
+    }
+
+    /// The place of the first original rule that a rule stands for, where it stands for one.
+    pub fn of_rule(&self, rule: &Rule) -> Option<String> {
+        rule.credit.first().map(|&id| self.name(id))
+    }
+
+    /// The place of an original rule.
+    pub fn place(&self, id: RuleId) -> &RulePlace {
+        &self.0[id.0 as usize]
+    }
+
+    /// How many original rules there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// True for a ruleset without rules.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_model::matching::{Match, SetMatch, Stateful};
+    use weir_model::{Addr, AddrMatch};
+
+    fn rule(source: Option<(u128, u32)>) -> Rule {
+        let mut rule = Rule::new(Target::Accept);
+        rule.base.saddr = source.map(|(addr, len)| Prefix { addr, len }.to_match(Family::V4));
+        rule
+    }
+
+    #[test]
+    fn a_budget_a_set_and_an_unknown_target_are_barriers() {
+        let plain = rule(Some((0x0a00_0000, 8)));
+        assert_eq!(barrier(&plain, Family::V4), None);
+        let mut limited = plain.clone();
+        limited
+            .matches
+            .push(Match::Stateful(Box::new(Stateful { module: "limit", options: vec![] })));
+        assert_eq!(barrier(&limited, Family::V4), Some(Barrier::Stateful));
+        let mut in_set = plain.clone();
+        let set = SetMatch { negated: false, name: "s".into(), dirs: vec![true], options: vec![] };
+        in_set.matches.push(Match::Set(set));
+        assert_eq!(barrier(&in_set, Family::V4), Some(Barrier::Set));
+    }
+
+    #[test]
+    fn a_chain_is_cut_at_its_barriers_only() {
+        let plain = rule(Some((0x0a00_0000, 8)));
+        let mut limited = plain.clone();
+        limited
+            .matches
+            .push(Match::Stateful(Box::new(Stateful { module: "limit", options: vec![] })));
+        let rules = [plain.clone(), plain.clone(), limited, plain];
+        let items: Vec<_> = rules.iter().map(|r| Item::of(r, Family::V4)).collect();
+        assert_eq!(
+            segments(&items),
+            [
+                Segment::Between(0..2),
+                Segment::Barrier(2, Barrier::Stateful),
+                Segment::Between(3..4)
+            ]
+        );
+        assert_eq!(extents(&items), [[2, 0], [1, 0], [0, 0], [1, 0]]);
+    }
+
+    #[test]
+    fn a_negated_address_is_not_part_of_a_run() {
+        let mut negated = rule(None);
+        negated.base.saddr =
+            Some(AddrMatch { negated: true, addr: Addr(0x0a00_0000), mask: Addr(0xff00_0000) });
+        assert!(Item::of(&rule(Some((0x0a00_0000, 8))), Family::V4).runs_over(Axis::Source));
+        assert!(!Item::of(&negated, Family::V4).runs_over(Axis::Source));
+    }
+}

@@ -1,0 +1,138 @@
+//! Runs of rules with one verdict become sets.
+//!
+//! Rules that differ in one address alone (and in a destination port, where they test one) are
+//! gathered into a *group*; a rule may pass others on its way to its group only where no packet
+//! could match both, or where both do nothing but count. A group that is long enough becomes a set
+//! and one rule. Every original rule keeps its counter: that of its element, which the kernel
+//! counts when the set is looked into.
+//!
+//! That is why the look into the set comes last in the rule: an element must not count a packet
+//! that another test of the rule refuses. But legacy iptables drops a packet with a truncated
+//! transport header as soon as a rule looks at its ports, and such a rule used to look only at
+//! packets of its address. So where a group tests transport fields the set is asked twice: first
+//! without counting, to keep all other packets away from those tests, and last with.
+//!
+//! In a set the narrowest prefix answers; in a list the first. Where the rules decide, a rule
+//! behind one that covers it is dead and left out, and of the others the narrower stands first, so
+//! both orders agree. Where they do not (LOG, MARK, counters, jumps that may return) a packet may
+//! match several: overlapping prefixes go into several sets, in the order of the rules.
+
+mod group;
+mod make;
+
+use weir_model::manifest::{CompiledRun, Kept};
+use weir_model::{Chain, Family, IpSet, Name, Rule, Ruleset, Table};
+
+use crate::run::{self, Item, Places, Segment};
+use crate::{CostModel, Rewritten};
+use group::Group;
+
+/// How sets are to be made.
+#[derive(Clone, Debug)]
+pub struct SetOptions {
+    /// What checks and probes cost.
+    pub cost: CostModel,
+    /// Beginning of every set's name; at most 22 bytes.
+    pub stem: String,
+    /// Names that sets of the user have.
+    pub taken: Vec<Name>,
+}
+
+/// Rewrites every chain's groups of like rules as sets.
+///
+/// `places` are those of the ruleset as read: reports name its rules.
+pub fn compile(ruleset: &Ruleset, options: &SetOptions, places: &Places) -> Rewritten {
+    assert!(options.stem.len() <= 22, "a set's name has at most 31 bytes");
+    let mut work = Work {
+        family: ruleset.family,
+        options,
+        places,
+        sets: Vec::new(),
+        numbers: 0,
+        compiled: Vec::new(),
+        kept: Vec::new(),
+    };
+    let mut tables = Vec::with_capacity(ruleset.tables.len());
+    for table in &ruleset.tables {
+        let chains = table.chains.iter().map(|c| work.chain(c)).collect();
+        tables.push(Table {
+            name: table.name,
+            chains,
+            leading_comments: table.leading_comments.clone(),
+            trailing_comments: table.trailing_comments.clone(),
+        });
+    }
+    let Work { sets, compiled, kept, .. } = work;
+    let ruleset = Ruleset { tables, ..Ruleset::new(ruleset.family) };
+    Rewritten { ruleset, sets, compiled, kept }
+}
+
+struct Work<'a> {
+    family: Family,
+    options: &'a SetOptions,
+    places: &'a Places,
+    sets: Vec<IpSet>,
+    numbers: u32,
+    compiled: Vec<CompiledRun>,
+    kept: Vec<Kept>,
+}
+
+impl Work<'_> {
+    fn chain(&mut self, chain: &Chain) -> Chain {
+        let items: Vec<Item<'_>> = chain.rules.iter().map(|r| Item::of(r, self.family)).collect();
+        let before = self.compiled.len();
+        let mut rules = Vec::with_capacity(items.len());
+        for segment in run::segments(&items) {
+            match segment {
+                Segment::Barrier(i, _) => rules.push(items[i].rule.clone()),
+                Segment::Between(range) => self.stretch(&items[range], &mut rules),
+            }
+        }
+        if self.compiled.len() == before {
+            return chain.clone();
+        }
+        for item in &items {
+            if let (Some(why), Some(rule)) = (item.barrier, self.places.of_rule(item.rule)) {
+                self.kept.push(Kept { rule, why: why.to_string() });
+            }
+        }
+        Chain { rules, ..chain.clone() }
+    }
+
+    /// A stretch without barriers: groups in an order that means the same, or as it was where no
+    /// group is long enough.
+    fn stretch(&mut self, items: &[Item<'_>], out: &mut Vec<Rule>) {
+        let groups = group::gather(items, self.family);
+        let before = self.compiled.len();
+        let mut rules = Vec::with_capacity(items.len());
+        for g in &groups {
+            if !self.group(g, &mut rules) {
+                rules.extend(g.members.iter().map(|m| m.rule.clone()));
+            }
+        }
+        if self.compiled.len() == before {
+            out.extend(items.iter().map(|i| i.rule.clone()));
+        } else {
+            out.append(&mut rules);
+        }
+    }
+
+    /// A name for a set that nobody has.
+    fn name(&mut self) -> Name {
+        loop {
+            self.numbers += 1;
+            let name = format!("{}{:05}", self.options.stem, self.numbers);
+            assert!(name.len() <= 31, "set name {name} is too long");
+            if self.options.taken.iter().all(|t| **t != *name) {
+                return name.into();
+            }
+        }
+    }
+
+    fn report(&mut self, group: &Group<'_>, into: String) {
+        let Some(first) = group.members.first().and_then(|m| self.places.of_rule(m.rule)) else {
+            return;
+        };
+        self.compiled.push(CompiledRun { first, rules: group.members.len() as u32, into });
+    }
+}

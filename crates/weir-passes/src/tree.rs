@@ -1,0 +1,322 @@
+//! Runs of rules become prefix trees of chains.
+//!
+//! A node is a chain that sends a packet on by prefixes of its address; a leaf keeps, in their
+//! order and with all their tests, the rules that a packet of its prefix could match. A packet
+//! reads one rule a child on its way down instead of one rule an address.
+//!
+//! The walk must end as it did. A leaf's RETURN has to leave the chain that the rules were written
+//! in, and a leaf's goto must come back where that chain would; were the tree entered by jumps,
+//! both would only leave the leaf. So the tree is entered by *gotos*, which leave no way back:
+//! while a packet is in the tree, the return address on top of the stack is still that of the
+//! original chain, and RETURN, goto, the end of the list and the policy of a built-in chain mean
+//! what they meant. What stood behind the run becomes a chain of its own, and every leaf and
+//! every node ends with a goto to it. This is cheaper than jumps, too: a packet that no leaf
+//! decided does not walk back through the children that it did not take.
+//!
+//! Order is kept because a packet has one address: of the rules of a run it can match only those
+//! whose prefix holds that address, and its leaf has all of these in the order of the text. Rules
+//! that only count may be put in another order first, since counting commutes.
+
+mod plan;
+
+use std::ops::Range;
+
+use weir_model::manifest::{CompiledRun, Kept};
+use weir_model::{Chain, Family, Name, Rule, Ruleset, Table, Target, test};
+
+use crate::run::{self, Axis, Item, Places, Segment, only_counts};
+use crate::{ChainNames, CostModel, Rewritten};
+use plan::{Kid, Plan, Planner, TooManyCopies};
+
+/// How trees are to be shaped.
+#[derive(Clone, Debug, Default)]
+pub struct TreeOptions {
+    /// What a check and a jump cost.
+    pub cost: CostModel,
+    /// Prefix lengths of the levels, ascending; the cost model chooses where `None`.
+    pub levels: Option<Vec<u8>>,
+}
+
+/// Rewrites every chain's runs as trees.
+///
+/// `places` are those of the ruleset as read: reports name its rules.
+pub fn compile(ruleset: &Ruleset, options: &TreeOptions, places: &Places) -> Rewritten {
+    let mut out = Rewritten {
+        ruleset: Ruleset { tables: Vec::new(), ..ruleset.clone() },
+        sets: Vec::new(),
+        compiled: Vec::new(),
+        kept: Vec::new(),
+    };
+    for table in &ruleset.tables {
+        let mut trees = Trees {
+            family: ruleset.family,
+            options,
+            places,
+            names: ChainNames::new(ruleset.family, table),
+            made: Vec::new(),
+            compiled: Vec::new(),
+            kept: Vec::new(),
+        };
+        let mut chains: Vec<Chain> = table.chains.iter().map(|c| trees.chain(c)).collect();
+        chains.append(&mut trees.made);
+        let table = Table { chains, ..shell(table) };
+        out.ruleset.tables.push(table);
+        out.compiled.append(&mut trees.compiled);
+        out.kept.append(&mut trees.kept);
+    }
+    out
+}
+
+/// The table without its chains.
+fn shell(table: &Table) -> Table {
+    Table {
+        name: table.name,
+        chains: Vec::new(),
+        leading_comments: table.leading_comments.clone(),
+        trailing_comments: table.trailing_comments.clone(),
+    }
+}
+
+/// The trees of one table while they are made.
+struct Trees<'a> {
+    family: Family,
+    options: &'a TreeOptions,
+    places: &'a Places,
+    names: ChainNames,
+    made: Vec<Chain>,
+    compiled: Vec<CompiledRun>,
+    kept: Vec<Kept>,
+}
+
+/// A stretch of rules and what becomes of it.
+enum Part {
+    List(Range<usize>),
+    Tree(Range<usize>, Axis, Plan),
+}
+
+impl Trees<'_> {
+    fn chain(&mut self, chain: &Chain) -> Chain {
+        let mut items: Vec<Item<'_>> =
+            chain.rules.iter().map(|r| Item::of(r, self.family)).collect();
+        order_counting_rules(&mut items, self.family);
+        let compiled_before = self.compiled.len();
+        let rules = self.sequence(&mut items, &Axis::BOTH, None, true);
+        if self.compiled.len() == compiled_before {
+            return chain.clone();
+        }
+        self.report_kept(&items);
+        Chain { rules, ..chain.clone() }
+    }
+
+    fn report_kept(&mut self, items: &[Item<'_>]) {
+        for item in items {
+            let why = match item.barrier {
+                Some(b) => b.to_string(),
+                None if item.pinned => "its prefix covers so many that copies of it would cost \
+                                        more than they gain"
+                    .to_owned(),
+                None => continue,
+            };
+            if let Some(rule) = self.places.of_rule(item.rule) {
+                self.kept.push(Kept { rule, why });
+            }
+        }
+    }
+
+    /// The content of a chain that tries the rules in order and then goes on with `then`.
+    fn sequence(
+        &mut self,
+        items: &mut [Item<'_>],
+        axes: &[Axis],
+        then: Option<Name>,
+        report: bool,
+    ) -> Vec<Rule> {
+        let parts = self.parts(items, axes);
+        let mut content: Vec<Rule> = Vec::new();
+        let mut then = then;
+        let mut open = true;
+        for part in parts.into_iter().rev() {
+            match part {
+                Part::List(range) => {
+                    let list = items[range].iter().map(|i| i.rule.clone());
+                    if open {
+                        content = list.chain(then.take().map(goto)).collect();
+                        open = false;
+                    } else {
+                        content.splice(0..0, list);
+                    }
+                }
+                Part::Tree(range, axis, plan) => {
+                    if !open {
+                        then = Some(self.rest_chain(std::mem::take(&mut content)));
+                    }
+                    let before = self.made.len();
+                    content = self.node(&plan, &items[range.clone()], axis, axes, then.as_ref());
+                    open = false;
+                    if report {
+                        self.report(&items[range], axis, before, content.len());
+                    }
+                }
+            }
+        }
+        if open { then.map(goto).into_iter().collect() } else { content }
+    }
+
+    /// A chain for what stands behind a run; an old one where there is nothing but a goto.
+    fn rest_chain(&mut self, content: Vec<Rule>) -> Name {
+        if let [only] = &content[..]
+            && let Target::Goto(name) = &only.target
+            && test::tests_of(only, self.family).is_empty()
+            && only.credit.is_empty()
+        {
+            return name.clone();
+        }
+        let name = self.names.rest();
+        self.made.push(Chain { rules: content, ..Chain::new(name.clone(), None) });
+        name
+    }
+
+    fn report(&mut self, items: &[Item<'_>], axis: Axis, before: usize, at_root: usize) {
+        let Some(first) = items.iter().find_map(|i| self.places.of_rule(i.rule)) else { return };
+        let made = &self.made[before..];
+        let rules = made.iter().map(|c| c.rules.len()).sum::<usize>() + at_root;
+        let into = format!("tree by {axis}: {} chains, {rules} rules", made.len());
+        self.compiled.push(CompiledRun { first, rules: items.len() as u32, into });
+    }
+
+    /// Cuts rules into lists and trees.
+    fn parts(&self, items: &mut [Item<'_>], axes: &[Axis]) -> Vec<Part> {
+        let mut parts = Vec::new();
+        let mut list_from = 0;
+        let mut at = 0;
+        // A suffix of a run that was better left a list is one, too.
+        let mut hopeless = [0; 2];
+        let mut extents = run::extents(items);
+        while at < items.len() {
+            let mut best: Option<(f64, Range<usize>, Axis, Plan)> = None;
+            let mut copied = None;
+            for &axis in axes {
+                let a = axis as usize;
+                let range = at..at + extents[at][a];
+                if range.len() < 2 || at < hopeless[a] {
+                    continue;
+                }
+                match self.plan(&items[range.clone()], axis) {
+                    Ok(Some((plan, cost_ns))) => {
+                        let gain = self.options.cost.linear_ns(range.len()) - cost_ns;
+                        if best.as_ref().is_none_or(|(g, ..)| gain > *g) {
+                            best = Some((gain, range, axis, plan));
+                        }
+                    }
+                    Ok(None) => hopeless[a] = range.end,
+                    Err(TooManyCopies) => copied = copied.or(Some((range, axis))),
+                }
+            }
+            if let Some((_, range, axis, plan)) = best {
+                if list_from < at {
+                    parts.push(Part::List(list_from..at));
+                }
+                at = range.end;
+                list_from = at;
+                parts.push(Part::Tree(range, axis, plan));
+            } else if let Some((range, axis)) = copied {
+                pin_widest(&mut items[range], axis);
+                extents = run::extents(items);
+            } else {
+                at += 1;
+            }
+        }
+        if list_from < at {
+            parts.push(Part::List(list_from..at));
+        }
+        parts
+    }
+
+    fn plan(&self, items: &[Item<'_>], axis: Axis) -> Result<Option<(Plan, f64)>, TooManyCopies> {
+        let cost = &self.options.cost;
+        let budget = (items.len() as f64 * cost.copies_ratio_max) as usize + 64;
+        let levels = self.options.levels.as_deref();
+        Planner { family: self.family, cost, levels, items, axis, budget }.root()
+    }
+
+    /// The content of a node's chain, which ends by going on with `then`.
+    fn node(
+        &mut self,
+        plan: &Plan,
+        items: &[Item<'_>],
+        axis: Axis,
+        axes: &[Axis],
+        then: Option<&Name>,
+    ) -> Vec<Rule> {
+        let (kids, rest) = match plan {
+            Plan::Leaf(rules) => return self.leaf(rules, items, axis, axes, then),
+            Plan::Node { kids, rest } => (kids, rest),
+        };
+        let mut content = Vec::new();
+        for Kid { prefix, inline, plan } in kids {
+            if let (true, Plan::Leaf(rules)) = (inline, plan) {
+                content.extend(rules.iter().map(|&r| items[r as usize].rule.clone()));
+                continue;
+            }
+            let name = self.names.node(axis, *prefix);
+            let mut way = goto(name.clone());
+            axis.set_prefix(&mut way, self.family, *prefix);
+            content.push(way);
+            let slot = self.made.len();
+            self.made.push(Chain::new(name, None));
+            let rules = self.node(plan, items, axis, axes, then);
+            self.made[slot].rules = rules;
+        }
+        content.extend(self.leaf(rest, items, axis, axes, then));
+        content
+    }
+
+    /// Rules in their order, divided by the other address where that pays.
+    fn leaf(
+        &mut self,
+        rules: &[u32],
+        items: &[Item<'_>],
+        axis: Axis,
+        axes: &[Axis],
+        then: Option<&Name>,
+    ) -> Vec<Rule> {
+        let mut own: Vec<Item<'_>> = rules.iter().map(|&r| items[r as usize]).collect();
+        let left: Vec<Axis> = axes.iter().copied().filter(|&a| a != axis).collect();
+        self.sequence(&mut own, &left, then.cloned(), false)
+    }
+}
+
+/// Leaves the widest prefixes of a run where they are.
+fn pin_widest(items: &mut [Item<'_>], axis: Axis) {
+    let widest = items.iter().map(|i| i.prefix(axis).len).min().unwrap_or(0);
+    for item in items.iter_mut().filter(|i| i.prefix(axis).len == widest) {
+        item.pinned = true;
+    }
+}
+
+fn goto(chain: Name) -> Rule {
+    Rule::new(Target::Goto(chain))
+}
+
+/// Brings rules that only count into an order of long runs: those that test a source first, then
+/// those that test only a destination. Nothing that happens between two counting rules depends on
+/// which of them came first, unless one of them looks at a transport header: legacy iptables drops
+/// a packet whose header is cut short at the first such test.
+fn order_counting_rules(items: &mut [Item<'_>], family: Family) {
+    for segment in run::segments(items) {
+        let Segment::Between(range) = segment else { continue };
+        let mut from = range.start;
+        for at in range.start..=range.end {
+            let counts = at < range.end && only_counts(items[at].rule, family);
+            if counts {
+                continue;
+            }
+            items[from..at].sort_by_key(|i| match (i.source.len, i.destination.len) {
+                (1.., _) => 0,
+                (0, 1..) => 1,
+                (0, 0) => 2,
+            });
+            from = (at + 1).min(range.end);
+        }
+    }
+}
