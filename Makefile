@@ -2,6 +2,8 @@
 
 PREFIX ?= /usr/local
 CARGO ?= cargo
+# rustup's cargo, also in a shell that has not read its `env`; tools of the system, also for a user.
+export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin:/usr/sbin:/sbin
 # Where cargo puts what it builds; the environment may have chosen another folder.
 export CARGO_TARGET_DIR ?= $(CURDIR)/target
 

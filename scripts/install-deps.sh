@@ -64,9 +64,6 @@ at_least() {
 
 check_cargo() {
     wanted=$(wanted_rust)
-    if ! command -v cargo >/dev/null 2>&1 && [ -r "${CARGO_HOME:-$HOME/.cargo}/env" ]; then
-        refuse "cargo is installed but not on the PATH: run '. ${CARGO_HOME:-$HOME/.cargo}/env'"
-    fi
     command -v cargo >/dev/null 2>&1 || refuse "cargo is missing. Install Rust $wanted or later:
   curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh -s -- -y
   . \"\$HOME/.cargo/env\""
@@ -94,11 +91,18 @@ install what these Debian packages hold, then run this again: $packages"
         as_root=sudo
     fi
     say "Installing with apt-get: $packages"
-    $as_root env DEBIAN_FRONTEND=noninteractive apt-get update -qq
+    log=$(mktemp)
     # The list is split on purpose: one word a package.
     # shellcheck disable=SC2086
-    $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-        $packages >/dev/null
+    if ! {
+        $as_root env DEBIAN_FRONTEND=noninteractive apt-get update &&
+            $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y \
+                --no-install-recommends $packages
+    } >"$log" 2>&1 </dev/null; then
+        tail -n 20 "$log" >&2
+        refuse "apt-get failed; all it said is in $log"
+    fi
+    rm -f "$log"
     needed | while read -r package proof reason; do
         is_there "$proof" || refuse "$package was installed, but ${proof#*:} is still missing"
     done
