@@ -110,6 +110,7 @@ fn a_line_that_ip_refuses_is_an_error() {
 
 /// Not a test of its own: the process that the tests below kill.
 #[test]
+#[expect(clippy::zombie_processes, reason = "this process is killed while they run")]
 fn owner_process() {
     if std::env::var_os("WEIR_TEST_OWNER").is_none() {
         return;

@@ -7,7 +7,12 @@
 #![forbid(unsafe_code)]
 
 mod addr;
+mod build;
+pub mod checksum;
 mod packet;
+mod parse;
+pub mod pcap;
 
 pub use addr::{Addr, Family};
 pub use packet::{Ct, CtState, Fragment, Mac, Packet, PktType, Transport, tcp_flag};
+pub use parse::ParseError;
