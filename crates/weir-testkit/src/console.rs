@@ -8,8 +8,9 @@
 //!   A line `...` stands for any number of lines.
 //! - ` ```LANGUAGE file=NAME `: writes the block to a file of that name.
 //!
-//! Everything else is for the reader. Durations and the folder's path are masked on both sides
-//! ([`mask`](crate::mask())). With `WEIR_BLESS=1` the file is rewritten with what came.
+//! Everything else is for the reader. The folder holds a link `examples` to the repository's.
+//! Durations and the folder's path are masked on both sides ([`mask`](crate::mask())). With
+//! `WEIR_BLESS=1` the file is rewritten with what came.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -184,6 +185,9 @@ impl Folder {
         let name = format!("weir-console-{}-{number}", std::process::id());
         let path = std::env::temp_dir().join(name);
         std::fs::create_dir(&path).unwrap_or_else(|e| panic!("create {}: {e}", path.display()));
+        let examples =
+            std::os::unix::fs::symlink(crate::data::root().join("examples"), path.join("examples"));
+        examples.unwrap_or_else(|e| panic!("link {}/examples: {e}", path.display()));
         Folder(path)
     }
 
@@ -267,7 +271,8 @@ mod tests {
     #[test]
     fn blocks_share_a_folder_and_files() {
         let text = "```text file=a.txt\nhello\n```\nwords\n```console\n$ cat a.txt\nhello\n\
-                    $ echo x > b\n```\n```console\n$ cat \\\n  b\nx\n$ pwd\n[dir]\n```\n";
+                    $ echo x > b\n```\n```console\n$ cat \\\n  b\nx\n$ pwd\n[dir]\n\
+                    $ ls examples/README.md\nexamples/README.md\n```\n";
         assert!(agrees_with(text));
     }
 

@@ -3,14 +3,19 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+/// The root of the repository.
+pub fn root() -> PathBuf {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("crates/weir-testkit");
+    crates.parent().expect("the root above crates").to_owned()
+}
+
 /// A path below `testdata`.
 ///
 /// # Panics
 /// Where it is not there: a test that reads nothing proves nothing.
 #[track_caller]
 pub fn path(below: &str) -> PathBuf {
-    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("crates/weir-testkit");
-    let path = crates.parent().expect("the root above crates").join("testdata").join(below);
+    let path = root().join("testdata").join(below);
     assert!(path.exists(), "no testdata/{below}");
     path
 }
