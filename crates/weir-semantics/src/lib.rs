@@ -11,6 +11,7 @@ pub mod answers;
 pub mod interpreter;
 pub mod outcome;
 mod sets;
+pub mod traffic;
 
 pub use answers::{
     AlwaysFalse, AlwaysTrue, Answers, Question, Scripted, Seeded, Subject, Translation,

@@ -119,7 +119,6 @@ pub(crate) struct ChainIndex<'f> {
 pub(crate) struct SetTest<'f> {
     /// The set's index, `None` where its content is not known.
     pub set: Option<usize>,
-    pub name: &'f Name,
     pub dirs: &'f [bool],
     pub negated: bool,
     pub return_nomatch: bool,
@@ -385,7 +384,6 @@ impl<'f> TableIndex<'f> {
 fn set_test<'f>(m: &'f SetMatch, set_at: &HashMap<&str, usize>, content: u64) -> SetTest<'f> {
     let mut test = SetTest {
         set: set_at.get(&*m.name).copied(),
-        name: &m.name,
         dirs: &m.dirs,
         negated: m.negated,
         return_nomatch: false,

@@ -1,0 +1,164 @@
+//! Packets for a ruleset: on and around every boundary of every rule, and random ones.
+//!
+//! A ruleset of 36,000 rules has millions of boundaries. [`packets`] goes round all reachable
+//! rules, one packet a rule and round, so that a bounded count still meets every rule: first a
+//! packet that satisfies the rule and the jumps that lead to it, then one change a round (a value
+//! one below, on and one above each edge, a bit of a mask flipped, another protocol, another
+//! conntrack state, fragments, cut headers). One packet in five is random, its fields drawn mostly
+//! from the values that the rules name.
+
+mod dice;
+mod paths;
+mod random;
+mod variant;
+mod wish;
+
+use std::collections::{HashMap, HashSet};
+
+use weir_model::{IpSet, Packet, Ruleset};
+
+use self::dice::Dice;
+use self::paths::{Paths, Reached};
+use self::random::Pool;
+use self::variant::{Allowed, variants};
+use self::wish::{Defaults, Wish};
+use crate::Entry;
+
+/// What packets are wanted.
+#[derive(Clone, Debug)]
+pub struct TrafficOptions {
+    /// Seed: the same seed, the same packets.
+    pub seed: u64,
+    /// How many packets at most.
+    pub count: usize,
+    /// Which way they go.
+    pub entry: Entry,
+    /// First and later fragments among them.
+    pub fragments: bool,
+    /// Cut transport headers among them.
+    pub truncated: bool,
+    /// Conntrack states other than the rules wish for among them.
+    pub states: bool,
+    /// Longest packet, in bytes from the network header on.
+    pub length_max: usize,
+}
+
+impl Default for TrafficOptions {
+    fn default() -> Self {
+        TrafficOptions {
+            seed: 1,
+            count: 20_000,
+            entry: Entry::Forward,
+            fragments: true,
+            truncated: true,
+            states: true,
+            length_max: 1500,
+        }
+    }
+}
+
+/// Packets for a ruleset, at most `options.count`, no two alike. `sets` are the sets that its
+/// rules name, as far as they are known.
+pub fn packets(ruleset: &Ruleset, sets: &[IpSet], options: &TrafficOptions) -> Vec<Packet> {
+    let by_name: HashMap<&str, &IpSet> = sets.iter().map(|s| (&*s.name, s)).collect();
+    let paths = Paths::new(ruleset, options.entry);
+    let mut maker = Maker {
+        ruleset,
+        options,
+        sets: &by_name,
+        pool: Pool::new(ruleset, sets),
+        defaults: random::defaults(ruleset, options.length_max),
+        seen: HashSet::new(),
+        out: Vec::new(),
+        dice: Dice::new(options.seed),
+    };
+    maker.rounds(&paths);
+    maker.out
+}
+
+/// Rounds without a new packet after which the boundaries are taken as exhausted.
+const IDLE_ROUNDS: usize = 3;
+
+struct Maker<'a> {
+    ruleset: &'a Ruleset,
+    options: &'a TrafficOptions,
+    sets: &'a HashMap<&'a str, &'a IpSet>,
+    pool: Pool,
+    defaults: Defaults,
+    seen: HashSet<Packet>,
+    out: Vec<Packet>,
+    dice: Dice,
+}
+
+impl Maker<'_> {
+    fn rounds(&mut self, paths: &Paths<'_>) {
+        // With fewer packets than rules, a random choice of rules is met.
+        let mut order: Vec<&Reached<'_>> = paths.rules.iter().collect();
+        self.dice.shuffle(&mut order);
+        let mut idle = 0;
+        for round in 0.. {
+            let before = self.out.len();
+            for reached in &order {
+                if self.full() {
+                    return;
+                }
+                if let Some(packet) = self.around(paths, reached, round) {
+                    self.keep(packet);
+                }
+                if self.dice.one_in(4) {
+                    self.random();
+                }
+            }
+            idle = if self.out.len() == before { idle + 1 } else { 0 };
+            if idle == IDLE_ROUNDS || order.is_empty() {
+                break;
+            }
+        }
+        // What the boundaries left open is filled with random ones.
+        let mut tries = self.options.count * 4;
+        while !self.full() && tries > 0 {
+            self.random();
+            tries -= 1;
+        }
+    }
+
+    fn full(&self) -> bool {
+        self.out.len() >= self.options.count
+    }
+
+    fn keep(&mut self, packet: Packet) {
+        if !self.full() && self.seen.insert(packet.clone()) {
+            self.out.push(packet);
+        }
+    }
+
+    fn random(&mut self) {
+        let packet = self.pool.packet(self.options, &self.defaults, &mut self.dice);
+        self.keep(packet);
+    }
+
+    /// The packet of a round for a rule; `None` where its wishes contradict each other.
+    fn around(&mut self, paths: &Paths<'_>, reached: &Reached<'_>, round: usize) -> Option<Packet> {
+        let family = self.ruleset.family;
+        let hook = paths.walks[reached.walk].hook;
+        let mut wish = Wish::new(family, self.options.entry);
+        let way = paths.way(reached, &mut self.dice);
+        for rule in way.into_iter().chain([reached.rule]) {
+            if !wish.rule(rule, hook, self.sets, &mut self.dice) {
+                return None;
+            }
+        }
+        if round > 0 {
+            let TrafficOptions { fragments, truncated, states, .. } = *self.options;
+            let allowed = Allowed { fragments, truncated, states };
+            let hop = wish.forwarded(hook).into();
+            let mut all = variants(reached.rule, family, hop, allowed, self.sets, &mut self.dice);
+            // The same order in every round, so that each round is another change.
+            let place =
+                (reached.walk << 56 | reached.chain << 28) as u64 | u64::from(reached.number);
+            Dice::new(self.options.seed ^ place).shuffle(&mut all[1..]);
+            all.get(round % all.len())?.apply(&mut wish);
+        }
+        wish.packet(&self.defaults, &mut self.dice)
+    }
+}
