@@ -14,6 +14,9 @@ pub struct Manifest {
     pub weir: String,
     /// `linear`, `tree`, `ipset` or `nft`.
     pub form: String,
+    /// Identity of the artefact: eight hexadecimal digits that its sets and its saved state carry.
+    #[serde(default)]
+    pub id: String,
     /// The tools that the artefact is for, e.g. `iptables-legacy-restore`.
     pub tools: Vec<String>,
     /// Files of the artefact with their SHA-256, so that a later run knows what it wrote.
