@@ -9,6 +9,7 @@
 
 pub mod answers;
 pub mod interpreter;
+pub mod nft;
 pub mod outcome;
 mod sets;
 pub mod traffic;
