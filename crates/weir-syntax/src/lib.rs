@@ -1,1 +1,27 @@
-//! (being written)
+//! Text to model and back: `iptables-save`, `ip6tables-save` and `ipset save`.
+//!
+//! What is read is read whole, or refused with a place and a cure ([`Diagnostic`], drawn by
+//! [`render`]); all errors of a text come in one pass. What is printed is what the tools
+//! themselves print after loading it, so that reading and printing normalise a ruleset as the
+//! kernel would. The judges are `iptables-legacy-restore` 1.8.9 and `ipset` 7.17.
+//!
+//! ```
+//! use weir_syntax::iptables::{self, ParseOptions};
+//! let text = "*filter\n-A INPUT -s 10.0.0.1 -p tcp --dport ssh -j ACCEPT\nCOMMIT\n";
+//! let ruleset = iptables::parse(text, &ParseOptions::default()).unwrap();
+//! assert!(iptables::print(&ruleset, false).contains(
+//!     "-A INPUT -s 10.0.0.1/32 -p tcp -m tcp --dport 22 -j ACCEPT\n"
+//! ));
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod diagnostic;
+mod intern;
+pub mod ipset;
+pub mod iptables;
+mod names;
+mod number;
+mod write;
+
+pub use diagnostic::{Diagnostic, render};

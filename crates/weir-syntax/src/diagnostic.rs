@@ -1,0 +1,152 @@
+//! What is wrong with a text, and how it is drawn.
+
+use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+use weir_model::Span;
+
+/// One error in a text: what, where, and the cure.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Diagnostic {
+    /// What is wrong, in lower case, without a full stop.
+    pub message: String,
+    /// The bytes it is about.
+    pub span: Span,
+    /// What stands at the marker; may be empty.
+    pub label: String,
+    /// What to do about it.
+    pub help: Option<String>,
+}
+
+/// A parser's result: errors are rare and large, so they are boxed.
+pub(crate) type Fallible<T> = Result<T, Box<Diagnostic>>;
+
+impl Diagnostic {
+    /// An error about the bytes of `span`.
+    pub fn new(message: impl Into<String>, span: Span) -> Self {
+        Diagnostic { message: message.into(), span, label: String::new(), help: None }
+    }
+
+    /// With words at the marker.
+    pub fn label(mut self, label: impl Into<String>) -> Self {
+        self.label = label.into();
+        self
+    }
+
+    /// With a cure.
+    pub fn help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+
+    /// The line it is on, from 1.
+    pub fn line(&self, text: &str) -> usize {
+        let start = self.span.range().map_or(0, |r| r.start.min(text.len()));
+        1 + text.as_bytes()[..start].iter().filter(|b| **b == b'\n').count()
+    }
+
+    pub(crate) fn fail<T>(self) -> Fallible<T> {
+        Err(Box::new(self))
+    }
+}
+
+/// Longest stretch of a line that is drawn, in bytes; longer lines are cut around the marker.
+const LINE_MAX: usize = 400;
+
+/// Draws errors with file, line, marker and cure, in the order given.
+///
+/// Only the line of each error is looked at, so that many errors in a large file stay cheap.
+pub fn render(diagnostics: &[Diagnostic], file: &str, text: &str, color: bool) -> String {
+    let renderer = if color { Renderer::styled() } else { Renderer::plain() };
+    let mut out = String::new();
+    let mut lines = LineNumbers { bytes: text.as_bytes(), at: 0, line: 1 };
+    for d in diagnostics {
+        out.push_str(&draw(d, file, text, &mut lines, &renderer));
+        out.push('\n');
+    }
+    out
+}
+
+fn draw(
+    d: &Diagnostic,
+    file: &str,
+    text: &str,
+    lines: &mut LineNumbers,
+    renderer: &Renderer,
+) -> String {
+    let range = d.span.range().unwrap_or(0..0);
+    let start = floor(text, range.start);
+    let end = floor(text, range.end.max(start));
+    let line_start = text[..start].rfind('\n').map_or(0, |i| i + 1);
+    let line_end = text[start..].find('\n').map_or(text.len(), |i| start + i);
+    let from = floor(text, line_start.max(start.saturating_sub(LINE_MAX / 2)));
+    let to = floor(text, line_end.min(start + LINE_MAX));
+    // Control bytes other than tabs would move the terminal's cursor: a place holder is drawn.
+    let window: String = text[from..to]
+        .chars()
+        .map(|c| if c.is_control() && c != '\t' { '\u{b7}' } else { c })
+        .collect();
+    let place = |at: usize| {
+        text[from..at.clamp(from, to)]
+            .chars()
+            .map(|c| if c.is_control() && c != '\t' { 2 } else { c.len_utf8() })
+            .sum::<usize>()
+    };
+    let (a, b) = (place(start), place(end));
+    let mark = AnnotationKind::Primary.span(a..b.max(a));
+    let mark = if d.label.is_empty() { mark } else { mark.label(d.label.as_str()) };
+    let snippet =
+        Snippet::source(window.as_str()).line_start(lines.of(start)).path(file).annotation(mark);
+    let mut group: Group = Level::ERROR.primary_title(d.message.as_str()).element(snippet);
+    if let Some(help) = &d.help {
+        group = group.element(Level::HELP.message(help.as_str()));
+    }
+    renderer.render(&[group])
+}
+
+fn floor(text: &str, mut at: usize) -> usize {
+    at = at.min(text.len());
+    while !text.is_char_boundary(at) {
+        at -= 1;
+    }
+    at
+}
+
+/// Counts lines forward from the last place asked for.
+struct LineNumbers<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    line: usize,
+}
+
+impl LineNumbers<'_> {
+    fn of(&mut self, place: usize) -> usize {
+        if place < self.at {
+            (self.at, self.line) = (0, 1);
+        }
+        self.line += self.bytes[self.at..place].iter().filter(|b| **b == b'\n').count();
+        self.at = place;
+        self.line
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_marker_stands_under_the_bytes_of_the_span() {
+        let text = "one\ntwo three\n";
+        let d = Diagnostic::new("no such number", Span { start: 8, end: 13 }).help("count again");
+        let drawn = render(&[d], "n.txt", text, false);
+        assert!(drawn.contains("n.txt:2:5"), "{drawn}");
+        assert!(drawn.contains("    ^^^^^"), "{drawn}");
+        assert!(drawn.contains("help: count again"), "{drawn}");
+    }
+
+    #[test]
+    fn a_span_at_the_end_of_the_text_or_inside_a_character_is_drawn() {
+        for (start, end) in [(4, 9), (1, 2), (9, 9)] {
+            let d = Diagnostic::new("x", Span { start, end });
+            assert!(render(&[d], "f", "\u{e4}b\r", true).contains('x'));
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! The text of `iptables-save` and `ip6tables-save`, read as iptables-restore reads it.
+//!
+//! [`parse`] goes line by line ([`reader`]), each rule through one option scanner ([`scan`]) over
+//! the option tables of the extensions ([`extension`]); what the lines of a table say together
+//! (chains, loops, hooks) is checked at its end ([`graph`]). [`print`](fn@print) is the inverse.
+
+mod address;
+mod base;
+mod draft;
+mod extension;
+mod graph;
+mod guess;
+mod option;
+mod print;
+mod reader;
+mod scan;
+mod word;
+
+use weir_model::{Family, IpSet, Ruleset, TableName};
+
+pub use print::{print, print_match, print_rule, print_target};
+
+use crate::Diagnostic;
+
+/// How a text is to be read.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ParseOptions<'a> {
+    /// Whose text it is; guessed from the text where not given.
+    pub family: Option<Family>,
+    /// Only this table; the others are skipped unread.
+    pub table: Option<TableName>,
+    /// Look up host names. Off, a host name is an error.
+    pub resolve: bool,
+    /// The sets that there are. Where given, a match of any other set is an error.
+    pub sets: Option<&'a [IpSet]>,
+}
+
+/// Reads a ruleset.
+///
+/// What comes out is what the kernel would hold: chains sorted as the tools print them, built-in
+/// chains all there, comma lists expanded, `-I` and `-D` applied, each rule with its own
+/// [`RuleId`](weir_model::RuleId) and its span in the text.
+///
+/// # Errors
+/// All errors of the text, in its order.
+///
+/// ```
+/// use weir_syntax::iptables::{parse, ParseOptions};
+/// let errors = parse("*filter\n-A INPUT -s ! 10.0.0.0/8\nCOMMIT\n", &ParseOptions::default());
+/// assert_eq!(errors.unwrap_err()[0].message, "old negation: ! after the option");
+/// ```
+pub fn parse(text: &str, options: &ParseOptions) -> Result<Ruleset, Vec<Diagnostic>> {
+    reader::read(text, options)
+}
+
+/// The family that a text looks like: by its comments, addresses and modules.
+pub fn guess_family(text: &str) -> Family {
+    guess::family(text)
+}

@@ -1,0 +1,126 @@
+//! Addresses, masks and networks as iptables reads them.
+
+use weir_model::{Addr, Family};
+
+use crate::number;
+
+/// A numeric address.
+///
+/// IPv4 takes fewer than four parts (`10.1` is 10.1.0.0), and each part in any base.
+pub(crate) fn addr(text: &str, family: Family) -> Option<Addr> {
+    match family {
+        Family::V4 => dotted(text, false).map(|a| Addr(a.into())),
+        Family::V6 => text.parse::<std::net::Ipv6Addr>().ok().map(Addr::from),
+    }
+}
+
+fn dotted(text: &str, whole: bool) -> Option<u32> {
+    let mut out = 0u32;
+    let mut parts = 0;
+    for part in text.splitn(4, '.') {
+        let bytes = part.as_bytes();
+        let value = match bytes {
+            // The common spelling: up to three decimal digits without a leading zero.
+            [a @ b'0'..=b'9'] => u32::from(a - b'0'),
+            [a @ b'1'..=b'9', b @ b'0'..=b'9'] => u32::from(a - b'0') * 10 + u32::from(b - b'0'),
+            _ => number::whole(part, 0, 255)? as u32,
+        };
+        out = out << 8 | value;
+        parts += 1;
+    }
+    if parts < 4 {
+        if whole {
+            return None;
+        }
+        out <<= 8 * (4 - parts);
+    }
+    Some(out)
+}
+
+/// A mask: a prefix length, or an address of ones and zeros in any order.
+pub(crate) fn mask(text: &str, family: Family) -> Option<Addr> {
+    let spelled = match family {
+        Family::V4 => dotted(text, true).map(|m| Addr(m.into())),
+        Family::V6 => addr(text, family),
+    };
+    spelled.or_else(|| {
+        let len = number::whole(text, 0, family.bits().into())?;
+        Some(Addr(family.mask(len as u32)))
+    })
+}
+
+/// What is wrong with an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BadAddr {
+    /// Not an address: perhaps the name of a host.
+    Name,
+    /// Not a mask.
+    Mask,
+    /// An address of the other family.
+    Family,
+}
+
+/// `address[/mask]`, the address not yet under its mask.
+pub(crate) fn net(text: &str, family: Family) -> Result<(Addr, Addr), BadAddr> {
+    let (name, mask) = match text.rsplit_once('/') {
+        Some((name, m)) => (name, mask(m, family).ok_or(BadAddr::Mask)?),
+        None => (text, Addr(family.max())),
+    };
+    // Under a mask of zeros the address is not looked at: `any/0`.
+    if mask.0 == 0 {
+        return Ok((Addr(0), mask));
+    }
+    match addr(name, family) {
+        Some(a) => Ok((a, mask)),
+        None => Err(not_an_addr(name, family)),
+    }
+}
+
+/// Why a word is no address of the family.
+pub(crate) fn not_an_addr(name: &str, family: Family) -> BadAddr {
+    let other = match family {
+        Family::V4 => name.parse::<std::net::Ipv6Addr>().is_ok(),
+        Family::V6 => name.parse::<std::net::Ipv4Addr>().is_ok(),
+    };
+    if other { BadAddr::Family } else { BadAddr::Name }
+}
+
+/// The addresses of a host's name, each once, by the system's resolver.
+pub(crate) fn resolve(name: &str, family: Family) -> Vec<Addr> {
+    use std::net::{IpAddr, ToSocketAddrs as _};
+    let Ok(found) = (name, 0).to_socket_addrs() else { return Vec::new() };
+    let mut out: Vec<Addr> = Vec::new();
+    for a in found {
+        let a = match (a.ip(), family) {
+            (IpAddr::V4(a), Family::V4) => Addr::from(a),
+            (IpAddr::V6(a), Family::V6) => Addr::from(a),
+            _ => continue,
+        };
+        if !out.contains(&a) {
+            out.push(a);
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_addresses_are_filled_up_with_zeros() {
+        assert_eq!(addr("10.1", Family::V4), Some(Addr(0x0a01_0000)));
+        assert_eq!(addr("0x7f.0.0.010", Family::V4), Some(Addr(0x7f00_0008)));
+        assert_eq!(addr("10.1.2.300", Family::V4), None);
+        assert_eq!(addr("10.1.2.3.4", Family::V4), None);
+    }
+
+    #[test]
+    fn masks_are_lengths_or_bits_in_any_order() {
+        assert_eq!(mask("24", Family::V4), Some(Addr(0xffff_ff00)));
+        assert_eq!(mask("255.0.255.0", Family::V4), Some(Addr(0xff00_ff00)));
+        assert_eq!(mask("33", Family::V4), None);
+        assert_eq!(mask("255.255", Family::V4), None);
+        assert_eq!(net("any/0", Family::V4), Ok((Addr(0), Addr(0))));
+    }
+}

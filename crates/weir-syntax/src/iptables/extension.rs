@@ -1,0 +1,259 @@
+//! The extensions that weir knows: one file for each, or for a small family of them, with its
+//! options, its reading and its printing side by side.
+//!
+//! To add one: its file, a row in [`MATCHES`] or [`TARGETS`], and where the model has a variant of
+//! its own for it an arm in [`print_match`] or [`print_target`]. The agreement test picks up the
+//! row by itself.
+
+mod chunks;
+mod header;
+mod icmp;
+mod limit;
+mod log;
+mod marking;
+mod nat;
+mod ports;
+mod reject;
+mod state;
+pub(super) mod value;
+
+use weir_model::matching::{Opaque, OptionValue, Value};
+use weir_model::target::{Effect, TtlChange};
+use weir_model::{Family, Match, Target};
+
+use super::option::Extension;
+use crate::write;
+
+/// Matches, the frequent ones first.
+pub(super) static MATCHES: &[&Extension<Match>] = &[
+    &ports::TCP,
+    &ports::UDP,
+    &ports::MULTIPORT,
+    &state::STATE,
+    &state::CONNTRACK,
+    &header::COMMENT,
+    &header::MAC,
+    &limit::LIMIT,
+    &icmp::ICMP,
+    &icmp::ICMP6,
+    &header::MARK,
+    &header::CONNMARK,
+    &ports::SCTP,
+    &ports::DCCP,
+];
+
+/// Targets.
+pub(super) static TARGETS: &[&Extension<Target>] = &[
+    &log::LOG,
+    &reject::REJECT,
+    &marking::MARK,
+    &marking::CONNMARK,
+    &nat::DNAT,
+    &nat::SNAT,
+    &nat::MASQUERADE,
+    &nat::REDIRECT,
+    &nat::NETMAP,
+    &log::NFLOG,
+];
+
+/// The match of that name.
+pub(super) fn find_match(name: &str, family: Family) -> Option<&'static Extension<Match>> {
+    MATCHES.iter().copied().find(|e| e.name == name && e.family.is_none_or(|f| f == family))
+}
+
+/// The target of that name.
+pub(super) fn find_target(name: &str, family: Family) -> Option<&'static Extension<Target>> {
+    TARGETS.iter().copied().find(|e| e.name == name && e.family.is_none_or(|f| f == family))
+}
+
+/// The module that has an option of that name, with the flag that names it.
+pub(super) fn owner_of(option: &str, family: Family) -> Option<(&'static str, &'static str)> {
+    let has = |options: &[super::option::Opt]| options.iter().any(|o| o.name == option);
+    let fits = |f: Option<Family>| f.is_none_or(|f| f == family);
+    let m = MATCHES.iter().find(|e| fits(e.family) && has(e.options)).map(|e| ("-m", e.name));
+    m.or_else(|| TARGETS.iter().find(|e| fits(e.family) && has(e.options)).map(|e| ("-j", e.name)))
+}
+
+/// The match that an option of a rule brings in by the rule's protocol alone.
+pub(super) fn implicit(proto: u8, family: Family) -> Option<&'static Extension<Match>> {
+    let name = match (proto, family) {
+        (6, _) => "tcp",
+        (17, _) => "udp",
+        (1, Family::V4) => "icmp",
+        (58, Family::V6) => "icmp6",
+        (132, _) => "sctp",
+        (33, _) => "dccp",
+        (50, _) => "esp",
+        (51, _) => "ah",
+        _ => return None,
+    };
+    find_match(name, family)
+}
+
+/// Options of a module in the order of printing.
+#[derive(Default)]
+struct Options(Vec<OptionValue>);
+
+impl Options {
+    fn push(&mut self, name: &'static str, value: Value) {
+        self.0.push(OptionValue { negated: false, name, value });
+    }
+}
+
+/// Appends ` -m …`.
+pub(super) fn print_match(out: &mut String, m: &Match, family: Family) {
+    match m {
+        Match::Tcp { sport, dport, flags, option } => {
+            ports::print_tcp(out, sport, dport, flags.as_ref(), option.as_ref());
+        }
+        Match::Udp { sport, dport } => ports::print_udp(out, sport, dport),
+        Match::Sctp { sport, dport, chunks } => {
+            ports::print_sctp(out, sport, dport, chunks.as_ref());
+        }
+        Match::Dccp { sport, dport, types, option } => {
+            ports::print_dccp(out, sport, dport, types.as_ref(), option.as_ref());
+        }
+        Match::Icmp(t) => icmp::print(out, t, family),
+        Match::Multiport { which, ports } => ports::print_multiport(out, *which, ports),
+        Match::Mac(m) => header::print_mac(out, m),
+        Match::Mark(m) => header::print_mark(out, "mark", m),
+        Match::ConnMark(m) => header::print_mark(out, "connmark", m),
+        Match::State(s) => state::print_state(out, s),
+        Match::Conntrack(c) => state::print_conntrack(out, c, family),
+        Match::Comment(text) => header::print_comment(out, text),
+        Match::Stateful(s) => print_module(out, " -m ", s.module, &s.options, family),
+        Match::Host(h) => print_module(out, " -m ", h.module, &h.options, family),
+        Match::Opaque(o) => print_opaque(out, " -m ", o),
+        Match::IpRange { .. }
+        | Match::Length(_)
+        | Match::Ttl { .. }
+        | Match::Dscp(_)
+        | Match::Tos(_)
+        | Match::PktType(_)
+        | Match::Set(_) => {}
+    }
+}
+
+/// Appends ` -j …`, or nothing for a rule that only counts.
+pub(super) fn print_target(out: &mut String, target: &Target, family: Family) {
+    match target {
+        Target::None => {}
+        Target::Accept => out.push_str(" -j ACCEPT"),
+        Target::Drop => out.push_str(" -j DROP"),
+        Target::Return => out.push_str(" -j RETURN"),
+        Target::Jump(chain) => {
+            out.push_str(" -j ");
+            write::word(out, chain);
+        }
+        Target::Goto(chain) => {
+            out.push_str(" -g ");
+            write::word(out, chain);
+        }
+        Target::Reject(with) => reject::print(out, with),
+        Target::Divert(x) => print_module(out, " -j ", x.module, &x.options, family),
+        Target::Nat(nat) => nat::print(out, nat, family),
+        Target::Effect(effect) => print_effect(out, effect, family),
+        Target::Opaque(o) => print_opaque(out, " -j ", o),
+    }
+}
+
+fn print_effect(out: &mut String, effect: &Effect, family: Family) {
+    match effect {
+        Effect::Mark { value, mask } => marking::print_mark(out, *value, *mask),
+        Effect::Notrack => out.push_str(" -j NOTRACK"),
+        Effect::Classify { class: (major, minor) } => {
+            use std::fmt::Write as _;
+            let _ = write!(out, " -j CLASSIFY --set-class {major:04x}:{minor:04x}");
+        }
+        Effect::Tos { value, mask } => {
+            use std::fmt::Write as _;
+            let _ = write!(out, " -j TOS --set-tos 0x{value:02x}/0x{mask:02x}");
+        }
+        Effect::Dscp(value) => {
+            use std::fmt::Write as _;
+            let _ = write!(out, " -j DSCP --set-dscp 0x{value:02x}");
+        }
+        Effect::Ttl { op, value } => {
+            let (module, prefix) = match family {
+                Family::V4 => ("TTL", "ttl"),
+                Family::V6 => ("HL", "hl"),
+            };
+            let op = match op {
+                TtlChange::Set => "set",
+                TtlChange::Inc => "inc",
+                TtlChange::Dec => "dec",
+            };
+            for piece in [" -j ", module, " --", prefix, "-", op, " "] {
+                out.push_str(piece);
+            }
+            write::decimal(out, (*value).into());
+        }
+        Effect::Other(x) => print_module(out, " -j ", x.module, &x.options, family),
+    }
+}
+
+fn print_opaque(out: &mut String, flag: &str, o: &Opaque) {
+    out.push_str(flag);
+    write::word(out, &o.name);
+    for w in &o.words {
+        out.push(' ');
+        write::word(out, w);
+    }
+}
+
+/// A module whose options are values: each with its name before it, as most modules print.
+fn print_module(
+    out: &mut String,
+    flag: &str,
+    module: &str,
+    options: &[OptionValue],
+    family: Family,
+) {
+    out.push_str(flag);
+    out.push_str(module);
+    for o in options {
+        out.push_str(if o.negated { " ! --" } else { " --" });
+        out.push_str(o.name);
+        if o.value != Value::Flag {
+            out.push(' ');
+            print_value(out, &o.value, family);
+        }
+    }
+}
+
+fn print_value(out: &mut String, v: &Value, family: Family) {
+    match v {
+        Value::Flag => {}
+        Value::Number(n) | Value::Duration(n) => write::decimal(out, *n),
+        Value::Hex(n) => write::hex(out, *n),
+        Value::Range(lo, hi) => value::print_range(out, *lo, *hi),
+        Value::Masked(v, mask) => {
+            write::hex(out, *v);
+            out.push('/');
+            write::hex(out, *mask);
+        }
+        Value::Rate(count, unit) => {
+            write::decimal(out, *count);
+            out.push_str(match unit {
+                86_400_000 => "/day",
+                3_600_000 => "/hour",
+                60_000 => "/min",
+                _ => "/sec",
+            });
+        }
+        Value::Probability(p) => {
+            use std::fmt::Write as _;
+            let _ = write!(out, "{:.11}", f64::from(*p) / f64::from(1u32 << 31));
+        }
+        Value::Addr(a) => write::addr(out, *a, family),
+        Value::Net(a, mask) => write::net(out, *a, *mask, family),
+        Value::Word(w) => out.push_str(w),
+        Value::Words(list) => write::comma_list(out, list, |out, w| out.push_str(w)),
+        Value::Text(text) => write::quoted(out, text),
+        Value::Bytes(bytes) => {
+            out.push('"');
+            out.push_str(&String::from_utf8_lossy(bytes));
+            out.push('"');
+        }
+    }
+}

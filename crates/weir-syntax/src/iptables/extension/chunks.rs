@@ -1,0 +1,95 @@
+//! `--chunk-types` of sctp: chunk names with their flags.
+
+use weir_model::matching::Neg;
+
+use crate::diagnostic::Fallible;
+use crate::iptables::option::Taken;
+
+/// Name, number, and the letters of its flag bits (bit 7 first).
+const CHUNKS: [(&str, u8, &str); 17] = [
+    ("DATA", 0, "----IUBE"),
+    ("INIT", 1, "--------"),
+    ("INIT_ACK", 2, "--------"),
+    ("SACK", 3, "--------"),
+    ("HEARTBEAT", 4, "--------"),
+    ("HEARTBEAT_ACK", 5, "--------"),
+    ("ABORT", 6, "-------T"),
+    ("SHUTDOWN", 7, "--------"),
+    ("SHUTDOWN_ACK", 8, "--------"),
+    ("ERROR", 9, "--------"),
+    ("COOKIE_ECHO", 10, "--------"),
+    ("COOKIE_ACK", 11, "--------"),
+    ("ECN_ECNE", 12, "--------"),
+    ("ECN_CWR", 13, "--------"),
+    ("SHUTDOWN_COMPLETE", 14, "-------T"),
+    ("ASCONF", 193, "--------"),
+    ("ASCONF_ACK", 128, "--------"),
+];
+
+/// `all|any|only LIST`, spelled as `iptables-save` does.
+pub(super) fn parse(t: &Taken) -> Fallible<Neg<String>> {
+    let how = match t.arg.to_ascii_lowercase().as_str() {
+        "all" => "all",
+        "any" => "any",
+        "only" => "only",
+        _ => {
+            return t
+                .problem(format!("{} is not all, any or only", t.arg))
+                .help("write --chunk-types all|any|only CHUNK,…")
+                .fail();
+        }
+    };
+    let mut set = [false; CHUNKS.len()];
+    // Of each chunk the flag bits that must be set, and those looked at.
+    let mut flags = [(0u8, 0u8); CHUNKS.len()];
+    if t.second.eq_ignore_ascii_case("ALL") {
+        set = [true; CHUNKS.len()];
+        let value = format!("{how} ALL");
+        return Ok(Neg { negated: t.negated, value });
+    } else if t.second.eq_ignore_ascii_case("NONE") {
+        return Ok(Neg { negated: t.negated, value: format!("{how} NONE") });
+    }
+    for word in t.second.split(',').filter(|w| !w.is_empty()) {
+        let (name, letters) = word.split_once(':').unwrap_or((word, ""));
+        let Some(i) = CHUNKS.iter().position(|c| c.0.eq_ignore_ascii_case(name)) else {
+            return t.second_problem(format!("no SCTP chunk {name}")).fail();
+        };
+        set[i] = true;
+        for letter in letters.chars() {
+            let place = CHUNKS[i].2.find(letter.to_ascii_uppercase()).filter(|_| letter != '-');
+            let Some(place) = place else {
+                return t.second_problem(format!("chunk {name} has no flag {letter}")).fail();
+            };
+            let bit = 0x80 >> place;
+            flags[i].1 |= bit;
+            if letter.is_ascii_uppercase() {
+                flags[i].0 |= bit;
+            }
+        }
+    }
+    let mut value = format!("{how} ");
+    if set.iter().all(|s| *s) {
+        value.push_str("ALL");
+    } else if !set.contains(&true) {
+        value.push_str("NONE");
+    } else {
+        print_set(&mut value, &set, &flags);
+    }
+    Ok(Neg { negated: t.negated, value })
+}
+
+fn print_set(out: &mut String, set: &[bool], flags: &[(u8, u8)]) {
+    let chosen = CHUNKS.iter().zip(set.iter().zip(flags)).filter(|(_, (s, _))| **s);
+    crate::write::comma_list(out, chosen, |out, ((name, _, letters), (_, (value, mask)))| {
+        out.push_str(name);
+        if *mask == 0 {
+            return;
+        }
+        out.push(':');
+        for bit in (0..8).rev().filter(|bit| mask >> bit & 1 == 1) {
+            let letter = letters.as_bytes()[7 - bit] as char;
+            let set = value >> bit & 1 == 1;
+            out.push(if set { letter } else { letter.to_ascii_lowercase() });
+        }
+    });
+}

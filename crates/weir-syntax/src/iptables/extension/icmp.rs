@@ -1,0 +1,164 @@
+//! `-m icmp --icmp-type` and `-m icmp6 --icmpv6-type`.
+
+use weir_model::matching::{IcmpType, Neg};
+use weir_model::{Family, Match};
+
+use crate::diagnostic::Fallible;
+use crate::iptables::option::{Extension, Given, Place, opt};
+use crate::{number, write};
+
+pub(super) static ICMP: Extension<Match> = Extension {
+    name: "icmp",
+    family: Some(Family::V4),
+    options: &[opt("icmp-type", 0).invert().mandatory()],
+    build,
+    place: Place::protocols(&[1]),
+};
+
+pub(super) static ICMP6: Extension<Match> = Extension {
+    name: "icmp6",
+    family: Some(Family::V6),
+    options: &[opt("icmpv6-type", 0).invert().mandatory()],
+    build,
+    place: Place::protocols(&[58]),
+};
+
+/// Name, type, lowest and highest code.
+type Row = (&'static str, u8, u8, u8);
+
+const V4: [Row; 40] = [
+    ("any", 255, 0, 255),
+    ("echo-reply", 0, 0, 255),
+    ("pong", 0, 0, 255),
+    ("destination-unreachable", 3, 0, 255),
+    ("network-unreachable", 3, 0, 0),
+    ("host-unreachable", 3, 1, 1),
+    ("protocol-unreachable", 3, 2, 2),
+    ("port-unreachable", 3, 3, 3),
+    ("fragmentation-needed", 3, 4, 4),
+    ("source-route-failed", 3, 5, 5),
+    ("network-unknown", 3, 6, 6),
+    ("host-unknown", 3, 7, 7),
+    ("network-prohibited", 3, 9, 9),
+    ("host-prohibited", 3, 10, 10),
+    ("TOS-network-unreachable", 3, 11, 11),
+    ("TOS-host-unreachable", 3, 12, 12),
+    ("communication-prohibited", 3, 13, 13),
+    ("host-precedence-violation", 3, 14, 14),
+    ("precedence-cutoff", 3, 15, 15),
+    ("source-quench", 4, 0, 255),
+    ("redirect", 5, 0, 255),
+    ("network-redirect", 5, 0, 0),
+    ("host-redirect", 5, 1, 1),
+    ("TOS-network-redirect", 5, 2, 2),
+    ("TOS-host-redirect", 5, 3, 3),
+    ("echo-request", 8, 0, 255),
+    ("ping", 8, 0, 255),
+    ("router-advertisement", 9, 0, 255),
+    ("router-solicitation", 10, 0, 255),
+    ("time-exceeded", 11, 0, 255),
+    ("ttl-exceeded", 11, 0, 255),
+    ("ttl-zero-during-transit", 11, 0, 0),
+    ("ttl-zero-during-reassembly", 11, 1, 1),
+    ("parameter-problem", 12, 0, 255),
+    ("ip-header-bad", 12, 0, 0),
+    ("required-option-missing", 12, 1, 1),
+    ("timestamp-request", 13, 0, 255),
+    ("timestamp-reply", 14, 0, 255),
+    ("address-mask-request", 17, 0, 255),
+    ("address-mask-reply", 18, 0, 255),
+];
+
+const V6: [Row; 28] = [
+    ("destination-unreachable", 1, 0, 255),
+    ("no-route", 1, 0, 0),
+    ("communication-prohibited", 1, 1, 1),
+    ("beyond-scope", 1, 2, 2),
+    ("address-unreachable", 1, 3, 3),
+    ("port-unreachable", 1, 4, 4),
+    ("failed-policy", 1, 5, 5),
+    ("reject-route", 1, 6, 6),
+    ("packet-too-big", 2, 0, 255),
+    ("time-exceeded", 3, 0, 255),
+    ("ttl-exceeded", 3, 0, 255),
+    ("ttl-zero-during-transit", 3, 0, 0),
+    ("ttl-zero-during-reassembly", 3, 1, 1),
+    ("parameter-problem", 4, 0, 255),
+    ("bad-header", 4, 0, 0),
+    ("unknown-header-type", 4, 1, 1),
+    ("unknown-option", 4, 2, 2),
+    ("echo-request", 128, 0, 255),
+    ("ping", 128, 0, 255),
+    ("echo-reply", 129, 0, 255),
+    ("pong", 129, 0, 255),
+    ("router-solicitation", 133, 0, 255),
+    ("router-advertisement", 134, 0, 255),
+    ("neighbour-solicitation", 135, 0, 255),
+    ("neighbor-solicitation", 135, 0, 255),
+    ("neighbour-advertisement", 136, 0, 255),
+    ("neighbor-advertisement", 136, 0, 255),
+    ("redirect", 137, 0, 255),
+];
+
+fn build(g: &Given) -> Fallible<Match> {
+    let Some(t) = g.first(0) else { return g.problem("no type given").fail() };
+    let value = match numeric(t.arg) {
+        Some(v) => v,
+        None => named(t.arg, g.family).or_else(|message| {
+            let tool = if g.family == Family::V4 { "icmp" } else { "icmpv6" };
+            t.problem(message).help(format!("`iptables -p {tool} -h` lists the names")).fail()
+        })?,
+    };
+    // Type 255 of IPv4 is any type, whatever code stands with it.
+    let any = g.family == Family::V4 && value.kind == 255;
+    let value = if any { IcmpType { kind: 255, codes: (0, 255) } } else { value };
+    Ok(Match::Icmp(Neg { negated: t.negated, value }))
+}
+
+fn numeric(text: &str) -> Option<IcmpType> {
+    let (kind, codes) = match text.split_once('/') {
+        Some((kind, code)) => {
+            let code = number::whole(code, 0, 255)? as u8;
+            (kind, (code, code))
+        }
+        None => (text, (0, 255)),
+    };
+    Some(IcmpType { kind: number::whole(kind, 0, 255)? as u8, codes })
+}
+
+fn named(text: &str, family: Family) -> Result<IcmpType, String> {
+    let rows: &[Row] = match family {
+        Family::V4 => &V4,
+        Family::V6 => &V6,
+    };
+    let begins = |row: &&Row| {
+        row.0.len() >= text.len()
+            && row.0.as_bytes()[..text.len()].eq_ignore_ascii_case(text.as_bytes())
+    };
+    let mut found = rows.iter().filter(begins);
+    let Some(&(name, kind, lo, hi)) = found.next() else {
+        return Err(format!("no ICMP type {text}"));
+    };
+    match found.next() {
+        Some(other) => Err(format!("ICMP type {text} may be {name} or {}", other.0)),
+        None => Ok(IcmpType { kind, codes: (lo, hi) }),
+    }
+}
+
+pub(super) fn print(out: &mut String, m: &Neg<IcmpType>, family: Family) {
+    let (module, flag) = match family {
+        Family::V4 => (" -m icmp", "--icmp-type"),
+        Family::V6 => (" -m icmp6", "--icmpv6-type"),
+    };
+    out.push_str(module);
+    write::option(out, m.negated, flag);
+    if family == Family::V4 && m.value.kind == 255 {
+        out.push_str("any");
+        return;
+    }
+    write::decimal(out, m.value.kind.into());
+    if m.value.codes != (0, 255) {
+        out.push('/');
+        write::decimal(out, m.value.codes.0.into());
+    }
+}

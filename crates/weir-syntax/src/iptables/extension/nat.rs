@@ -1,0 +1,236 @@
+//! Address translation: DNAT, SNAT, MASQUERADE, REDIRECT, NETMAP.
+
+use weir_model::Hook::{Input, Output, Postrouting, Prerouting};
+use weir_model::target::{NatRange, NatTarget};
+use weir_model::{Addr, Base, Family, TableName, Target};
+
+use super::value;
+use crate::diagnostic::Fallible;
+use crate::iptables::address;
+use crate::iptables::option::{Extension, Given, Place, Taken, flag, opt};
+use crate::{number, write};
+
+const NAT: &[TableName] = &[TableName::Nat];
+
+pub(super) static DNAT: Extension<Target> = Extension {
+    name: "DNAT",
+    family: None,
+    options: &[opt("to-destination", 0).mandatory(), flag("random", 1), flag("persistent", 2)],
+    build: |g| Ok(nat(NatTarget::Dnat(range(g, true)?))),
+    place: Place::within(NAT, &[Prerouting, Output]),
+};
+
+pub(super) static SNAT: Extension<Target> = Extension {
+    name: "SNAT",
+    family: None,
+    options: &[
+        opt("to-source", 0).mandatory(),
+        flag("random", 1),
+        flag("persistent", 2),
+        flag("random-fully", 3),
+    ],
+    build: |g| Ok(nat(NatTarget::Snat(range(g, false)?))),
+    place: Place::within(NAT, &[Postrouting, Input]),
+};
+
+pub(super) static MASQUERADE: Extension<Target> = Extension {
+    name: "MASQUERADE",
+    family: None,
+    options: &[opt("to-ports", 4), flag("random", 1), flag("random-fully", 3)],
+    build: |g| Ok(nat(NatTarget::Masquerade(ports_only(g)?))),
+    place: Place::within(NAT, &[Postrouting]),
+};
+
+pub(super) static REDIRECT: Extension<Target> = Extension {
+    name: "REDIRECT",
+    family: None,
+    options: &[opt("to-ports", 4), flag("random", 1)],
+    build: |g| Ok(nat(NatTarget::Redirect(ports_only(g)?))),
+    place: Place::within(NAT, &[Prerouting, Output]),
+};
+
+pub(super) static NETMAP: Extension<Target> = Extension {
+    name: "NETMAP",
+    family: None,
+    options: &[opt("to", 0).mandatory()],
+    build: netmap,
+    place: Place::within(NAT, &[Prerouting, Output, Postrouting, Input]),
+};
+
+fn nat(target: NatTarget) -> Target {
+    Target::Nat(Box::new(target))
+}
+
+fn netmap(g: &Given) -> Fallible<Target> {
+    let Some(t) = g.first(0) else { return g.problem("NETMAP without --to").fail() };
+    let (a, mask) = value::net(t, t.arg, g)?;
+    if g.family.prefix_len(mask.0).is_none() {
+        return t.problem("the mask's ones are not contiguous").fail();
+    }
+    Ok(nat(NatTarget::Netmap(Addr(a.0 & mask.0), mask)))
+}
+
+fn flags(g: &Given, range: &mut NatRange) {
+    range.random = g.has(1);
+    range.persistent = g.has(2);
+    range.random_fully = g.has(3);
+}
+
+fn has_ports(base: &Base) -> bool {
+    base.proto.is_some_and(|p| !p.negated && matches!(p.proto, 1 | 6 | 17 | 33 | 58 | 132 | 136))
+}
+
+fn need_ports(t: &Taken, g: &Given) -> Fallible<()> {
+    if has_ports(g.base) {
+        return Ok(());
+    }
+    t.problem("ports in a rule without a protocol that has them")
+        .help("write -p tcp, udp, sctp, dccp or icmp")
+        .fail()
+}
+
+/// `[address[-address]][:port[-port[/base]]]`; IPv6 addresses with ports stand in brackets.
+fn range(g: &Given, destination: bool) -> Fallible<NatRange> {
+    let mut out = NatRange::default();
+    flags(g, &mut out);
+    let Some(t) = g.first(0) else { return g.problem("no address given").fail() };
+    let (addrs, ports) = match g.family {
+        Family::V4 => match t.arg.split_once(':') {
+            Some((a, p)) => (a, Some(p)),
+            None => (t.arg, None),
+        },
+        Family::V6 => match t.arg.strip_prefix('[') {
+            None => (t.arg, None),
+            Some(rest) => {
+                let Some((a, p)) = rest.split_once(']') else {
+                    return t.problem("bracket is not closed").fail();
+                };
+                match p.strip_prefix(':') {
+                    Some(p) => (a, Some(p)),
+                    None if p.is_empty() => (a, None),
+                    None => return t.problem(format!("{p:?} after the bracket")).fail(),
+                }
+            }
+        },
+    };
+    if let Some(p) = ports {
+        need_ports(t, g)?;
+        read_ports(t, p, destination, &mut out)?;
+    }
+    if !addrs.is_empty() {
+        let (lo, hi) = addrs.split_once('-').unwrap_or((addrs, addrs));
+        let read = |text: &str| match address::addr(text, g.family) {
+            Some(a) => Ok(a),
+            None => {
+                let bad = address::not_an_addr(text, g.family);
+                value::bad_addr(text, t.arg_span, bad, g.family, true).fail()
+            }
+        };
+        out.addrs = Some((read(lo)?, read(hi)?));
+    } else if ports.is_none() {
+        return t.problem("no address given").fail();
+    }
+    Ok(out)
+}
+
+/// `port[-port[/base]]`.
+fn read_ports(t: &Taken, text: &str, shift: bool, out: &mut NatRange) -> Fallible<()> {
+    let port = |p: &str, min: u64| match number::whole(p, min, 65535) {
+        Some(p) => Ok(p as u16),
+        None => t.problem(format!("{p:?} is no port")).help("write the number").fail(),
+    };
+    let (lo, rest) = text.split_once('-').map_or((text, None), |(lo, r)| (lo, Some(r)));
+    let lo = port(lo, 1)?;
+    let (hi, base) = match rest {
+        None => (lo, None),
+        Some(rest) => match rest.split_once('/').filter(|_| shift) {
+            Some((hi, base)) => (port(hi, 1)?, Some(port(base, 1)?)),
+            None => (port(rest, 1)?, None),
+        },
+    };
+    if hi < lo {
+        return t.problem(format!("port range {text} begins above its end")).fail();
+    }
+    out.ports = Some((lo, hi));
+    out.base_port = base;
+    Ok(())
+}
+
+fn ports_only(g: &Given) -> Fallible<NatRange> {
+    let mut out = NatRange::default();
+    flags(g, &mut out);
+    if let Some(t) = g.first(4) {
+        need_ports(t, g)?;
+        read_ports(t, t.arg, false, &mut out)?;
+    }
+    Ok(out)
+}
+
+pub(super) fn print(out: &mut String, target: &NatTarget, family: Family) {
+    match target {
+        NatTarget::Dnat(r) => print_range(out, " -j DNAT --to-destination ", r, family),
+        NatTarget::Snat(r) => print_range(out, " -j SNAT --to-source ", r, family),
+        NatTarget::Masquerade(r) => print_to_ports(out, " -j MASQUERADE", r),
+        NatTarget::Redirect(r) => print_to_ports(out, " -j REDIRECT", r),
+        NatTarget::Netmap(a, mask) => {
+            out.push_str(" -j NETMAP --to ");
+            write::net(out, *a, *mask, family);
+        }
+    }
+}
+
+fn print_range(out: &mut String, words: &str, r: &NatRange, family: Family) {
+    out.push_str(words);
+    let bracket = family == Family::V6 && r.ports.is_some();
+    if let Some((lo, hi)) = r.addrs {
+        if bracket {
+            out.push('[');
+        }
+        write::addr(out, lo, family);
+        if lo != hi {
+            out.push('-');
+            write::addr(out, hi, family);
+        }
+        if bracket {
+            out.push(']');
+        }
+    }
+    if let Some((lo, hi)) = r.ports {
+        out.push(':');
+        print_ports(out, lo, hi);
+        if let Some(base) = r.base_port {
+            out.push('/');
+            write::decimal(out, base.into());
+        }
+    }
+    print_flags(out, r);
+}
+
+fn print_ports(out: &mut String, lo: u16, hi: u16) {
+    write::decimal(out, lo.into());
+    if lo != hi {
+        out.push('-');
+        write::decimal(out, hi.into());
+    }
+}
+
+fn print_to_ports(out: &mut String, words: &str, r: &NatRange) {
+    out.push_str(words);
+    if let Some((lo, hi)) = r.ports {
+        out.push_str(" --to-ports ");
+        print_ports(out, lo, hi);
+    }
+    print_flags(out, r);
+}
+
+fn print_flags(out: &mut String, r: &NatRange) {
+    for (set, word) in [
+        (r.random, " --random"),
+        (r.random_fully, " --random-fully"),
+        (r.persistent, " --persistent"),
+    ] {
+        if set {
+            out.push_str(word);
+        }
+    }
+}

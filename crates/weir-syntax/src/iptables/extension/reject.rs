@@ -1,0 +1,68 @@
+//! `-j REJECT`.
+
+use weir_model::Hook::{Forward, Input, Output};
+use weir_model::{Family, TableName, Target};
+
+use crate::diagnostic::Fallible;
+use crate::iptables::option::{Extension, Given, Place, opt};
+
+pub(super) static REJECT: Extension<Target> = Extension {
+    name: "REJECT",
+    family: None,
+    options: &[opt("reject-with", 0)],
+    build,
+    place: Place::within(&[TableName::Filter], &[Input, Forward, Output]),
+};
+
+/// Name and alias, in the order in which the tools try abbreviations.
+const V4: [(&str, &str); 8] = [
+    ("icmp-net-unreachable", "net-unreach"),
+    ("icmp-host-unreachable", "host-unreach"),
+    ("icmp-proto-unreachable", "proto-unreach"),
+    ("icmp-port-unreachable", "port-unreach"),
+    ("icmp-net-prohibited", "net-prohib"),
+    ("icmp-host-prohibited", "host-prohib"),
+    ("tcp-reset", "tcp-rst"),
+    ("icmp-admin-prohibited", "admin-prohib"),
+];
+const V6: [(&str, &str); 7] = [
+    ("icmp6-no-route", "no-route"),
+    ("icmp6-adm-prohibited", "adm-prohibited"),
+    ("icmp6-addr-unreachable", "addr-unreach"),
+    ("icmp6-port-unreachable", "port-unreach"),
+    ("tcp-reset", "tcp-reset"),
+    ("icmp6-policy-fail", "policy-fail"),
+    ("icmp6-reject-route", "reject-route"),
+];
+
+fn build(g: &Given) -> Fallible<Target> {
+    let (rows, default): (&[_], _) = match g.family {
+        Family::V4 => (&V4, "icmp-port-unreachable"),
+        Family::V6 => (&V6, "icmp6-port-unreachable"),
+    };
+    let Some(t) = g.first(0) else { return Ok(Target::Reject(default)) };
+    let begins = |name: &str| {
+        name.len() >= t.arg.len()
+            && name.as_bytes()[..t.arg.len()].eq_ignore_ascii_case(t.arg.as_bytes())
+    };
+    let Some((name, _)) = rows.iter().find(|(name, alias)| begins(name) || begins(alias)) else {
+        let names: Vec<_> = rows.iter().map(|(n, _)| *n).collect();
+        return t
+            .problem(format!("no answer {} of REJECT", t.arg))
+            .help(format!("there are {}", names.join(", ")))
+            .fail();
+    };
+    let tcp = g.base.proto.is_some_and(|p| p.proto == 6 && !p.negated);
+    if *name == "tcp-reset" && !tcp {
+        return t
+            .problem("tcp-reset in a rule that is not for TCP alone")
+            .help("write -p tcp before it")
+            .fail();
+    }
+    Ok(Target::Reject(name))
+}
+
+pub(super) fn print(out: &mut String, with: &str) {
+    out.push_str(" -j REJECT --reject-with ");
+    out.push_str(with);
+}

@@ -1,0 +1,139 @@
+//! Rules as `iptables-legacy-save` prints them.
+
+use weir_model::{Base, Chain, Counters, Family, Match, Policy, Rule, Ruleset, Table, Target};
+
+use super::extension;
+use crate::{names, write};
+
+/// Prints a ruleset as `iptables-save` (`iptables-save -c` with `counters`) would after loading it.
+///
+/// Built-in chains come first in the order of the hooks, then the others sorted by name, as the
+/// tools keep them. In place of the tools' dated comments stand those that the model holds.
+pub fn print(ruleset: &Ruleset, counters: bool) -> String {
+    let rules: usize = ruleset.tables.iter().flat_map(|t| &t.chains).map(|c| c.rules.len()).sum();
+    let mut out = String::with_capacity(256 + rules * 96);
+    for table in &ruleset.tables {
+        print_table(&mut out, table, ruleset.family, counters);
+    }
+    print_comments(&mut out, &ruleset.trailing_comments);
+    out
+}
+
+fn print_comments(out: &mut String, comments: &[String]) {
+    for c in comments {
+        out.push_str(c);
+        out.push('\n');
+    }
+}
+
+fn print_table(out: &mut String, table: &Table, family: Family, counters: bool) {
+    print_comments(out, &table.leading_comments);
+    out.push('*');
+    out.push_str(table.name.as_str());
+    out.push('\n');
+    let chains = sorted(table);
+    for chain in &chains {
+        print_comments(out, &chain.leading_comments);
+        out.push(':');
+        out.push_str(&chain.name);
+        out.push_str(match chain.policy {
+            Some(Policy::Accept) => " ACCEPT ",
+            Some(Policy::Drop) => " DROP ",
+            None => " - ",
+        });
+        print_counters(out, chain.counters);
+        out.push('\n');
+    }
+    for chain in &chains {
+        for rule in &chain.rules {
+            print_comments(out, &rule.leading_comments);
+            if counters {
+                print_counters(out, rule.counters);
+                out.push(' ');
+            }
+            out.push_str("-A ");
+            write::word(out, &chain.name);
+            append_rule(out, rule, family);
+            out.push('\n');
+        }
+    }
+    print_comments(out, &table.trailing_comments);
+    out.push_str("COMMIT\n");
+}
+
+/// Chains in the order in which the tools keep them.
+fn sorted(table: &Table) -> Vec<&Chain> {
+    let hook = |c: &Chain| {
+        let hooks = table.name.hooks();
+        hooks.iter().position(|h| h.chain() == &*c.name).unwrap_or(hooks.len())
+    };
+    let mut chains: Vec<&Chain> = table.chains.iter().collect();
+    chains.sort_by(|a, b| hook(a).cmp(&hook(b)).then_with(|| a.name.cmp(&b.name)));
+    chains
+}
+
+fn print_counters(out: &mut String, counters: Option<Counters>) {
+    let c = counters.unwrap_or_default();
+    out.push('[');
+    write::decimal(out, c.packets);
+    out.push(':');
+    write::decimal(out, c.bytes);
+    out.push(']');
+}
+
+fn append_rule(out: &mut String, rule: &Rule, family: Family) {
+    append_base(out, &rule.base, family);
+    for m in &rule.matches {
+        extension::print_match(out, m, family);
+    }
+    extension::print_target(out, &rule.target, family);
+}
+
+fn append_base(out: &mut String, base: &Base, family: Family) {
+    write::addr_match(out, "-s", base.saddr.as_ref(), family);
+    write::addr_match(out, "-d", base.daddr.as_ref(), family);
+    for (flag, device) in [("-i", &base.iif), ("-o", &base.oif)] {
+        if let Some(d) = device {
+            write::option(out, d.negated, flag);
+            write::device(out, &d.name, d.prefix);
+        }
+    }
+    if let Some(p) = base.proto {
+        write::option(out, p.negated, "-p");
+        match names::protocol_name(p.proto) {
+            Some(name) => out.push_str(name),
+            None => write::decimal(out, p.proto.into()),
+        }
+    }
+    if let Some(f) = base.fragment {
+        out.push_str(if f.negated { " ! -f" } else { " -f" });
+    }
+}
+
+fn trimmed(out: String) -> String {
+    match out.strip_prefix(' ') {
+        Some(rest) => rest.to_owned(),
+        None => out,
+    }
+}
+
+/// The words after `-A CHAIN`: `-s 192.0.2.1/32 -p tcp -m tcp --dport 22 -j ACCEPT`.
+pub fn print_rule(rule: &Rule, family: Family) -> String {
+    let mut out = String::new();
+    append_rule(&mut out, rule, family);
+    trimmed(out)
+}
+
+/// One match: `-m tcp --dport 22`.
+pub fn print_match(m: &Match, family: Family) -> String {
+    let mut out = String::new();
+    extension::print_match(&mut out, m, family);
+    trimmed(out)
+}
+
+/// A target: `-j REJECT --reject-with tcp-reset`; empty for a rule that only counts.
+pub fn print_target(target: &Target, family: Family) -> String {
+    let mut out = String::new();
+    extension::print_target(&mut out, target, family);
+    trimmed(out)
+}

@@ -1,0 +1,159 @@
+//! Small pieces of canonical text, appended without the formatting machinery.
+
+use weir_model::{Addr, AddrMatch, Family, Name};
+
+/// Appends a decimal number.
+pub(crate) fn decimal(out: &mut String, value: u64) {
+    let mut digits = [0u8; 20];
+    let mut at = digits.len();
+    let mut rest = value;
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    for d in &digits[at..] {
+        out.push(*d as char);
+    }
+}
+
+/// Appends `0x…` in lower case.
+pub(crate) fn hex(out: &mut String, value: u64) {
+    out.push_str("0x");
+    let digits = (64 - value.leading_zeros()).div_ceil(4).max(1);
+    for i in (0..digits).rev() {
+        let digit = (value >> (4 * i)) & 15;
+        out.push(char::from_digit(digit as u32, 16).unwrap_or('0'));
+    }
+}
+
+/// Appends an address as `inet_ntop` writes it.
+pub(crate) fn addr(out: &mut String, addr: Addr, family: Family) {
+    use std::fmt::Write as _;
+    match family {
+        Family::V4 => {
+            for (i, byte) in (addr.0 as u32).to_be_bytes().into_iter().enumerate() {
+                if i > 0 {
+                    out.push('.');
+                }
+                decimal(out, byte.into());
+            }
+        }
+        // glibc writes the last 32 bits dotted after 96 zero bits too, the standard library does
+        // not; `::` and `::1` are no such addresses for either.
+        Family::V6 if addr.0 >> 32 == 0 && addr.0 > 0xffff => {
+            out.push_str("::");
+            self::addr(out, addr, Family::V4);
+        }
+        Family::V6 => {
+            let _ = write!(out, "{}", addr.display(family));
+        }
+    }
+}
+
+/// Appends `address/length`, or `address/mask` where the mask's ones are not contiguous.
+pub(crate) fn net(out: &mut String, a: Addr, mask: Addr, family: Family) {
+    addr(out, a, family);
+    out.push('/');
+    match family.prefix_len(mask.0) {
+        Some(len) => decimal(out, len.into()),
+        None => addr(out, mask, family),
+    }
+}
+
+/// Appends `-s 192.0.2.0/24 ` with its `!`.
+pub(crate) fn addr_match(out: &mut String, flag: &str, m: Option<&AddrMatch>, family: Family) {
+    let Some(m) = m else { return };
+    option(out, m.negated, flag);
+    net(out, m.addr, m.mask, family);
+}
+
+/// Appends ` ! --name `: blank, negation, option, blank.
+pub(crate) fn option(out: &mut String, negated: bool, flag: &str) {
+    out.push_str(if negated { " ! " } else { " " });
+    out.push_str(flag);
+    out.push(' ');
+}
+
+/// Appends a word, quoted and escaped as `xtables_save_string` does.
+pub(crate) fn quoted(out: &mut String, text: &str) {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
+    if !text.is_empty() && text.bytes().all(plain) {
+        out.push_str(text);
+        return;
+    }
+    out.push('"');
+    for c in text.chars() {
+        if matches!(c, '"' | '\\' | '\'') {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+    out.push('"');
+}
+
+/// Appends a word that is read back as it is: quoted only where blanks or quotes ask for it.
+pub(crate) fn word(out: &mut String, text: &str) {
+    if !text.is_empty() && !text.contains([' ', '\t', '"', '\\']) {
+        out.push_str(text);
+    } else {
+        quoted(out, text);
+    }
+}
+
+/// Appends a device name with its `+`.
+pub(crate) fn device(out: &mut String, name: &Name, prefix: bool) {
+    word(out, name);
+    if prefix {
+        out.push('+');
+    }
+}
+
+/// Appends items with a comma between them.
+pub(crate) fn comma_list<T>(
+    out: &mut String,
+    items: impl IntoIterator<Item = T>,
+    mut each: impl FnMut(&mut String, T),
+) {
+    for (i, item) in items.into_iter().enumerate() {
+        if i > 0 {
+            out.push(',');
+        }
+        each(out, item);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(f: impl Fn(&mut String)) -> String {
+        let mut s = String::new();
+        f(&mut s);
+        s
+    }
+
+    #[test]
+    fn numbers() {
+        assert_eq!(shown(|s| decimal(s, 0)), "0");
+        assert_eq!(shown(|s| decimal(s, u64::MAX)), u64::MAX.to_string());
+        assert_eq!(shown(|s| hex(s, 0)), "0x0");
+        assert_eq!(shown(|s| hex(s, 0xfe0)), "0xfe0");
+    }
+
+    #[test]
+    fn a_compatible_address_is_dotted_and_loopback_is_not() {
+        assert_eq!(shown(|s| addr(s, Addr(0x0102_0304), Family::V6)), "::1.2.3.4");
+        assert_eq!(shown(|s| addr(s, Addr(1), Family::V6)), "::1");
+    }
+
+    #[test]
+    fn text_is_quoted_where_it_needs_it() {
+        assert_eq!(shown(|s| quoted(s, "plain-word_1")), "plain-word_1");
+        assert_eq!(shown(|s| quoted(s, "it's")), "\"it\\'s\"");
+        assert_eq!(shown(|s| quoted(s, "")), "\"\"");
+    }
+}
