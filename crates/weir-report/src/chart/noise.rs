@@ -1,0 +1,84 @@
+//! How quiet the machine was, trial by trial, in the order in which they were run.
+
+use maud::{Markup, html};
+use weir_stats::{State, Trial};
+
+use super::{Caption, Size, drawing, words};
+use crate::number::{percent, pixel};
+
+/// Height of one strip, and the gap to the next.
+const STRIP: f64 = 44.0;
+const GAP: f64 = 26.0;
+
+/// A quantity that tells of noise.
+struct Strip {
+    title: &'static str,
+    /// 0 is quiet.
+    of: fn(&Trial) -> f64,
+    /// The strip's top is this at least: small noise is not drawn large.
+    least: f64,
+}
+
+const STRIPS: [Strip; 3] = [
+    Strip { title: "waiting for a processor (PSI)", of: |trial| trial.noise.psi, least: 0.10 },
+    Strip { title: "taken by the hypervisor (steal)", of: |trial| trial.noise.steal, least: 0.05 },
+    Strip {
+        title: "slower calibration loop (spin)",
+        of: |trial| if trial.noise.spin_ratio > 0.0 { trial.noise.spin_ratio - 1.0 } else { 0.0 },
+        least: 0.05,
+    },
+];
+
+/// Draws a bar a trial.
+pub(crate) fn draw(id: &str, class: &'static str, width: f64, trials: &[Trial]) -> Markup {
+    let caption = Caption {
+        id,
+        title: "How quiet the machine was",
+        about: "One bar a trial, in the order in which they were run; trials that were disturbed \
+                and repeated are marked.",
+        x_title: "",
+        y_title: "",
+        print: percent,
+    };
+    let height = STRIPS.len() as f64 * (STRIP + GAP);
+    let inside = html! {
+        @for (at, strip) in STRIPS.iter().enumerate() {
+            (self::strip(strip, at as f64 * (STRIP + GAP) + GAP, width, trials))
+        }
+    };
+    drawing(&caption, Size { width, height }, class, &inside)
+}
+
+fn strip(strip: &Strip, top: f64, width: f64, trials: &[Trial]) -> Markup {
+    let bottom = top + STRIP;
+    let finite = |trial: &Trial| (strip.of)(trial).max(0.0);
+    let values = trials.iter().map(finite).filter(|value| value.is_finite());
+    let worst = values.fold(0.0, f64::max);
+    let most = worst.max(strip.least);
+    let step = width / trials.len().max(1) as f64;
+    let bars = |wanted: fn(&Trial) -> bool| -> String {
+        let mut data = String::new();
+        for (at, trial) in trials.iter().enumerate().filter(|(_, trial)| wanted(trial)) {
+            let value = finite(trial);
+            if value.is_finite() && value > 0.0 {
+                let x = (at as f64 + 0.5) * step;
+                let height = (value / most * STRIP).max(1.0);
+                data.push_str(&format!("M{} {}v-{}", pixel(x), pixel(bottom), pixel(height)));
+            }
+        }
+        data
+    };
+    let thickness = (step * 0.7).clamp(0.5, 8.0);
+    html! {
+        (words("tick", 0.0, top - 6.0, strip.title))
+        (words("tick end", width, top - 6.0, &format!("worst {}", percent(worst))))
+        line class="grid" x1="0" x2=(pixel(width)) y1=(pixel(top)) y2=(pixel(top)) {}
+        path class="quiet" stroke-width=(pixel(thickness)) d=(bars(is_kept)) {}
+        path class="disturbed" stroke-width=(pixel(thickness)) d=(bars(|trial| !is_kept(trial))) {}
+        line class="axis" x1="0" x2=(pixel(width)) y1=(pixel(bottom)) y2=(pixel(bottom)) {}
+    }
+}
+
+fn is_kept(trial: &Trial) -> bool {
+    matches!(trial.state, State::Accepted | State::Warmup)
+}

@@ -1,0 +1,78 @@
+//! One row a subject: for runs that have no axis of numbers.
+
+use maud::{Markup, html};
+
+use super::{Caption, Series, Size, dots, drawing, words};
+use crate::number::{interval, pixel};
+use crate::scale::Log;
+
+/// Height of a row.
+const ROW: f64 = 34.0;
+
+/// Draws the first point of each series as a row: trials, interval, median.
+pub(crate) fn draw(
+    caption: &Caption<'_>,
+    class: &'static str,
+    width: f64,
+    all: &[Series],
+) -> Markup {
+    let narrow = width < 600.0;
+    let (left, right) = if narrow { (16.0, width - 24.0) } else { (170.0, width - 150.0) };
+    let row = if narrow { ROW * 1.4 } else { ROW };
+    let top = 30.0;
+    let bottom = top + row * all.len() as f64;
+    let axis = Log::around(all.iter().flat_map(Series::extent), left, right);
+    let inside = html! {
+        @for (value, labelled) in axis.ticks() {
+            @if let Some(x) = axis.place(value) {
+                line.grid.faint[!labelled] x1=(pixel(x)) x2=(pixel(x)) y1=(pixel(top)) y2=(pixel(bottom)) {}
+                @if labelled { (words("tick mid", x, bottom + 18.0, &(caption.print)(value))) }
+            }
+        }
+        (words("axis-title", 0.0, 14.0, caption.y_title))
+        @for (at, series) in all.iter().enumerate() {
+            (self::row(&axis, caption, series, top + row * (at as f64 + 0.5), width, narrow))
+        }
+    };
+    drawing(caption, Size { width, height: bottom + 30.0 }, class, &inside)
+}
+
+fn row(
+    axis: &Log,
+    caption: &Caption<'_>,
+    series: &Series,
+    y: f64,
+    width: f64,
+    narrow: bool,
+) -> Markup {
+    let Some(point) = series.points.first() else { return html! {} };
+    let estimate = weir_stats::Estimate {
+        value: point.value,
+        lo: point.lo,
+        hi: point.hi,
+        samples: point.trials.len(),
+    };
+    let value = (caption.print)(point.value);
+    let range = interval(&estimate, caption.print);
+    let y = if narrow { y + 7.0 } else { y };
+    let trials: Vec<(f64, f64)> =
+        point.trials.iter().filter_map(|trial| Some((axis.place(*trial)?, y))).collect();
+    html! {
+        g class={ "series " (series.ink.class) } data-series=(series.subject) {
+            @if narrow {
+                (words("name", 0.0, y - 13.0, &series.label))
+                (words("tick end", width, y - 13.0, &format!("{value} {range}")))
+            } @else {
+                (words("name end", 150.0, y + 4.0, &series.label))
+                (words("tick end", width, y + 4.0, &format!("{value} {range}")))
+            }
+            (dots(&trials))
+            @if let (Some(lo), Some(hi)) = (axis.place(point.lo), axis.place(point.hi)) {
+                path class="whisker" d={ "M" (pixel(lo)) " " (pixel(y)) "H" (pixel(hi)) } {}
+            }
+            @if let Some(x) = axis.place(point.value) {
+                g { title { (series.label) ": " (value) " " (range) } (series.ink.marker(x, y, 5.0)) }
+            }
+        }
+    }
+}

@@ -1,0 +1,329 @@
+//! What a page shows, found once in the records: the axis, the facets, who is compared with whom.
+//!
+//! A study's grid has any number of axes. The first one whose values are numbers becomes the
+//! horizontal axis of the plots; the points of the others are the *facets*, a plot each. A grid
+//! without numbers is shown as rows. The *reference* is the first subject that neither weir made
+//! nor is the line without rules: studies list the ruleset as it is first.
+
+use weir_stats::series::{self, Selection};
+use weir_stats::{
+    Axis, Coordinate, Estimate, Kind, Quantity, Record, Scenario, State, Subject, Trial,
+};
+
+use crate::chart::{Point, Series};
+use crate::ink::{self, Ink};
+use crate::number;
+
+/// Records, seen as a reader asks about them.
+pub(crate) struct Digest<'a> {
+    pub(crate) record: &'a Record,
+    /// The axis of numbers, if the grid has one with two values or more.
+    pub(crate) axis: Option<&'a Axis>,
+    /// Points of the other axes at which packets were measured; one at least.
+    pub(crate) facets: Vec<Facet>,
+    /// The ruleset as it is.
+    pub(crate) reference: Option<&'a Subject>,
+    /// No rules.
+    pub(crate) baseline: Option<&'a Subject>,
+    /// A colour for each subject, in the order of the run.
+    pub(crate) inks: Vec<Ink>,
+    /// The gain that the page begins with.
+    pub(crate) headline: Option<Headline<'a>>,
+}
+
+/// A point of the axes that are not the horizontal one.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Facet {
+    pub(crate) scenario: Scenario,
+    /// What a reader sees; empty where the grid has no such axis.
+    pub(crate) title: String,
+}
+
+/// A subject compared with the reference, at the hardest point that both were measured at.
+pub(crate) struct Gain<'a> {
+    pub(crate) subject: &'a Subject,
+    /// Packets a second against the reference.
+    pub(crate) ratio: Estimate,
+}
+
+/// All gains at one point, the best first.
+pub(crate) struct Headline<'a> {
+    pub(crate) facet: usize,
+    pub(crate) reference: &'a Subject,
+    /// Where on the axis.
+    pub(crate) at: Option<u64>,
+    /// The point.
+    pub(crate) scenario: Scenario,
+    pub(crate) gains: Vec<Gain<'a>>,
+}
+
+impl<'a> Digest<'a> {
+    /// Looks through the records.
+    pub(crate) fn new(record: &'a Record) -> Digest<'a> {
+        let run = &record.run;
+        let numeric = |axis: &&Axis| {
+            axis.values.len() > 1 && axis.values.iter().all(|value| value.number().is_some())
+        };
+        let axis = run.axes.iter().find(numeric);
+        let reference = run.subjects.iter().find(|subject| !subject.baseline && !subject.weir);
+        let baseline = run.subjects.iter().find(|subject| subject.baseline);
+        let mut digest = Digest {
+            record,
+            axis,
+            facets: facets(record, axis),
+            reference,
+            baseline,
+            inks: ink::inks(&run.subjects),
+            headline: None,
+        };
+        digest.headline = digest.find_headline();
+        digest
+    }
+
+    /// Trials that count.
+    pub(crate) fn accepted(&self) -> impl Iterator<Item = &'a Trial> + use<'a> {
+        self.record.trials.iter().filter(|trial| trial.state == State::Accepted)
+    }
+
+    /// A quantity of a subject at a point.
+    pub(crate) fn estimate(
+        &self,
+        quantity: Quantity,
+        subject: &Subject,
+        scenario: &Scenario,
+    ) -> Option<Estimate> {
+        Selection::new(quantity, &subject.name, scenario)
+            .estimate(&self.record.trials, self.record.run.seed)
+            .filter(is_finite)
+    }
+
+    /// Ratio of two subjects' packets a second at a point.
+    pub(crate) fn ratio(
+        &self,
+        first: &Subject,
+        second: &Subject,
+        scenario: &Scenario,
+    ) -> Option<Estimate> {
+        let of = |subject: &'a str| Selection::new(Quantity::Pps, subject, scenario);
+        let (first, second) = (self.name(first), self.name(second));
+        series::ratio(of(first), of(second), &self.record.trials, self.record.run.seed)
+            .filter(is_finite)
+    }
+
+    /// Ratio of a subject's packets a second at two points.
+    pub(crate) fn kept(
+        &self,
+        subject: &Subject,
+        at: &Scenario,
+        from: &Scenario,
+    ) -> Option<Estimate> {
+        let first = Selection::new(Quantity::Pps, &subject.name, at);
+        let second = Selection::new(Quantity::Pps, &subject.name, from);
+        series::ratio(first, second, &self.record.trials, self.record.run.seed).filter(is_finite)
+    }
+
+    /// Values of the axis, rising; one `None` where the grid has no axis.
+    pub(crate) fn values(&self) -> Vec<Option<u64>> {
+        let Some(axis) = self.axis else { return vec![None] };
+        let mut values: Vec<u64> = axis.values.iter().filter_map(Coordinate::number).collect();
+        values.sort_unstable();
+        values.dedup();
+        values.into_iter().map(Some).collect()
+    }
+
+    /// A facet's point at a value of the axis.
+    pub(crate) fn point(&self, facet: &Scenario, value: Option<u64>) -> Scenario {
+        match (self.axis, value) {
+            (Some(axis), Some(value)) => facet.with(&axis.name, value),
+            _ => facet.clone(),
+        }
+    }
+
+    /// The series of a quantity at a facet, one a subject that has values.
+    pub(crate) fn series(&self, quantity: Quantity, facet: &Scenario) -> Vec<Series> {
+        let subjects = self.record.run.subjects.iter().zip(&self.inks).enumerate();
+        subjects
+            .map(|(at, (subject, ink))| Series {
+                subject: at,
+                label: label(subject),
+                ink: *ink,
+                points: self.points(quantity, subject, facet),
+            })
+            .filter(|series| !series.points.is_empty())
+            .collect()
+    }
+
+    fn points(&self, quantity: Quantity, subject: &Subject, facet: &Scenario) -> Vec<Point> {
+        let mut points = Vec::new();
+        for value in self.values() {
+            let scenario = self.point(facet, value);
+            let Some(estimate) = self.estimate(quantity, subject, &scenario) else { continue };
+            let selection = Selection::new(quantity, &subject.name, &scenario);
+            let trials = selection
+                .trials(&self.record.trials)
+                .filter_map(|trial| quantity.of(trial))
+                .filter(|value| value.is_finite());
+            points.push(Point {
+                x: value.unwrap_or(0) as f64,
+                value: estimate.value,
+                lo: estimate.lo,
+                hi: estimate.hi,
+                trials: trials.collect(),
+            });
+        }
+        points
+    }
+
+    /// The name as the records own it, which lives as long as they do.
+    fn name(&self, subject: &Subject) -> &'a str {
+        let mut subjects = self.record.run.subjects.iter();
+        subjects.find(|one| one.name == subject.name).map_or("", |one| one.name.as_str())
+    }
+
+    /// The facet in which weir's best form gains least: what holds there holds elsewhere too.
+    fn find_headline(&self) -> Option<Headline<'a>> {
+        let least = |headline: &Headline<'_>| {
+            headline.gains.first().map_or(f64::INFINITY, |gain| gain.ratio.value)
+        };
+        (0..self.facets.len())
+            .filter_map(|facet| self.headline_at(facet))
+            .min_by(|a, b| least(a).total_cmp(&least(b)))
+    }
+
+    fn headline_at(&self, facet: usize) -> Option<Headline<'a>> {
+        let reference = self.reference?;
+        for value in self.values().into_iter().rev() {
+            let scenario = self.point(&self.facets[facet].scenario, value);
+            let mut gains: Vec<Gain<'a>> = self
+                .record
+                .run
+                .subjects
+                .iter()
+                .filter(|subject| subject.weir)
+                .filter_map(|subject| {
+                    Some(Gain { subject, ratio: self.ratio(subject, reference, &scenario)? })
+                })
+                .collect();
+            if !gains.is_empty() {
+                gains.sort_by(|a, b| b.ratio.value.total_cmp(&a.ratio.value));
+                return Some(Headline { facet, reference, at: value, scenario, gains });
+            }
+        }
+        None
+    }
+}
+
+/// What stands beside a subject's line: short, and saying when weir made it.
+pub(crate) fn label(subject: &Subject) -> String {
+    const LONGEST: usize = 22;
+    let name = match subject.weir && !subject.name.starts_with("weir") {
+        true => format!("weir {}", subject.name),
+        false => subject.name.clone(),
+    };
+    if name.chars().count() <= LONGEST {
+        return name;
+    }
+    name.chars().take(LONGEST - 1).chain(['…']).collect()
+}
+
+/// An axis as a heading: its title, or its name.
+pub(crate) fn axis_title(axis: &Axis) -> &str {
+    if axis.title.is_empty() { &axis.name } else { &axis.title }
+}
+
+fn is_finite(estimate: &Estimate) -> bool {
+    [estimate.value, estimate.lo, estimate.hi].iter().all(|value| value.is_finite())
+}
+
+/// The points of all axes but `axis` at which packets were measured, in the order of the axes.
+fn facets(record: &Record, axis: Option<&Axis>) -> Vec<Facet> {
+    let others: Vec<&Axis> = record
+        .run
+        .axes
+        .iter()
+        .filter(|one| axis.is_none_or(|axis| axis.name != one.name))
+        .collect();
+    let names: Vec<&str> = others.iter().map(|axis| axis.name.as_str()).collect();
+    let mut found: Vec<Scenario> = Vec::new();
+    for trial in &record.trials {
+        if trial.kind == Kind::Rate && trial.state == State::Accepted {
+            let scenario = trial.scenario.on(&names);
+            if !found.contains(&scenario) {
+                found.push(scenario);
+            }
+        }
+    }
+    let rank = |scenario: &Scenario| -> Vec<usize> {
+        let place = |axis: &&Axis| {
+            let value = scenario.coordinate(&axis.name);
+            axis.values.iter().position(|one| Some(one) == value).unwrap_or(usize::MAX)
+        };
+        others.iter().map(place).collect()
+    };
+    found.sort_by_key(rank);
+    if found.is_empty() {
+        found.push(Scenario::default());
+    }
+    let title = |scenario: &Scenario| -> String {
+        let parts: Vec<String> = others
+            .iter()
+            .filter_map(|axis| Some(value_title(axis, scenario.coordinate(&axis.name)?)))
+            .collect();
+        parts.join(", ")
+    };
+    found.into_iter().map(|scenario| Facet { title: title(&scenario), scenario }).collect()
+}
+
+/// A value of an axis in words: the study's title for it, or the axis and the value.
+fn value_title(axis: &Axis, value: &Coordinate) -> String {
+    match (axis.titles.get(&value.to_string()), value) {
+        (Some(title), _) => title.clone(),
+        (None, Coordinate::Text(text)) => text.clone(),
+        (None, Coordinate::Number(_)) => {
+            format!("{} {}", number::coordinate(value), axis_title(axis))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn the_axis_of_numbers_is_horizontal_and_the_others_are_facets() {
+        let record = sample::record();
+        let digest = Digest::new(&record);
+        assert_eq!(digest.axis.map(|axis| axis.name.as_str()), Some("rules"));
+        let titles: Vec<&str> = digest.facets.iter().map(|facet| facet.title.as_str()).collect();
+        assert_eq!(titles, ["sources far from the rules", "sources near the rules"]);
+    }
+
+    #[test]
+    fn the_headline_is_the_facet_where_the_best_form_gains_least() {
+        let record = sample::record();
+        let digest = Digest::new(&record);
+        let headline = digest.headline.expect("the sample has gains");
+        assert_eq!(headline.at, Some(16_384));
+        assert_eq!(digest.facets[headline.facet].title, "sources near the rules");
+        assert!(headline.gains.is_sorted_by(|a, b| a.ratio.value >= b.ratio.value));
+    }
+
+    #[test]
+    fn the_headline_moves_to_a_point_that_both_have() {
+        let mut record = sample::record();
+        record.trials.retain(|trial| {
+            trial.subject != "linear" || trial.scenario.coordinate("rules") != Some(&16_384.into())
+        });
+        let headline = Digest::new(&record).headline.expect("the sample has other points");
+        assert_eq!(headline.at, Some(1024));
+    }
+
+    #[test]
+    fn without_trials_there_is_no_headline() {
+        let record = Record { trials: Vec::new(), ..sample::record() };
+        let digest = Digest::new(&record);
+        assert!(digest.headline.is_none());
+        assert_eq!(digest.facets.len(), 1);
+    }
+}

@@ -1,0 +1,187 @@
+//! Numbers as a reader wants them: few digits, the same number of them in a value and its interval.
+
+use weir_stats::{Coordinate, Estimate};
+
+/// A space that does not break the line.
+const NARROW: char = '\u{202f}';
+
+/// A count with its thousands apart: `16,384`.
+pub(crate) fn count(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// The value on an axis, numbers with their thousands apart.
+pub(crate) fn coordinate(value: &Coordinate) -> String {
+    match value {
+        Coordinate::Number(n) => count(*n),
+        Coordinate::Text(text) => text.clone(),
+    }
+}
+
+/// `value` with `digits` significant digits, never as a power of ten.
+fn significant(value: f64, digits: usize) -> String {
+    if !value.is_finite() {
+        return "–".to_owned();
+    }
+    if value == 0.0 {
+        return "0".to_owned();
+    }
+    let magnitude = value.abs().log10().floor() as i32;
+    let decimals = (digits as i32 - 1 - magnitude).clamp(0, 9) as usize;
+    // Rounding may carry into a new digit (9.96 with two digits is 10, not 10.0).
+    let rounded = format!("{value:.decimals$}");
+    let carried = rounded.parse::<f64>().unwrap_or(value).abs().log10().floor() as i32;
+    if carried > magnitude && decimals > 0 {
+        return format!("{value:.*}", decimals - 1);
+    }
+    rounded
+}
+
+/// A value with its thousand's prefix: `1.42 M`, `41.2 k`, `12 µ`; `unit` follows the prefix.
+fn prefixed(value: f64, digits: usize, unit: &str) -> String {
+    const PREFIXES: [(f64, &str); 7] =
+        [(1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n")];
+    if !value.is_finite() {
+        return "–".to_owned();
+    }
+    if value == 0.0 {
+        return if unit.is_empty() { "0".to_owned() } else { format!("0{NARROW}{unit}") };
+    }
+    // Half a unit in the last place belongs to the next prefix: 999.9 k is 1.00 M.
+    let rounded = value.abs() * (1.0 + 0.5 * 10f64.powi(-(digits as i32)));
+    let (scale, prefix) =
+        PREFIXES.iter().copied().find(|(scale, _)| rounded >= *scale).unwrap_or(PREFIXES[6]);
+    let number = significant(value / scale, digits);
+    let suffix = format!("{prefix}{unit}");
+    if suffix.is_empty() { number } else { format!("{number}{NARROW}{suffix}") }
+}
+
+/// Packets a second, without the words: `1.42 M`.
+pub(crate) fn rate(value: f64) -> String {
+    prefixed(value, 3, "")
+}
+
+/// A time: `41.2 ms`.
+pub(crate) fn seconds(value: f64) -> String {
+    prefixed(value, 3, "s")
+}
+
+/// A ratio: `31×`, `3.1×`, `0.95×`.
+pub(crate) fn times(value: f64) -> String {
+    format!("{}×", plain(value))
+}
+
+/// A ratio without its sign: three digits around 1, where they matter, two elsewhere.
+pub(crate) fn plain(value: f64) -> String {
+    if !value.is_finite() {
+        return "–".to_owned();
+    }
+    match value.abs() {
+        v if v >= 99.5 => count(value.round() as u64),
+        v if v >= 9.95 => significant(value, 2),
+        v if (0.095..1.995).contains(&v) => format!("{value:.2}"),
+        _ => significant(value, 2),
+    }
+}
+
+/// An interval: `[28, 34]`.
+pub(crate) fn interval(estimate: &Estimate, print: impl Fn(f64) -> String) -> String {
+    format!("[{}, {}]", print(estimate.lo), print(estimate.hi))
+}
+
+/// A share as percent: `3.2 %`.
+pub(crate) fn percent(share: f64) -> String {
+    if !share.is_finite() {
+        return "–".to_owned();
+    }
+    let value = share * 100.0;
+    let digits = if value.abs() >= 9.95 || value == 0.0 { 0 } else { 1 };
+    format!("{value:.digits$}{NARROW}%")
+}
+
+/// A number of bytes: `12.3 kB`.
+pub(crate) fn bytes(n: u64) -> String {
+    if n < 1000 { format!("{n}{NARROW}B") } else { prefixed(n as f64, 3, "B") }
+}
+
+/// A length of time: `4 min 12 s`.
+pub(crate) fn duration(seconds: f64) -> String {
+    if !seconds.is_finite() || seconds < 0.0 {
+        return "–".to_owned();
+    }
+    let whole = seconds.round() as u64;
+    match (whole / 3600, whole / 60 % 60, whole % 60) {
+        (0, 0, s) => format!("{s}{NARROW}s"),
+        (0, m, s) => format!("{m}{NARROW}min {s}{NARROW}s"),
+        (h, m, _) => format!("{h}{NARROW}h {m}{NARROW}min"),
+    }
+}
+
+/// A number for a coordinate of a drawing: one decimal, no `-0`.
+pub(crate) fn pixel(value: f64) -> String {
+    assert!(value.is_finite(), "a drawing has no place for {value}");
+    let text = format!("{value:.1}");
+    let text = text.strip_suffix(".0").unwrap_or(&text);
+    if text == "-0" { "0".to_owned() } else { text.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_stand_apart() {
+        assert_eq!(count(0), "0");
+        assert_eq!(count(999), "999");
+        assert_eq!(count(16_384), "16,384");
+        assert_eq!(count(1_234_567), "1,234,567");
+    }
+
+    #[test]
+    fn rates_have_three_digits() {
+        let plain = |value| rate(value).replace(NARROW, " ");
+        assert_eq!(plain(1_424_000.0), "1.42 M");
+        assert_eq!(plain(41_230.0), "41.2 k");
+        assert_eq!(plain(999_900.0), "1.00 M");
+        assert_eq!(plain(999_400.0), "999 k");
+        assert_eq!(plain(412.3), "412");
+        assert_eq!(plain(0.0), "0");
+        assert_eq!(plain(f64::NAN), "–");
+    }
+
+    #[test]
+    fn times_have_their_unit() {
+        let plain = |value| seconds(value).replace(NARROW, " ");
+        assert_eq!(plain(0.0412), "41.2 ms");
+        assert_eq!(plain(1.5), "1.50 s");
+        assert_eq!(plain(0.000_001_5), "1.50 µs");
+        assert_eq!(plain(0.0), "0 s");
+    }
+
+    #[test]
+    fn ratios_are_as_long_as_they_are_sure() {
+        assert_eq!(times(31.4), "31×");
+        assert_eq!(times(3.14), "3.1×");
+        assert_eq!(times(1.004), "1.00×");
+        assert_eq!(times(0.947), "0.95×");
+        assert_eq!(times(0.0123), "0.012×");
+        assert_eq!(times(1234.0), "1,234×");
+        assert_eq!(times(9.96), "10×");
+        assert_eq!(times(f64::INFINITY), "–×");
+    }
+
+    #[test]
+    fn drawings_never_hold_minus_zero() {
+        assert_eq!(pixel(-0.01), "0");
+        assert_eq!(pixel(12.0), "12");
+        assert_eq!(pixel(12.25), "12.2");
+    }
+}

@@ -1,0 +1,165 @@
+//! The page: its order, its head, and what a reader sees first.
+
+mod claims;
+mod figures;
+mod origin;
+mod tables;
+mod trust;
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use weir_stats::{Quantity, Record};
+
+use crate::digest::{Digest, Headline, label};
+use crate::extra::Extra;
+use crate::number::{interval, percent, plain, rate, times};
+use crate::verdict::verdict;
+
+const STYLE: &str = include_str!("page.css");
+const SCRIPT: &str = include_str!("page.js");
+
+/// One self-contained HTML page of a run: it opens offline, prints, and needs no script.
+///
+/// `extras` are sections that the records do not hold; they come after the drawings. The same
+/// records give the same bytes.
+pub fn page(record: &Record, extras: &[Extra]) -> String {
+    let digest = Digest::new(record);
+    let verdict_text = verdict(&digest).sentence();
+    let markup = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                meta name="generator" content={ "weir " (record.run.weir) };
+                meta name="description" content=(verdict_text);
+                title { (record.run.title) " – weir" }
+                link rel="icon" href="data:,";
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                (top(record))
+                main {
+                    (opening(&digest))
+                    (figures::rates(&digest))
+                    (figures::facets(&digest))
+                    (figures::loads(&digest))
+                    @for extra in extras { (self::extra(extra)) }
+                    (tables::rates(&digest))
+                    (claims::section(&digest))
+                    (trust::section(&digest))
+                    (origin::section(&digest))
+                    (origin::downloads(record))
+                }
+                footer {
+                    "Written by weir " (record.run.weir) " from the records of one run. "
+                    "Intervals hold 95 % of a bootstrap over blocks on one boot of one machine; "
+                    "they say nothing of another machine."
+                }
+                script { (PreEscaped(SCRIPT)) }
+            }
+        }
+    };
+    markup.into_string()
+}
+
+fn top(record: &Record) -> Markup {
+    let run = &record.run;
+    html! {
+        header.top {
+            span.mark-weir {
+                svg viewBox="0 0 24 16" aria-hidden="true" {
+                    path d="M1 3h9v7c0 3 2 4 5 4h8" fill="none" stroke="currentColor" stroke-width="3"
+                        stroke-linecap="round" stroke-linejoin="round" {}
+                }
+                "weir"
+            }
+            span { (run.title) }
+            span.right { (run.preset.name) " preset · " (date(&run.date)) }
+        }
+    }
+}
+
+/// The day of an RFC 3339 time, and its hour and minute.
+fn date(text: &str) -> String {
+    match (text.get(..10), text.get(11..16)) {
+        (Some(day), Some(time)) => format!("{day}, {time} UTC"),
+        _ => text.to_owned(),
+    }
+}
+
+fn opening(digest: &Digest<'_>) -> Markup {
+    let verdict = verdict(digest);
+    let run = &digest.record.run;
+    html! {
+        h1 {
+            (verdict.before) " "
+            @if !verdict.number.is_empty() {
+                span.number { (verdict.number) } " "
+                span.range { (verdict.interval) }
+                @if !verdict.after.is_empty() { " " (verdict.after) }
+            }
+            "."
+        }
+        p.lead {
+            @if let Some(headline) = &digest.headline {
+                @let title = &digest.facets[headline.facet].title;
+                @if !title.is_empty() { (capital(title)) ". " }
+            }
+            (run.question)
+        }
+        (trust::badge(digest))
+        @if let Some(headline) = &digest.headline { (gains(digest, headline)) }
+    }
+}
+
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+}
+
+/// What each of weir's forms gains, best first.
+fn gains(digest: &Digest<'_>, headline: &Headline<'_>) -> Markup {
+    html! {
+        ul.gains {
+            @for gain in &headline.gains {
+                @let at = digest.record.run.subjects.iter().position(|one| one.name == gain.subject.name);
+                @let forwarded = digest.estimate(Quantity::Pps, gain.subject, &headline.scenario);
+                @let share = digest.baseline.and_then(|none| digest.ratio(gain.subject, none, &headline.scenario));
+                li {
+                    div.who {
+                        @if let Some(at) = at { (digest.inks[at].key()) }
+                        (label(gain.subject))
+                    }
+                    div.big {
+                        (times(gain.ratio.value)) " "
+                        small { (interval(&gain.ratio, plain)) }
+                    }
+                    div.note {
+                        "what " (headline.reference.name) " forwards"
+                        @if let Some(forwarded) = forwarded {
+                            br;
+                            (rate(forwarded.value)) " packets/s"
+                            @if let Some(share) = share {
+                                ", " (percent(share.value)) " of no rules"
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn extra(extra: &Extra) -> Markup {
+    html! {
+        section {
+            h2 { (extra.title) }
+            @for paragraph in &extra.paragraphs { p { (paragraph) } }
+            @for table in &extra.tables { (tables::extra(table)) }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

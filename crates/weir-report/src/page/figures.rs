@@ -1,0 +1,220 @@
+//! The drawings: packets a second, the same for each facet, loading.
+
+use maud::{Markup, html};
+use weir_stats::Quantity;
+
+use crate::chart::lines::{self, Layout};
+use crate::chart::{Caption, Series, Size, rows};
+use crate::digest::{Digest, axis_title};
+use crate::number;
+
+const WIDE: Layout =
+    Layout { size: Size { width: 1008.0, height: 470.0 }, names: 150.0, class: "wide" };
+const NARROW: Layout =
+    Layout { size: Size { width: 400.0, height: 360.0 }, names: 0.0, class: "narrow" };
+const SMALL: Layout =
+    Layout { size: Size { width: 488.0, height: 320.0 }, names: 0.0, class: "small" };
+
+/// The plot that the page is about.
+pub(super) fn rates(digest: &Digest<'_>) -> Markup {
+    let facet = digest.headline.as_ref().map_or(0, |headline| headline.facet);
+    let facet = &digest.facets[facet];
+    let series = digest.series(Quantity::Pps, &facet.scenario);
+    if series.is_empty() {
+        return html! {};
+    }
+    let title = match digest.axis {
+        Some(axis) => format!("Packets a second against {}", axis.name),
+        None => "Packets a second".to_owned(),
+    };
+    let about = description(digest, &series);
+    html! {
+        section #rates {
+            h2 { (title) }
+            p.about {
+                @if !facet.title.is_empty() { (super::capital(&facet.title)) ". " }
+                @if digest.axis.is_some() { "Both axes are logarithmic: " } @else { "The axis is logarithmic: " }
+                "a line that falls to the right pays for every rule, a flat one does not."
+            }
+            (legend(digest, &series))
+            (plot(digest, "rates", &title, &about, &series))
+            (how_drawn())
+        }
+    }
+}
+
+/// A wide and a narrow drawing of which the style sheet shows one.
+fn plot(digest: &Digest<'_>, id: &str, title: &str, about: &str, series: &[Series]) -> Markup {
+    let x_title = digest.axis.map_or("", |axis| axis_title(axis));
+    let narrow_id = format!("{id}-narrow");
+    let caption =
+        Caption { id, title, about, x_title, y_title: "packets/s, forwarded", print: number::rate };
+    let narrow = Caption { id: &narrow_id, ..caption };
+    html! {
+        @if let Some(axis) = digest.axis {
+            figure data-plot=(axis.name) {
+                (lines::draw(&caption, WIDE, series, series))
+                (lines::draw(&narrow, NARROW, series, series))
+            }
+        } @else {
+            figure {
+                (rows::draw(&caption, "wide", WIDE.size.width, series))
+                (rows::draw(&narrow, "narrow", NARROW.size.width, series))
+            }
+        }
+    }
+}
+
+fn how_drawn() -> Markup {
+    html! {
+        p.about style="font-size:.87rem;margin-top:.6rem" {
+            "Small dots are single trials, markers the medians over blocks, shaded the 95 % "
+            "intervals. Full markers are weir’s forms, hollow ones what they are compared with, "
+            "dashed is a firewall without rules."
+        }
+    }
+}
+
+/// What a drawing shows, in words: each line's first and last value.
+fn description(digest: &Digest<'_>, series: &[Series]) -> String {
+    let axis = digest.axis.map_or("rules", |axis| axis.name.as_str());
+    let mut parts = Vec::new();
+    for one in series {
+        let (Some(first), Some(last)) = (one.points.first(), one.points.last()) else { continue };
+        parts.push(if first.x == last.x {
+            format!("{}: {} packets/s", one.label, number::rate(last.value))
+        } else {
+            format!(
+                "{}: {} packets/s at {} {axis}, {} at {}",
+                one.label,
+                number::rate(first.value),
+                number::count(first.x as u64),
+                number::rate(last.value),
+                number::count(last.x as u64)
+            )
+        });
+    }
+    format!("{}.", parts.join("; "))
+}
+
+/// Names of the subjects with their inks; the page's script makes switches of them.
+fn legend(digest: &Digest<'_>, series: &[Series]) -> Markup {
+    html! {
+        ul.legend {
+            @for one in series {
+                @let subject = &digest.record.run.subjects[one.subject];
+                li.weir[subject.weir] data-series=(one.subject) title=(subject.about) {
+                    (one.ink.key())
+                    span { (subject.title) }
+                }
+            }
+        }
+    }
+}
+
+/// The same plot for every facet, on shared axes.
+pub(super) fn facets(digest: &Digest<'_>) -> Markup {
+    if digest.facets.len() < 2 || digest.axis.is_none() {
+        return html! { @if digest.axis.is_none() { (other_rows(digest)) } };
+    }
+    let drawn: Vec<Vec<Series>> =
+        digest.facets.iter().map(|facet| digest.series(Quantity::Pps, &facet.scenario)).collect();
+    let all: Vec<Series> = drawn.iter().flatten().cloned().collect();
+    let x_title = digest.axis.map_or("", |axis| axis_title(axis));
+    html! {
+        section #facets {
+            h2 { "Side by side" }
+            p.about { "The same measurement for each kind of traffic, on the same axes." }
+            div.pair {
+                @for (at, (facet, series)) in digest.facets.iter().zip(&drawn).enumerate() {
+                    @let id = format!("facet-{at}");
+                    @let about = description(digest, series);
+                    @let caption = Caption {
+                        id: &id,
+                        title: &facet.title,
+                        about: &about,
+                        x_title,
+                        y_title: "packets/s, forwarded",
+                        print: number::rate,
+                    };
+                    div {
+                        h3 { (super::capital(&facet.title)) }
+                        figure data-plot=[digest.axis.map(|axis| axis.name.as_str())] {
+                            (lines::draw(&caption, SMALL, series, &all))
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Rows of the facets that the first plot does not show.
+fn other_rows(digest: &Digest<'_>) -> Markup {
+    let shown = digest.headline.as_ref().map_or(0, |headline| headline.facet);
+    html! {
+        @for (at, facet) in digest.facets.iter().enumerate().filter(|(at, _)| *at != shown) {
+            @let series = digest.series(Quantity::Pps, &facet.scenario);
+            section {
+                h2 { (super::capital(&facet.title)) }
+                (plot(digest, &format!("rows-{at}"), &facet.title, &description(digest, &series), &series))
+            }
+        }
+    }
+}
+
+/// How long it takes to put the rules in force.
+pub(super) fn loads(digest: &Digest<'_>) -> Markup {
+    let anywhere = weir_stats::Scenario::default();
+    let shown = [
+        (Quantity::LoadSeconds, "load", "All rules at once", "seconds to load"),
+        (Quantity::AddSeconds, "add", "One rule more", "seconds to add one rule"),
+    ];
+    let drawn: Vec<_> = shown
+        .into_iter()
+        .map(|(quantity, id, title, y_title)| {
+            (id, title, y_title, digest.series(quantity, &anywhere))
+        })
+        .filter(|(.., series)| !series.is_empty())
+        .collect();
+    if drawn.is_empty() {
+        return html! {};
+    }
+    html! {
+        section #loads {
+            h2 { "Loading" }
+            p.about {
+                "How long the command takes that puts the rules in force, and, where it was "
+                "measured, the one that adds a single rule to those that are there."
+            }
+            div.pair {
+                @for (id, title, y_title, series) in &drawn {
+                    div {
+                        h3 { (title) }
+                        (load_plot(digest, id, title, y_title, series))
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn load_plot(
+    digest: &Digest<'_>,
+    id: &str,
+    title: &str,
+    y_title: &str,
+    series: &[Series],
+) -> Markup {
+    let x_title = digest.axis.map_or("", |axis| axis_title(axis));
+    let print = number::seconds;
+    let about = "Seconds by subject; the table below holds the values.";
+    let caption = Caption { id, title, about, x_title, y_title, print };
+    html! {
+        @if let Some(axis) = digest.axis {
+            figure data-plot=(axis.name) { (lines::draw(&caption, SMALL, series, series)) }
+        } @else {
+            figure { (rows::draw(&caption, "small", SMALL.size.width, series)) }
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Where the numbers come from: machine, commands, rulesets, and the records themselves.
+
+use std::collections::BTreeMap;
+
+use maud::{Markup, html};
+use weir_stats::Record;
+
+use crate::data;
+use crate::digest::{Digest, label};
+use crate::number::{bytes, count, duration};
+
+/// Environment, commands, rulesets.
+pub(super) fn section(digest: &Digest<'_>) -> Markup {
+    let run = &digest.record.run;
+    html! {
+        section #origin {
+            h2 { "To repeat it" }
+            pre { (run.command) }
+            dl {
+                dt { "seed" } dd { (run.seed) }
+                dt { "weir" } dd { (run.weir) }
+                dt { "began" } dd { (super::date(&run.date)) }
+                dt { "took" } dd { (duration(run.seconds)) }
+            }
+            (subjects(digest))
+            (environment(digest))
+            (rulesets(digest))
+        }
+    }
+}
+
+fn subjects(digest: &Digest<'_>) -> Markup {
+    html! {
+        h3 { "Subjects" }
+        div.scroll {
+            table {
+                thead { tr { th { "name" } th { "what it is" } th { "loaded by" } } }
+                tbody {
+                    @for subject in &digest.record.run.subjects {
+                        tr {
+                            th.tight scope="row" { (label(subject)) }
+                            td {
+                                (subject.title) ". " span.range { (subject.about) }
+                                @if let Some(lacking) = &subject.lacking { br; "Not measured: " (lacking) }
+                                @if let Some(limit) = &subject.limit { br; "Left out: " (limit) }
+                            }
+                            td { code { (subject.load) } }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn environment(digest: &Digest<'_>) -> Markup {
+    let machine = &digest.record.run.environment;
+    html! {
+        h3 { "Environment" }
+        dl {
+            dt { "kernel" } dd { (machine.kernel) ", " (machine.architecture) }
+            dt { "processor" }
+            dd {
+                (machine.cpu_model) ", " (machine.cores) " cores, trials on core " (machine.core)
+                @if machine.hypervisor { ", in a virtual machine" }
+            }
+            dt { "memory" } dd { (count(machine.memory_mib)) " MiB" }
+            dt { "scheduling" } dd { (machine.scheduling) }
+            dt { "clock source" } dd { (machine.clocksource) }
+        }
+        @for (title, values) in [("Tools", &machine.tools), ("Kernel settings", &machine.sysctls), ("Defences against processor faults", &machine.mitigations)] {
+            (folded(title, values))
+        }
+    }
+}
+
+fn folded(title: &str, values: &BTreeMap<String, String>) -> Markup {
+    html! {
+        @if !values.is_empty() {
+            details {
+                summary { (title) }
+                dl { @for (name, value) in values { dt { (name) } dd { (value) } } }
+            }
+        }
+    }
+}
+
+fn rulesets(digest: &Digest<'_>) -> Markup {
+    let rulesets = &digest.record.run.rulesets;
+    html! {
+        @if !rulesets.is_empty() {
+            details {
+                summary { "Rulesets: " (rulesets.len()) ", by origin and hash" }
+                div.scroll {
+                    table {
+                        thead { tr { th { "point" } th { "origin" } th.right { "size" } th { "SHA-256" } } }
+                        tbody {
+                            @for ruleset in rulesets {
+                                tr {
+                                    td.tight { (ruleset.scenario.to_string()) }
+                                    td { code { (ruleset.command) } @if let Some(file) = &ruleset.file { br; span.range { (file) } } }
+                                    td.right { (bytes(ruleset.bytes)) }
+                                    td { code { (ruleset.sha256) } }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The records, to be saved from the page.
+pub(super) fn downloads(record: &Record) -> Markup {
+    let (json, csv) = (data::json(record), data::csv(record));
+    let name = file_name(&record.run.study);
+    html! {
+        section #data {
+            h2 { "Data" }
+            p.about { "Every trial, accepted or not, is inside this page." }
+            div.downloads {
+                a download={ (name) ".json" } href=(data::link("application/json", &json)) {
+                    "Records, JSON" small { (bytes(json.len() as u64)) }
+                }
+                a download={ (name) ".csv" } href=(data::link("text/csv", &csv)) {
+                    "Trials, CSV" small { (bytes(csv.len() as u64)) }
+                }
+            }
+        }
+    }
+}
+
+/// A study's name as the name of a file: letters, digits, `-` and `_`.
+fn file_name(study: &str) -> String {
+    let safe = |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '-' };
+    study.chars().map(safe).collect()
+}

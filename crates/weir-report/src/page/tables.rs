@@ -1,0 +1,201 @@
+//! Tables of estimates.
+
+use maud::{Markup, html};
+use weir_stats::{Estimate, Quantity, Scenario, Subject};
+
+use crate::digest::{Digest, Facet, label};
+use crate::extra::ExtraTable;
+use crate::number::{count, interval, plain, rate, seconds, times};
+
+/// Medians, intervals and ratios at the largest point of each facet, and everything folded away.
+pub(super) fn rates(digest: &Digest<'_>) -> Markup {
+    if digest.accepted().next().is_none() {
+        return html! {};
+    }
+    html! {
+        section #table {
+            h2 { "In numbers" }
+            p.about {
+                "Medians over blocks with their 95 % intervals; ratios are medians of the ratios "
+                "within blocks, so that what slowed the machine for a while slowed both."
+            }
+            @for facet in &digest.facets { (facet_table(digest, facet)) }
+            (everything(digest))
+        }
+    }
+}
+
+/// The points that a table compares: the largest that the reference was measured at, and the
+/// smallest above 0.
+fn ends(digest: &Digest<'_>, facet: &Scenario) -> (Scenario, Option<u64>, Option<u64>) {
+    let values = digest.values();
+    let has = |value: &Option<u64>| {
+        let point = digest.point(facet, *value);
+        digest.reference.is_none_or(|one| digest.estimate(Quantity::Pps, one, &point).is_some())
+    };
+    let last = values.iter().rev().copied().find(has).flatten();
+    let first = values.iter().flatten().copied().find(|value| *value > 0);
+    (digest.point(facet, last), last, first.filter(|first| Some(*first) != last))
+}
+
+fn facet_table(digest: &Digest<'_>, facet: &Facet) -> Markup {
+    let (point, last, first) = ends(digest, &facet.scenario);
+    let place: Vec<String> = [
+        digest.axis.zip(last).map(|(axis, at)| format!("{} {}", count(at), axis.name)),
+        Some(facet.title.clone()).filter(|title| !title.is_empty()),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    html! {
+        div.scroll {
+            table {
+                caption { (super::capital(&place.join(", "))) }
+                thead {
+                    tr {
+                        th { "subject" }
+                        th.right { "packets/s" }
+                        @if let Some(reference) = digest.reference { th.right { "against " (reference.name) } }
+                        @if digest.baseline.is_some() { th.right { "against no rules" } }
+                        @if let (Some(first), Some(axis)) = (first, digest.axis) {
+                            th.right { "against itself at " (count(first)) " " (axis.name) }
+                        }
+                        th.right { "blocks" }
+                    }
+                }
+                tbody {
+                    @for (subject, ink) in digest.record.run.subjects.iter().zip(&digest.inks) {
+                        tr.weir[subject.weir] {
+                            th scope="row" { span.who { (ink.key()) (label(subject)) } }
+                            (cells(digest, subject, &point, first.map(|at| digest.point(&facet.scenario, Some(at)))))
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn cells(
+    digest: &Digest<'_>,
+    subject: &Subject,
+    point: &Scenario,
+    first: Option<Scenario>,
+) -> Markup {
+    let Some(estimate) = digest.estimate(Quantity::Pps, subject, point) else {
+        let why = subject.lacking.as_deref().or(subject.limit.as_deref());
+        return html! { td.about colspan="5" { "not measured" @if let Some(why) = why { ": " (why) } } };
+    };
+    let against = |other: Option<&Subject>| {
+        let other = other?;
+        (other.name != subject.name).then(|| digest.ratio(subject, other, point)).flatten()
+    };
+    html! {
+        (cell(Some(&estimate), rate, rate))
+        @if digest.reference.is_some() { (cell(against(digest.reference).as_ref(), times, plain)) }
+        @if digest.baseline.is_some() { (cell(against(digest.baseline).as_ref(), times, plain)) }
+        @if let Some(first) = &first {
+            @let kept = (!subject.baseline).then(|| digest.kept(subject, point, first)).flatten();
+            (cell(kept.as_ref(), times, plain))
+        }
+        td.right { (estimate.samples) }
+    }
+}
+
+fn cell(estimate: Option<&Estimate>, print: fn(f64) -> String, ends: fn(f64) -> String) -> Markup {
+    html! {
+        td.right {
+            @if let Some(estimate) = estimate {
+                (print(estimate.value)) " " span.range { (interval(estimate, ends)) }
+            } @else { span.range { "–" } }
+        }
+    }
+}
+
+/// Every estimate of the run.
+fn everything(digest: &Digest<'_>) -> Markup {
+    let anywhere = Scenario::default();
+    html! {
+        details {
+            summary { "All points" }
+            @for facet in &digest.facets {
+                (grid(digest, Quantity::Pps, &facet.scenario, rate,
+                    &format!("Packets a second{}{}", if facet.title.is_empty() { "" } else { ", " }, facet.title)))
+            }
+            (grid(digest, Quantity::LoadSeconds, &anywhere, seconds, "Loading at once"))
+            (grid(digest, Quantity::AddSeconds, &anywhere, seconds, "Adding one rule"))
+        }
+    }
+}
+
+/// Subjects across, values of the axis down.
+fn grid(
+    digest: &Digest<'_>,
+    quantity: Quantity,
+    facet: &Scenario,
+    print: fn(f64) -> String,
+    caption: &str,
+) -> Markup {
+    let subjects: Vec<&Subject> = digest
+        .series(quantity, facet)
+        .iter()
+        .map(|series| &digest.record.run.subjects[series.subject])
+        .collect();
+    if subjects.is_empty() {
+        return html! {};
+    }
+    html! {
+        div.scroll {
+            table {
+                caption { (caption) }
+                thead {
+                    tr {
+                        th.right { (digest.axis.map_or("", |axis| axis.name.as_str())) }
+                        @for subject in &subjects { th.right { (label(subject)) } }
+                    }
+                }
+                tbody {
+                    @for value in digest.values() {
+                        @let point = digest.point(facet, value);
+                        tr {
+                            th.right scope="row" { (value.map(count).unwrap_or_default()) }
+                            @for subject in &subjects {
+                                (cell(digest.estimate(quantity, subject, &point).as_ref(), print, print))
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A table that came with the page.
+pub(super) fn extra(table: &ExtraTable) -> Markup {
+    let is_number = |column: usize| {
+        let mut cells = table.rows.iter().filter_map(|row| row.get(column)).peekable();
+        let numeric =
+            |cell: &String| cell.is_empty() || cell.starts_with(|c: char| c.is_ascii_digit());
+        cells.peek().is_some() && cells.all(numeric)
+    };
+    let right: Vec<bool> = (0..table.columns.len()).map(is_number).collect();
+    html! {
+        div.scroll {
+            table {
+                @if !table.caption.is_empty() { caption { (table.caption) } }
+                thead {
+                    tr { @for (column, right) in table.columns.iter().zip(&right) { th.right[*right] { (column) } } }
+                }
+                tbody {
+                    @for row in &table.rows {
+                        tr {
+                            @for (at, right) in right.iter().enumerate() {
+                                td.right[*right] { (row.get(at).map_or("", String::as_str)) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,166 @@
+use weir_stats::{Record, State};
+
+use super::page;
+use crate::extra::{Extra, ExtraTable};
+use crate::sample;
+
+const NASTY: &str = "<script>alert(1)</script>\"'&`$(rm)|;--></style>{{7*7}}";
+
+/// The parts of a page that are not style or script.
+fn body(page: &str) -> String {
+    let mut rest = page;
+    let mut body = String::new();
+    while let Some((start, end)) = ["style", "script"]
+        .iter()
+        .filter_map(|tag| Some((rest.find(&format!("<{tag}>"))?, format!("</{tag}>"))))
+        .min()
+    {
+        body.push_str(&rest[..start]);
+        let after = rest[start..].find(&end).expect("style and script end") + start + end.len();
+        rest = &rest[after..];
+    }
+    body + rest
+}
+
+fn nasty() -> (Record, Extra) {
+    let mut record = sample::record();
+    let run = &mut record.run;
+    let name = run.subjects[3].name.clone();
+    for text in [&mut run.study, &mut run.title, &mut run.question, &mut run.command] {
+        *text = NASTY.to_owned();
+    }
+    run.subjects[3].name = NASTY.to_owned();
+    run.subjects[3].title = NASTY.to_owned();
+    run.subjects[3].about = NASTY.to_owned();
+    run.subjects[3].load = NASTY.to_owned();
+    run.axes[1].titles.insert("near".to_owned(), NASTY.to_owned());
+    run.axes[0].title = NASTY.to_owned();
+    run.rulesets[0].command = NASTY.to_owned();
+    run.doubts.push(NASTY.to_owned());
+    run.claims[0].claim.text = NASTY.to_owned();
+    run.environment.tools.insert(NASTY.to_owned(), NASTY.to_owned());
+    for trial in record.trials.iter_mut().filter(|trial| trial.subject == name) {
+        trial.subject = NASTY.to_owned();
+    }
+    record.trials[0].dropped[0].counter = NASTY.to_owned();
+    let extra = Extra {
+        title: NASTY.to_owned(),
+        paragraphs: vec![NASTY.to_owned()],
+        tables: vec![ExtraTable {
+            caption: NASTY.to_owned(),
+            columns: vec![NASTY.to_owned()],
+            rows: vec![vec![NASTY.to_owned()]],
+        }],
+    };
+    (record, extra)
+}
+
+#[test]
+fn text_of_records_and_extras_is_shown_as_text() {
+    let (record, extra) = nasty();
+    let page = page(&record, &[extra]);
+    // Positive control: the text is there, escaped.
+    assert!(page.matches("&lt;script&gt;alert(1)&lt;/script&gt;").count() > 20);
+    assert_eq!(page.matches("<script>").count(), 1);
+    assert_eq!(page.matches("</script>").count(), 1);
+    assert_eq!(page.matches("</style>").count(), 1);
+    assert_eq!(page.matches("alert(1)").count(), page.matches("&lt;script&gt;alert(1)").count());
+    // Inside an attribute a quotation mark must not end it.
+    assert!(!body(&page).contains("</script&gt;\""));
+}
+
+#[test]
+fn a_page_needs_nothing_from_elsewhere() {
+    let record = sample::record();
+    let page = page(&record, &[]);
+    for outside in ["http://", "https://", "src=", "@import", "url(", "fetch(", "XMLHttpRequest"] {
+        assert!(!page.contains(outside), "{outside} is in the page");
+    }
+    // The only links are to the page itself and to data inside it.
+    for link in page.split("href=\"").skip(1) {
+        assert!(link.starts_with('#') || link.starts_with("data:"), "{}", &link[..40]);
+    }
+    assert!(page.contains("href=\"data:"));
+}
+
+#[test]
+fn few_records_still_make_a_page() {
+    let full = sample::record();
+    let mut lone = full.clone();
+    lone.trials.truncate(1);
+    let none = Record { trials: Vec::new(), ..full.clone() };
+    let mut without_axes = full.clone();
+    without_axes.run.axes.clear();
+    let mut one_size = full.clone();
+    one_size.run.axes[0].values.truncate(1);
+    let mut rejected = full.clone();
+    rejected.trials.iter_mut().for_each(|trial| trial.state = State::Failed);
+    for record in [lone, none, without_axes, one_size, rejected] {
+        let page = page(&record, &[]);
+        let body = body(&page);
+        assert!(body.contains("<h1>"));
+        assert!(!body.contains("NaN") && !body.contains(">inf"), "a number is not one");
+    }
+}
+
+#[test]
+fn numbers_that_are_none_do_not_reach_the_page() {
+    let mut record = sample::record();
+    for trial in record.trials.iter_mut().step_by(3) {
+        trial.pps = f64::NAN;
+        trial.seconds = f64::INFINITY;
+        trial.noise.psi = f64::NAN;
+    }
+    let page = page(&record, &[]);
+    assert!(!body(&page).contains("NaN"));
+}
+
+#[test]
+fn the_same_records_give_the_same_page() {
+    let record = sample::record();
+    assert_eq!(page(&record, &[]), page(&record, &[]));
+}
+
+#[test]
+fn tags_are_closed_in_order() {
+    const VOID: [&str; 5] = ["meta", "link", "br", "hr", "input"];
+    let (record, extra) = nasty();
+    let page = page(&record, &[extra]);
+    let body = body(&page);
+    let mut open: Vec<String> = Vec::new();
+    for part in body.split('<').skip(1) {
+        let tag = part.split('>').next().unwrap_or_default();
+        let name = |text: &str| text.split_whitespace().next().unwrap_or_default().to_owned();
+        if let Some(closing) = tag.strip_prefix('/') {
+            assert_eq!(open.pop().as_deref(), Some(name(closing).as_str()));
+        } else if !tag.starts_with('!') && !VOID.contains(&name(tag).as_str()) {
+            open.push(name(tag));
+        }
+    }
+    assert!(open.is_empty(), "{open:?} stay open");
+}
+
+#[test]
+fn the_page_of_a_tiny_run_is_the_known_one() {
+    let record = sample::build(
+        &[16, 32],
+        &[
+            sample::subject("none", true, false),
+            sample::subject("linear", false, false),
+            sample::subject("nft", false, true),
+        ],
+        2,
+    );
+    let page = page(&record, &[]);
+    // A line a tag, without the data that is there as links, so that a difference can be read.
+    let shown: Vec<String> = body(&page)
+        .replace('<', "\n<")
+        .lines()
+        .filter(|line| !line.trim().is_empty())
+        .map(|line| match line.find("base64,") {
+            Some(at) => format!("{}base64,…\">", &line[..at]),
+            None => line.to_owned(),
+        })
+        .collect();
+    insta::assert_snapshot!(shown.join("\n"));
+}

@@ -1,0 +1,180 @@
+//! Why to trust the numbers, and why to doubt them.
+
+use std::collections::BTreeMap;
+
+use maud::{Markup, html};
+use weir_stats::{Kind, State, Trial};
+
+use crate::chart::noise;
+use crate::digest::{Digest, label};
+use crate::number::{count, interval, plain};
+use crate::verdict::{Trust, trust};
+
+/// The badge with its reasons.
+pub(super) fn badge(digest: &Digest<'_>) -> Markup {
+    let (trust, reasons) = trust(digest);
+    let run = &digest.record.run;
+    html! {
+        div.trust {
+            a.badge.(trust.class()) href="#trust" { (trust.word()) }
+            ul {
+                @for reason in &reasons { li { (reason) } }
+                @if trust == Trust::Ok { li { (all_quiet(digest)) } }
+                @if !run.preset.label.is_empty() { li { (run.preset.label) } }
+            }
+        }
+    }
+}
+
+fn all_quiet(digest: &Digest<'_>) -> String {
+    let accepted = count(digest.accepted().count() as u64);
+    match &digest.record.run.noise_floor {
+        Some(floor) => format!(
+            "{accepted} trials add up; the same subject measured twice agrees within {}.",
+            interval(&floor.ratio, plain)
+        ),
+        None => format!("{accepted} trials add up."),
+    }
+}
+
+/// Everything that tells how far the numbers can be believed.
+pub(super) fn section(digest: &Digest<'_>) -> Markup {
+    let run = &digest.record.run;
+    let (trust, reasons) = trust(digest);
+    html! {
+        section #trust {
+            h2 { "How far to trust this " span.badge.(trust.class()) { (trust.word()) } }
+            @if !reasons.is_empty() { ul { @for reason in &reasons { li { (reason) } } } }
+            dl {
+                dt { "trials" }
+                dd { (trial_counts(digest)) }
+                @if let Some(floor) = &run.noise_floor {
+                    dt { "noise floor" }
+                    dd {
+                        (floor.subject) " measured twice, second against first: "
+                        (plain(floor.ratio.value)) " " (interval(&floor.ratio, plain))
+                        " over " (floor.ratio.samples) " pairs"
+                    }
+                }
+                dt { "repetition" }
+                dd {
+                    (run.preset.blocks) " blocks of trials of " (plain(run.preset.trial_seconds))
+                    " s, subjects there and back in each; one boot of one machine"
+                }
+            }
+            @if !run.doubts.is_empty() {
+                h3 { "Doubts" }
+                ul { @for doubt in &run.doubts { li { (doubt) } } }
+            }
+            (strips(digest))
+            (sums(digest))
+        }
+    }
+}
+
+fn trial_counts(digest: &Digest<'_>) -> String {
+    let counts = &digest.record.run.counts;
+    let parts = [
+        (counts.accepted, "accepted"),
+        (counts.warmup, "warm-up"),
+        (counts.disturbed, "disturbed"),
+        (counts.unbalanced, "not adding up"),
+        (counts.failed, "failed"),
+    ];
+    let parts: Vec<String> = parts
+        .iter()
+        .filter(|(n, _)| *n > 0)
+        .map(|(n, word)| format!("{} {word}", count(*n)))
+        .collect();
+    format!("{}: {}", count(counts.all), parts.join(", "))
+}
+
+fn strips(digest: &Digest<'_>) -> Markup {
+    let trials = &digest.record.trials;
+    html! {
+        @if !trials.is_empty() {
+            h3 { "Noise, trial by trial" }
+            figure {
+                (noise::draw("noise", "wide", 1008.0, trials))
+                (noise::draw("noise-narrow", "narrow", 400.0, trials))
+                figcaption { "In the order in which they were run. Orange trials were disturbed or did not count." }
+            }
+        }
+    }
+}
+
+/// What happened to the packets of a subject's trials.
+#[derive(Default)]
+struct Sums {
+    offered: u64,
+    delivered: u64,
+    leaked: u64,
+    missing: i64,
+    dropped: BTreeMap<String, u64>,
+}
+
+impl Sums {
+    fn add(&mut self, trial: &Trial) {
+        self.offered += trial.offered;
+        self.delivered += trial.delivered;
+        self.leaked += trial.leaked;
+        self.missing += trial.missing();
+        for drop in &trial.dropped {
+            *self.dropped.entry(drop.counter.clone()).or_default() += drop.packets;
+        }
+    }
+}
+
+/// Offered, delivered and dropped come from different counters and must add up.
+fn sums(digest: &Digest<'_>) -> Markup {
+    let mut by_subject: BTreeMap<&str, Sums> = BTreeMap::new();
+    let packets = |trial: &&Trial| matches!(trial.kind, Kind::Rate | Kind::Paced);
+    let counted = |trial: &&Trial| matches!(trial.state, State::Accepted | State::Warmup);
+    for trial in digest.record.trials.iter().filter(packets).filter(counted) {
+        by_subject.entry(&trial.subject).or_default().add(trial);
+    }
+    let mut counters: Vec<&str> =
+        by_subject.values().flat_map(|sums| sums.dropped.keys().map(String::as_str)).collect();
+    counters.sort_unstable();
+    counters.dedup();
+    html! {
+        @if !by_subject.is_empty() {
+            h3 { "Packets, counted three ways" }
+            div.scroll {
+                table {
+                    thead {
+                        tr {
+                            th { "subject" }
+                            th.right { "offered" }
+                            th.right { "delivered" }
+                            @for counter in &counters { th.right { "dropped: " (counter) } }
+                            th.right { "leaked" }
+                            th.right { "missing" }
+                        }
+                    }
+                    tbody {
+                        @for subject in &digest.record.run.subjects {
+                            @if let Some(sums) = by_subject.get(subject.name.as_str()) {
+                                tr {
+                                    th scope="row" { (label(subject)) }
+                                    td.right { (count(sums.offered)) }
+                                    td.right { (count(sums.delivered)) }
+                                    @for counter in &counters {
+                                        td.right { (sums.dropped.get(*counter).map_or("–".to_owned(), |n| count(*n))) }
+                                    }
+                                    td.right { (count(sums.leaked)) }
+                                    td.right { (sums.missing) }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+            p.about style="font-size:.87rem;margin-top:.6rem" {
+                "Sums over accepted and warm-up trials. The generator counts what it offers, the "
+                "sink what arrives, rules and devices what they drop; missing is what no counter "
+                "knows of. Reasons (skb: …) explain and are not added."
+            }
+        }
+    }
+}

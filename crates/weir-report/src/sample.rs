@@ -1,0 +1,290 @@
+//! Made-up records for the tests of this crate: nothing here was measured.
+
+use std::collections::BTreeMap;
+
+use weir_stats::claim::{Bounds, By};
+use weir_stats::{
+    Axis, Claim, ClaimRecord, ClaimTest, Coordinate, DropCount, Environment, Estimate, Kind, Noise,
+    NoiseFloor, Outcome, Paper, PaperValue, Place, Preset, Quantity, Record, RulesetRecord, Run,
+    Scenario, State, Subject, Trial, TrialCounts,
+};
+
+/// A subject.
+pub(crate) fn subject(name: &str, baseline: bool, weir: bool) -> Subject {
+    Subject {
+        name: name.to_owned(),
+        title: format!("the {name} subject"),
+        about: "Made up for a test.".to_owned(),
+        baseline,
+        weir,
+        load: format!("load-{name} $RULESET"),
+        lacking: None,
+        limit: None,
+    }
+}
+
+/// A small run: two facets, four sizes, four subjects, three blocks there and back.
+pub(crate) fn record() -> Record {
+    build(
+        &[0, 16, 1024, 16_384],
+        &[
+            subject("none", true, false),
+            subject("linear", false, false),
+            subject("tree", false, true),
+            subject("nft", false, true),
+        ],
+        3,
+    )
+}
+
+/// A run of the given sizes and subjects.
+pub(crate) fn build(sizes: &[u64], subjects: &[Subject], blocks: u32) -> Record {
+    let mut trials = Vec::new();
+    for block in 0..blocks {
+        for size in sizes {
+            for leg in 0..2 {
+                for source in ["far", "near"] {
+                    let scenario = Scenario::default().with("rules", *size).with("source", source);
+                    for subject in subjects {
+                        trials.push(rate(&trials, &scenario, subject, block, leg));
+                    }
+                }
+            }
+            for subject in subjects.iter().filter(|subject| !subject.baseline) {
+                let scenario = Scenario::default().with("rules", *size);
+                trials.push(load(&trials, Kind::Load, &scenario, subject, block));
+                trials.push(load(&trials, Kind::Add, &scenario, subject, block));
+            }
+        }
+    }
+    Record { run: run(sizes, subjects, blocks, trials.len() as u64), trials }
+}
+
+/// A number between 0.97 and 1.03 that depends on the trial alone.
+fn jitter(number: usize) -> f64 {
+    let hash = (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+    0.97 + 0.06 * hash as f64 / f64::from(1 << 24)
+}
+
+fn rate(trials: &[Trial], scenario: &Scenario, subject: &Subject, block: u32, leg: u32) -> Trial {
+    let rules = scenario.coordinate("rules").and_then(Coordinate::number).unwrap_or(0) as f64;
+    let near = scenario.coordinate("source") == Some(&"near".into());
+    let nanoseconds = match subject.name.as_str() {
+        "none" => 690.0,
+        "linear" => 700.0 + rules * 1.6,
+        "linear-nft" => 720.0 + rules * 4.1,
+        "nft-linear" => 710.0 + rules * 3.2,
+        "tree" => 730.0 + if near { (1.0 + rules).log2() * 22.0 } else { 14.0 },
+        "ipset" => 780.0 + (1.0 + rules).log2() * 2.0,
+        _ => 740.0 + if near { (1.0 + rules).log2() * 3.0 } else { 0.0 },
+    };
+    let pps = 1e9 / nanoseconds * jitter(trials.len());
+    let offered = (pps * 1.1) as u64;
+    let delivered = pps as u64;
+    Trial {
+        offered,
+        delivered,
+        dropped: vec![
+            DropCount { counter: "device".to_owned(), packets: offered - delivered },
+            DropCount { counter: "rules".to_owned(), packets: 0 },
+        ],
+        pps,
+        ..blank(trials, Kind::Rate, scenario, subject, block, leg)
+    }
+}
+
+fn load(trials: &[Trial], kind: Kind, scenario: &Scenario, subject: &Subject, block: u32) -> Trial {
+    let rules = scenario.coordinate("rules").and_then(Coordinate::number).unwrap_or(0) as f64;
+    let step = if subject.name.starts_with("linear") { 4e-6 } else { 6e-6 };
+    Trial {
+        seconds: (0.003 + rules * step) * jitter(trials.len()),
+        additions: u64::from(kind == Kind::Add),
+        ..blank(trials, kind, scenario, subject, block, 0)
+    }
+}
+
+fn blank(
+    trials: &[Trial],
+    kind: Kind,
+    scenario: &Scenario,
+    subject: &Subject,
+    block: u32,
+    leg: u32,
+) -> Trial {
+    Trial {
+        number: trials.len() as u64,
+        kind,
+        scenario: scenario.clone(),
+        subject: subject.name.clone(),
+        copy: 0,
+        block,
+        order: 0,
+        leg,
+        repeat: 0,
+        offered: 0,
+        delivered: 0,
+        leaked: 0,
+        foreign: 0,
+        to_drop: 0,
+        dropped: Vec::new(),
+        seconds: 1.0,
+        pps: 0.0,
+        rate_pps: 0.0,
+        additions: 0,
+        noise: Noise {
+            psi: 0.02 * jitter(trials.len() + 7),
+            steal: 0.0,
+            spin_ratio: jitter(trials.len() + 9).max(1.0),
+            switches: 1,
+        },
+        state: State::Accepted,
+        why: None,
+    }
+}
+
+fn axes(sizes: &[u64]) -> Vec<Axis> {
+    let titles = [("far", "sources far from the rules"), ("near", "sources near the rules")];
+    let owned = |(value, title): (&str, &str)| (value.to_owned(), title.to_owned());
+    vec![
+        Axis {
+            name: "rules".to_owned(),
+            title: "rules before the one that accepts".to_owned(),
+            values: sizes.iter().map(|size| Coordinate::Number(*size)).collect(),
+            titles: BTreeMap::new(),
+        },
+        Axis {
+            name: "source".to_owned(),
+            title: "where packets come from".to_owned(),
+            values: vec!["far".into(), "near".into()],
+            titles: titles.map(owned).into(),
+        },
+    ]
+}
+
+fn run(sizes: &[u64], subjects: &[Subject], blocks: u32, all: u64) -> Run {
+    Run {
+        format: weir_stats::run::FORMAT,
+        study: "made-up-study".to_owned(),
+        title: "A made-up study".to_owned(),
+        question: "What would a study look like that nobody measured?".to_owned(),
+        paper: Some(paper()),
+        preset: Preset {
+            name: "smoke".to_owned(),
+            trial_seconds: 0.25,
+            blocks,
+            loads: 3,
+            label: "Trials of a quarter of a second are shorter than RFC 3511 asks for.".to_owned(),
+        },
+        date: "2001-02-03T04:05:06Z".to_owned(),
+        seconds: 125.0,
+        complete: true,
+        command: "weir lab run studies/made-up-study -o run --preset smoke --seed 7".to_owned(),
+        weir: "0.0.0".to_owned(),
+        seed: 7,
+        environment: environment(),
+        axes: axes(sizes),
+        subjects: subjects.to_vec(),
+        rulesets: sizes
+            .iter()
+            .map(|size| RulesetRecord {
+                scenario: Scenario::default().with("rules", *size),
+                command: format!("weir example rules --count {size} --seed 7"),
+                sha256: "0123456789abcdef".repeat(4),
+                bytes: 100 + 40 * size,
+                file: (*size < 100).then(|| format!("rulesets/{size}.rules")),
+            })
+            .collect(),
+        noise_floor: Some(NoiseFloor {
+            subject: "linear".to_owned(),
+            ratio: Estimate { value: 1.001, lo: 0.992, hi: 1.012, samples: 12 },
+        }),
+        counts: TrialCounts { all, accepted: all, ..TrialCounts::default() },
+        claims: claims(),
+        paper_values: vec![PaperValue {
+            what: "A value that no paper states".to_owned(),
+            value: "12,345 packets/s".to_owned(),
+            place: "section 0".to_owned(),
+        }],
+        doubts: vec!["All numbers are made up.".to_owned()],
+    }
+}
+
+fn paper() -> Paper {
+    Paper {
+        title: "A paper that nobody wrote".to_owned(),
+        authors: "Nobody".to_owned(),
+        year: 2001,
+        part: "section 0, figure 0".to_owned(),
+        setting: "Measured nowhere.".to_owned(),
+    }
+}
+
+fn environment() -> Environment {
+    let map = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    };
+    Environment {
+        kernel: "0.0.0-made-up".to_owned(),
+        architecture: "x86_64".to_owned(),
+        cpu_model: "A processor that does not exist".to_owned(),
+        cores: 2,
+        core: 1,
+        scheduling: "fifo 1".to_owned(),
+        memory_mib: 2048,
+        hypervisor: true,
+        clocksource: "tsc".to_owned(),
+        tools: map(&[("iptables-legacy", "iptables v0.0.0 (legacy)"), ("nft", "nftables v0.0.0")]),
+        sysctls: map(&[("net.core.bpf_jit_enable", "1"), ("net.ipv4.ip_forward", "1")]),
+        mitigations: map(&[("meltdown", "Not affected"), ("retbleed", "Mitigation: none")]),
+    }
+}
+
+fn claims() -> Vec<ClaimRecord> {
+    let near = Scenario::default().with("source", "near");
+    let ratio = |subject: &str, from: u64, to: u64| ClaimTest::Ratio {
+        quantity: Quantity::Pps,
+        of: Place { subject: subject.to_owned(), at: near.with("rules", to) },
+        to: Place { subject: subject.to_owned(), at: near.with("rules", from) },
+        within: Bounds { min: Some(0.8), max: None },
+        shape: Bounds { min: Some(0.5), max: None },
+    };
+    let claim = |id: &str, by, text: &str, test| Claim {
+        id: id.to_owned(),
+        by,
+        text: text.to_owned(),
+        place: matches!(by, By::Paper).then(|| "section 0".to_owned()),
+        test,
+        needs: None,
+    };
+    let estimate = |value| Some(Estimate { value, lo: value * 0.98, hi: value * 1.02, samples: 3 });
+    vec![
+        ClaimRecord {
+            claim: claim(
+                "flat",
+                By::Paper,
+                "The tree stays flat.",
+                Some(ratio("tree", 16, 16_384)),
+            ),
+            outcome: Outcome::ReproducedInShape,
+            estimate: estimate(0.72),
+        },
+        ClaimRecord {
+            claim: claim(
+                "nft",
+                By::Weir,
+                "The nft form stays flat.",
+                Some(ratio("nft", 16, 16_384)),
+            ),
+            outcome: Outcome::Reproduced,
+            estimate: estimate(0.94),
+        },
+        ClaimRecord {
+            claim: Claim {
+                needs: Some("two network cards".to_owned()),
+                ..claim("wire", By::Paper, "A wire carries it.", None)
+            },
+            outcome: Outcome::NeedsHardware,
+            estimate: None,
+        },
+    ]
+}

@@ -1,0 +1,165 @@
+//! Axes: from values to places on the paper, and where the ticks go.
+
+/// A logarithmic axis. A value of 0, which has no logarithm, gets a place of its own before the
+/// smallest value, with a gap that says so.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Log {
+    low: f64,
+    high: f64,
+    start: f64,
+    end: f64,
+    zero: Option<f64>,
+}
+
+impl Log {
+    /// An axis from `low` at place `start` to `high` at place `end`.
+    fn new(low: f64, high: f64, start: f64, end: f64) -> Log {
+        assert!(low > 0.0 && low < high && high.is_finite(), "no axis from {low} to {high}");
+        Log { low, high, start, end, zero: None }
+    }
+
+    /// An axis that holds `values`, with room at both ends.
+    pub(crate) fn around(values: impl Iterator<Item = f64>, start: f64, end: f64) -> Log {
+        let (low, high) = extent(values).unwrap_or((1.0, 10.0));
+        // A tenth of the way on both sides, and never less than a factor of 1.3.
+        let room = (high / low).powf(0.08).max(1.3);
+        Log::new(nice_below(low / room), nice_above(high * room), start, end)
+    }
+
+    /// An axis whose ends are the smallest and the largest of `values`; 0 is drawn apart.
+    pub(crate) fn over(values: &[f64], start: f64, end: f64) -> Log {
+        let has_zero = values.contains(&0.0);
+        let (low, high) = match extent(values.iter().copied()) {
+            Some((low, high)) if low < high => (low, high),
+            Some((only, _)) => (only / 2.0, only * 2.0),
+            None => (1.0, 10.0),
+        };
+        let gap = if has_zero { (end - start) * 0.09 } else { 0.0 };
+        let zero = has_zero.then_some(start);
+        Log { zero, ..Log::new(low, high, start + gap, end) }
+    }
+
+    /// Where `value` lies; `None` for what this axis cannot show.
+    pub(crate) fn place(&self, value: f64) -> Option<f64> {
+        if value == 0.0 {
+            return self.zero;
+        }
+        if !value.is_finite() || value < 0.0 {
+            return None;
+        }
+        let share = (value / self.low).ln() / (self.high / self.low).ln();
+        Some(self.start + share.clamp(-0.02, 1.02) * (self.end - self.start))
+    }
+
+    /// Where the axis is broken, between the place of 0 and the others.
+    pub(crate) fn gap(&self) -> Option<f64> {
+        self.zero.map(|zero| (zero + self.start) / 2.0)
+    }
+
+    /// Ticks of this axis: those with a label are `true`.
+    pub(crate) fn ticks(&self) -> Vec<(f64, bool)> {
+        let decades = (self.high / self.low).log10();
+        let labelled: &[f64] = if decades <= 2.2 { &[1.0, 2.0, 5.0] } else { &[1.0] };
+        let mut ticks = Vec::new();
+        let first = self.low.log10().floor() as i32;
+        let last = self.high.log10().ceil() as i32;
+        for power in first..=last {
+            for step in [1.0, 2.0, 5.0] {
+                let value = step * 10f64.powi(power);
+                if value >= self.low * 0.999 && value <= self.high * 1.001 {
+                    ticks.push((value, labelled.contains(&step)));
+                }
+            }
+        }
+        ticks
+    }
+}
+
+/// At most `most` of `values`, evenly spread, with both ends.
+pub(crate) fn thinned(values: &[f64], most: usize) -> Vec<f64> {
+    let step = values.len().div_ceil(most.max(1)).max(1);
+    let Some(last) = values.len().checked_sub(1) else { return Vec::new() };
+    let mut kept: Vec<f64> = (0..=last).rev().step_by(step).map(|at| values[at]).collect();
+    kept.reverse();
+    // The smallest says where the axis begins; a neighbour that comes too close makes way.
+    if kept.first() != values.first() {
+        if kept.len() > 1 && step > 1 && (last % step) < step.div_ceil(2) {
+            kept.remove(0);
+        }
+        kept.insert(0, values[0]);
+    }
+    kept
+}
+
+fn extent(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
+    values.filter(|value| value.is_finite() && *value > 0.0).fold(None, |extent, value| {
+        let (low, high) = extent.unwrap_or((value, value));
+        Some((value.min(low), value.max(high)))
+    })
+}
+
+/// The largest 1, 2 or 5 times a power of ten that is not above `value`.
+fn nice_below(value: f64) -> f64 {
+    let power = 10f64.powf(value.log10().floor());
+    let step = value / power;
+    power * [5.0, 2.0, 1.0].into_iter().find(|nice| *nice <= step * 1.000_001).unwrap_or(1.0)
+}
+
+/// The smallest 1, 2 or 5 times a power of ten that is not below `value`.
+fn nice_above(value: f64) -> f64 {
+    let power = 10f64.powf(value.log10().floor());
+    let step = value / power;
+    power * [1.0, 2.0, 5.0].into_iter().find(|nice| *nice * 1.000_001 >= step).unwrap_or(10.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_decade_is_as_long_as_another() {
+        let axis = Log::new(1.0, 1000.0, 0.0, 300.0);
+        assert_eq!(axis.place(10.0).map(f64::round), Some(100.0));
+        assert_eq!(axis.place(100.0).map(f64::round), Some(200.0));
+        assert_eq!(axis.place(0.0), None);
+        assert_eq!(axis.place(f64::NAN), None);
+        assert_eq!(axis.place(-1.0), None);
+    }
+
+    #[test]
+    fn zero_has_a_place_of_its_own() {
+        let axis = Log::over(&[0.0, 16.0, 16_384.0], 0.0, 1000.0);
+        let places: Vec<f64> =
+            [0.0, 16.0, 16_384.0].iter().filter_map(|value| axis.place(*value)).collect();
+        assert_eq!(places[0], 0.0);
+        assert!(places[1] > 50.0 && places[1] < 150.0, "{places:?}");
+        assert_eq!(places[2].round(), 1000.0);
+        assert!(Log::over(&[16.0, 32.0], 0.0, 1000.0).gap().is_none());
+    }
+
+    #[test]
+    fn an_axis_without_values_still_has_ticks() {
+        for values in [&[][..], &[0.0], &[7.0], &[f64::NAN]] {
+            assert!(!Log::around(values.iter().copied(), 0.0, 100.0).ticks().is_empty());
+            assert!(!Log::over(values, 0.0, 100.0).ticks().is_empty());
+        }
+    }
+
+    #[test]
+    fn ends_are_round_numbers_around_the_values() {
+        let axis = Log::around([41_000.0, 1_400_000.0].into_iter(), 0.0, 100.0);
+        assert_eq!((axis.low.round(), axis.high.round()), (20_000.0, 2_000_000.0));
+    }
+
+    #[test]
+    fn thinning_keeps_both_ends() {
+        let all: Vec<f64> = (4..15).map(|power| f64::from(1 << power)).collect();
+        for most in 1..12 {
+            let kept = thinned(&all, most);
+            assert_eq!((kept.first(), kept.last()), (all.first(), all.last()), "{most}");
+            assert!(kept.len() <= most + 1, "{most}: {kept:?}");
+            assert!(kept.is_sorted() && kept.windows(2).all(|pair| pair[0] < pair[1]));
+        }
+        assert!(thinned(&[], 5).is_empty());
+    }
+}

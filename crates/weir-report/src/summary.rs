@@ -1,0 +1,112 @@
+//! The verdict for a terminal: a sentence and an aligned table.
+
+use std::fmt::Write;
+
+use weir_stats::{Quantity, Record};
+
+use crate::digest::{Digest, label};
+use crate::number::{count, interval, plain, rate, times};
+use crate::verdict::{trust, verdict};
+
+/// The gains of a run in a few aligned lines, ending with a newline.
+///
+/// Every subject that was measured at the point of the verdict has a line: packets a second, and
+/// what it forwards against the ruleset as it is, with the interval.
+pub fn summary(record: &Record) -> String {
+    let digest = Digest::new(record);
+    let mut text = clean(&verdict(&digest).sentence());
+    text.push('\n');
+    if let Some(headline) = &digest.headline {
+        let facet = &digest.facets[headline.facet].title;
+        let place: Vec<String> = [
+            digest.axis.zip(headline.at).map(|(axis, at)| format!("{} {}", count(at), axis.name)),
+            Some(facet.clone()).filter(|facet| !facet.is_empty()),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        let heading = if place.is_empty() { "subject".to_owned() } else { place.join(", ") };
+        let mut rows = vec![[heading, "packets/s".to_owned(), against(&digest)]];
+        for subject in &record.run.subjects {
+            let Some(estimate) = digest.estimate(Quantity::Pps, subject, &headline.scenario) else {
+                continue;
+            };
+            let gain = match digest.ratio(subject, headline.reference, &headline.scenario) {
+                Some(ratio) if subject.name != headline.reference.name => {
+                    format!("{:>6} {}", times(ratio.value), interval(&ratio, plain))
+                }
+                _ => String::new(),
+            };
+            rows.push([label(subject), rate(estimate.value), gain]);
+        }
+        text.push('\n');
+        text.push_str(&aligned(&rows));
+    }
+    let (trust, reasons) = trust(&digest);
+    let _ = writeln!(text, "\n{}{}", trust.word(), if reasons.is_empty() { "" } else { ":" });
+    for reason in reasons {
+        let _ = writeln!(text, "  {}", clean(&reason));
+    }
+    text
+}
+
+fn against(digest: &Digest<'_>) -> String {
+    match &digest.headline {
+        Some(headline) => format!("against {}", headline.reference.name),
+        None => String::new(),
+    }
+}
+
+/// The first column set to the left, the second to the right.
+fn aligned(rows: &[[String; 3]]) -> String {
+    let rows: Vec<[String; 3]> =
+        rows.iter().map(|row| row.each_ref().map(|cell| clean(cell))).collect();
+    let width =
+        |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let (first, second) = (width(0), width(1));
+    let mut text = String::new();
+    for [name, value, gain] in &rows {
+        let line = format!("  {name:<first$}  {value:>second$}  {gain}");
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+    text
+}
+
+/// Text without what a terminal would obey: control characters are shown as `?`.
+fn clean(text: &str) -> String {
+    let plain = |c: char| match c {
+        '\u{202f}' | '\u{a0}' => ' ',
+        c if c.is_control() => '?',
+        c => c,
+    };
+    text.chars().map(plain).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn a_summary_has_a_line_a_subject() {
+        let text = summary(&sample::record());
+        insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn names_cannot_command_the_terminal() {
+        let mut record = sample::record();
+        record.run.subjects[3].name = "\u{1b}[2Jnft".to_owned();
+        for trial in record.trials.iter_mut().filter(|trial| trial.subject == "nft") {
+            trial.subject = "\u{1b}[2Jnft".to_owned();
+        }
+        let text = summary(&record);
+        assert!(text.contains("[2Jnft") && !text.contains('\u{1b}'), "{text}");
+    }
+
+    #[test]
+    fn an_empty_run_is_a_sentence() {
+        let record = Record { trials: Vec::new(), ..sample::record() };
+        assert!(summary(&record).starts_with("This run holds no pair"));
+    }
+}

@@ -1,0 +1,244 @@
+//! The sentence that a page begins with, and whether to trust it.
+
+use weir_stats::{Difference, State, Trial};
+
+use crate::digest::Digest;
+use crate::number::{count, interval, percent, plain, times};
+
+/// Effects below this share are not called a difference, whatever their interval says.
+const THRESHOLD: f64 = 0.02;
+
+/// The verdict, in parts: the number stands out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Verdict {
+    /// `At 16,384 rules, weir's nft form forwards`.
+    pub(crate) before: String,
+    /// `31×`; empty where nothing was compared.
+    pub(crate) number: String,
+    /// `[28, 34]`.
+    pub(crate) interval: String,
+    /// `what the linear ruleset forwards`.
+    pub(crate) after: String,
+}
+
+impl Verdict {
+    /// The whole sentence.
+    pub(crate) fn sentence(&self) -> String {
+        let parts = [&self.before, &self.number, &self.interval, &self.after];
+        let parts: Vec<&str> =
+            parts.iter().map(|part| part.as_str()).filter(|part| !part.is_empty()).collect();
+        format!("{}.", parts.join(" "))
+    }
+}
+
+/// What the run found.
+pub(crate) fn verdict(digest: &Digest<'_>) -> Verdict {
+    let Some(headline) = &digest.headline else { return nothing_compared() };
+    let Some(gain) = headline.gains.first() else { return nothing_compared() };
+    let place = match (digest.axis, headline.at) {
+        (Some(axis), Some(at)) => format!("At {} {}, ", count(at), axis.name),
+        _ => String::new(),
+    };
+    let name = format!("weir’s {} form", gain.subject.name);
+    let reference = format!("the {} ruleset", headline.reference.name);
+    let interval = interval(&gain.ratio, plain);
+    if gain.ratio.difference(THRESHOLD) == Difference::None {
+        return Verdict {
+            before: format!("{place}{name} and {reference} forward alike:"),
+            number: times(gain.ratio.value),
+            interval,
+            after: String::new(),
+        };
+    }
+    Verdict {
+        before: format!("{place}{name} forwards"),
+        number: times(gain.ratio.value),
+        interval,
+        after: format!("what {reference} forwards"),
+    }
+}
+
+fn nothing_compared() -> Verdict {
+    Verdict {
+        before: "This run holds no pair of accepted trials to compare".to_owned(),
+        number: String::new(),
+        interval: String::new(),
+        after: String::new(),
+    }
+}
+
+/// How far the numbers can be believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Trust {
+    /// Nothing speaks against them.
+    Ok,
+    /// The machine was not quiet: orders of magnitude hold, percents may not.
+    Noisy,
+    /// Something is wrong.
+    Invalid,
+}
+
+impl Trust {
+    /// The word on the badge.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Trust::Ok => "trustworthy",
+            Trust::Noisy => "noisy",
+            Trust::Invalid => "invalid",
+        }
+    }
+
+    /// Its class in the style sheet.
+    pub(crate) fn class(self) -> &'static str {
+        match self {
+            Trust::Ok => "ok",
+            Trust::Noisy => "noisy",
+            Trust::Invalid => "invalid",
+        }
+    }
+}
+
+/// Trust with the reasons that lower it, gravest first.
+pub(crate) fn trust(digest: &Digest<'_>) -> (Trust, Vec<String>) {
+    let mut reasons: Vec<(Trust, String)> = Vec::new();
+    completeness(digest, &mut reasons);
+    sums(digest, &mut reasons);
+    noise(digest, &mut reasons);
+    reasons.sort_by_key(|reason| std::cmp::Reverse(reason.0));
+    let trust = reasons.first().map_or(Trust::Ok, |(trust, _)| *trust);
+    (trust, reasons.into_iter().map(|(_, reason)| reason).collect())
+}
+
+fn completeness(digest: &Digest<'_>, reasons: &mut Vec<(Trust, String)>) {
+    let run = &digest.record.run;
+    if digest.accepted().next().is_none() {
+        reasons.push((Trust::Invalid, "No trial was accepted.".to_owned()));
+    }
+    if !run.complete {
+        reasons.push((Trust::Invalid, "The run was interrupted before its end.".to_owned()));
+    }
+    let failed = number_of(digest, State::Failed);
+    if failed > 0 {
+        reasons.push((Trust::Invalid, format!("{} failed.", trials(failed))));
+    }
+}
+
+fn sums(digest: &Digest<'_>, reasons: &mut Vec<(Trust, String)>) {
+    let leaked: u64 = digest.accepted().map(|trial| trial.leaked).sum();
+    if leaked > 0 {
+        let packets = count(leaked);
+        reasons.push((Trust::Invalid, format!("{packets} packets passed that had to be dropped.")));
+    }
+    let unbalanced = number_of(digest, State::Unbalanced);
+    if unbalanced > 0 {
+        let all = digest.record.trials.len();
+        let grave = if unbalanced * 20 > all { Trust::Invalid } else { Trust::Noisy };
+        reasons.push((grave, format!("{} did not add up and were left out.", trials(unbalanced))));
+    }
+}
+
+fn noise(digest: &Digest<'_>, reasons: &mut Vec<(Trust, String)>) {
+    let run = &digest.record.run;
+    let (all, disturbed) = (digest.record.trials.len(), number_of(digest, State::Disturbed));
+    if disturbed > 0 {
+        let share = disturbed as f64 / all.max(1) as f64;
+        let rest = if run.counts.given_up > 0 {
+            format!("; {} points stayed without a quiet one in some block", run.counts.given_up)
+        } else {
+            String::new()
+        };
+        let reason = format!(
+            "{} of {} were disturbed and repeated ({}){rest}.",
+            count(disturbed as u64),
+            trials(all),
+            percent(share)
+        );
+        if share > 0.10 || run.counts.given_up > 0 {
+            reasons.push((Trust::Noisy, reason));
+        }
+    }
+    if let Some(floor) = &run.noise_floor {
+        let ratio = &floor.ratio;
+        let off = (ratio.value - 1.0).abs().max((ratio.lo - 1.0).abs()).max((ratio.hi - 1.0).abs());
+        if off > 0.05 {
+            reasons.push((
+                Trust::Noisy,
+                format!(
+                    "The same subject measured twice differs: {} {}.",
+                    times(ratio.value),
+                    interval(ratio, plain)
+                ),
+            ));
+        }
+    } else {
+        reasons.push((Trust::Noisy, "There was no A/A pair, so no noise floor.".to_owned()));
+    }
+}
+
+fn number_of(digest: &Digest<'_>, state: State) -> usize {
+    digest.record.trials.iter().filter(|trial: &&Trial| trial.state == state).count()
+}
+
+fn trials(count_of: usize) -> String {
+    if count_of == 1 { "1 trial".to_owned() } else { format!("{} trials", count(count_of as u64)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn a_gain_is_said_with_its_interval() {
+        let record = sample::record();
+        let sentence = verdict(&Digest::new(&record)).sentence();
+        assert!(sentence.starts_with("At 16,384 rules, weir’s nft form forwards "), "{sentence}");
+        assert!(sentence.ends_with("] what the linear ruleset forwards."), "{sentence}");
+    }
+
+    #[test]
+    fn a_gain_that_trials_cannot_see_is_not_claimed() {
+        let mut record = sample::record();
+        for trial in &mut record.trials {
+            trial.pps = 1000.0;
+        }
+        let sentence = verdict(&Digest::new(&record)).sentence();
+        assert!(sentence.contains("forward alike: 1.00× [1.00, 1.00]"), "{sentence}");
+    }
+
+    #[test]
+    fn an_empty_run_says_so_and_is_invalid() {
+        let record = weir_stats::Record { trials: Vec::new(), ..sample::record() };
+        let digest = Digest::new(&record);
+        assert!(verdict(&digest).sentence().starts_with("This run holds no pair"));
+        assert_eq!(trust(&digest).0, Trust::Invalid);
+    }
+
+    #[test]
+    fn a_quiet_run_is_trusted_and_each_fault_lowers_it() {
+        let quiet = sample::record();
+        assert_eq!(trust(&Digest::new(&quiet)), (Trust::Ok, Vec::new()));
+
+        let mut interrupted = sample::record();
+        interrupted.run.complete = false;
+        assert_eq!(trust(&Digest::new(&interrupted)).0, Trust::Invalid);
+
+        let mut leaking = sample::record();
+        leaking.trials[3].leaked = 7;
+        let (badge, reasons) = trust(&Digest::new(&leaking));
+        assert_eq!(badge, Trust::Invalid);
+        assert_eq!(reasons, ["7 packets passed that had to be dropped."]);
+
+        let mut shaking = sample::record();
+        if let Some(floor) = &mut shaking.run.noise_floor {
+            floor.ratio.hi = 1.2;
+        }
+        assert_eq!(trust(&Digest::new(&shaking)).0, Trust::Noisy);
+
+        let mut disturbed = sample::record();
+        for trial in disturbed.trials.iter_mut().step_by(4) {
+            trial.state = State::Disturbed;
+        }
+        assert_eq!(trust(&Digest::new(&disturbed)).0, Trust::Noisy);
+    }
+}
