@@ -1,0 +1,291 @@
+//! The folder that loads a form without weir.
+//!
+//! A folder is replaced as a whole or not at all: the new one is written beside it and the two
+//! are exchanged in one system call. A folder that holds anything weir did not write there, or
+//! that was changed since, is never touched.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use sha2::{Digest as _, Sha256};
+use weir_model::manifest::{FileEntry, Manifest};
+
+/// Name of the description in an artefact's folder.
+pub const MANIFEST: &str = "manifest.json";
+
+/// A form of a ruleset, ready to be written into a folder.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Artefact {
+    /// All files but the manifest.
+    pub files: Vec<ArtefactFile>,
+    /// What `manifest.json` says.
+    pub manifest: Manifest,
+}
+
+/// One file of an artefact.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArtefactFile {
+    /// Name inside the folder.
+    pub name: String,
+    /// Content.
+    pub bytes: Vec<u8>,
+    /// Whether it is a script.
+    pub executable: bool,
+}
+
+impl ArtefactFile {
+    /// A file of text.
+    pub fn text(name: &str, text: impl Into<String>) -> Self {
+        ArtefactFile { name: name.to_owned(), bytes: text.into().into_bytes(), executable: false }
+    }
+
+    /// A script.
+    pub fn script(name: &str, text: impl Into<String>) -> Self {
+        ArtefactFile { executable: true, ..ArtefactFile::text(name, text) }
+    }
+}
+
+impl Artefact {
+    /// An artefact whose manifest lists the files with their digests.
+    pub fn new(files: Vec<ArtefactFile>, mut manifest: Manifest) -> Self {
+        manifest.files = files
+            .iter()
+            .map(|f| FileEntry { name: f.name.clone(), sha256: sha256(&f.bytes) })
+            .collect();
+        Artefact { files, manifest }
+    }
+
+    /// The content of a file.
+    pub fn file(&self, name: &str) -> Option<&[u8]> {
+        self.files.iter().find(|f| f.name == name).map(|f| &f.bytes[..])
+    }
+}
+
+/// Why an artefact was not written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WriteError {
+    /// The folder holds something that weir did not write there.
+    #[error("{} was not written by weir: choose an empty or a new folder", path.display())]
+    Foreign {
+        /// The first such thing.
+        path: PathBuf,
+    },
+    /// A file of the folder is not as weir wrote it.
+    #[error("{} was changed since weir wrote it: move it away first", path.display())]
+    Changed {
+        /// The first such file.
+        path: PathBuf,
+    },
+    /// The operating system refused.
+    #[error("{what} {}: {source}", path.display())]
+    Io {
+        /// What was being done.
+        what: &'static str,
+        /// To what.
+        path: PathBuf,
+        /// What it said.
+        source: io::Error,
+    },
+}
+
+/// Why a manifest could not be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// The file could not be read.
+    #[error("read {}: {source}", path.display())]
+    Io {
+        /// Which file.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// It is no manifest.
+    #[error("{} is no manifest of weir: {source}", path.display())]
+    Json {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: serde_json::Error,
+    },
+}
+
+fn io_error(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> WriteError {
+    let path = path.to_owned();
+    move |source| WriteError::Io { what, path, source }
+}
+
+/// Writes an artefact into a folder, which is made or replaced.
+///
+/// # Errors
+/// [`WriteError::Foreign`] and [`WriteError::Changed`] where the folder holds what weir did not
+/// write, or not so; then nothing is changed. [`WriteError::Io`] where the system refuses; then
+/// the folder is as it was.
+pub fn write(artefact: &Artefact, dir: &Path) -> Result<(), WriteError> {
+    let exists = is_replaceable(dir)?;
+    let parent = match dir.parent() {
+        Some(p) if !p.as_os_str().is_empty() => p,
+        _ => Path::new("."),
+    };
+    fs::create_dir_all(parent).map_err(io_error("make", parent))?;
+    let name = dir.file_name().unwrap_or_default().to_string_lossy();
+    let fresh = parent.join(format!(".{name}.weir-{}", std::process::id()));
+    let written = write_files(artefact, &fresh).and_then(|()| {
+        let flags = if exists { RenameFlags::EXCHANGE } else { RenameFlags::NOREPLACE };
+        renameat_with(CWD, &fresh, CWD, dir, flags)
+            .map_err(|e| io_error("put in place", dir)(e.into()))
+    });
+    // What is left at `fresh` is the old folder after an exchange, or our own half after an error.
+    if fresh.exists() {
+        fs::remove_dir_all(&fresh).map_err(io_error("remove", &fresh))?;
+    }
+    written
+}
+
+/// Whether the folder is there; an error where it must not be replaced.
+fn is_replaceable(dir: &Path) -> Result<bool, WriteError> {
+    let entries = match fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(e) if e.kind() == io::ErrorKind::NotADirectory => {
+            return Err(WriteError::Foreign { path: dir.to_owned() });
+        }
+        Err(e) => return Err(io_error("read", dir)(e)),
+    };
+    let mut paths = Vec::new();
+    for entry in entries {
+        paths.push(entry.map_err(io_error("read", dir))?.path());
+    }
+    if paths.is_empty() {
+        return Ok(true);
+    }
+    paths.sort();
+    let manifest = read_manifest(dir);
+    for path in paths {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let Ok(manifest) = &manifest else { return Err(WriteError::Foreign { path }) };
+        if name == MANIFEST {
+            continue;
+        }
+        let Some(entry) = manifest.files.iter().find(|f| f.name == name) else {
+            return Err(WriteError::Foreign { path });
+        };
+        let bytes = fs::read(&path).map_err(io_error("read", &path))?;
+        if sha256(&bytes) != entry.sha256 {
+            return Err(WriteError::Changed { path });
+        }
+    }
+    Ok(true)
+}
+
+fn write_files(artefact: &Artefact, dir: &Path) -> Result<(), WriteError> {
+    fs::create_dir(dir).map_err(io_error("make", dir))?;
+    let mut json = serde_json::to_string_pretty(&artefact.manifest)
+        .expect("a manifest is made of strings and numbers");
+    json.push('\n');
+    let manifest = ArtefactFile::text(MANIFEST, json);
+    for file in artefact.files.iter().chain([&manifest]) {
+        let path = dir.join(&file.name);
+        let put = || -> io::Result<()> {
+            let mut f = fs::File::create_new(&path)?;
+            f.write_all(&file.bytes)?;
+            let mode = if file.executable { 0o755 } else { 0o644 };
+            f.set_permissions(fs::Permissions::from_mode(mode))?;
+            f.sync_all()
+        };
+        put().map_err(io_error("write", &path))?;
+    }
+    Ok(())
+}
+
+/// The description of an artefact's folder.
+///
+/// # Errors
+/// [`ReadError`] where the folder has no manifest, or it cannot be read as one.
+pub fn read_manifest(dir: &Path) -> Result<Manifest, ReadError> {
+    let path = dir.join(MANIFEST);
+    let text =
+        fs::read_to_string(&path).map_err(|source| ReadError::Io { path: path.clone(), source })?;
+    serde_json::from_str(&text).map_err(|source| ReadError::Json { path, source })
+}
+
+/// SHA-256 of bytes, in hexadecimal.
+pub fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|b| format!("{b:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An empty folder of the test's own, removed at its end.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(test: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("weir-{test}-{}", std::process::id()));
+            fs::create_dir(&path).unwrap();
+            Folder(path)
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            fs::remove_dir_all(&self.0).unwrap();
+        }
+    }
+
+    fn artefact(text: &str) -> Artefact {
+        let files =
+            vec![ArtefactFile::text("rules", text), ArtefactFile::script("load.sh", "exit 0\n")];
+        Artefact::new(files, Manifest { form: "linear".into(), ..Manifest::default() })
+    }
+
+    #[test]
+    fn what_weir_wrote_may_be_replaced() {
+        let folder = Folder::new("replaced");
+        let dir = folder.0.join("out");
+        write(&artefact("one"), &dir).unwrap();
+        write(&artefact("two"), &dir).unwrap();
+        assert_eq!(fs::read_to_string(dir.join("rules")).unwrap(), "two");
+        assert_eq!(read_manifest(&dir).unwrap().files.len(), 2);
+        let mode = fs::metadata(dir.join("load.sh")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o755);
+        assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 1, "nothing is left beside it");
+    }
+
+    #[test]
+    fn an_empty_folder_is_taken_and_a_full_one_refused() {
+        let folder = Folder::new("foreign");
+        let dir = folder.0.join("out");
+        fs::create_dir(&dir).unwrap();
+        write(&artefact("one"), &dir).unwrap();
+        fs::write(dir.join("notes"), "mine").unwrap();
+        let refused = write(&artefact("two"), &dir).unwrap_err();
+        assert!(matches!(refused, WriteError::Foreign { ref path } if path.ends_with("notes")));
+        assert_eq!(fs::read_to_string(dir.join("rules")).unwrap(), "one");
+    }
+
+    #[test]
+    fn a_changed_file_is_not_overwritten() {
+        let folder = Folder::new("changed");
+        let dir = folder.0.join("out");
+        write(&artefact("one"), &dir).unwrap();
+        fs::write(dir.join("rules"), "edited").unwrap();
+        let refused = write(&artefact("two"), &dir).unwrap_err();
+        assert!(matches!(refused, WriteError::Changed { ref path } if path.ends_with("rules")));
+        assert_eq!(fs::read_to_string(dir.join("rules")).unwrap(), "edited");
+    }
+
+    #[test]
+    fn a_folder_that_nobody_described_is_foreign() {
+        let folder = Folder::new("undescribed");
+        fs::write(folder.0.join("file"), "").unwrap();
+        let refused = write(&artefact("one"), &folder.0).unwrap_err();
+        assert!(matches!(refused, WriteError::Foreign { .. }), "{refused}");
+    }
+}

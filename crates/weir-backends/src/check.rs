@@ -1,0 +1,170 @@
+//! Equal before anything is written.
+//!
+//! Packets on and around every boundary of every rule, and seeded random ones, go through the
+//! interpreter twice: by the ruleset as it was and by its form. Verdict, effects in their order,
+//! the packet as it leaves, the stateful matches asked, and the credit of every original rule must
+//! be the same. A difference is not a message but a packet, with both ways of it.
+//!
+//! The form may be anything that can take a packet: [`equal`] is given a function that sends a
+//! packet through it and says in what the outcome differs. [`through`] is that function for a form
+//! that is iptables again.
+
+use std::fmt;
+use std::fmt::Write as _;
+
+use weir_model::manifest::Checked;
+use weir_model::{Family, Firewall, Packet};
+use weir_semantics::traffic::{self, TrafficOptions};
+use weir_semantics::{Answers, Counted, Entry, Interpreter, Outcome, Seeded};
+
+use crate::form::Progress;
+
+/// A packet that a form treats in another way than the ruleset.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Counterexample {
+    /// The packet.
+    pub packet: Packet,
+    /// Which way it goes.
+    pub entry: Entry,
+    /// In what the two differ.
+    pub difference: String,
+    /// What the ruleset makes of it.
+    pub before: String,
+    /// What the form makes of it.
+    pub after: String,
+}
+
+impl fmt::Display for Counterexample {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Counterexample { packet, entry, difference, before, after } = self;
+        let p = packet;
+        writeln!(f, "{difference}")?;
+        write!(
+            f,
+            "  packet: {entry:?} iif {:?} oif {:?} {} > {} proto {} {:?}",
+            p.iif,
+            p.oif,
+            p.saddr.display(p.family),
+            p.daddr.display(p.family),
+            p.proto,
+            p.transport,
+        )?;
+        writeln!(f, " fragment {} mark {:#x} {:?}", p.fragment.offset, p.mark, p.ct.state)?;
+        write!(f, "  before: {before}\n  after:  {after}")
+    }
+}
+
+/// In what a form differs for one packet, and what it makes of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Differs {
+    /// In what: verdict, effects, packet, stateful matches, credit.
+    pub what: String,
+    /// What the form makes of the packet.
+    pub after: String,
+}
+
+/// What is sent through both.
+#[derive(Clone, Debug)]
+pub struct CheckOptions {
+    /// Seed of random packets and of the answers to opaque matches.
+    pub seed: u64,
+    /// Packets for each family.
+    pub packets: usize,
+}
+
+/// Compares a firewall with its form.
+///
+/// `form` is given a packet, the way it goes, what the firewall made of it, and the same answers;
+/// it says in what the form differs. `boundaries` are further firewalls whose rules' boundaries
+/// packets are made for: the form itself, where it is made of rules.
+///
+/// # Errors
+/// The first packet that is treated in another way.
+pub fn equal<'f>(
+    before: &'f Firewall,
+    boundaries: &[&Firewall],
+    options: &CheckOptions,
+    mut form: impl FnMut(&Packet, Entry, &Outcome<'f>, &mut dyn Answers) -> Option<Differs>,
+    progress: &mut Progress<'_>,
+) -> Result<Checked, Box<Counterexample>> {
+    let old = Interpreter::new(before);
+    let mut answers = Seeded(options.seed);
+    let mut checked = 0u64;
+    let families = [Family::V4, Family::V6].into_iter().filter(|f| before.ruleset(*f).is_some());
+    let batches = families.clone().count() * Entry::ALL.len() * (1 + boundaries.len());
+    let mut batch = 0;
+    for family in families {
+        for entry in Entry::ALL {
+            for (i, source) in [before].into_iter().chain(boundaries.iter().copied()).enumerate() {
+                progress("checking", batch as f64 / batches as f64);
+                batch += 1;
+                let Some(ruleset) = source.ruleset(family) else { continue };
+                // Most traffic is forwarded, and most of the boundaries are the ruleset's own.
+                let share = if entry == Entry::Forward { 2 } else { 4 };
+                let count = options.packets / share / if i == 0 { 1 } else { 4 };
+                let traffic =
+                    TrafficOptions { seed: options.seed, count, entry, ..Default::default() };
+                for packet in traffic::packets(ruleset, &source.sets, &traffic) {
+                    let outcome = old.journey(&packet, entry, &mut answers);
+                    checked += 1;
+                    if let Some(Differs { what, after }) =
+                        form(&packet, entry, &outcome, &mut answers)
+                    {
+                        let before = describe(&outcome);
+                        let difference = what;
+                        return Err(Box::new(Counterexample {
+                            packet,
+                            entry,
+                            difference,
+                            before,
+                            after,
+                        }));
+                    }
+                }
+            }
+        }
+    }
+    progress("checking", 1.0);
+    Ok(Checked { packets: checked, seed: options.seed })
+}
+
+/// Sends packets through a form that is iptables again.
+pub fn through<'a>(
+    after: &'a Firewall,
+) -> impl FnMut(&Packet, Entry, &Outcome<'_>, &mut dyn Answers) -> Option<Differs> + 'a {
+    let new = Interpreter::new(after);
+    move |packet, entry, before, answers| {
+        let outcome = new.journey(packet, entry, answers);
+        before.difference(&outcome).map(|d| Differs {
+            what: format!("{d:?} differs").to_lowercase(),
+            after: describe(&outcome),
+        })
+    }
+}
+
+/// An outcome in a line: the verdict, then every counter that counted, in order.
+pub fn describe(outcome: &Outcome<'_>) -> String {
+    let mut text = format!("{:?}", outcome.verdict).to_lowercase();
+    for hit in &outcome.hits {
+        text.push_str(if text.contains(':') { ", " } else { ": " });
+        match &hit.counted {
+            Counted::Rule { table, chain, number } => {
+                let _ = write!(text, "{table}/{chain}/{number}");
+            }
+            Counted::Policy { table, chain } => {
+                let _ = write!(text, "{table}/{chain}/policy");
+            }
+            Counted::Element { set, element } => {
+                let _ = write!(text, "element {:?} of {set}", element.parts);
+            }
+        }
+        if !hit.credit.is_empty() {
+            let ids: Vec<String> = hit.credit.iter().take(4).map(|id| id.0.to_string()).collect();
+            let _ = write!(text, " (rule {})", ids.join(" "));
+        }
+    }
+    for effect in &outcome.effects {
+        let _ = write!(text, "; {:?} in {}", effect.target, effect.table);
+    }
+    text
+}

@@ -1,0 +1,81 @@
+//! Which counters of an iptables form add up to which original rule.
+
+use std::collections::BTreeMap;
+
+use weir_model::{Counter, CreditMap, Element, Family, Firewall, IpSet, RuleId};
+use weir_passes::run::Places;
+use weir_syntax::ipset;
+
+/// `iptables` or `ip6tables`.
+pub const fn tool(family: Family) -> &'static str {
+    match family {
+        Family::V4 => "iptables",
+        Family::V6 => "ip6tables",
+    }
+}
+
+/// The credit map of a form that is iptables again. Sets named in `own` are weir's: their elements
+/// count for rules. Rules that no counter counts for are there, too: no packet reaches them.
+///
+/// A set that holds addresses of both families is not among weir's, so the family of an element's
+/// credit is that of the set's name.
+pub fn credit_map(before: &Firewall, after: &Firewall, own: &[(Family, IpSet)]) -> CreditMap {
+    let mut out = BTreeMap::new();
+    for ruleset in before.rulesets() {
+        let family = ruleset.family;
+        let places = Places::of(ruleset);
+        let mut counters: Vec<Vec<Counter>> = vec![Vec::new(); places.len()];
+        let mut add = |credit: &[RuleId], counter: Counter| {
+            for id in credit {
+                counters[id.0 as usize].push(counter.clone());
+            }
+        };
+        let after = after.ruleset(family).expect("a form has the families of its ruleset");
+        for table in &after.tables {
+            for chain in &table.chains {
+                for (i, rule) in chain.rules.iter().enumerate() {
+                    let counter = Counter::Rule {
+                        tool: tool(family).to_owned(),
+                        table: table.name.to_string(),
+                        chain: chain.name.to_string(),
+                        number: i as u32 + 1,
+                    };
+                    add(&rule.credit, counter);
+                }
+            }
+        }
+        for (_, set) in own.iter().filter(|(f, _)| *f == family) {
+            for element in &set.elements {
+                let counter =
+                    Counter::Element { set: set.name.to_string(), element: bare(set, element) };
+                add(&element.credit, counter);
+            }
+        }
+        for (i, counters) in counters.into_iter().enumerate() {
+            out.insert(places.name(RuleId(i as u32)), counters);
+        }
+        policies(ruleset, &mut out);
+    }
+    CreditMap(out)
+}
+
+/// Policies count for themselves: a form keeps every built-in chain.
+fn policies(ruleset: &weir_model::Ruleset, out: &mut BTreeMap<String, Vec<Counter>>) {
+    let tool = tool(ruleset.family);
+    for table in &ruleset.tables {
+        for chain in table.chains.iter().filter(|c| c.policy.is_some()) {
+            let counter = Counter::Policy {
+                tool: tool.to_owned(),
+                table: table.name.to_string(),
+                chain: chain.name.to_string(),
+            };
+            out.insert(format!("{tool}/{}/{}/policy", table.name, chain.name), vec![counter]);
+        }
+    }
+}
+
+/// The element as `ipset save` prints it, without its counts.
+fn bare(set: &IpSet, element: &Element) -> String {
+    let element = Element { counters: None, ..element.clone() };
+    ipset::print_element(set, &element)
+}

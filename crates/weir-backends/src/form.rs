@@ -1,0 +1,134 @@
+//! What a ruleset can be compiled to, and why it could not.
+
+use std::fmt;
+
+use weir_model::{Family, Span};
+use weir_passes::CostModel;
+
+use crate::check::Counterexample;
+
+/// What a ruleset is compiled to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Form {
+    /// The ruleset as it is.
+    Linear,
+    /// Prefix trees of iptables chains.
+    Tree,
+    /// ipsets and iptables.
+    Ipset,
+    /// Native nftables with verdict maps.
+    Nft,
+}
+
+impl Form {
+    /// All forms.
+    pub const ALL: [Form; 4] = [Form::Linear, Form::Tree, Form::Ipset, Form::Nft];
+
+    /// The word after `--to`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Form::Linear => "linear",
+            Form::Tree => "tree",
+            Form::Ipset => "ipset",
+            Form::Nft => "nft",
+        }
+    }
+
+    /// The form of that word.
+    pub fn parse(s: &str) -> Option<Self> {
+        Form::ALL.into_iter().find(|f| f.as_str() == s)
+    }
+}
+
+impl fmt::Display for Form {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// How a ruleset is compiled.
+#[derive(Clone, Debug)]
+pub struct CompileOptions {
+    /// Prefix lengths of a tree's levels, ascending; the cost model chooses where `None`.
+    pub levels: Option<Vec<u8>>,
+    /// What checks, jumps and probes cost.
+    pub cost: CostModel,
+    /// Seed of the random packets of the check.
+    pub seed: u64,
+    /// Packets of the check for each family; what lies on boundaries is tried in any case.
+    pub check_packets: usize,
+    /// CPUs of the machine that will load the form; counters are kept for each.
+    pub cpus: usize,
+}
+
+impl Default for CompileOptions {
+    fn default() -> Self {
+        CompileOptions {
+            levels: None,
+            cost: CostModel::default(),
+            seed: 1,
+            check_packets: 100_000,
+            cpus: std::thread::available_parallelism().map_or(1, usize::from),
+        }
+    }
+}
+
+/// Called with what is being done and how much of it is done, 0.0 to 1.0.
+pub type Progress<'a> = dyn FnMut(&str, f64) + 'a;
+
+/// Why there is no such form of the ruleset.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CompileError {
+    /// The form cannot say something that the ruleset says.
+    #[error("{form} cannot express {}", list(.refusals))]
+    Unsupported {
+        /// Which form.
+        form: Form,
+        /// Everything that it cannot say.
+        refusals: Vec<Refusal>,
+    },
+    /// The form treats a packet in another way than the ruleset. Nothing is written.
+    #[error("the {form} form treats a packet in another way: {example}")]
+    Differs {
+        /// Which form.
+        form: Form,
+        /// The packet, and both ways.
+        example: Box<Counterexample>,
+    },
+    /// An option asks for something that there is not.
+    #[error("{0}")]
+    Option(String),
+}
+
+/// Something that a form cannot say.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Refusal {
+    /// Family of the ruleset.
+    pub family: Family,
+    /// The rule, as the manifest names it: `iptables/filter/FORWARD/3`.
+    pub place: String,
+    /// What it is, in the words of the ruleset: `-m recent`.
+    pub what: String,
+    /// What can be done about it, where something can.
+    pub cure: Option<String>,
+    /// Where it stands in its text.
+    pub span: Span,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.what, self.place)?;
+        match &self.cure {
+            Some(cure) => write!(f, ": {cure}"),
+            None => Ok(()),
+        }
+    }
+}
+
+fn list(refusals: &[Refusal]) -> String {
+    let shown: Vec<String> = refusals.iter().take(3).map(Refusal::to_string).collect();
+    let more = refusals.len().saturating_sub(3);
+    let tail = if more > 0 { format!(", and {more} more") } else { String::new() };
+    format!("{}{tail}", shown.join(", "))
+}

@@ -1,0 +1,88 @@
+//! The scripts that load an artefact and put back what was there.
+//!
+//! They are POSIX shell, the same text for every artefact, under a head of a few variables that
+//! weir sets to words of its own: table names, an identity in hexadecimal. No name, comment or
+//! address of a ruleset is ever part of a script; data goes through the files beside it.
+
+use weir_model::{Family, Firewall};
+
+use crate::Form;
+use crate::artefact::ArtefactFile;
+
+const COMMON: &str = include_str!("load/common.sh");
+const LOAD: &str = include_str!("load/load.sh");
+const UNLOAD: &str = include_str!("load/unload.sh");
+
+/// What the scripts of an artefact touch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Touched {
+    /// iptables tables that `iptables.rules` replaces.
+    pub v4: Vec<&'static str>,
+    /// ip6tables tables that `ip6tables.rules` replaces.
+    pub v6: Vec<&'static str>,
+    /// `user.ipset` and `weir.ipset` are there.
+    pub sets: bool,
+    /// nft tables that `ruleset.nft` replaces, as `ip:weir_filter`. The file begins by removing
+    /// what it replaces, so that loading it is one transaction.
+    pub nft: Vec<String>,
+}
+
+impl Touched {
+    /// All iptables tables of a firewall.
+    pub fn by_iptables(firewall: &Firewall) -> Self {
+        let tables = |family| {
+            let ruleset = firewall.ruleset(family);
+            ruleset.map_or(Vec::new(), |r| r.tables.iter().map(|t| t.name.as_str()).collect())
+        };
+        Touched {
+            v4: tables(Family::V4),
+            v6: tables(Family::V6),
+            sets: !firewall.sets.is_empty(),
+            nft: Vec::new(),
+        }
+    }
+
+    /// The programs that the scripts run, apart from the shell's own and coreutils.
+    pub fn tools(&self) -> Vec<String> {
+        let mut tools = Vec::new();
+        if !self.v4.is_empty() {
+            tools.extend(["iptables-legacy-restore", "iptables-legacy-save"]);
+        }
+        if !self.v6.is_empty() {
+            tools.extend(["ip6tables-legacy-restore", "ip6tables-legacy-save"]);
+        }
+        if self.sets {
+            tools.extend(["ipset", "awk"]);
+        }
+        if !self.nft.is_empty() {
+            tools.push("nft");
+        }
+        tools.into_iter().map(str::to_owned).collect()
+    }
+}
+
+/// `load.sh` and `unload.sh` of an artefact.
+///
+/// # Panics
+/// Where `id` is not hexadecimal or an nft table's name is not a plain word: both are weir's own.
+pub fn scripts(form: Form, id: &str, touched: &Touched) -> [ArtefactFile; 2] {
+    assert!(id.bytes().all(|b| b.is_ascii_hexdigit()), "an identity is hexadecimal");
+    let plain = |w: &String| w.bytes().all(|b| b.is_ascii_alphanumeric() || b"_:".contains(&b));
+    assert!(touched.nft.iter().all(plain), "nft table names are weir's own");
+    let head = |what: &str| {
+        format!(
+            "#!/bin/sh\n# {what}\nset -eu\n\nid={id}\nform={form}\nv4_tables='{}'\n\
+             v6_tables='{}'\nsets={}\nnft_tables='{}'\n\n{COMMON}",
+            touched.v4.join(" "),
+            touched.v6.join(" "),
+            if touched.sets { "yes" } else { "" },
+            touched.nft.join(" "),
+        )
+    };
+    let load = head("Loads the ruleset beside it into this network namespace, all or nothing.");
+    let unload = head("Puts back what was in force before load.sh.");
+    [
+        ArtefactFile::script("load.sh", load + LOAD),
+        ArtefactFile::script("unload.sh", unload + UNLOAD),
+    ]
+}

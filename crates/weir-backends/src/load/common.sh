@@ -1,0 +1,45 @@
+LC_ALL=C
+export LC_ALL
+umask 077
+
+: "${IPTABLES_RESTORE:=iptables-legacy-restore}" "${IPTABLES_SAVE:=iptables-legacy-save}"
+: "${IP6TABLES_RESTORE:=ip6tables-legacy-restore}" "${IP6TABLES_SAVE:=ip6tables-legacy-save}"
+: "${IPSET:=ipset}" "${NFT:=nft}" "${WEIR_STATE:=/run/weir}"
+
+die() {
+    printf '%s: %s\n' "${0##*/}" "$*" >&2
+    exit 1
+}
+
+need() {
+    command -v "$1" >/dev/null 2>&1 || die "needs $1, which is not installed ($2)"
+}
+
+here=$(cd -- "$(dirname -- "$0")" && pwd -P)
+namespace=$(readlink /proc/self/ns/net) || die "cannot tell the network namespace"
+namespace=${namespace#*[}
+namespace=${namespace%]}
+state=$WEIR_STATE/$namespace-$id
+current=$WEIR_STATE/$namespace-current
+in_force=
+if [ -f "$current" ]; then
+    read -r in_force <"$current" || :
+fi
+
+# Takes away the sets whose names are in a file, one a line.
+destroy_sets() {
+    sed 's/^/destroy /' "$1" | "$IPSET" restore
+}
+
+# Puts back the tables that a folder of state holds.
+restore_tables() {
+    if [ -s "$1/iptables" ]; then
+        "$IPTABLES_RESTORE" -w 10 -c <"$1/iptables" || return
+    fi
+    if [ -s "$1/ip6tables" ]; then
+        "$IP6TABLES_RESTORE" -w 10 -c <"$1/ip6tables" || return
+    fi
+    if [ -n "$nft_tables" ]; then
+        "$NFT" -f "$1/nft" || return
+    fi
+}

@@ -1,0 +1,110 @@
+
+need readlink coreutils
+if [ -n "$v4_tables" ]; then
+    need "$IPTABLES_RESTORE" iptables
+    need "$IPTABLES_SAVE" iptables
+fi
+if [ -n "$v6_tables" ]; then
+    need "$IP6TABLES_RESTORE" iptables
+    need "$IP6TABLES_SAVE" iptables
+fi
+if [ -n "$sets" ]; then
+    need "$IPSET" ipset
+    need awk mawk
+fi
+if [ -n "$nft_tables" ]; then
+    need "$NFT" nftables
+fi
+
+mkdir -p -- "$WEIR_STATE"
+fresh=$state.new-$$
+mkdir -- "$fresh"
+changed=
+undo() {
+    status=$?
+    trap - EXIT HUP INT TERM
+    set +e
+    if [ -n "$changed" ]; then
+        restore_tables "$fresh" ||
+            printf '%s: what was in force could not be put back; it is in %s\n' \
+                "${0##*/}" "$fresh" >&2
+        if [ -s "$fresh/created" ]; then
+            destroy_sets "$fresh/created"
+        fi
+        if [ -s "$fresh/sets" ]; then
+            "$IPSET" -exist restore <"$fresh/sets"
+        fi
+        printf '%s: nothing was changed\n' "${0##*/}" >&2
+    fi
+    rm -rf -- "$fresh"
+    [ "$status" -ne 0 ] || status=1
+    exit "$status"
+}
+trap undo EXIT
+trap 'exit 129' HUP
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+# What is in force now, of all that will be touched.
+for table in $v4_tables; do
+    "$IPTABLES_SAVE" -c -t "$table" >>"$fresh/iptables"
+done
+for table in $v6_tables; do
+    "$IP6TABLES_SAVE" -c -t "$table" >>"$fresh/ip6tables"
+done
+for table in $nft_tables; do
+    # The line makes the table where it is not there, so that the next can remove it.
+    printf 'table %s %s {}\ndelete table %s %s\n' \
+        "${table%:*}" "${table#*:}" "${table%:*}" "${table#*:}" >>"$fresh/nft"
+    "$NFT" list table "${table%:*}" "${table#*:}" >>"$fresh/nft" 2>/dev/null || :
+done
+
+if [ -n "$sets" ]; then
+    "$IPSET" list -n >"$fresh/had"
+    # The user's sets are made only where they are not there; one that is there must be alike.
+    awk 'FILENAME == ARGV[1] { had[$0] = 1; next } !($2 in had)' \
+        "$fresh/had" "$here/user.ipset" >"$fresh/add"
+    awk 'FILENAME == ARGV[1] { had[$0] = 1; next } $1 == "create" && ($2 in had)' \
+        "$fresh/had" "$here/user.ipset" >"$fresh/alike"
+    if [ -s "$fresh/alike" ]; then
+        "$IPSET" -exist restore <"$fresh/alike" || die "a set of that name is of another type"
+    fi
+    awk 'FILENAME == ARGV[1] { had[$0] = 1; next } $1 == "create" && !($2 in had) { print $2 }' \
+        "$fresh/had" "$here/user.ipset" "$here/weir.ipset" >"$fresh/created"
+    if [ "$in_force" = "$id" ]; then
+        # The same artefact again: its sets hold counts that an undo must bring back.
+        "$IPSET" save >"$fresh/all"
+        awk 'FILENAME == ARGV[1] { if ($1 == "create") own[$2] = 1; next } $2 in own' \
+            "$here/weir.ipset" "$fresh/all" >"$fresh/sets"
+    fi
+    changed=yes
+    cat "$here/weir.ipset" >>"$fresh/add"
+    "$IPSET" -exist restore <"$fresh/add"
+fi
+
+changed=yes
+if [ -n "$v4_tables" ]; then
+    "$IPTABLES_RESTORE" -w 10 <"$here/iptables.rules"
+fi
+if [ -n "$v6_tables" ]; then
+    "$IP6TABLES_RESTORE" -w 10 <"$here/ip6tables.rules"
+fi
+if [ -n "$nft_tables" ]; then
+    "$NFT" -f "$here/ruleset.nft"
+fi
+
+if [ "$in_force" = "$id" ] && [ -d "$state" ]; then
+    # What was there before the first load is what unload.sh puts back.
+    if [ -s "$fresh/created" ]; then
+        cat "$fresh/created" >>"$state/created"
+    fi
+    rm -rf -- "$fresh"
+else
+    printf '%s\n' "$in_force" >"$fresh/previous"
+    rm -rf -- "$state"
+    mv -- "$fresh" "$state"
+    printf '%s\n' "$id" >"$current.new-$$"
+    mv -f -- "$current.new-$$" "$current"
+fi
+trap - EXIT HUP INT TERM
+printf 'loaded %s %s; unload.sh puts back what was in force\n' "$form" "$id"
