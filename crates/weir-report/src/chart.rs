@@ -12,7 +12,7 @@ pub(crate) mod rows;
 use maud::{Markup, html};
 
 use crate::ink::Ink;
-use crate::number::pixel;
+use crate::number::{Unit, pixel};
 
 /// Width and height of a drawing, in its own units.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -57,8 +57,8 @@ pub(crate) struct Caption<'a> {
     pub(crate) x_title: &'a str,
     /// Above the vertical axis.
     pub(crate) y_title: &'a str,
-    /// Prints a value.
-    pub(crate) print: fn(f64) -> String,
+    /// What its values are.
+    pub(crate) unit: Unit,
 }
 
 impl Series {

@@ -74,6 +74,33 @@ pub(crate) fn seconds(value: f64) -> String {
     prefixed(value, 3, "s")
 }
 
+/// What the values of a drawing are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unit {
+    /// Packets a second.
+    Rate,
+    /// Seconds.
+    Seconds,
+}
+
+impl Unit {
+    /// A value, with three digits.
+    pub(crate) fn print(self, value: f64) -> String {
+        match self {
+            Unit::Rate => rate(value),
+            Unit::Seconds => seconds(value),
+        }
+    }
+
+    /// A round value beside an axis, with the digit that it has: `1 M`, `20 ms`.
+    pub(crate) fn tick(self, value: f64) -> String {
+        match self {
+            Unit::Rate => prefixed(value, 1, ""),
+            Unit::Seconds => prefixed(value, 1, "s"),
+        }
+    }
+}
+
 /// A ratio: `31×`, `3.1×`, `0.95×`.
 pub(crate) fn times(value: f64) -> String {
     format!("{}×", plain(value))
@@ -92,8 +119,11 @@ pub(crate) fn plain(value: f64) -> String {
     }
 }
 
-/// An interval: `[28, 34]`.
+/// An interval: `[28, 34]`; a single sample has none.
 pub(crate) fn interval(estimate: &Estimate, print: impl Fn(f64) -> String) -> String {
+    if estimate.samples == 1 {
+        return "(measured once)".to_owned();
+    }
     format!("[{}, {}]", print(estimate.lo), print(estimate.hi))
 }
 
@@ -167,9 +197,18 @@ mod tests {
     }
 
     #[test]
+    fn ticks_have_the_one_digit_that_they_are() {
+        let plain = |value| Unit::Rate.tick(value).replace(NARROW, " ");
+        assert_eq!(plain(1e6), "1 M");
+        assert_eq!(plain(500_000.0), "500 k");
+        assert_eq!(plain(20.0), "20");
+        assert_eq!(Unit::Seconds.tick(0.005).replace(NARROW, " "), "5 ms");
+    }
+
+    #[test]
     fn ratios_are_as_long_as_they_are_sure() {
         assert_eq!(times(31.4), "31×");
-        assert_eq!(times(3.14), "3.1×");
+        assert_eq!(times(3.12), "3.1×");
         assert_eq!(times(1.004), "1.00×");
         assert_eq!(times(0.947), "0.95×");
         assert_eq!(times(0.0123), "0.012×");

@@ -75,7 +75,7 @@ fn top(record: &Record) -> Markup {
                 "weir"
             }
             span { (run.title) }
-            span.right { (run.preset.name) " preset · " (date(&run.date)) }
+            span.when { (run.preset.name) " preset · " (date(&run.date)) }
         }
     }
 }

@@ -21,8 +21,8 @@ impl Log {
     /// An axis that holds `values`, with room at both ends.
     pub(crate) fn around(values: impl Iterator<Item = f64>, start: f64, end: f64) -> Log {
         let (low, high) = extent(values).unwrap_or((1.0, 10.0));
-        // A tenth of the way on both sides, and never less than a factor of 1.3.
-        let room = (high / low).powf(0.08).max(1.3);
+        // A little room on both sides, and never less than a factor of 1.1.
+        let room = (high / low).powf(0.03).max(1.1);
         Log::new(nice_below(low / room), nice_above(high * room), start, end)
     }
 

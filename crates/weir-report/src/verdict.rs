@@ -137,8 +137,16 @@ fn sums(digest: &Digest<'_>, reasons: &mut Vec<(Trust, String)>) {
     }
 }
 
+/// Blocks below which an interval is little more than the values themselves.
+const FEWEST_BLOCKS: u32 = 3;
+
 fn noise(digest: &Digest<'_>, reasons: &mut Vec<(Trust, String)>) {
     let run = &digest.record.run;
+    if run.preset.blocks < FEWEST_BLOCKS {
+        let times = if run.preset.blocks == 1 { "once" } else { "twice" };
+        let reason = format!("Every point was measured {times} only: intervals say little.");
+        reasons.push((Trust::Noisy, reason));
+    }
     let (all, disturbed) = (digest.record.trials.len(), number_of(digest, State::Disturbed));
     if disturbed > 0 {
         let share = disturbed as f64 / all.max(1) as f64;

@@ -75,7 +75,7 @@ fn grid(frame: &Frame, caption: &Caption<'_>) -> Markup {
             @if let Some(y) = frame.y.place(value) {
                 line.grid.faint[!labelled] x1=(left) x2=(right) y1=(pixel(y)) y2=(pixel(y)) {}
                 @if labelled {
-                    (words("tick end", frame.left - 8.0, y + 4.0, &(caption.print)(value)))
+                    (words("tick end", frame.left - 8.0, y + 4.0, &caption.unit.tick(value)))
                 }
             }
         }
@@ -115,11 +115,11 @@ fn line(frame: &Frame, series: &Series, caption: &Caption<'_>) -> Markup {
             @for point in &series.points {
                 @if let Some((x, y)) = frame.at(point.x, point.value) {
                     g class="point" data-name=(series.label) data-x=(count(point.x as u64))
-                        data-at=(pixel(x)) data-value=((caption.print)(point.value))
+                        data-at=(pixel(x)) data-value=(caption.unit.print(point.value))
                         data-range=(range(point, caption)) {
                         title {
                             (series.label) ", " (count(point.x as u64)) ": "
-                            ((caption.print)(point.value)) " " (range(point, caption))
+                            (caption.unit.print(point.value)) " " (range(point, caption))
                         }
                         (series.ink.marker(x, y, if series.ink.dashed { 2.5 } else { 4.0 }))
                     }
@@ -136,7 +136,7 @@ fn range(point: &super::Point, caption: &Caption<'_>) -> String {
         hi: point.hi,
         samples: point.trials.len(),
     };
-    interval(&estimate, caption.print)
+    interval(&estimate, |value| caption.unit.print(value))
 }
 
 /// The intervals of neighbouring points, joined to a band; of a lone point, a bar.
@@ -220,7 +220,7 @@ mod tests {
             about: "about",
             x_title: "x",
             y_title: "y",
-            print: crate::number::rate,
+            unit: crate::number::Unit::Rate,
         };
         let size = Size { width: 400.0, height: 300.0 };
         draw(&caption, Layout { size, names: 100.0, class: "" }, all, all).into_string()

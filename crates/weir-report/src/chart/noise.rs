@@ -4,11 +4,11 @@ use maud::{Markup, html};
 use weir_stats::{State, Trial};
 
 use super::{Caption, Size, drawing, words};
-use crate::number::{percent, pixel};
+use crate::number::{Unit, percent, pixel};
 
 /// Height of one strip, and the gap to the next.
 const STRIP: f64 = 44.0;
-const GAP: f64 = 26.0;
+const GAP: f64 = 36.0;
 
 /// A quantity that tells of noise.
 struct Strip {
@@ -38,7 +38,7 @@ pub(crate) fn draw(id: &str, class: &'static str, width: f64, trials: &[Trial]) 
                 and repeated are marked.",
         x_title: "",
         y_title: "",
-        print: percent,
+        unit: Unit::Rate,
     };
     let height = STRIPS.len() as f64 * (STRIP + GAP);
     let inside = html! {

@@ -26,7 +26,7 @@ pub(crate) fn draw(
         @for (value, labelled) in axis.ticks() {
             @if let Some(x) = axis.place(value) {
                 line.grid.faint[!labelled] x1=(pixel(x)) x2=(pixel(x)) y1=(pixel(top)) y2=(pixel(bottom)) {}
-                @if labelled { (words("tick mid", x, bottom + 18.0, &(caption.print)(value))) }
+                @if labelled { (words("tick mid", x, bottom + 18.0, &caption.unit.tick(value))) }
             }
         }
         (words("axis-title", 0.0, 14.0, caption.y_title))
@@ -52,8 +52,8 @@ fn row(
         hi: point.hi,
         samples: point.trials.len(),
     };
-    let value = (caption.print)(point.value);
-    let range = interval(&estimate, caption.print);
+    let value = caption.unit.print(point.value);
+    let range = interval(&estimate, |value| caption.unit.print(value));
     let y = if narrow { y + 7.0 } else { y };
     let trials: Vec<(f64, f64)> =
         point.trials.iter().filter_map(|trial| Some((axis.place(*trial)?, y))).collect();

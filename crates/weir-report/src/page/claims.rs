@@ -38,7 +38,7 @@ fn table<'a>(claims: impl Iterator<Item = &'a ClaimRecord>, caption: &str) -> Ma
     html! {
         @if !claims.is_empty() {
             div.scroll {
-                table {
+                table.claims {
                     caption { (caption) }
                     thead { tr { th { "claim" } th { "outcome" } th { "evidence" } } }
                     tbody { @for claim in &claims { (row(claim)) } }

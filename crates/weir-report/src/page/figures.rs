@@ -6,7 +6,7 @@ use weir_stats::Quantity;
 use crate::chart::lines::{self, Layout};
 use crate::chart::{Caption, Series, Size, rows};
 use crate::digest::{Digest, axis_title};
-use crate::number;
+use crate::number::{self, Unit};
 
 const WIDE: Layout =
     Layout { size: Size { width: 1008.0, height: 470.0 }, names: 150.0, class: "wide" };
@@ -14,6 +14,12 @@ const NARROW: Layout =
     Layout { size: Size { width: 400.0, height: 360.0 }, names: 0.0, class: "narrow" };
 const SMALL: Layout =
     Layout { size: Size { width: 488.0, height: 320.0 }, names: 0.0, class: "small" };
+
+/// The wide layout, with as much room beside the lines as the longest name needs.
+fn wide(series: &[Series]) -> Layout {
+    let longest = series.iter().map(|one| one.label.chars().count()).max().unwrap_or(0);
+    Layout { names: 28.0 + 8.2 * longest as f64, ..WIDE }
+}
 
 /// The plot that the page is about.
 pub(super) fn rates(digest: &Digest<'_>) -> Markup {
@@ -33,8 +39,10 @@ pub(super) fn rates(digest: &Digest<'_>) -> Markup {
             h2 { (title) }
             p.about {
                 @if !facet.title.is_empty() { (super::capital(&facet.title)) ". " }
-                @if digest.axis.is_some() { "Both axes are logarithmic: " } @else { "The axis is logarithmic: " }
-                "a line that falls to the right pays for every rule, a flat one does not."
+                @if digest.axis.is_some() {
+                    "Both axes are logarithmic: a line that falls to the right pays for every "
+                    "rule, a flat one does not."
+                } @else { "The axis is logarithmic: further right is better." }
             }
             (legend(digest, &series))
             (plot(digest, "rates", &title, &about, &series))
@@ -48,12 +56,12 @@ fn plot(digest: &Digest<'_>, id: &str, title: &str, about: &str, series: &[Serie
     let x_title = digest.axis.map_or("", |axis| axis_title(axis));
     let narrow_id = format!("{id}-narrow");
     let caption =
-        Caption { id, title, about, x_title, y_title: "packets/s, forwarded", print: number::rate };
+        Caption { id, title, about, x_title, y_title: "packets/s, forwarded", unit: Unit::Rate };
     let narrow = Caption { id: &narrow_id, ..caption };
     html! {
         @if let Some(axis) = digest.axis {
             figure data-plot=(axis.name) {
-                (lines::draw(&caption, WIDE, series, series))
+                (lines::draw(&caption, wide(series), series, series))
                 (lines::draw(&narrow, NARROW, series, series))
             }
         } @else {
@@ -67,7 +75,7 @@ fn plot(digest: &Digest<'_>, id: &str, title: &str, about: &str, series: &[Serie
 
 fn how_drawn() -> Markup {
     html! {
-        p.about style="font-size:.87rem;margin-top:.6rem" {
+        p.small-print {
             "Small dots are single trials, markers the medians over blocks, shaded the 95 % "
             "intervals. Full markers are weir’s forms, hollow ones what they are compared with, "
             "dashed is a firewall without rules."
@@ -135,7 +143,7 @@ pub(super) fn facets(digest: &Digest<'_>) -> Markup {
                         about: &about,
                         x_title,
                         y_title: "packets/s, forwarded",
-                        print: number::rate,
+                        unit: Unit::Rate,
                     };
                     div {
                         h3 { (super::capital(&facet.title)) }
@@ -207,9 +215,9 @@ fn load_plot(
     series: &[Series],
 ) -> Markup {
     let x_title = digest.axis.map_or("", |axis| axis_title(axis));
-    let print = number::seconds;
+    let unit = Unit::Seconds;
     let about = "Seconds by subject; the table below holds the values.";
-    let caption = Caption { id, title, about, x_title, y_title, print };
+    let caption = Caption { id, title, about, x_title, y_title, unit };
     html! {
         @if let Some(axis) = digest.axis {
             figure data-plot=(axis.name) { (lines::draw(&caption, SMALL, series, series)) }

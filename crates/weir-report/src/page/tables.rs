@@ -49,7 +49,7 @@ fn facet_table(digest: &Digest<'_>, facet: &Facet) -> Markup {
     .collect();
     html! {
         div.scroll {
-            table {
+            table.estimates {
                 caption { (super::capital(&place.join(", "))) }
                 thead {
                     tr {

@@ -170,7 +170,7 @@ fn sums(digest: &Digest<'_>) -> Markup {
                     }
                 }
             }
-            p.about style="font-size:.87rem;margin-top:.6rem" {
+            p.small-print {
                 "Sums over accepted and warm-up trials. The generator counts what it offers, the "
                 "sink what arrives, rules and devices what they drop; missing is what no counter "
                 "knows of. Reasons (skb: …) explain and are not added."
