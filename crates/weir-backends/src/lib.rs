@@ -14,6 +14,7 @@ pub mod counters;
 pub mod form;
 pub mod load;
 pub mod memory;
+pub mod nft;
 
 pub use artefact::{Artefact, ArtefactFile, ReadError, WriteError};
 pub use check::Counterexample;

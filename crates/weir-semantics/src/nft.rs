@@ -8,11 +8,12 @@
 
 use std::collections::HashMap;
 
+use weir_model::matching::Value;
 use weir_model::nft::{
-    Base, ChainKind, Credit, ElementKey, Key, Load, Map, Opaque, Ruleset, Statement, Table, Test,
-    Verdict, With, ct_state, ct_status,
+    Base, Credit, ElementKey, Key, Load, Map, Opaque, Ruleset, Statement, Table, Test, Verdict,
+    With, ct_state, ct_status,
 };
-use weir_model::target::TtlChange;
+use weir_model::target::{Extension, TtlChange};
 use weir_model::{CtState, Effect, Family, Hook, NatTarget, Packet, Policy, TableName};
 use weir_packet::{PktType, Transport};
 
@@ -104,11 +105,8 @@ impl<'n> Evaluator<'n> {
             .tables
             .iter()
             .find(|t| t.table.family == packet.family && t.table.stands_for == table)?;
-        let base = index.table.chains.iter().position(|c| {
-            c.base.is_some_and(|b| {
-                b.hook == hook && (b.kind == ChainKind::Nat) == (table == TableName::Nat)
-            })
-        })?;
+        let is_at = |b: &Base| b.hook == hook;
+        let base = index.table.chains.iter().position(|c| c.base.as_ref().is_some_and(is_at))?;
         let mut run = Run {
             index,
             packet,
@@ -382,11 +380,33 @@ fn apply(effect: &Effect, packet: &mut Packet) {
         Effect::Notrack if !packet.ct.has_entry() => {
             packet.ct = weir_packet::Ct::of(CtState::Untracked);
         }
+        Effect::Other(e) if e.module == "CONNMARK" && packet.ct.has_entry() => connmark(e, packet),
         Effect::Notrack | Effect::Classify { .. } | Effect::Other(_) => {}
         Effect::Tos { value, mask } => packet.tos = packet.tos & !mask ^ value,
         Effect::Dscp(dscp) => packet.tos = packet.tos & 3 | dscp << 2,
         Effect::Ttl { op: TtlChange::Set, value } => packet.ttl = *value,
         Effect::Ttl { op: TtlChange::Inc, value } => packet.ttl = packet.ttl.saturating_add(*value),
         Effect::Ttl { op: TtlChange::Dec, value } => packet.ttl = packet.ttl.saturating_sub(*value),
+    }
+}
+
+/// `ct mark set …` and `meta mark set ct mark …`.
+fn connmark(e: &Extension, packet: &mut Packet) {
+    let mask = |name| {
+        let option = e.options.iter().find(|o| o.name == name);
+        option.map_or(u32::MAX, |o| match o.value {
+            Value::Number(n) | Value::Hex(n) => n as u32,
+            _ => 0,
+        })
+    };
+    for option in &e.options {
+        match (option.name, &option.value) {
+            ("set-xmark", Value::Masked(value, mask)) => {
+                packet.ct.mark = packet.ct.mark & !(*mask as u32) ^ *value as u32;
+            }
+            ("save-mark", _) => packet.ct.mark = packet.mark & mask("nfmask"),
+            ("restore-mark", _) => packet.mark = packet.ct.mark & mask("ctmask"),
+            _ => {}
+        }
     }
 }

@@ -1,0 +1,292 @@
+//! The nft form: native nftables with verdict maps.
+//!
+//! Each iptables table of each family becomes one nft table with base chains at the same hooks and
+//! priorities, user chains under their names, and a `counter` for every rule. Runs of rules that
+//! test one value become one lookup ([`class`]); whatever else a rule tests stays in the chain that
+//! the lookup leads to. Where later fragments may come by (conntrack is not in use, so that nothing
+//! puts them together), a look at the fragment offset stands before the first look at a transport
+//! header: nft would take a fragment's payload for ports.
+//!
+//! What nft cannot say is refused by name. A hook that needs it stays in iptables, beside the
+//! others, which the manifest lists; only if no hook is left there is no such form.
+
+mod action;
+mod agree;
+mod class;
+mod credit;
+mod emit;
+mod host;
+mod item;
+mod names;
+mod print;
+mod table;
+
+use std::collections::HashMap;
+
+use weir_model::manifest::{Checked, CompiledRun, Kept};
+use weir_model::nft::{self, Credit};
+use weir_model::{CreditMap, Family, Firewall, Hook, RuleId, Ruleset, Span, TableName};
+use weir_semantics::needs_conntrack;
+
+use crate::form::{CompileError, CompileOptions, Form, Progress, Refusal};
+
+use self::emit::Compiled;
+use self::table::{DEPTH_MAX, Plan};
+
+/// The nft form of a firewall.
+#[derive(Clone, Debug)]
+pub struct NftForm {
+    /// Typed form of [`text`](NftForm::text).
+    pub ruleset: nft::Ruleset,
+    /// A file for `nft -f`: one transaction that puts the tables in place of their like.
+    pub text: String,
+    /// What stays in iptables: hooks that nft cannot say as they were; the chains of moved hooks
+    /// empty, with the policy ACCEPT. To be loaded after the nft tables, where the kernel has the
+    /// tables at all.
+    pub rest: Firewall,
+    /// Which hooks of which tables went to nft.
+    pub moved: Vec<Moved>,
+    /// Runs that were compiled.
+    pub compiled: Vec<CompiledRun>,
+    /// Rules that nft cannot say, and what stays in iptables for their sake.
+    pub barriers: Vec<Kept>,
+    /// What nft does differently, in words of `docs/semantics.md`.
+    pub deviations: Vec<String>,
+    /// Counters by original rule.
+    pub counters: CreditMap,
+    /// Estimated kernel memory in bytes.
+    pub memory_bytes: u64,
+    /// What the check before writing did.
+    pub checked: Checked,
+}
+
+/// A table's hooks that went to nft.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Moved {
+    /// Family.
+    pub family: Family,
+    /// The iptables table.
+    pub table: TableName,
+    /// The nft table's name; its family is `ip` or `ip6`.
+    pub name: String,
+    /// The hooks.
+    pub hooks: Vec<Hook>,
+    /// True where nothing of the table stays in iptables.
+    pub whole: bool,
+}
+
+/// Compiles a firewall to nft.
+///
+/// # Errors
+/// [`CompileError::Unsupported`] with every rule that nft cannot say, where no hook is left for
+/// nft; [`CompileError::Differs`] where the check finds a packet that is treated in another way.
+pub fn compile(
+    firewall: &Firewall,
+    options: &CompileOptions,
+    progress: &mut Progress<'_>,
+) -> Result<NftForm, CompileError> {
+    let mut builder = Builder::default();
+    for ruleset in firewall.rulesets() {
+        progress(&format!("nft: {} rules", tool(ruleset.family)), 0.0);
+        builder.ruleset(ruleset);
+    }
+    if builder.moved.is_empty() {
+        let refusals = builder.refusals;
+        return Err(CompileError::Unsupported { form: Form::Nft, refusals });
+    }
+    let mut form = builder.form(firewall, options);
+    progress("nft: check", 0.3);
+    form.checked = agree::check(firewall, &form, options, progress)?;
+    Ok(form)
+}
+
+/// `iptables` or `ip6tables`.
+const fn tool(family: Family) -> &'static str {
+    match family {
+        Family::V4 => "iptables",
+        Family::V6 => "ip6tables",
+    }
+}
+
+/// Where each rule of a ruleset stands, as manifests name it.
+fn places(ruleset: &Ruleset) -> HashMap<RuleId, String> {
+    let mut out = HashMap::new();
+    for table in &ruleset.tables {
+        for chain in &table.chains {
+            for (i, rule) in chain.rules.iter().enumerate() {
+                let place =
+                    format!("{}/{}/{}/{}", tool(ruleset.family), table.name, chain.name, i + 1);
+                out.extend(rule.credit.first().map(|id| (*id, place)));
+            }
+        }
+    }
+    out
+}
+
+#[derive(Default)]
+struct Builder {
+    ruleset: nft::Ruleset,
+    rest: Firewall,
+    moved: Vec<Moved>,
+    compiled: Vec<CompiledRun>,
+    barriers: Vec<Kept>,
+    refusals: Vec<Refusal>,
+    counters: CreditMap,
+    stateful: bool,
+    /// Families without conntrack.
+    guarded: Vec<Family>,
+}
+
+impl Builder {
+    fn ruleset(&mut self, ruleset: &Ruleset) {
+        let family = ruleset.family;
+        let places = places(ruleset);
+        let guard = !ruleset.rules().any(|(_, _, r)| needs_conntrack(r));
+        if guard {
+            self.guarded.push(family);
+        }
+        let mut rest = ruleset.clone();
+        for (at, table) in ruleset.tables.iter().enumerate() {
+            let mut plan = Plan::new(table, family);
+            self.refuse(&plan, ruleset);
+            let emitted = emit(&plan, guard);
+            match emitted {
+                _ if plan.moved.is_empty() => {}
+                Ok((written, runs)) => {
+                    self.note_runs(runs, &places);
+                    self.moved.push(Moved {
+                        family,
+                        table: table.name,
+                        name: written.name.clone(),
+                        hooks: plan.moved.clone(),
+                        whole: plan.all_moved(),
+                    });
+                    self.ruleset.tables.push(written);
+                }
+                Err(depth) => {
+                    let why = format!(
+                        "calls {depth} chains deep; nft takes {DEPTH_MAX}: all of {} stays",
+                        table.name
+                    );
+                    let rule = format!("{}/{}", tool(family), table.name);
+                    self.barriers.push(Kept { rule, why });
+                    plan.moved.clear();
+                }
+            }
+            rest.tables[at] = plan.rest();
+            credit::stays(&mut self.counters, &plan);
+        }
+        credit::moved(&mut self.counters, &self.ruleset, family, &places);
+        match family {
+            Family::V4 => self.rest.v4 = Some(rest),
+            Family::V6 => self.rest.v6 = Some(rest),
+        }
+    }
+
+    /// Notes what nft cannot say, and what stays in iptables for it.
+    fn refuse(&mut self, plan: &Plan<'_>, ruleset: &Ruleset) {
+        let (family, table) = (ruleset.family, plan.table);
+        let stays: Vec<&str> = table
+            .name
+            .hooks()
+            .iter()
+            .filter(|h| plan.base(**h).is_some() && !plan.moved.contains(h))
+            .map(|h| h.chain())
+            .collect();
+        for refused in &plan.refused {
+            let place =
+                format!("{}/{}/{}/{}", tool(family), table.name, refused.chain, refused.number);
+            let span = table
+                .chain(&refused.chain)
+                .map_or(Span::NONE, |c| c.rules[refused.number as usize - 1].span);
+            self.refusals.push(Refusal {
+                family,
+                place: place.clone(),
+                what: refused.why.clone(),
+                cure: None,
+                span,
+            });
+            let why = format!(
+                "nft cannot say it: {}; {} of {} stays in iptables",
+                refused.why,
+                stays.join(", "),
+                table.name
+            );
+            self.barriers.push(Kept { rule: place, why });
+        }
+        for (hook, why) in &plan.tied {
+            let rule = format!("{}/{}/{}", tool(family), table.name, hook.chain());
+            self.barriers.push(Kept { rule, why: format!("stays in iptables: {why}") });
+        }
+    }
+
+    fn note_runs(&mut self, runs: Vec<Compiled>, places: &HashMap<RuleId, String>) {
+        for run in runs {
+            let first = match run.first {
+                Some(Credit::Rule(id)) => places.get(&id).cloned().unwrap_or_default(),
+                _ => String::new(),
+            };
+            let rules = run.rules as u32;
+            self.compiled.push(CompiledRun { first, rules, into: run.into });
+        }
+    }
+
+    fn form(mut self, firewall: &Firewall, options: &CompileOptions) -> NftForm {
+        self.rest.sets = firewall.sets.clone();
+        let statements = self.ruleset.tables.iter().flat_map(|t| &t.chains).flat_map(|c| &c.rules);
+        self.stateful = statements
+            .flat_map(|r| &r.statements)
+            .any(|s| matches!(s, nft::Statement::Opaque(o) if o.text.starts_with("limit")));
+        NftForm {
+            text: print::ruleset(&self.ruleset),
+            memory_bytes: credit::memory_bytes(&self.ruleset, options.cpus),
+            deviations: self.deviations(),
+            ruleset: self.ruleset,
+            rest: self.rest,
+            moved: self.moved,
+            compiled: self.compiled,
+            barriers: self.barriers,
+            counters: self.counters,
+            checked: Checked::default(),
+        }
+    }
+
+    fn deviations(&self) -> Vec<String> {
+        let mut out = vec![
+            "a packet whose transport header is cut short is not dropped by the first rule that \
+             looks at it: the rule does not match"
+                .to_string(),
+            "a TCP fragment at offset 1 is not dropped: rules that look at the TCP header do not \
+             match it"
+                .to_string(),
+        ];
+        if self.moved.iter().any(|m| !self.guarded.contains(&m.family)) {
+            out.push(
+                "fragments that conntrack does not put together (a local socket that asks for it) \
+                 are looked at as if they were whole"
+                    .to_string(),
+            );
+        }
+        if self.stateful {
+            out.push(
+                "the bucket of limit fills by the nanosecond, not by the tick of the clock"
+                    .to_string(),
+            );
+        }
+        out
+    }
+}
+
+/// The table with its runs; without them where chains would be called too deep. The depth where
+/// even that does not help.
+fn emit(plan: &Plan<'_>, guard: bool) -> Result<(nft::Table, Vec<Compiled>), usize> {
+    let mut deepest = 0;
+    for runs in [true, false] {
+        let (written, compiled) = plan.emit(guard, runs);
+        deepest = table::depth(&written);
+        if deepest <= DEPTH_MAX {
+            return Ok((written, compiled));
+        }
+    }
+    Err(deepest)
+}

@@ -1,0 +1,213 @@
+//! What rules do, as nft text; or why nft cannot say it.
+
+use std::fmt::Write;
+
+use weir_model::matching::{OptionValue, Value};
+use weir_model::target::{Extension, NatRange, TtlChange};
+use weir_model::{Addr, Effect, Family, NatTarget};
+
+/// `reject with …`.
+pub(super) fn reject(word: &str, family: Family) -> Option<&'static str> {
+    let table: &[(&str, &str)] = match family {
+        Family::V4 => &[
+            ("icmp-net-unreachable", "reject with icmp type net-unreachable"),
+            ("icmp-host-unreachable", "reject with icmp type host-unreachable"),
+            ("icmp-proto-unreachable", "reject with icmp type prot-unreachable"),
+            ("icmp-port-unreachable", "reject with icmp type port-unreachable"),
+            ("icmp-net-prohibited", "reject with icmp type net-prohibited"),
+            ("icmp-host-prohibited", "reject with icmp type host-prohibited"),
+            ("icmp-admin-prohibited", "reject with icmp type admin-prohibited"),
+            ("tcp-reset", "reject with tcp reset"),
+        ],
+        Family::V6 => &[
+            ("icmp6-no-route", "reject with icmpv6 type no-route"),
+            ("icmp6-adm-prohibited", "reject with icmpv6 type admin-prohibited"),
+            ("icmp6-addr-unreachable", "reject with icmpv6 type addr-unreachable"),
+            ("icmp6-port-unreachable", "reject with icmpv6 type port-unreachable"),
+            ("icmp6-policy-fail", "reject with icmpv6 type policy-fail"),
+            ("icmp6-reject-route", "reject with icmpv6 type reject-route"),
+            ("tcp-reset", "reject with tcp reset"),
+        ],
+    };
+    table.iter().find(|(w, _)| *w == word).map(|(_, text)| *text)
+}
+
+/// A translation.
+///
+/// # Errors
+/// What nft cannot say.
+pub(super) fn nat(target: &NatTarget, family: Family) -> Result<String, String> {
+    let (word, range, to) = match target {
+        NatTarget::Dnat(r) => ("dnat to ", r, true),
+        NatTarget::Snat(r) => ("snat to ", r, true),
+        NatTarget::Masquerade(r) => ("masquerade", r, false),
+        NatTarget::Redirect(r) => ("redirect", r, false),
+        NatTarget::Netmap(..) => return Err("NETMAP".into()),
+    };
+    if range.base_port.is_some() {
+        return Err("address translation with a shifted port range".into());
+    }
+    let mut text = word.to_string();
+    if !to && range.ports.is_some() {
+        text.push_str(" to ");
+    }
+    if let Some((lo, hi)) = range.addrs {
+        push_nat_addr(&mut text, lo, range, family);
+        if lo != hi {
+            text.push('-');
+            push_nat_addr(&mut text, hi, range, family);
+        }
+    }
+    if let Some((lo, hi)) = range.ports {
+        let _ = write!(text, ":{lo}");
+        if lo != hi {
+            let _ = write!(text, "-{hi}");
+        }
+    }
+    let flags = [
+        (range.random, "random"),
+        (range.random_fully, "fully-random"),
+        (range.persistent, "persistent"),
+    ];
+    let flags: Vec<&str> = flags.iter().filter(|f| f.0).map(|f| f.1).collect();
+    if !flags.is_empty() {
+        let _ = write!(text, " {}", flags.join(","));
+    }
+    Ok(text)
+}
+
+fn push_nat_addr(text: &mut String, addr: Addr, range: &NatRange, family: Family) {
+    let _ = match family {
+        Family::V6 if range.ports.is_some() => write!(text, "[{}]", addr.display(family)),
+        _ => write!(text, "{}", addr.display(family)),
+    };
+}
+
+/// An effect.
+///
+/// # Errors
+/// What nft cannot say.
+pub(super) fn effect(effect: &Effect, family: Family) -> Result<String, String> {
+    let ip = if family == Family::V4 { "ip" } else { "ip6" };
+    Ok(match effect {
+        Effect::Mark { value, mask } => format!("meta mark set {}", changed("mark", *value, *mask)),
+        Effect::Notrack => "notrack".into(),
+        Effect::Classify { class: (major, minor) } => {
+            let class = u32::from(*major) << 16 | u32::from(*minor);
+            format!("meta priority set {class:#x}")
+        }
+        Effect::Tos { value, mask: 0xff } => {
+            format!("{ip} dscp set {:#x} {ip} ecn set {}", value >> 2, value & 3)
+        }
+        Effect::Tos { value, mask: 0xfc } if value & 3 == 0 => {
+            format!("{ip} dscp set {:#x}", value >> 2)
+        }
+        Effect::Tos { mask, .. } => return Err(format!("TOS under the mask {mask:#04x}")),
+        Effect::Dscp(dscp) => format!("{ip} dscp set {dscp:#x}"),
+        Effect::Ttl { op: TtlChange::Set, value } if family == Family::V4 => {
+            format!("ip ttl set {value}")
+        }
+        Effect::Ttl { op: TtlChange::Set, value } => format!("ip6 hoplimit set {value}"),
+        Effect::Ttl { .. } => return Err("TTL by a difference".into()),
+        Effect::Other(ext) => match ext.module {
+            "LOG" => log(ext)?,
+            "NFLOG" => nflog(ext)?,
+            "CONNMARK" => connmark(ext)?,
+            module => return Err(module.into()),
+        },
+    })
+}
+
+fn changed(old: &str, value: u32, mask: u32) -> String {
+    if mask == u32::MAX {
+        format!("{value:#x}")
+    } else {
+        format!("{old} & {:#x} ^ {value:#x}", !mask)
+    }
+}
+
+fn unknown(ext: &Extension, o: &OptionValue) -> String {
+    format!("{} --{}", ext.module, o.name)
+}
+
+/// Quotes what stands between quotes in nft: no quote can, and `$` begins a variable.
+fn quoted(ext: &Extension, text: &str) -> Result<String, String> {
+    if text.contains(['"', '$', '\\']) || text.chars().any(char::is_control) {
+        return Err(format!("{} with the prefix {text:?}", ext.module));
+    }
+    Ok(format!("\"{text}\""))
+}
+
+fn log(ext: &Extension) -> Result<String, String> {
+    let (mut text, mut flags) = ("log".to_string(), String::new());
+    let mut level = "warn";
+    for o in &ext.options {
+        match (o.name, &o.value) {
+            ("log-prefix", Value::Text(t)) if t.is_empty() => {}
+            ("log-prefix", Value::Text(t)) => {
+                let _ = write!(text, " prefix {}", quoted(ext, t)?);
+            }
+            ("log-level", Value::Number(n)) if *n < 8 => {
+                level = ["emerg", "alert", "crit", "err", "warn", "notice", "info", "debug"]
+                    [*n as usize];
+            }
+            ("log-tcp-sequence", _) => flags.push_str(" flags tcp sequence"),
+            ("log-tcp-options", _) => flags.push_str(" flags tcp options"),
+            ("log-ip-options", _) => flags.push_str(" flags ip options"),
+            ("log-uid", _) => flags.push_str(" flags skuid"),
+            ("log-macdecode", _) => flags.push_str(" flags ether"),
+            _ => return Err(unknown(ext, o)),
+        }
+    }
+    let _ = write!(text, " level {level}{flags}");
+    Ok(text)
+}
+
+fn nflog(ext: &Extension) -> Result<String, String> {
+    let (mut group, mut rest) = (0, String::new());
+    for o in &ext.options {
+        match (o.name, &o.value) {
+            ("nflog-group", Value::Number(n)) => group = *n,
+            ("nflog-prefix", Value::Text(t)) => {
+                let _ = write!(rest, " prefix {}", quoted(ext, t)?);
+            }
+            ("nflog-size", Value::Number(n)) => {
+                let _ = write!(rest, " snaplen {n}");
+            }
+            ("nflog-threshold", Value::Number(n)) => {
+                let _ = write!(rest, " queue-threshold {n}");
+            }
+            _ => return Err(unknown(ext, o)),
+        }
+    }
+    Ok(format!("log{rest} group {group}"))
+}
+
+/// nft 1.0.6 combines one loaded mark with constants, never two marks: save and restore only
+/// where the mark that is written is written whole.
+fn connmark(ext: &Extension) -> Result<String, String> {
+    let has = |name: &str| ext.options.iter().any(|o| o.name == name);
+    let mask = |name: &str| {
+        ext.options.iter().find(|o| o.name == name).map_or(u32::MAX, |o| match o.value {
+            Value::Number(n) | Value::Hex(n) => n as u32,
+            _ => 0,
+        })
+    };
+    let (nfmask, ctmask) = (mask("nfmask"), mask("ctmask"));
+    let part = |mark: &str, mask: u32| match mask {
+        u32::MAX => mark.to_string(),
+        _ => format!("{mark} & {mask:#x}"),
+    };
+    if has("save-mark") && ctmask == u32::MAX {
+        return Ok(format!("ct mark set {}", part("mark", nfmask)));
+    }
+    if has("restore-mark") && nfmask == u32::MAX {
+        return Ok(format!("meta mark set {}", part("ct mark", ctmask)));
+    }
+    match &ext.options[..] {
+        [OptionValue { name: "set-xmark", value: Value::Masked(value, mask), .. }] => {
+            Ok(format!("ct mark set {}", changed("ct mark", *value as u32, *mask as u32)))
+        }
+        _ => Err("CONNMARK of some bits of one mark into another".into()),
+    }
+}

@@ -1,0 +1,123 @@
+//! Which counters of the nft form add up to which original, and what they take in the kernel.
+
+use std::collections::HashMap;
+
+use weir_model::nft::{Credit, Ruleset, Statement, Table};
+use weir_model::{Counter, CreditMap, Family, RuleId};
+
+use super::print;
+use super::table::Plan;
+use super::tool;
+
+/// Notes the counters of a family's nft tables.
+pub(super) fn moved(
+    map: &mut CreditMap,
+    ruleset: &Ruleset,
+    family: Family,
+    places: &HashMap<RuleId, String>,
+) {
+    for table in ruleset.tables.iter().filter(|t| t.family == family) {
+        let name_of = |credit: &Credit| match credit {
+            Credit::Rule(id) => places.get(id).cloned(),
+            Credit::Policy(hook) => {
+                Some(format!("{}/{}/{}/policy", tool(family), table.stands_for, hook.chain()))
+            }
+        };
+        for (credit, counter) in counters(table) {
+            for place in credit.iter().filter_map(name_of) {
+                map.0.entry(place).or_default().push(counter.clone());
+            }
+        }
+    }
+}
+
+/// All counters of a table with the originals that they are part of.
+fn counters(table: &Table) -> Vec<(&[Credit], Counter)> {
+    let family = print::family(table.family).to_string();
+    let mut out = Vec::new();
+    for map in &table.maps {
+        for element in map.elements.iter().filter(|e| !e.credit.is_empty()) {
+            let counter = Counter::NftElement {
+                family: family.clone(),
+                table: table.name.clone(),
+                set: map.name.clone(),
+                element: print::element_key(map, element, table.family),
+            };
+            out.push((&element.credit[..], counter));
+        }
+    }
+    for chain in &table.chains {
+        for (i, rule) in chain.rules.iter().enumerate() {
+            let counter = Counter::NftRule {
+                family: family.clone(),
+                table: table.name.clone(),
+                chain: chain.name.clone(),
+                number: i as u32 + 1,
+            };
+            for statement in &rule.statements {
+                if let Statement::Counter(credit) = statement {
+                    out.push((credit, counter.clone()));
+                }
+            }
+        }
+    }
+    out
+}
+
+/// Notes the counters of what stays in iptables; every original gets an entry.
+pub(super) fn stays(map: &mut CreditMap, plan: &Plan<'_>) {
+    let tool = tool(plan.family);
+    let table = plan.table.name.to_string();
+    let here = plan.counts_in_iptables();
+    for chain in &plan.table.chains {
+        let stays = here.contains(&*chain.name);
+        if chain.policy.is_some() {
+            let entry = map.0.entry(format!("{tool}/{table}/{}/policy", chain.name)).or_default();
+            if stays {
+                entry.push(Counter::Policy {
+                    tool: tool.into(),
+                    table: table.clone(),
+                    chain: chain.name.to_string(),
+                });
+            }
+        }
+        for number in 1..=chain.rules.len() as u32 {
+            let entry = map.0.entry(format!("{tool}/{table}/{}/{number}", chain.name)).or_default();
+            if stays {
+                entry.push(Counter::Rule {
+                    tool: tool.into(),
+                    table: table.clone(),
+                    chain: chain.name.to_string(),
+                    number,
+                });
+            }
+        }
+    }
+}
+
+/// What the tables take in the kernel, about: slab sizes of the structures of net/netfilter
+/// (nft_counter keeps 16 bytes a CPU, and a pointer).
+pub(super) fn memory_bytes(ruleset: &Ruleset, cpus: usize) -> u64 {
+    const CHAIN: usize = 512;
+    const RULE: usize = 64;
+    const STATEMENT: usize = 40;
+    const HASH_ELEMENT: usize = 96;
+    const TREE_ELEMENT: usize = 2 * 112;
+    let counter = 16 * cpus + 16;
+    let mut bytes = 0;
+    for table in &ruleset.tables {
+        for map in &table.maps {
+            let element = if map.interval { TREE_ELEMENT } else { HASH_ELEMENT };
+            bytes += 1024 + map.elements.len() * (element + counter);
+        }
+        for chain in &table.chains {
+            bytes += CHAIN;
+            for rule in &chain.rules {
+                bytes += RULE + rule.statements.len() * STATEMENT;
+                let counts = |s: &&Statement| matches!(s, Statement::Counter(_));
+                bytes += rule.statements.iter().filter(counts).count() * counter;
+            }
+        }
+    }
+    bytes as u64
+}

@@ -1,0 +1,310 @@
+//! nft text of a typed ruleset, as nft 1.0.6 reads it.
+
+use std::fmt::Write;
+
+use weir_model::nft::{
+    Base, Chain, ChainKind, Element, ElementKey, Key, Load, Map, Rule, Ruleset, Statement, Table,
+    Test, Verdict, With,
+};
+use weir_model::{Addr, Family, Hook, Policy};
+
+use super::action;
+
+/// Longest comment that nft takes, in bytes (NFTNL_UDATA_COMMENT_MAXLEN).
+const COMMENT_MAX: usize = 127;
+
+/// The ruleset as a file for `nft -f`: one transaction that replaces weir's tables.
+pub(super) fn ruleset(ruleset: &Ruleset) -> String {
+    let mut out = String::new();
+    for table in &ruleset.tables {
+        let (family, name) = (family(table.family), &table.name);
+        // The first line makes sure that there is a table to delete.
+        let _ = writeln!(out, "table {family} {name}\ndelete table {family} {name}");
+        push_table(&mut out, table);
+    }
+    out
+}
+
+/// `ip` or `ip6`.
+pub(super) const fn family(family: Family) -> &'static str {
+    match family {
+        Family::V4 => "ip",
+        Family::V6 => "ip6",
+    }
+}
+
+fn push_table(out: &mut String, table: &Table) {
+    let _ = writeln!(out, "table {} {} {{", family(table.family), table.name);
+    for map in &table.maps {
+        push_map(out, map, table.family);
+    }
+    for chain in &table.chains {
+        push_chain(out, chain, table.family);
+    }
+    out.push_str("}\n");
+}
+
+fn push_map(out: &mut String, map: &Map, family: Family) {
+    let types: Vec<&str> = map.key.iter().map(|k| key_type(k.load, family)).collect();
+    let _ = writeln!(out, "\tmap {} {{\n\t\ttype {} : verdict", map.name, types.join(" . "));
+    if map.interval {
+        out.push_str("\t\tflags interval\n");
+    } else {
+        let _ = writeln!(out, "\t\tsize {}", map.elements.len().max(1));
+    }
+    out.push_str("\t\tcounter\n");
+    if !map.elements.is_empty() {
+        out.push_str("\t\telements = {\n");
+        for (i, element) in map.elements.iter().enumerate() {
+            let comma = if i + 1 < map.elements.len() { "," } else { "" };
+            let key = element_key(map, element, family);
+            let _ = writeln!(out, "\t\t\t{key} : {}{comma}", verdict(&element.verdict));
+        }
+        out.push_str("\t\t}\n");
+    }
+    out.push_str("\t}\n");
+}
+
+fn key_type(load: Load, family: Family) -> &'static str {
+    match load {
+        Load::Saddr | Load::Daddr if family == Family::V4 => "ipv4_addr",
+        Load::Saddr | Load::Daddr => "ipv6_addr",
+        Load::EtherSaddr => "ether_addr",
+        Load::Sport | Load::Dport => "inet_service",
+        Load::Mark => "mark",
+        Load::Iifname | Load::Oifname => "ifname",
+        _ => panic!("no map is made of {load:?}"),
+    }
+}
+
+/// The key of an element, as `nft list ruleset` prints it.
+pub(super) fn element_key(map: &Map, element: &Element, family: Family) -> String {
+    let parts = map.key.iter().zip(&element.key).map(|(key, part)| match part {
+        ElementKey::Device(name) => format!("\"{name}\""),
+        ElementKey::Span(lo, hi) => span(key.load, *lo, *hi, family),
+    });
+    parts.collect::<Vec<_>>().join(" . ")
+}
+
+fn push_chain(out: &mut String, chain: &Chain, family: Family) {
+    let _ = writeln!(out, "\tchain {} {{", chain.name);
+    if let Some(comment) = &chain.comment {
+        let _ = writeln!(out, "\t\tcomment \"{}\"", commented(comment));
+    }
+    if let Some(Base { kind, hook, priority, policy }) = chain.base {
+        let kind = match kind {
+            ChainKind::Filter => "filter",
+            ChainKind::Nat => "nat",
+            ChainKind::Route => "route",
+        };
+        let hook = match hook {
+            Hook::Prerouting => "prerouting",
+            Hook::Input => "input",
+            Hook::Forward => "forward",
+            Hook::Output => "output",
+            Hook::Postrouting => "postrouting",
+        };
+        let policy = match policy {
+            Policy::Accept => "accept",
+            Policy::Drop => "drop",
+        };
+        let _ = writeln!(out, "\t\ttype {kind} hook {hook} priority {priority}; policy {policy};");
+    }
+    for rule in &chain.rules {
+        push_rule(out, rule, family);
+    }
+    out.push_str("\t}\n");
+}
+
+fn push_rule(out: &mut String, rule: &Rule, family: Family) {
+    out.push('\t');
+    for statement in &rule.statements {
+        out.push_str(if out.ends_with('\t') { "\t" } else { " " });
+        push_statement(out, statement, family);
+    }
+    if let Some(comment) = &rule.comment {
+        let _ = write!(out, " comment \"{}\"", commented(comment));
+    }
+    out.push('\n');
+}
+
+/// A comment as nft can hold it: it has no way to write a quote, nor more than its length.
+fn commented(text: &str) -> String {
+    let plain = text.chars().map(|c| match c {
+        '"' => '\'',
+        c if c.is_control() => ' ',
+        c => c,
+    });
+    let mut out = String::new();
+    for c in plain {
+        if out.len() + c.len_utf8() > COMMENT_MAX {
+            break;
+        }
+        out.push(c);
+    }
+    out
+}
+
+fn push_statement(out: &mut String, statement: &Statement, family: Family) {
+    match statement {
+        Statement::Test(t) => push_test(out, t, family),
+        Statement::Opaque(o) => out.push_str(&o.text),
+        Statement::Counter(_) => out.push_str("counter"),
+        Statement::Verdict(v) => out.push_str(&verdict(v)),
+        Statement::Vmap { key, map } => {
+            let keys: Vec<String> = key.iter().map(|k| key_text(k, family)).collect();
+            let _ = write!(out, "{} vmap @{map}", keys.join(" . "));
+        }
+        Statement::Effect(e) => {
+            out.push_str(&action::effect(e, family).expect("checked when it was lowered"));
+        }
+        Statement::Reject(word) => {
+            out.push_str(action::reject(word, family).expect("checked when it was lowered"));
+        }
+        Statement::Nat(target) => {
+            out.push_str(&action::nat(target, family).expect("checked when it was lowered"));
+        }
+    }
+}
+
+fn key_text(key: &Key, family: Family) -> String {
+    let load = load(key.load, family);
+    match key.mask {
+        Some(mask) => format!("{load} & {}", value(key.load, mask, family)),
+        None => load.to_string(),
+    }
+}
+
+fn verdict(v: &Verdict) -> String {
+    match v {
+        Verdict::Accept => "accept".into(),
+        Verdict::Drop => "drop".into(),
+        Verdict::Return => "return".into(),
+        Verdict::Jump(c) => format!("jump {c}"),
+        Verdict::Goto(c) => format!("goto {c}"),
+        Verdict::Continue => "continue".into(),
+    }
+}
+
+const fn load(load: Load, family: Family) -> &'static str {
+    let v4 = matches!(family, Family::V4);
+    match load {
+        Load::Iifname => "iifname",
+        Load::Oifname => "oifname",
+        Load::Saddr if v4 => "ip saddr",
+        Load::Saddr => "ip6 saddr",
+        Load::Daddr if v4 => "ip daddr",
+        Load::Daddr => "ip6 daddr",
+        Load::L4proto => "meta l4proto",
+        Load::FragmentOffset if v4 => "ip frag-off & 0x1fff",
+        Load::FragmentOffset => "frag frag-off",
+        Load::Sport => "th sport",
+        Load::Dport => "th dport",
+        Load::TcpFlags => "tcp flags",
+        Load::IcmpType if v4 => "icmp type",
+        Load::IcmpType => "icmpv6 type",
+        Load::IcmpTypeCode => "@th,0,16",
+        Load::EtherSaddr => "ether saddr",
+        Load::CtState => "ct state",
+        Load::CtStatus => "ct status",
+        Load::Mark => "meta mark",
+        Load::CtMark => "ct mark",
+        Load::Length if v4 => "ip length",
+        Load::Length => "meta length",
+        Load::Ttl if v4 => "ip ttl",
+        Load::Ttl => "ip6 hoplimit",
+        // The octet straddles nibbles in IPv6: the tests take it out of two bytes.
+        Load::Tos if v4 => "@nh,8,8",
+        Load::Tos => "@nh,0,16",
+        Load::PktType => "meta pkttype",
+    }
+}
+
+fn push_test(out: &mut String, test: &Test, family: Family) {
+    let Test { load: what, with, negated } = test;
+    let (equal, unequal) = if *negated { ("!=", "==") } else { ("==", "!=") };
+    let name = load(*what, family);
+    let _ = match with {
+        With::Device { name: device, prefix } => {
+            let star = if *prefix { "*" } else { "" };
+            write!(out, "{name} {equal} \"{device}{star}\"")
+        }
+        With::Masked { mask, wanted } => push_masked(out, *what, *mask, *wanted, equal, family),
+        With::AnyBit(mask) => write!(out, "{name} & {mask:#x} {unequal} 0"),
+        With::Spans(spans) => match spans[..] {
+            [(lo, hi)] if lo == 0 && hi >= all(*what, family) => {
+                let compare = if *negated { "<" } else { ">=" };
+                write!(out, "{name} {compare} {}", value(*what, 0, family))
+            }
+            [(lo, hi)] => write!(out, "{name} {equal} {}", span(*what, lo, hi, family)),
+            _ => {
+                let spans: Vec<String> =
+                    spans.iter().map(|&(lo, hi)| span(*what, lo, hi, family)).collect();
+                write!(out, "{name} {equal} {{ {} }}", spans.join(", "))
+            }
+        },
+    };
+}
+
+fn push_masked(
+    out: &mut String,
+    what: Load,
+    mask: u128,
+    wanted: u128,
+    equal: &str,
+    family: Family,
+) -> std::fmt::Result {
+    let name = load(what, family);
+    let ip = self::family(family);
+    match (what, family) {
+        (Load::Tos, _) if mask == 0xfc => write!(out, "{ip} dscp {equal} {:#x}", wanted >> 2),
+        (Load::Tos, Family::V6) => {
+            write!(out, "{name} & {:#x} {equal} {:#x}", mask << 4, wanted << 4)
+        }
+        _ => {
+            let [mask, wanted] = [mask, wanted].map(|v| value(what, v, family));
+            write!(out, "{name} & {mask} {equal} {wanted}")
+        }
+    }
+}
+
+/// The largest value of what is loaded.
+fn all(load: Load, family: Family) -> u128 {
+    match load {
+        Load::Saddr | Load::Daddr => family.max(),
+        Load::Sport | Load::Dport | Load::IcmpTypeCode | Load::Length => 0xffff,
+        Load::TcpFlags | Load::IcmpType | Load::L4proto | Load::Ttl | Load::Tos => 0xff,
+        Load::EtherSaddr => 0xffff_ffff_ffff,
+        _ => u128::from(u32::MAX),
+    }
+}
+
+fn span(load: Load, lo: u128, hi: u128, family: Family) -> String {
+    if lo == hi {
+        return value(load, lo, family);
+    }
+    let size = hi.wrapping_sub(lo).wrapping_add(1);
+    let aligned = size == 0 || size.is_power_of_two() && lo & (size - 1) == 0;
+    if matches!(load, Load::Saddr | Load::Daddr) && aligned {
+        let len = family.bits() - (hi - lo).count_ones();
+        return format!("{}/{len}", value(load, lo, family));
+    }
+    format!("{}-{}", value(load, lo, family), value(load, hi, family))
+}
+
+fn value(load: Load, v: u128, family: Family) -> String {
+    match load {
+        Load::Saddr | Load::Daddr => Addr(v).display(family).to_string(),
+        Load::EtherSaddr => {
+            let bytes: Vec<String> =
+                v.to_be_bytes()[10..].iter().map(|b| format!("{b:02x}")).collect();
+            bytes.join(":")
+        }
+        Load::Mark | Load::CtMark => format!("{v:#010x}"),
+        Load::IcmpTypeCode | Load::TcpFlags | Load::Tos | Load::CtState | Load::CtStatus => {
+            format!("{v:#x}")
+        }
+        Load::PktType => ["unicast", "broadcast", "multicast"][v as usize % 3].into(),
+        _ => v.to_string(),
+    }
+}

@@ -1,0 +1,277 @@
+//! One iptables table as an nft table.
+//!
+//! The hooks of a table are compiled apart: one whose chains hold a rule that nft cannot say stays
+//! in iptables, beside the others, at the same priority as before, so that a packet still meets
+//! the tables in their order. Two things tie hooks together: the nat table, which only one side
+//! may have, and a budget (`limit`) in a chain that several hooks reach: two copies would be two
+//! budgets.
+
+use std::collections::{HashMap, HashSet};
+
+use weir_model::nft::{self, Base, ChainKind, Credit, Statement, Verdict};
+use weir_model::{Chain, Family, Hook, Name, Policy, Table, TableName};
+
+use super::emit::{Body, Compiled, Emitter};
+use super::item::{Item, Lowered, lower};
+use super::names::Names;
+
+/// Deepest call that nft takes, the base chain not counted (NFT_JUMP_STACK_SIZE is 16).
+pub(super) const DEPTH_MAX: usize = 15;
+
+/// A rule that nft cannot say.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Refused {
+    pub chain: Name,
+    /// From 1.
+    pub number: u32,
+    pub why: String,
+}
+
+/// A table, and which of its hooks go to nft.
+pub(super) struct Plan<'f> {
+    pub family: Family,
+    pub table: &'f Table,
+    items: HashMap<&'f str, Vec<Item>>,
+    pub refused: Vec<Refused>,
+    /// Hooks that stay in iptables although every rule of theirs can be said, and why.
+    pub tied: Vec<(Hook, &'static str)>,
+    /// Hooks that go to nft.
+    pub moved: Vec<Hook>,
+}
+
+impl<'f> Plan<'f> {
+    pub fn new(table: &'f Table, family: Family) -> Self {
+        let mut plan = Plan {
+            family,
+            table,
+            items: HashMap::new(),
+            refused: Vec::new(),
+            tied: Vec::new(),
+            moved: Vec::new(),
+        };
+        for chain in &table.chains {
+            let items = plan.lower(chain);
+            plan.items.insert(&chain.name, items);
+        }
+        plan.choose();
+        plan
+    }
+
+    fn lower(&mut self, chain: &'f Chain) -> Vec<Item> {
+        let mut items = Vec::with_capacity(chain.rules.len());
+        for (i, rule) in chain.rules.iter().enumerate() {
+            match lower(rule, self.family) {
+                Lowered::Item(item) => items.push(item),
+                Lowered::Never => {}
+                Lowered::Refused(why) => {
+                    let number = i as u32 + 1;
+                    self.refused.push(Refused { chain: chain.name.clone(), number, why });
+                }
+            }
+        }
+        items
+    }
+
+    fn choose(&mut self) {
+        let bad: HashSet<&str> = self.refused.iter().map(|r| &*r.chain).collect();
+        let hooks: Vec<Hook> =
+            self.table.name.hooks().iter().copied().filter(|h| self.base(*h).is_some()).collect();
+        let reach: HashMap<Hook, HashSet<&str>> =
+            hooks.iter().map(|h| (*h, self.reach(h.chain()))).collect();
+        let (stay, mut moved): (Vec<Hook>, Vec<Hook>) =
+            hooks.iter().partition(|h| reach[h].iter().any(|c| bad.contains(c)));
+        let mut stay = stay;
+        if self.table.name == TableName::Nat && !stay.is_empty() {
+            let why = "the nat table is not split";
+            self.tied.extend(moved.iter().map(|h| (*h, why)));
+            moved.clear();
+        }
+        let budget = |c: &&&str| self.items[**c].iter().any(Item::is_stateful);
+        while let Some(at) = moved.iter().position(|h| {
+            reach[h].iter().filter(budget).any(|c| stay.iter().any(|s| reach[s].contains(c)))
+        }) {
+            let hook = moved.remove(at);
+            self.tied.push((hook, "it shares a budget with a hook that stays in iptables"));
+            stay.push(hook);
+        }
+        self.moved = moved;
+    }
+
+    pub fn base(&self, hook: Hook) -> Option<&'f Chain> {
+        self.table.chains.iter().find(|c| c.policy.is_some() && &*c.name == hook.chain())
+    }
+
+    /// The chains that a walk from `start` may enter, itself included.
+    fn reach(&self, start: &'f str) -> HashSet<&'f str> {
+        let index: HashMap<&str, &'f Chain> =
+            self.table.chains.iter().map(|c| (&*c.name, c)).collect();
+        let mut seen = HashSet::new();
+        let mut open = vec![start];
+        while let Some(name) = open.pop() {
+            let Some(chain) = index.get(name).filter(|_| seen.insert(name)) else { continue };
+            let calls = chain.rules.iter().filter_map(|r| r.target.chain());
+            open.extend(calls.map(|c| &**c));
+        }
+        seen
+    }
+
+    /// The chains that the nft table holds: those that a moved hook may enter, and those that no
+    /// hook enters but that nft can say whole.
+    fn wanted(&self) -> HashSet<&'f str> {
+        let bad: HashSet<&str> = self.refused.iter().map(|r| &*r.chain).collect();
+        let mut entered: HashSet<&str> = HashSet::new();
+        let mut wanted: HashSet<&str> = HashSet::new();
+        for hook in self.table.name.hooks().iter().filter(|h| self.base(**h).is_some()) {
+            let reach = self.reach(hook.chain());
+            entered.extend(&reach);
+            if self.moved.contains(hook) {
+                wanted.extend(reach);
+            }
+        }
+        for chain in self.table.chains.iter().filter(|c| !entered.contains(&*c.name)) {
+            let reach = self.reach(&chain.name);
+            if reach.iter().all(|c| !bad.contains(c)) {
+                wanted.extend(reach);
+            }
+        }
+        wanted
+    }
+
+    /// Writes the moved hooks; `guard` where fragments may come by.
+    pub fn emit(&self, guard: bool, runs: bool) -> (nft::Table, Vec<Compiled>) {
+        let wanted = self.wanted();
+        let mut e = Emitter {
+            family: self.family,
+            names: Names::new(self.table.chains.iter().map(|c| &c.name)),
+            chains: Vec::new(),
+            maps: Vec::new(),
+            guard,
+            runs,
+            compiled: Vec::new(),
+        };
+        for chain in &self.table.chains {
+            let is_base = Hook::of_chain(&chain.name).is_some() && chain.policy.is_some();
+            if !is_base && wanted.contains(&*chain.name) {
+                let name = e.names.chain(&chain.name).to_string();
+                let comment = (name != *chain.name).then(|| chain.name.to_string());
+                let mut body = Body::new(name, comment);
+                e.items(&mut body, &self.items[&*chain.name]);
+                e.finish(body);
+            }
+        }
+        for hook in &self.moved {
+            let chain = self.base(*hook).expect("moved hooks have a chain");
+            let base = self.base_chain(&mut e, *hook, chain);
+            e.chains.push(base);
+        }
+        let table = nft::Table {
+            family: self.family,
+            name: format!("weir_{}", self.table.name),
+            stands_for: self.table.name,
+            maps: e.maps,
+            chains: e.chains,
+        };
+        (table, e.compiled)
+    }
+
+    /// A base chain ends with the policy's counter. Where a rule may leave the chain early, its
+    /// rules stand in a chain of their own that the base chain calls, so that whatever returns
+    /// comes to the policy's counter.
+    fn base_chain(&self, e: &mut Emitter, hook: Hook, chain: &Chain) -> nft::Chain {
+        let items = &self.items[&*chain.name];
+        let name = e.names.chain(&chain.name).to_string();
+        let mut base = Body::new(name.clone(), None);
+        if items.iter().any(|i| i.act.leaves()) {
+            let own = e.names.fresh(&name);
+            let mut body = Body::new(own.clone(), None);
+            e.items(&mut body, items);
+            e.finish(body);
+            base.push(vec![Statement::Verdict(Verdict::Jump(own))]);
+        } else {
+            e.items(&mut base, items);
+        }
+        base.push(vec![Statement::Counter(vec![Credit::Policy(hook)])]);
+        let table = self.table.name;
+        let kind = match (table, hook) {
+            (TableName::Nat, _) => ChainKind::Nat,
+            (TableName::Mangle, Hook::Output) => ChainKind::Route,
+            _ => ChainKind::Filter,
+        };
+        let policy = chain.policy.unwrap_or(Policy::Accept);
+        let base_of = Base { kind, hook, priority: table.priority(hook), policy };
+        nft::Chain { name, base: Some(base_of), comment: None, rules: base.into_rules() }
+    }
+
+    /// The table with the moved hooks taken out: what stays in iptables.
+    pub fn rest(&self) -> Table {
+        let mut rest = self.table.clone();
+        for chain in &mut rest.chains {
+            if self.moved.iter().any(|h| h.chain() == &*chain.name) && chain.policy.is_some() {
+                chain.rules.clear();
+                chain.policy = Some(Policy::Accept);
+                chain.counters = None;
+            }
+        }
+        let stays = |c: &Chain| c.policy.is_some() && !c.rules.is_empty();
+        if !rest.chains.iter().any(stays) && self.all_moved() {
+            rest.chains.retain(|c| c.policy.is_some());
+        }
+        rest
+    }
+
+    /// True where every hook of the table goes to nft.
+    pub fn all_moved(&self) -> bool {
+        let there = self.table.name.hooks().iter().filter(|h| self.base(**h).is_some());
+        there.count() == self.moved.len()
+    }
+
+    /// Where the rules of a chain count now.
+    pub fn counts_in_iptables(&self) -> HashSet<&'f str> {
+        let mut out = HashSet::new();
+        for hook in self.table.name.hooks() {
+            if self.base(*hook).is_some() && !self.moved.contains(hook) {
+                out.extend(self.reach(hook.chain()));
+            }
+        }
+        out
+    }
+}
+
+/// The deepest call from any base chain of a table, and the base chain.
+pub(super) fn depth(table: &nft::Table) -> usize {
+    let index: HashMap<&str, usize> =
+        table.chains.iter().enumerate().map(|(i, c)| (c.name.as_str(), i)).collect();
+    let maps: HashMap<&str, &nft::Map> = table.maps.iter().map(|m| (m.name.as_str(), m)).collect();
+    let mut memo = vec![None; table.chains.len()];
+    let bases = table.chains.iter().enumerate().filter(|(_, c)| c.base.is_some());
+    bases.map(|(i, _)| below(table, &index, &maps, &mut memo, i)).max().unwrap_or(0)
+}
+
+fn below(
+    table: &nft::Table,
+    index: &HashMap<&str, usize>,
+    maps: &HashMap<&str, &nft::Map>,
+    memo: &mut Vec<Option<usize>>,
+    at: usize,
+) -> usize {
+    if let Some(known) = memo[at] {
+        return known;
+    }
+    // A circle would have been refused by iptables; it counts as too deep here.
+    memo[at] = Some(DEPTH_MAX + 1);
+    let mut targets: HashSet<&str> = HashSet::new();
+    for statement in table.chains[at].rules.iter().flat_map(|r| &r.statements) {
+        match statement {
+            Statement::Verdict(v) => targets.extend(v.chain()),
+            Statement::Vmap { map, .. } => {
+                let elements = maps.get(map.as_str()).into_iter().flat_map(|m| &m.elements);
+                targets.extend(elements.filter_map(|e| e.verdict.chain()));
+            }
+            _ => {}
+        }
+    }
+    let depths = targets.iter().map(|t| 1 + below(table, index, maps, memo, index[t]));
+    let deepest = depths.max().unwrap_or(0);
+    memo[at] = Some(deepest);
+    deepest
+}
