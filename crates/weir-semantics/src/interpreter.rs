@@ -36,7 +36,7 @@ use crate::answers::Answers;
 use crate::outcome::{Log, Outcome, Verdict};
 use crate::sets::SetIndex;
 
-pub(crate) use self::walk::{Observer, Unobserved};
+pub(crate) use self::walk::{Failed, Observer, Unobserved};
 
 /// Which way a packet goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

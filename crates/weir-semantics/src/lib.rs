@@ -8,7 +8,9 @@
 #![forbid(unsafe_code)]
 
 pub mod answers;
+pub mod explain;
 pub mod interpreter;
+pub mod language;
 pub mod nft;
 pub mod outcome;
 mod sets;

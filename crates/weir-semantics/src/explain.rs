@@ -1,0 +1,281 @@
+//! The way of one packet, step by step: `weir explain`.
+//!
+//! [`trace`] sends a packet on its journey and writes down every chain that it entered and every
+//! rule that it tried, with the test that did not hold and why. [`render`] draws it as text.
+
+mod reason;
+
+use serde::Serialize;
+use weir_model::{Hook, Name, Packet, Rule, TableName, Target, located_tests_of};
+
+use self::reason::reason;
+use crate::answers::Answers;
+use crate::interpreter::{Entry, Failed, Interpreter, Observer};
+use crate::outcome::{Outcome, Verdict};
+
+/// The way of a packet, and what came of it.
+#[derive(Clone, Debug)]
+pub struct Trace<'f> {
+    /// What happened, in order.
+    pub steps: Vec<Step<'f>>,
+    /// What came of it.
+    pub outcome: Outcome<'f>,
+}
+
+/// One thing that happened.
+#[derive(Clone, Debug)]
+pub enum Step<'f> {
+    /// A table was entered.
+    Table {
+        /// At which hook.
+        hook: Hook,
+        /// Which table.
+        table: TableName,
+    },
+    /// A rule was tried.
+    Rule {
+        /// Table.
+        table: TableName,
+        /// Chain.
+        chain: &'f Name,
+        /// Jumps from the built-in chain to this one.
+        depth: usize,
+        /// Number from 1.
+        number: u32,
+        /// The rule itself.
+        rule: &'f Rule,
+        /// Which test did not hold, and why; `None` where all held and the rule counted.
+        failed: Option<Why>,
+    },
+    /// A table was left.
+    Verdict {
+        /// Which table.
+        table: TableName,
+        /// Chain that the packet was in.
+        chain: &'f Name,
+        /// What became of the packet.
+        verdict: Verdict,
+        /// It is the built-in chain's policy.
+        policy: bool,
+    },
+}
+
+/// Why a rule did not match.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Why {
+    /// Index of the test in [`tests_of`](weir_model::tests_of).
+    pub test: usize,
+    /// The match that the test belongs to, an index into the rule's matches; `None` for
+    /// `-s -d -i -o -p -f`.
+    pub in_match: Option<usize>,
+    /// In words: `dport 22 is not in 80,443`.
+    pub reason: String,
+    /// The packet was dropped on the spot.
+    pub hotdrop: bool,
+}
+
+/// A step as a row of a table or of JSON.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Row {
+    /// `PREROUTING`, …
+    pub hook: &'static str,
+    /// Table.
+    pub table: &'static str,
+    /// Chain.
+    pub chain: String,
+    /// Jumps from the built-in chain to this one.
+    pub depth: usize,
+    /// The rule's number from 1; `None` for a verdict.
+    pub number: Option<u32>,
+    /// `hit`, `miss`, `hotdrop`; for a verdict its name.
+    pub outcome: String,
+    /// Why it did not match; `policy` for a policy's verdict.
+    pub reason: String,
+}
+
+/// Follows a packet.
+pub fn trace<'f>(
+    interpreter: &Interpreter<'f>,
+    packet: &Packet,
+    entry: Entry,
+    answers: &mut dyn Answers,
+) -> Trace<'f> {
+    let mut writer = Writer { steps: Vec::new(), at: None };
+    let outcome = interpreter.journey_observed(packet, entry, answers, &mut writer);
+    Trace { steps: writer.steps, outcome }
+}
+
+/// Where the packet is.
+struct At<'f> {
+    table: TableName,
+    chain: Option<&'f Name>,
+    depth: usize,
+}
+
+struct Writer<'f> {
+    steps: Vec<Step<'f>>,
+    at: Option<At<'f>>,
+}
+
+impl<'f> Observer<'f> for Writer<'f> {
+    fn table(&mut self, hook: Hook, table: TableName, _: &Packet) {
+        self.steps.push(Step::Table { hook, table });
+        self.at = Some(At { table, chain: None, depth: 0 });
+    }
+
+    fn chain(&mut self, chain: &'f Name, depth: usize) {
+        if let Some(at) = &mut self.at {
+            (at.chain, at.depth) = (Some(chain), depth);
+        }
+    }
+
+    fn rule(&mut self, rule: &'f Rule, number: u32, failed: Option<Failed>, packet: &Packet) {
+        let Some(At { table, chain: Some(chain), depth }) = self.at else { return };
+        let failed = failed.map(|f| {
+            let (in_match, test) = located_tests_of(rule, packet.family).swap_remove(f.test);
+            let reason = reason(rule, in_match, &test, f.hotdrop, packet);
+            Why { test: f.test, in_match, reason, hotdrop: f.hotdrop }
+        });
+        self.steps.push(Step::Rule { table, chain, depth, number, rule, failed });
+    }
+
+    fn verdict(&mut self, verdict: Verdict, policy: bool) {
+        let Some(At { table, chain: Some(chain), .. }) = self.at else { return };
+        self.steps.push(Step::Verdict { table, chain, verdict, policy });
+    }
+}
+
+impl Trace<'_> {
+    /// The steps as rows, one for each rule tried and each verdict.
+    pub fn rows(&self) -> Vec<Row> {
+        let mut hook_now = "";
+        let mut rows = Vec::new();
+        for step in &self.steps {
+            match step {
+                Step::Table { hook, .. } => hook_now = hook.chain(),
+                Step::Rule { table, chain, depth, number, failed, .. } => {
+                    let outcome = match failed {
+                        None => "hit",
+                        Some(why) if why.hotdrop => "hotdrop",
+                        Some(_) => "miss",
+                    };
+                    rows.push(Row {
+                        hook: hook_now,
+                        table: table.as_str(),
+                        chain: chain.to_string(),
+                        depth: *depth,
+                        number: Some(*number),
+                        outcome: outcome.to_owned(),
+                        reason: failed.as_ref().map(|w| w.reason.clone()).unwrap_or_default(),
+                    });
+                }
+                Step::Verdict { table, chain, verdict, policy } => rows.push(Row {
+                    hook: hook_now,
+                    table: table.as_str(),
+                    chain: chain.to_string(),
+                    depth: 0,
+                    number: None,
+                    outcome: verdict_words(*verdict),
+                    reason: if *policy { "policy" } else { "" }.to_owned(),
+                }),
+            }
+        }
+        rows
+    }
+}
+
+/// A verdict in words.
+pub fn verdict_words(verdict: Verdict) -> String {
+    match verdict {
+        Verdict::Accept => "accept".to_owned(),
+        Verdict::Drop => "drop".to_owned(),
+        Verdict::Reject(with) => format!("reject ({with})"),
+        Verdict::Divert(module) => format!("handed over ({module})"),
+        Verdict::Unknown => "unknown (a target that weir does not know)".to_owned(),
+        Verdict::Expired => "expired (time to live ran out at routing)".to_owned(),
+    }
+}
+
+/// Missed rules in a row that are all drawn; of more, the first three and the last one.
+const DRAWN: usize = 8;
+
+/// Draws a trace as text, one line a rule. `words` gives a rule's words, as `iptables-save` prints
+/// them after `-A CHAIN`.
+pub fn render(trace: &Trace<'_>, words: &dyn Fn(&Rule) -> String) -> String {
+    let mut text = String::new();
+    let mut rest = &trace.steps[..];
+    let mut chain_now: Option<(&str, usize)> = None;
+    while let Some((step, after)) = rest.split_first() {
+        rest = after;
+        match step {
+            Step::Table { hook, table } => {
+                chain_now = None;
+                // A table without a rule on the way is a line of its own only if it decided.
+                text.push_str(&format!("{} {table}\n", hook.chain()));
+            }
+            Step::Rule { chain, depth, .. } => {
+                if chain_now != Some((chain, *depth)) {
+                    chain_now = Some((chain, *depth));
+                    if *depth > 0 {
+                        text.push_str(&format!("{}{chain}\n", indent(*depth)));
+                    }
+                }
+                let run = missed_run(step, rest);
+                if run < DRAWN {
+                    draw_rule(&mut text, step, words);
+                    continue;
+                }
+                draw_rule(&mut text, step, words);
+                rest[..2].iter().for_each(|s| draw_rule(&mut text, s, words));
+                let more = format!("{}… {} more tried\n", indent(*depth + 1), run - 3);
+                text.push_str(&more);
+                draw_rule(&mut text, &rest[run - 1], words);
+                rest = &rest[run..];
+            }
+            Step::Verdict { chain, verdict, policy, .. } => {
+                let by = if *policy { format!(" (policy of {chain})") } else { String::new() };
+                text.push_str(&format!("  => {}{by}\n", verdict_words(*verdict)));
+            }
+        }
+    }
+    let outcome = &trace.outcome;
+    let tried = match outcome.tried {
+        1 => "1 rule".to_owned(),
+        n => format!("{n} rules"),
+    };
+    text.push_str(&format!("{}: {tried} tried\n", verdict_words(outcome.verdict)));
+    text
+}
+
+fn indent(depth: usize) -> String {
+    "  ".repeat(depth)
+}
+
+/// How many steps after a missed rule are missed rules of the same chain.
+fn missed_run(step: &Step<'_>, rest: &[Step<'_>]) -> usize {
+    let missed = |s: &Step<'_>| match s {
+        Step::Rule { chain, depth, failed: Some(w), .. } if !w.hotdrop => {
+            Some((chain.to_string(), *depth))
+        }
+        _ => None,
+    };
+    let Some(first) = missed(step) else { return 0 };
+    rest.iter().take_while(|s| missed(s).as_ref() == Some(&first)).count()
+}
+
+fn draw_rule(text: &mut String, step: &Step<'_>, words: &dyn Fn(&Rule) -> String) {
+    let Step::Rule { depth, number, rule, failed, .. } = step else { return };
+    let said = words(rule);
+    let (sign, why) = match failed {
+        None if matches!(rule.target, Target::None) => ("+", "counted".to_owned()),
+        None => ("+", "matched".to_owned()),
+        Some(w) if w.hotdrop => ("!", w.reason.clone()),
+        Some(w) => ("-", w.reason.clone()),
+    };
+    let line = format!("{}{sign} {number}  {said}", indent(*depth + 1));
+    // The reason stands beside short rules, below long ones.
+    match line.chars().count() {
+        n if n <= 56 => text.push_str(&format!("{line:<58}{why}\n")),
+        _ => text.push_str(&format!("{line}\n{}      {why}\n", indent(*depth + 1))),
+    }
+}

@@ -1,0 +1,211 @@
+//! Why a test does not hold, in words.
+
+use weir_model::matching::{Stateful, ct_state};
+use weir_model::{Addr, Family, Field, Match, Packet, Predicate, Read, Rule, Test};
+use weir_packet::tcp_flag;
+
+use crate::language::protocol_name;
+
+/// Why a test of a rule does not hold for a packet.
+pub(crate) fn reason(
+    rule: &Rule,
+    in_match: Option<usize>,
+    test: &Test,
+    hotdrop: bool,
+    packet: &Packet,
+) -> String {
+    if hotdrop {
+        return cut(packet);
+    }
+    match test {
+        Test::Field { field, predicate, negated } => {
+            field_reason(*field, predicate, *negated, packet)
+        }
+        Test::EitherPort { spans, negated } => match packet.ports() {
+            None => absent(Field::Dport, packet),
+            Some((s, d)) => {
+                let list = spans_words(Field::Dport, spans, packet.family);
+                match negated {
+                    false => format!("neither sport {s} nor dport {d} is in {list}"),
+                    true => format!("sport {s} or dport {d} is in {list}"),
+                }
+            }
+        },
+        Test::Set { .. } | Test::Opaque { .. } => asked(in_match.map(|i| &rule.matches[i]), packet),
+        Test::Never => "it can never hold".to_owned(),
+    }
+}
+
+fn cut(packet: &Packet) -> String {
+    if packet.fragment.offset == 1 {
+        "dropped on the spot: a TCP fragment at offset 1".to_owned()
+    } else {
+        "dropped on the spot: the header is cut short".to_owned()
+    }
+}
+
+fn field_reason(field: Field, predicate: &Predicate, negated: bool, packet: &Packet) -> String {
+    if let Some(device) = field.device(packet) {
+        return device_reason(field, device, predicate, negated);
+    }
+    let value = match field.read(packet) {
+        Read::Value(v) => v,
+        Read::Absent => return absent(field, packet),
+        // Read by `-m multiport`, four bytes were enough.
+        Read::Truncated => return format!("{} is something else", name(field)),
+    };
+    let (has, wants) = (
+        value_words(field, value, packet.family),
+        predicate_words(field, predicate, packet.family),
+    );
+    let one = matches!(predicate, Predicate::In(s) if s.len() == 1 && s[0].0 == s[0].1);
+    let name = name(field);
+    match (one, negated) {
+        (true, false) => format!("{name} is {has}, not {wants}"),
+        (true, true) => format!("{name} is {has}"),
+        (false, false) => format!("{name} {has} is not in {wants}"),
+        (false, true) => format!("{name} {has} is in {wants}"),
+    }
+}
+
+fn device_reason(field: Field, device: &str, predicate: &Predicate, negated: bool) -> String {
+    let Predicate::Device { name: wanted, prefix } = predicate else { return String::new() };
+    let plus = if *prefix { "+" } else { "" };
+    let name = name(field);
+    match (device.is_empty(), negated) {
+        (true, false) => format!("there is no {name} at this hook"),
+        (_, true) => format!("{name} is {device}"),
+        (false, false) => format!("{name} is {device}, not {wanted}{plus}"),
+    }
+}
+
+fn name(field: Field) -> &'static str {
+    match field {
+        Field::TcpFlags => "tcp flags",
+        other => other.row().name,
+    }
+}
+
+fn absent(field: Field, packet: &Packet) -> String {
+    match field {
+        Field::Sport | Field::Dport if packet.fragment.offset != 0 => {
+            "a later fragment has no ports".to_owned()
+        }
+        Field::TcpFlags | Field::Icmp if packet.fragment.offset != 0 => {
+            format!("a later fragment has no {}", name(field))
+        }
+        Field::SourceMac => "there is no Ethernet header".to_owned(),
+        Field::CtMark => "there is no connection".to_owned(),
+        _ => format!("the packet has no {}", name(field)),
+    }
+}
+
+fn asked(m: Option<&Match>, packet: &Packet) -> String {
+    match m {
+        Some(Match::Set(s)) if s.negated => format!("it is in set {}", s.name),
+        Some(Match::Set(s)) => format!("it is not in set {}", s.name),
+        Some(Match::Conntrack(_)) if !packet.ct.has_entry() => {
+            "conntrack has no entry for the packet".to_owned()
+        }
+        Some(Match::Conntrack(_)) => "conntrack says something else".to_owned(),
+        Some(Match::Stateful(s)) => {
+            let Stateful { module, .. } = &**s;
+            format!("{module} is taken not to match")
+        }
+        Some(Match::Host(h)) => format!("{} is taken not to match", h.module),
+        Some(Match::Opaque(o)) => format!("{} is taken not to match", o.name),
+        _ => "it is taken not to match".to_owned(),
+    }
+}
+
+fn predicate_words(field: Field, predicate: &Predicate, family: Family) -> String {
+    match predicate {
+        Predicate::Present => "a whole header".to_owned(),
+        Predicate::In(spans) => spans_words(field, spans, family),
+        Predicate::Masked { value, mask } => masked_words(field, *value, *mask, family),
+        Predicate::AnyBit(mask) if field == Field::CtState => state_words(*mask),
+        Predicate::AnyBit(mask) => format!("{mask:#x}"),
+        Predicate::Device { name, prefix } => {
+            format!("{name}{}", if *prefix { "+" } else { "" })
+        }
+    }
+}
+
+fn spans_words(field: Field, spans: &[(u128, u128)], family: Family) -> String {
+    let span = |(lo, hi): &(u128, u128)| match lo == hi {
+        true => value_words(field, *lo, family),
+        false => {
+            format!("{}-{}", value_words(field, *lo, family), value_words(field, *hi, family))
+        }
+    };
+    spans.iter().map(span).collect::<Vec<_>>().join(",")
+}
+
+fn masked_words(field: Field, value: u128, mask: u128, family: Family) -> String {
+    match field {
+        Field::Saddr | Field::Daddr => {
+            let addr = Addr(value).display(family);
+            match family.prefix_len(mask) {
+                Some(len) if len == family.bits() => addr.to_string(),
+                Some(len) => format!("{addr}/{len}"),
+                None => format!("{addr}/{}", Addr(mask).display(family)),
+            }
+        }
+        Field::TcpFlags => format!("{} of {}", flag_words(value), flag_words(mask)),
+        _ if mask == field.max(family) => value_words(field, value, family),
+        _ => format!("{value:#x}/{mask:#x}"),
+    }
+}
+
+fn value_words(field: Field, value: u128, family: Family) -> String {
+    match field {
+        Field::Saddr | Field::Daddr => Addr(value).display(family).to_string(),
+        Field::Proto => protocol_name(value as u8),
+        Field::TcpFlags => flag_words(value),
+        Field::Icmp => format!("{}/{}", value >> 8, value & 0xff),
+        Field::SourceMac => {
+            let octets: Vec<_> =
+                (0..6).rev().map(|i| format!("{:02x}", (value >> (8 * i)) as u8)).collect();
+            octets.join(":")
+        }
+        Field::CtState => state_words(value),
+        Field::Mark | Field::CtMark | Field::Tos => format!("{value:#x}"),
+        Field::PktType => ["unicast", "broadcast", "multicast"]
+            .get(value as usize)
+            .map_or_else(|| value.to_string(), |w| (*w).to_owned()),
+        Field::Fragment => if value == 1 { "later" } else { "none or first" }.to_owned(),
+        Field::Iif | Field::Oif | Field::Sport | Field::Dport | Field::Length | Field::Ttl => {
+            value.to_string()
+        }
+    }
+}
+
+fn state_words(bits: u128) -> String {
+    let names = [
+        (ct_state::INVALID, "invalid"),
+        (ct_state::NEW, "new"),
+        (ct_state::RELATED, "related"),
+        (ct_state::ESTABLISHED, "established"),
+        (ct_state::UNTRACKED, "untracked"),
+        (ct_state::SNAT, "snat"),
+        (ct_state::DNAT, "dnat"),
+    ];
+    joined(bits, names.map(|(bit, word)| (u128::from(bit), word)).as_slice())
+}
+
+fn flag_words(bits: u128) -> String {
+    let names = [
+        (tcp_flag::FIN, "fin"),
+        (tcp_flag::SYN, "syn"),
+        (tcp_flag::RST, "rst"),
+        (tcp_flag::PSH, "psh"),
+        (tcp_flag::ACK, "ack"),
+        (tcp_flag::URG, "urg"),
+    ];
+    joined(bits, names.map(|(bit, word)| (u128::from(bit), word)).as_slice())
+}
+
+fn joined(bits: u128, names: &[(u128, &str)]) -> String {
+    let set: Vec<_> = names.iter().filter(|(bit, _)| bits & bit != 0).map(|n| n.1).collect();
+    if set.is_empty() { "none".to_owned() } else { set.join(",") }
+}

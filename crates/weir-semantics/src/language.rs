@@ -1,0 +1,554 @@
+//! The language of `--packet`: a packet in nft's words, in any order.
+//!
+//! ```
+//! use weir_semantics::language::parse_packet;
+//! let packet = parse_packet("iif eth0 ip saddr 198.51.100.7 tcp dport 22 ct state new").unwrap();
+//! assert_eq!(packet.iif, "eth0");
+//! assert_eq!(packet.ports().unwrap().1, 22);
+//! ```
+//!
+//! What is not said is as in [`Packet::new`]: TTL 64, state NEW, mark 0; addresses out of the
+//! ranges for documentation; a port that is not said is 0; TCP carries SYN.
+
+mod words;
+
+use std::net::IpAddr;
+use std::ops::Range;
+use std::str::FromStr;
+
+use weir_model::{Addr, CtState, Family, Mac, Packet};
+use weir_packet::{Ct, Fragment, PktType, Transport, tcp_flag};
+
+pub(crate) use self::words::protocol_name;
+use self::words::{icmp_type, protocol, service, tcp_flag_of};
+
+/// What is wrong with the words of a packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LanguageError {
+    /// What is wrong.
+    pub message: String,
+    /// Bytes of the text that it is about; empty at its end where something is missing.
+    pub span: Range<usize>,
+    /// What to write instead.
+    pub help: String,
+}
+
+impl std::fmt::Display for LanguageError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ({})", self.message, self.help)
+    }
+}
+
+impl std::error::Error for LanguageError {}
+
+/// The words a packet may begin a clause with.
+const CLAUSES: &str = "iif, oif, ip, ip6, tcp, udp, sctp, dccp, icmp, icmpv6, ether, ct, mark, \
+                       pkttype, fragment, length, proto";
+
+/// Reads a packet.
+///
+/// # Errors
+/// The first word that is not understood, with its place and what to write instead.
+pub fn parse_packet(text: &str) -> Result<Packet, LanguageError> {
+    let mut reader = Reader { text, at: 0, said: Said::default() };
+    while let Some(word) = reader.next() {
+        reader.clause(word)?;
+    }
+    reader.said.packet(text)
+}
+
+type Parsed<T> = Result<T, LanguageError>;
+
+/// A word and where it stands.
+#[derive(Clone, Copy, Debug)]
+struct Word<'t> {
+    text: &'t str,
+    start: usize,
+}
+
+impl Word<'_> {
+    fn span(&self) -> Range<usize> {
+        self.start..self.start + self.text.len()
+    }
+
+    fn wrong(&self, message: String, help: &str) -> LanguageError {
+        LanguageError { message, span: self.span(), help: help.to_owned() }
+    }
+}
+
+/// What was said so far.
+#[derive(Debug, Default)]
+struct Said {
+    family: Option<(Family, Range<usize>)>,
+    iif: String,
+    oif: String,
+    smac: Option<Mac>,
+    saddr: Option<Addr>,
+    daddr: Option<Addr>,
+    tos: u8,
+    ttl: Option<u8>,
+    offset: u16,
+    more: bool,
+    dont: bool,
+    proto: Option<(u8, Range<usize>)>,
+    sport: Option<u16>,
+    dport: Option<u16>,
+    flags: Option<u8>,
+    icmp: Option<(u8, u8)>,
+    length: Option<(usize, Range<usize>)>,
+    pkttype: PktType,
+    mark: u32,
+    ct: Ct,
+}
+
+struct Reader<'t> {
+    text: &'t str,
+    at: usize,
+    said: Said,
+}
+
+impl<'t> Reader<'t> {
+    fn next(&mut self) -> Option<Word<'t>> {
+        let rest = &self.text[self.at..];
+        let start = self.at + (rest.len() - rest.trim_start().len());
+        let text = self.text[start..].split_whitespace().next()?;
+        self.at = start + text.len();
+        Some(Word { text, start })
+    }
+
+    /// The word after `of`.
+    fn want(&mut self, of: Word<'_>, what: &str) -> Parsed<Word<'t>> {
+        let end = self.text.len();
+        self.next().ok_or_else(|| LanguageError {
+            message: format!("{} wants {what}", of.text),
+            span: end..end,
+            help: format!("write {what} after {}", of.text),
+        })
+    }
+
+    fn number<T: TryFrom<u64>>(&mut self, of: Word<'_>, max: u64) -> Parsed<T> {
+        let word = self.want(of, "a number")?;
+        let parsed = match word.text.strip_prefix("0x") {
+            Some(hex) => u64::from_str_radix(hex, 16).ok(),
+            None => word.text.parse().ok(),
+        };
+        let value = parsed.filter(|n| *n <= max).and_then(|n| T::try_from(n).ok());
+        let help = format!("a number from 0 to {max}");
+        let message = || format!("{} is no number for {}", word.text, of.text);
+        value.ok_or_else(|| word.wrong(message(), &help))
+    }
+
+    fn clause(&mut self, word: Word<'t>) -> Parsed<()> {
+        match word.text {
+            "iif" | "iifname" => self.said.iif = self.device(word)?,
+            "oif" | "oifname" => self.said.oif = self.device(word)?,
+            "ip" => self.network(word, Family::V4)?,
+            "ip6" => self.network(word, Family::V6)?,
+            "tcp" => self.tcp(word)?,
+            "udp" => self.ports(word, 17)?,
+            "sctp" => self.ports(word, 132)?,
+            "dccp" => self.ports(word, 33)?,
+            "icmp" => self.icmp(word, 1)?,
+            "icmpv6" | "icmp6" => self.icmp(word, 58)?,
+            "ether" => self.ether(word)?,
+            "ct" => self.ct(word)?,
+            "mark" => self.said.mark = self.number(word, u32::MAX.into())?,
+            "meta" => {}
+            "pkttype" => self.pkttype(word)?,
+            "fragment" => self.fragment(word)?,
+            "length" => {
+                let from = self.at;
+                let length = self.number::<u32>(word, 65_535)?;
+                self.said.length = Some((length as usize, from..self.at));
+            }
+            "proto" | "protocol" | "l4proto" => {
+                let name = self.want(word, "a protocol")?;
+                let proto = protocol(name.text).ok_or_else(|| {
+                    let help = "a number from 1 to 255, or tcp, udp, icmp, icmpv6, gre, esp, ah, \
+                                sctp, dccp, igmp, ospf, ipip, vrrp, udplite";
+                    name.wrong(format!("unknown protocol {}", name.text), help)
+                })?;
+                self.protocol_is(name, proto)?;
+            }
+            _ => {
+                let help = format!("begin with one of: {CLAUSES}");
+                return Err(word.wrong(format!("unknown word {}", word.text), &help));
+            }
+        }
+        Ok(())
+    }
+
+    fn device(&mut self, of: Word<'_>) -> Parsed<String> {
+        let name = self.want(of, "a device name")?;
+        let bare = name.text.trim_matches('"');
+        if bare.is_empty() || bare.len() > 15 || bare.contains('/') {
+            let help = "a device name has 1 to 15 bytes and no slash";
+            return Err(name.wrong(format!("{} is no device name", name.text), help));
+        }
+        Ok(bare.to_owned())
+    }
+
+    fn family_is(&mut self, word: Word<'_>, family: Family) -> Parsed<()> {
+        match &self.said.family {
+            Some((said, _)) if *said != family => {
+                let help = "a packet is of one family: only ip words, or only ip6 words";
+                Err(word.wrong(format!("{} is of the other family", word.text), help))
+            }
+            Some(_) => Ok(()),
+            None => {
+                self.said.family = Some((family, word.span()));
+                Ok(())
+            }
+        }
+    }
+
+    fn protocol_is(&mut self, word: Word<'_>, proto: u8) -> Parsed<()> {
+        match &self.said.proto {
+            Some((said, _)) if *said != proto => {
+                let help = "a packet has one protocol";
+                let message = format!("{} after protocol {said}", word.text);
+                Err(word.wrong(message, help))
+            }
+            _ => {
+                self.said.proto = Some((proto, word.span()));
+                Ok(())
+            }
+        }
+    }
+
+    fn network(&mut self, of: Word<'t>, family: Family) -> Parsed<()> {
+        let word = self.want(of, "saddr, daddr, ttl, tos, dscp, length or protocol")?;
+        match word.text {
+            "saddr" => self.said.saddr = Some(self.address(word, of, family)?),
+            "daddr" => self.said.daddr = Some(self.address(word, of, family)?),
+            _ => {
+                self.family_is(of, family)?;
+                match word.text {
+                    "ttl" | "hoplimit" => self.said.ttl = Some(self.number(word, 255)?),
+                    "tos" => self.said.tos = self.number(word, 255)?,
+                    "dscp" => self.said.tos = self.number::<u8>(word, 63)? << 2,
+                    "length" | "protocol" | "nexthdr" => {
+                        let text = if word.text == "nexthdr" { "proto" } else { word.text };
+                        self.clause(Word { text, ..word })?;
+                    }
+                    "df" | "dont-fragment" => self.said.dont = true,
+                    _ => {
+                        let help = "after ip: saddr, daddr, ttl, tos, dscp, length, protocol";
+                        return Err(word.wrong(format!("unknown field {}", word.text), help));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn address(&mut self, of: Word<'_>, ip: Word<'_>, family: Family) -> Parsed<Addr> {
+        let word = self.want(of, "an address")?;
+        let addr = IpAddr::from_str(word.text).map_err(|_| {
+            let help = "an address, as 192.0.2.1 or 2001:db8::1; no prefix, no name";
+            word.wrong(format!("{} is no address", word.text), help)
+        })?;
+        // `ip saddr` with an IPv6 address is taken as meant.
+        let found = if addr.is_ipv4() { Family::V4 } else { Family::V6 };
+        if family == Family::V6 && found == Family::V4 {
+            let help = "write ip before an IPv4 address";
+            return Err(word.wrong(format!("{} is an IPv4 address", word.text), help));
+        }
+        self.family_is(if found == family { ip } else { word }, found)?;
+        Ok(addr.into())
+    }
+
+    fn tcp(&mut self, of: Word<'t>) -> Parsed<()> {
+        let mark = self.at;
+        match self.next() {
+            Some(word) if word.text == "flags" => {
+                self.protocol_is(of, 6)?;
+                let list = self.want(word, "flags, as syn,ack")?;
+                let mut flags = 0;
+                for flag in list.text.split([',', '|']) {
+                    flags |= tcp_flag_of(flag).ok_or_else(|| {
+                        let help = "fin, syn, rst, psh, ack, urg, or none, joined by commas";
+                        list.wrong(format!("unknown TCP flag {flag}"), help)
+                    })?;
+                }
+                self.said.flags = Some(flags);
+                Ok(())
+            }
+            _ => {
+                self.at = mark;
+                self.ports(of, 6)
+            }
+        }
+    }
+
+    fn ports(&mut self, of: Word<'t>, proto: u8) -> Parsed<()> {
+        self.protocol_is(of, proto)?;
+        let mark = self.at;
+        match self.next() {
+            Some(word) if word.text == "sport" => self.said.sport = Some(self.port(word)?),
+            Some(word) if word.text == "dport" => self.said.dport = Some(self.port(word)?),
+            // A bare `udp` is the protocol alone.
+            _ => self.at = mark,
+        }
+        Ok(())
+    }
+
+    fn port(&mut self, of: Word<'_>) -> Parsed<u16> {
+        let mark = self.at;
+        if let Some(word) = self.next()
+            && let Some(port) = service(word.text)
+        {
+            return Ok(port);
+        }
+        self.at = mark;
+        self.number(of, 65_535)
+    }
+
+    fn icmp(&mut self, of: Word<'t>, proto: u8) -> Parsed<()> {
+        self.protocol_is(of, proto)?;
+        self.family_is(of, if proto == 1 { Family::V4 } else { Family::V6 })?;
+        let mark = self.at;
+        let (mut kind, mut code) = self.said.icmp.unwrap_or((if proto == 1 { 8 } else { 128 }, 0));
+        match self.next() {
+            Some(word) if word.text == "type" => {
+                let mark = self.at;
+                let name = self.want(word, "a type")?;
+                kind = match icmp_type(proto, name.text) {
+                    Some(kind) => kind,
+                    None => {
+                        self.at = mark;
+                        self.number(word, 255)?
+                    }
+                };
+            }
+            Some(word) if word.text == "code" => code = self.number(word, 255)?,
+            _ => self.at = mark,
+        }
+        self.said.icmp = Some((kind, code));
+        let mark = self.at;
+        match self.next() {
+            Some(word) if word.text == "code" => {
+                self.said.icmp = Some((kind, self.number(word, 255)?));
+            }
+            _ => self.at = mark,
+        }
+        Ok(())
+    }
+
+    fn ether(&mut self, of: Word<'t>) -> Parsed<()> {
+        let word = self.want(of, "saddr")?;
+        if word.text != "saddr" {
+            let help = "ether saddr is what rules look at";
+            return Err(word.wrong(format!("unknown field {}", word.text), help));
+        }
+        let text = self.want(word, "a MAC address")?;
+        let parts: Vec<_> = text.text.split(':').map(|p| u8::from_str_radix(p, 16).ok()).collect();
+        let mac: Option<Vec<u8>> = parts.into_iter().collect();
+        self.said.smac = Some(mac.and_then(|m| Mac::try_from(m).ok()).ok_or_else(|| {
+            text.wrong(format!("{} is no MAC address", text.text), "as 02:00:00:00:00:01")
+        })?);
+        Ok(())
+    }
+
+    fn ct(&mut self, of: Word<'t>) -> Parsed<()> {
+        let word = self.want(of, "state, mark, status or direction")?;
+        match word.text {
+            "state" => {
+                let state = self.want(word, "a state")?;
+                self.said.ct.state = match state.text.to_ascii_lowercase().as_str() {
+                    "new" => CtState::New,
+                    "established" => CtState::Established,
+                    "related" => CtState::Related,
+                    "invalid" => CtState::Invalid,
+                    "untracked" => CtState::Untracked,
+                    _ => {
+                        let help = "new, established, related, invalid or untracked";
+                        return Err(state.wrong(format!("unknown state {}", state.text), help));
+                    }
+                };
+            }
+            "mark" => self.said.ct.mark = self.number(word, u32::MAX.into())?,
+            "status" => {
+                let status = self.want(word, "snat or dnat")?;
+                match status.text {
+                    "snat" => self.said.ct.snat = true,
+                    "dnat" => self.said.ct.dnat = true,
+                    _ => {
+                        return Err(
+                            status.wrong(format!("unknown status {}", status.text), "snat or dnat")
+                        );
+                    }
+                }
+            }
+            "direction" => {
+                let direction = self.want(word, "original or reply")?;
+                self.said.ct.reply = match direction.text {
+                    "original" => false,
+                    "reply" => true,
+                    _ => {
+                        let message = format!("unknown direction {}", direction.text);
+                        return Err(direction.wrong(message, "original or reply"));
+                    }
+                };
+            }
+            _ => {
+                let help = "after ct: state, mark, status, direction";
+                return Err(word.wrong(format!("unknown field {}", word.text), help));
+            }
+        }
+        Ok(())
+    }
+
+    fn pkttype(&mut self, of: Word<'t>) -> Parsed<()> {
+        let word = self.want(of, "a packet type")?;
+        self.said.pkttype = match word.text {
+            "unicast" | "host" => PktType::Unicast,
+            "broadcast" => PktType::Broadcast,
+            "multicast" => PktType::Multicast,
+            _ => {
+                let help = "unicast, broadcast or multicast";
+                return Err(word.wrong(format!("unknown packet type {}", word.text), help));
+            }
+        };
+        Ok(())
+    }
+
+    fn fragment(&mut self, of: Word<'t>) -> Parsed<()> {
+        let word = self.want(of, "offset N, or first")?;
+        match word.text {
+            "offset" => self.said.offset = self.number(word, 8191)?,
+            "more" | "first" => self.said.more = true,
+            _ => {
+                let help = "fragment offset N (in units of eight bytes), fragment more, \
+                            fragment first";
+                return Err(word.wrong(format!("unknown word {}", word.text), help));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Said {
+    fn packet(self, text: &str) -> Parsed<Packet> {
+        let family = self.family.as_ref().map_or(Family::V4, |(f, _)| *f);
+        let (from, to) = match family {
+            Family::V4 => (0xc633_6407, 0xcb00_7109),
+            Family::V6 => (0x2001_0db8_0001 << 80 | 7, 0x2001_0db8_0002 << 80 | 9),
+        };
+        let proto = self.proto.as_ref().map_or(6, |(p, _)| *p);
+        let (saddr, daddr) = (self.saddr.unwrap_or(Addr(from)), self.daddr.unwrap_or(Addr(to)));
+        let mut p = Packet::new(family, saddr, daddr, proto);
+        p.transport = self.transport(proto);
+        p.fragment = Fragment { offset: self.offset, more: self.more, dont: self.dont };
+        if self.offset != 0 {
+            p.transport = Transport::None;
+            p.payload = vec![0; 8];
+        }
+        (p.smac, p.tos, p.pkttype) = (self.smac, self.tos, self.pkttype);
+        (p.mark, p.ct) = (self.mark, self.ct);
+        p.ttl = self.ttl.unwrap_or(64);
+        if p.smac.is_none() && !self.iif.is_empty() && self.iif != "lo" {
+            p.smac = Some([2, 0, 0, 0, 0, 1]);
+        }
+        (p.iif, p.oif) = (self.iif, self.oif);
+        if let Some((length, span)) = self.length {
+            let headers = p.len() - p.payload.len();
+            let Some(payload) = length.checked_sub(headers) else {
+                let at = span.start + (text[span.clone()].len() - text[span.clone()].trim().len());
+                return Err(LanguageError {
+                    message: format!("length {length} is below the {headers} bytes of headers"),
+                    span: at..span.end,
+                    help: format!("at least {headers}: it counts from the IP header on"),
+                });
+            };
+            p.payload.resize(payload, 0);
+        }
+        Ok(p)
+    }
+
+    fn transport(&self, proto: u8) -> Transport {
+        let (sport, dport) = (self.sport.unwrap_or(0), self.dport.unwrap_or(0));
+        match proto {
+            6 => {
+                let flags = self.flags.unwrap_or(tcp_flag::SYN);
+                Transport::Tcp { sport, dport, seq: 1, ack: 0, flags, options: Vec::new() }
+            }
+            17 | 136 => Transport::Udp { sport, dport },
+            132 => Transport::Sctp { sport, dport, tag: 0 },
+            33 => Transport::Dccp { sport, dport },
+            1 | 58 => {
+                let echo = if proto == 1 { 8 } else { 128 };
+                let (kind, code) = self.icmp.unwrap_or((echo, 0));
+                Transport::Icmp { kind, code, rest: [0; 4] }
+            }
+            _ => Transport::None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_may_come_in_any_order() {
+        let a = parse_packet("iif eth0 ip saddr 198.51.100.7 tcp dport 22 ct state new").unwrap();
+        let b = parse_packet("ct state new tcp dport ssh ip saddr 198.51.100.7 iif eth0").unwrap();
+        assert_eq!(a, b);
+        assert_eq!(a.ports(), Some((0, 22)));
+    }
+
+    #[test]
+    fn the_family_comes_from_words_or_addresses() {
+        assert_eq!(parse_packet("ip6 saddr 2001:db8::1").unwrap().family, Family::V6);
+        assert_eq!(parse_packet("ip saddr 2001:db8::1").unwrap().family, Family::V6);
+        assert_eq!(parse_packet("ip6 hoplimit 3").unwrap().ttl, 3);
+        assert_eq!(parse_packet("").unwrap().family, Family::V4);
+        let mixed = parse_packet("ip saddr 192.0.2.1 ip6 daddr 2001:db8::1").unwrap_err();
+        assert_eq!(mixed.span, 19..22);
+    }
+
+    #[test]
+    fn every_clause_is_read() {
+        let p = parse_packet(
+            "oif eth1 ip daddr 192.0.2.9 ip ttl 9 ip dscp 46 tcp sport 99 tcp flags syn,ack \
+             ether saddr 02:00:00:00:00:07 mark 0x1 pkttype broadcast length 100 ct mark 7 \
+             ct status dnat ct direction reply",
+        )
+        .unwrap();
+        assert_eq!((p.oif.as_str(), p.ttl, p.tos, p.mark, p.len()), ("eth1", 9, 184, 1, 100));
+        assert!(matches!(p.transport, Transport::Tcp { flags: 0x12, sport: 99, .. }));
+        assert_eq!(p.smac, Some([2, 0, 0, 0, 0, 7]));
+        assert_eq!(p.pkttype, PktType::Broadcast);
+        assert!(p.ct.dnat && p.ct.reply && p.ct.mark == 7);
+    }
+
+    #[test]
+    fn icmp_types_have_names_and_codes() {
+        let p = parse_packet("icmp type destination-unreachable code 3").unwrap();
+        assert!(matches!(p.transport, Transport::Icmp { kind: 3, code: 3, .. }));
+        let p = parse_packet("icmpv6 type nd-neighbor-solicit").unwrap();
+        assert_eq!(p.family, Family::V6);
+        assert!(matches!(p.transport, Transport::Icmp { kind: 135, code: 0, .. }));
+    }
+
+    #[test]
+    fn a_later_fragment_has_no_header() {
+        let p = parse_packet("udp dport 53 fragment offset 185").unwrap();
+        assert_eq!((p.proto, p.ports(), p.fragment.offset), (17, None, 185));
+    }
+
+    #[test]
+    fn an_error_says_where_and_what_to_write() {
+        let e = parse_packet("iif eth0 tcp dport 70000").unwrap_err();
+        assert_eq!(e.message, "70000 is no number for dport");
+        assert_eq!(e.span, 19..24);
+        assert_eq!(e.help, "a number from 0 to 65535");
+        let e = parse_packet("tcp dport").unwrap_err();
+        assert_eq!(e.span, 9..9);
+        let e = parse_packet("colour blue").unwrap_err();
+        assert!(e.help.starts_with("begin with one of: iif"));
+        assert!(parse_packet("tcp dport 1 udp dport 2").is_err());
+        assert!(parse_packet("length 10").is_err());
+    }
+}

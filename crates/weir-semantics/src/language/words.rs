@@ -1,0 +1,103 @@
+//! Names of services, protocols and types.
+
+use weir_packet::tcp_flag;
+
+const PROTOCOLS: [(&str, u8); 15] = [
+    ("icmp", 1),
+    ("igmp", 2),
+    ("ipip", 4),
+    ("tcp", 6),
+    ("udp", 17),
+    ("dccp", 33),
+    ("gre", 47),
+    ("esp", 50),
+    ("ah", 51),
+    ("icmpv6", 58),
+    ("ipv6-icmp", 58),
+    ("ospf", 89),
+    ("vrrp", 112),
+    ("sctp", 132),
+    ("udplite", 136),
+];
+
+/// Bit of a TCP flag.
+pub(crate) fn tcp_flag_of(name: &str) -> Option<u8> {
+    Some(match name.to_ascii_lowercase().as_str() {
+        "fin" => tcp_flag::FIN,
+        "syn" => tcp_flag::SYN,
+        "rst" => tcp_flag::RST,
+        "psh" => tcp_flag::PSH,
+        "ack" => tcp_flag::ACK,
+        "urg" => tcp_flag::URG,
+        "none" => 0,
+        _ => return None,
+    })
+}
+
+/// Port of a service that people write by name; any other is written by its number.
+pub(crate) fn service(name: &str) -> Option<u16> {
+    const SERVICES: [(&str, u16); 17] = [
+        ("ftp", 21),
+        ("ssh", 22),
+        ("telnet", 23),
+        ("smtp", 25),
+        ("domain", 53),
+        ("bootps", 67),
+        ("bootpc", 68),
+        ("http", 80),
+        ("pop3", 110),
+        ("ntp", 123),
+        ("imap", 143),
+        ("snmp", 161),
+        ("bgp", 179),
+        ("https", 443),
+        ("syslog", 514),
+        ("imaps", 993),
+        ("mysql", 3306),
+    ];
+    SERVICES.iter().find(|(n, _)| *n == name).map(|(_, port)| *port)
+}
+
+/// Number of a protocol, by name or number.
+pub(crate) fn protocol(name: &str) -> Option<u8> {
+    let known = PROTOCOLS.iter().find(|(n, _)| *n == name).map(|(_, p)| *p);
+    known.or_else(|| name.parse().ok().filter(|n| *n != 0))
+}
+
+/// Number of an ICMP type (`proto` 1) or ICMPv6 type.
+pub(crate) fn icmp_type(proto: u8, name: &str) -> Option<u8> {
+    const V4: [(&str, u8); 11] = [
+        ("echo-reply", 0),
+        ("destination-unreachable", 3),
+        ("source-quench", 4),
+        ("redirect", 5),
+        ("echo-request", 8),
+        ("router-advertisement", 9),
+        ("router-solicitation", 10),
+        ("time-exceeded", 11),
+        ("parameter-problem", 12),
+        ("timestamp-request", 13),
+        ("timestamp-reply", 14),
+    ];
+    const V6: [(&str, u8); 11] = [
+        ("destination-unreachable", 1),
+        ("packet-too-big", 2),
+        ("time-exceeded", 3),
+        ("parameter-problem", 4),
+        ("echo-request", 128),
+        ("echo-reply", 129),
+        ("nd-router-solicit", 133),
+        ("nd-router-advert", 134),
+        ("nd-neighbor-solicit", 135),
+        ("nd-neighbor-advert", 136),
+        ("nd-redirect", 137),
+    ];
+    let names = if proto == 1 { &V4 } else { &V6 };
+    names.iter().find(|(n, _)| *n == name).map(|(_, kind)| *kind)
+}
+
+/// Name of a protocol, or its number.
+pub(crate) fn protocol_name(proto: u8) -> String {
+    let known = PROTOCOLS.iter().find(|(_, p)| *p == proto).map(|(name, _)| (*name).to_owned());
+    known.unwrap_or_else(|| proto.to_string())
+}
