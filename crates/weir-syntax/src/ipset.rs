@@ -1,23 +1,32 @@
 //! The text of `ipset save`.
+//!
+//! A text is `create` and `add` lines; what `ipset restore` takes beside the spelling of
+//! `ipset save` (ranges, prefixes of plain addresses, service names, left out defaults) is read
+//! too, and printed back as `ipset save` would: expanded, numeric, with the set's own timeout and
+//! counters on each element. Only `initval` and the order of elements are the kernel's own.
 
-use weir_model::{Element, IpSet};
+mod create;
+mod element;
+mod icmp;
+mod print;
+mod read;
+
+use weir_model::IpSet;
+
+pub use print::{print, print_element};
 
 use crate::Diagnostic;
 
 /// Reads sets.
 ///
+/// ```
+/// let text = "create lan hash:net family inet\nadd lan 192.0.2.0-192.0.2.127\n";
+/// let sets = weir_syntax::ipset::parse(text).unwrap();
+/// assert_eq!(weir_syntax::ipset::print_element(&sets[0], &sets[0].elements[0]), "192.0.2.0/25");
+/// ```
+///
 /// # Errors
 /// All errors of the text, in its order.
-pub fn parse(_text: &str) -> Result<Vec<IpSet>, Vec<Diagnostic>> {
-    Err(vec![Diagnostic::new("not yet", weir_model::Span { start: 0, end: 0 })])
-}
-
-/// Prints sets as `ipset save` does.
-pub fn print(_sets: &[IpSet]) -> String {
-    String::new()
-}
-
-/// One element: what follows `add NAME `.
-pub fn print_element(_set: &IpSet, _element: &Element) -> String {
-    String::new()
+pub fn parse(text: &str) -> Result<Vec<IpSet>, Vec<Diagnostic>> {
+    read::read(text)
 }

@@ -4,17 +4,17 @@
 //! the option tables of the extensions ([`extension`]); what the lines of a table say together
 //! (chains, loops, hooks) is checked at its end ([`graph`]). [`print`](fn@print) is the inverse.
 
-mod address;
+pub(crate) mod address;
 mod base;
 mod draft;
-mod extension;
+pub(crate) mod extension;
 mod graph;
 mod guess;
 mod option;
 mod print;
 mod reader;
 mod scan;
-mod word;
+pub(crate) mod word;
 
 use weir_model::{Family, IpSet, Ruleset, TableName};
 

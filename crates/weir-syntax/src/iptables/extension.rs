@@ -15,7 +15,7 @@ mod nat;
 mod ports;
 mod reject;
 mod state;
-pub(super) mod value;
+pub(crate) mod value;
 
 use weir_model::matching::{Opaque, OptionValue, Value};
 use weir_model::target::{Effect, TtlChange};

@@ -36,7 +36,7 @@ fn of_rule(line: &str) -> Option<Family> {
             "icmp6" | "icmpv6" | "ipv6-icmp" | "ipv6header" | "hl" | "HL" | "--icmpv6-type" => {
                 return Some(Family::V6);
             }
-            "icmp" | "--icmp-type" | "ttl" | "TTL" => return Some(Family::V4),
+            "--icmp-type" | "ttl" | "TTL" => return Some(Family::V4),
             w if w.starts_with("icmp6-") => return Some(Family::V6),
             w if w.starts_with("icmp-") => return Some(Family::V4),
             _ => {}

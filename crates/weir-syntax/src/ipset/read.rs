@@ -1,0 +1,301 @@
+//! The lines of `ipset save`.
+
+use std::collections::{HashMap, HashSet};
+
+use weir_model::set::Method;
+use weir_model::{Counters, Element, ElementPart, IpSet, Name, SetOption, Span};
+
+use super::{create, element};
+use crate::diagnostic::{Diagnostic, Fallible};
+use crate::iptables::word::{self, Word};
+use crate::number;
+
+/// Reads a whole text.
+pub(super) fn read(text: &str) -> Result<Vec<IpSet>, Vec<Diagnostic>> {
+    if u32::try_from(text.len()).is_err() {
+        return Err(vec![Diagnostic::new("text of 4 GiB or more", Span { start: 0, end: 0 })]);
+    }
+    let mut reader = Reader::default();
+    let mut words = Vec::new();
+    let mut start = 0;
+    while start < text.len() {
+        let end = text[start..].find('\n').map_or(text.len(), |i| start + i);
+        if let Err(d) = reader.line(&text[start..end], start, &mut words) {
+            reader.errors.push(*d);
+        }
+        start = end + 1;
+    }
+    if reader.errors.is_empty() { Ok(reader.sets) } else { Err(reader.errors) }
+}
+
+#[derive(Default)]
+struct Reader {
+    sets: Vec<IpSet>,
+    index: HashMap<Name, usize>,
+    /// Elements of each set, to notice what comes twice.
+    seen: Vec<HashSet<Vec<ElementPart>>>,
+    /// Sets whose `create` line was refused: their elements are no further errors.
+    refused: HashSet<String>,
+    comments: Vec<String>,
+    errors: Vec<Diagnostic>,
+}
+
+impl Reader {
+    fn line<'a>(&mut self, line: &'a str, start: usize, words: &mut Vec<Word<'a>>) -> Fallible<()> {
+        let span = Span { start: start as u32, end: (start + line.len()) as u32 };
+        if line.ends_with('\r') {
+            let message = "line ends with a carriage return (CRLF)";
+            if self.errors.iter().any(|d| d.message == message) {
+                return Ok(());
+            }
+            return Diagnostic::new(message, Span { start: span.end - 1, end: span.end })
+                .help("convert the file to Unix line ends, e.g. with sed -i 's/\\r$//'")
+                .fail();
+        }
+        if line.starts_with('#') {
+            self.comments.push(line.to_owned());
+            return Ok(());
+        }
+        split(line, start, words)?;
+        let exist = words.iter().any(is_exist);
+        words.retain(|w| !is_exist(w));
+        let Some(command) = words.first() else { return Ok(()) };
+        match &*command.text {
+            "create" | "-N" | "--create" => self.create(words, span, exist),
+            "add" | "-A" | "--add" => self.add(words, span, exist),
+            "COMMIT" | "quit" if words.len() == 1 => Ok(()),
+            other => Diagnostic::new(format!("no line {other} in the text of a set"), command.span)
+                .help("weir reads what ipset save prints: create and add")
+                .fail(),
+        }
+    }
+
+    fn create(&mut self, words: &[Word], span: Span, exist: bool) -> Fallible<()> {
+        let Some(name) = words.get(1) else {
+            return Diagnostic::new("create without a name", span).fail();
+        };
+        let made = self.created(name, &words[2..], span);
+        if made.is_err() {
+            self.refused.insert(name.text.clone().into_owned());
+        }
+        let set = made?;
+        if let Some(old) = self.index.get(&set.name) {
+            let old = &self.sets[*old];
+            if exist && old.kind == set.kind && old.family == set.family {
+                return Ok(());
+            }
+            return Diagnostic::new(format!("set {} a second time", set.name), name.span).fail();
+        }
+        self.index.insert(set.name.clone(), self.sets.len());
+        self.sets.push(set);
+        self.seen.push(HashSet::new());
+        Ok(())
+    }
+
+    fn created(&mut self, name: &Word, rest: &[Word], span: Span) -> Fallible<IpSet> {
+        if name.text.is_empty() || name.text.len() > 31 {
+            return Diagnostic::new(
+                format!("set name {} is not 1 to 31 bytes", name.text),
+                name.span,
+            )
+            .fail();
+        }
+        if name.text.contains([' ', '\t', '"']) {
+            return Diagnostic::new("blank or quote in a set's name", name.span)
+                .help("ipset save would print it so that it cannot be read back")
+                .fail();
+        }
+        let created = create::read(rest, span)?;
+        Ok(IpSet {
+            name: Name::from(&*name.text),
+            kind: created.kind,
+            family: created.family,
+            options: created.options,
+            elements: Vec::new(),
+            span,
+            leading_comments: std::mem::take(&mut self.comments),
+        })
+    }
+
+    fn add(&mut self, words: &[Word], span: Span, exist: bool) -> Fallible<()> {
+        let (Some(name), Some(value)) = (words.get(1), words.get(2)) else {
+            return Diagnostic::new("add without a set and an element", span).fail();
+        };
+        let Some(&at) = self.index.get(&*name.text) else {
+            if self.refused.contains(&*name.text) {
+                return Ok(());
+            }
+            return Diagnostic::new(format!("no set {}", name.text), name.span)
+                .help("its create line must stand before it")
+                .fail();
+        };
+        let set = &self.sets[at];
+        let plain = rest_of(set, &words[3..], span)?;
+        let expanded = element::read(value, set)?;
+        if set.kind.method == Method::List
+            && let [parts] = &expanded[..]
+            && let [ElementPart::Set(member)] = &parts[..]
+        {
+            self.check_member(member, value)?;
+        }
+        let max = self.sets[at].options.iter().find_map(|o| match o {
+            SetOption::MaxElem(n) => Some(*n as usize),
+            _ => None,
+        });
+        for parts in expanded {
+            if !self.seen[at].insert(key(&parts)) {
+                if exist {
+                    self.sets[at].elements.retain(|e| key(&e.parts) != key(&parts));
+                } else {
+                    return Diagnostic::new(
+                        format!("{} is in the set already", value.text),
+                        value.span,
+                    )
+                    .help("remove the line")
+                    .fail();
+                }
+            }
+            self.sets[at].elements.push(Element { parts, ..plain.clone() });
+        }
+        match max {
+            Some(max) if self.sets[at].elements.len() > max => {
+                Diagnostic::new(format!("more than {max} elements"), span)
+                    .help("raise maxelem in the create line")
+                    .fail()
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn check_member(&self, member: &Name, value: &Word) -> Fallible<()> {
+        match self.index.get(member) {
+            None => Diagnostic::new(format!("no set {member}"), value.span)
+                .help("its create line must stand before it")
+                .fail(),
+            Some(i) if self.sets[*i].kind.method == Method::List => {
+                Diagnostic::new(format!("{member} is a list itself"), value.span)
+                    .help("lists hold sets that are no lists")
+                    .fail()
+            }
+            Some(_) => Ok(()),
+        }
+    }
+}
+
+/// What makes an element the same: of bitmap:ip,mac the address alone.
+fn key(parts: &[ElementPart]) -> Vec<ElementPart> {
+    match parts {
+        [address @ ElementPart::Net { .. }, ElementPart::Mac(_)] => vec![address.clone()],
+        _ => parts.to_vec(),
+    }
+}
+
+fn is_exist(w: &Word) -> bool {
+    !w.quoted && matches!(&*w.text, "-exist" | "-!" | "--exist")
+}
+
+/// Cuts a line into words. Quotes hold blanks; there is no escape in them.
+fn split<'a>(line: &'a str, start: usize, words: &mut Vec<Word<'a>>) -> Fallible<()> {
+    if !line.contains('"') {
+        word::split(line, start, words);
+        return Ok(());
+    }
+    words.clear();
+    let mut at = 0;
+    while at < line.len() {
+        let rest = &line[at..];
+        let blank = rest.len() - rest.trim_start_matches([' ', '\t']).len();
+        if blank > 0 {
+            at += blank;
+            continue;
+        }
+        let (text, len, quoted) = match rest.strip_prefix('"') {
+            Some(inner) => match inner.find('"') {
+                Some(i) => (&inner[..i], i + 2, true),
+                None => {
+                    let span =
+                        Span { start: (start + at) as u32, end: (start + line.len()) as u32 };
+                    return Diagnostic::new("quote is not closed", span).fail();
+                }
+            },
+            None => {
+                let len = rest.find([' ', '\t']).unwrap_or(rest.len());
+                (&rest[..len], len, false)
+            }
+        };
+        let span = Span { start: (start + at) as u32, end: (start + at + len) as u32 };
+        words.push(Word { text: text.into(), span, quoted });
+        at += len;
+    }
+    Ok(())
+}
+
+/// What follows the parts of an element.
+fn rest_of(set: &IpSet, words: &[Word], span: Span) -> Fallible<Element> {
+    let has = |f: fn(&SetOption) -> bool| set.options.iter().any(f);
+    let timeout = set.options.iter().find_map(|o| match o {
+        SetOption::Timeout(t) => Some(*t),
+        _ => None,
+    });
+    let counters = has(|o| *o == SetOption::Counters);
+    let mut out = Element {
+        parts: Vec::new(),
+        nomatch: false,
+        timeout,
+        counters: counters.then(Counters::default),
+        comment: None,
+        rest: Vec::new(),
+        span,
+        credit: Vec::new(),
+    };
+    let mut at = 0;
+    while at < words.len() {
+        let word = &words[at];
+        let device = set.kind.parts.contains(&weir_model::set::Part::Iface);
+        if word.text == "nomatch" || (word.text == "wildcard" && device) {
+            out.nomatch |= word.text == "nomatch";
+            if word.text == "wildcard" {
+                out.rest.push("wildcard".to_owned());
+            }
+            at += 1;
+            continue;
+        }
+        let Some(value) = words.get(at + 1) else {
+            return Diagnostic::new(
+                format!("{} without its value, or unknown", word.text),
+                word.span,
+            )
+            .fail();
+        };
+        at += 2;
+        let n = |max: u64| match number::whole(&value.text, 0, max) {
+            Some(n) => Ok(n),
+            None => Diagnostic::new(format!("{} is no number here", value.text), value.span).fail(),
+        };
+        let lacks = |what: &str| {
+            Diagnostic::new(format!("{} in a set without {what}", word.text), word.span)
+                .help(format!("add {what} to the create line of {}", set.name))
+                .fail()
+        };
+        match &*word.text {
+            "timeout" if timeout.is_none() => return lacks("timeout"),
+            "timeout" => out.timeout = Some(n(u64::from(u32::MAX) / 1000)? as u32),
+            "packets" | "bytes" if !counters => return lacks("counters"),
+            "packets" => out.counters.get_or_insert_default().packets = n(u64::MAX)?,
+            "bytes" => out.counters.get_or_insert_default().bytes = n(u64::MAX)?,
+            "comment" if !has(|o| *o == SetOption::Comment) => return lacks("comment"),
+            "comment" => out.comment = Some(value.text.clone().into_owned()),
+            "skbmark" | "skbprio" | "skbqueue" if !has(|o| *o == SetOption::SkbInfo) => {
+                return lacks("skbinfo");
+            }
+            "skbmark" | "skbprio" | "skbqueue" => {
+                out.rest.extend([word.text.clone().into_owned(), value.text.clone().into_owned()]);
+            }
+            other => {
+                return Diagnostic::new(format!("no option {other} of an element"), word.span)
+                    .fail();
+            }
+        }
+    }
+    Ok(out)
+}
