@@ -122,6 +122,12 @@ impl<'a> Digest<'a> {
         series::ratio(first, second, &self.record.trials, self.record.run.seed).filter(is_finite)
     }
 
+    /// How a subject is drawn.
+    pub(crate) fn ink(&self, subject: &Subject) -> Option<Ink> {
+        let at = self.record.run.subjects.iter().position(|one| one.name == subject.name)?;
+        self.inks.get(at).copied()
+    }
+
     /// Values of the axis, rising; one `None` where the grid has no axis.
     pub(crate) fn values(&self) -> Vec<Option<u64>> {
         let Some(axis) = self.axis else { return vec![None] };

@@ -69,8 +69,8 @@ fn top(record: &Record) -> Markup {
         header.top {
             span.mark-weir {
                 svg viewBox="0 0 24 16" aria-hidden="true" {
-                    path d="M1 3h9v7c0 3 2 4 5 4h8" fill="none" stroke="currentColor" stroke-width="3"
-                        stroke-linecap="round" stroke-linejoin="round" {}
+                    path d="M1 3h9v7c0 3 2 4 5 4h8" fill="none" stroke="currentColor"
+                        stroke-width="3" stroke-linecap="round" stroke-linejoin="round" {}
                 }
                 "weir"
             }
@@ -123,12 +123,13 @@ fn gains(digest: &Digest<'_>, headline: &Headline<'_>) -> Markup {
     html! {
         ul.gains {
             @for gain in &headline.gains {
-                @let at = digest.record.run.subjects.iter().position(|one| one.name == gain.subject.name);
-                @let forwarded = digest.estimate(Quantity::Pps, gain.subject, &headline.scenario);
-                @let share = digest.baseline.and_then(|none| digest.ratio(gain.subject, none, &headline.scenario));
+                @let point = &headline.scenario;
+                @let forwarded = digest.estimate(Quantity::Pps, gain.subject, point);
+                @let none = digest.baseline;
+                @let share = none.and_then(|none| digest.ratio(gain.subject, none, point));
                 li {
                     div.who {
-                        @if let Some(at) = at { (digest.inks[at].key()) }
+                        @if let Some(ink) = digest.ink(gain.subject) { (ink.key()) }
                         (label(gain.subject))
                     }
                     div.big {

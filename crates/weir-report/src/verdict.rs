@@ -150,20 +150,25 @@ fn noise(digest: &Digest<'_>, reasons: &mut Vec<(Trust, String)>) {
     let (all, disturbed) = (digest.record.trials.len(), number_of(digest, State::Disturbed));
     if disturbed > 0 {
         let share = disturbed as f64 / all.max(1) as f64;
-        let rest = if run.counts.given_up > 0 {
-            format!("; {} points stayed without a quiet one in some block", run.counts.given_up)
-        } else {
-            String::new()
-        };
         let reason = format!(
-            "{} of {} were disturbed and repeated ({}){rest}.",
+            "{} of {} were disturbed and repeated ({}).",
             count(disturbed as u64),
             trials(all),
             percent(share)
         );
-        if share > 0.10 || run.counts.given_up > 0 {
+        if share > 0.10 {
             reasons.push((Trust::Noisy, reason));
         }
+    }
+    let given_up = run.counts.given_up;
+    if given_up as f64 > 0.05 * digest.accepted().count() as f64 {
+        reasons.push((
+            Trust::Noisy,
+            format!(
+                "{} count although they were disturbed: repeats did not help.",
+                trials(given_up as usize)
+            ),
+        ));
     }
     if let Some(floor) = &run.noise_floor {
         let ratio = &floor.ratio;

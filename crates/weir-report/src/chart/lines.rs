@@ -81,11 +81,12 @@ fn grid(frame: &Frame, caption: &Caption<'_>) -> Markup {
         }
         line class="axis" x1=(left) x2=(right) y1=(pixel(bottom)) y2=(pixel(bottom)) {}
         @if let Some(gap) = frame.x.gap() {
-            path class="break" d={ "M" (pixel(gap - 5.0)) " " (pixel(bottom + 5.0)) "l4 -10m2 10l4 -10" } {}
+            path class="break"
+                d={ "M" (pixel(gap - 5.0)) " " (pixel(bottom + 5.0)) "l4 -10m2 10l4 -10" } {}
         }
         @for value in ticks {
             @if let Some(x) = frame.x.place(value) {
-                line class="axis" x1=(pixel(x)) x2=(pixel(x)) y1=(pixel(bottom)) y2=(pixel(bottom + 5.0)) {}
+                path class="axis" d={ "M" (pixel(x)) " " (pixel(bottom)) "v5" } {}
                 (words("tick mid", x, bottom + 19.0, &count(value as u64)))
             }
         }
@@ -107,7 +108,7 @@ fn line(frame: &Frame, series: &Series, caption: &Caption<'_>) -> Markup {
             (band(frame, series))
             @if let (true, [(_, y)]) = (series.ink.dashed, places.as_slice()) {
                 // Without rules there is nothing to vary: one value holds for the whole axis.
-                path class="line dashed" d={ "M" (pixel(frame.left)) " " (pixel(*y)) "H" (pixel(frame.right)) } {}
+                path class="line dashed" d=(rule(frame.left, *y, frame.right)) {}
             } @else if places.len() > 1 {
                 path.line.dashed[series.ink.dashed] d=(polyline(&places)) {}
             }
@@ -160,6 +161,11 @@ fn band(frame: &Frame, series: &Series) -> Markup {
     }
 }
 
+/// A line from left to right.
+fn rule(left: f64, y: f64, right: f64) -> String {
+    format!("M{} {}H{}", pixel(left), pixel(y), pixel(right))
+}
+
 fn polyline(places: &[(f64, f64)]) -> String {
     let mut data = String::new();
     for (at, (x, y)) in places.iter().enumerate() {
@@ -186,8 +192,8 @@ fn names(frame: &Frame, series: &[Series]) -> Markup {
     html! {
         @for ((one, x, y), label) in ends.iter().zip(&placed) {
             g class={ "series " (one.ink.class) } data-series=(one.subject) {
-                path class="leader"
-                    d={ "M" (pixel(x + 8.0)) " " (pixel(*y)) "L" (pixel(start - 6.0)) " " (pixel(*label)) "H" (pixel(start - 2.0)) } {}
+                @let (from, to) = ((x + 8.0, *y), (start - 6.0, *label));
+                path class="leader" d=(polyline(&[from, to, (start - 2.0, *label)])) {}
                 (words("name", start, label + 4.0, &one.label))
             }
         }

@@ -25,7 +25,8 @@ pub(crate) fn draw(
     let inside = html! {
         @for (value, labelled) in axis.ticks() {
             @if let Some(x) = axis.place(value) {
-                line.grid.faint[!labelled] x1=(pixel(x)) x2=(pixel(x)) y1=(pixel(top)) y2=(pixel(bottom)) {}
+                @let line = format!("M{} {}V{}", pixel(x), pixel(top), pixel(bottom));
+                path.grid.faint[!labelled] d=(line) {}
                 @if labelled { (words("tick mid", x, bottom + 18.0, &caption.unit.tick(value))) }
             }
         }
@@ -71,7 +72,10 @@ fn row(
                 path class="whisker" d={ "M" (pixel(lo)) " " (pixel(y)) "H" (pixel(hi)) } {}
             }
             @if let Some(x) = axis.place(point.value) {
-                g { title { (series.label) ": " (value) " " (range) } (series.ink.marker(x, y, 5.0)) }
+                g {
+                    title { (series.label) ": " (value) " " (range) }
+                    (series.ink.marker(x, y, 5.0))
+                }
             }
         }
     }

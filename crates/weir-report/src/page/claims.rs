@@ -18,7 +18,8 @@ pub(super) fn section(digest: &Digest<'_>) -> Markup {
             h2 { "Claims" }
             @if let Some(paper) = &run.paper {
                 p {
-                    (paper.authors) ", " cite { (paper.title) } " (" (paper.year) "), " (paper.part) ". "
+                    (paper.authors) ", " cite { (paper.title) } " (" (paper.year) "), "
+                    (paper.part) ". "
                     span.about { (paper.setting) }
                 }
             }

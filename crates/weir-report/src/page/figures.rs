@@ -163,9 +163,10 @@ fn other_rows(digest: &Digest<'_>) -> Markup {
     html! {
         @for (at, facet) in digest.facets.iter().enumerate().filter(|(at, _)| *at != shown) {
             @let series = digest.series(Quantity::Pps, &facet.scenario);
+            @let (id, about) = (format!("rows-{at}"), description(digest, &series));
             section {
                 h2 { (super::capital(&facet.title)) }
-                (plot(digest, &format!("rows-{at}"), &facet.title, &description(digest, &series), &series))
+                (plot(digest, &id, &facet.title, &about, &series))
             }
         }
     }

@@ -41,8 +41,8 @@ fn subjects(digest: &Digest<'_>) -> Markup {
                             th.tight scope="row" { (label(subject)) }
                             td {
                                 (subject.title) ". " span.range { (subject.about) }
-                                @if let Some(lacking) = &subject.lacking { br; "Not measured: " (lacking) }
-                                @if let Some(limit) = &subject.limit { br; "Left out: " (limit) }
+                                @if let Some(why) = &subject.lacking { br; "Not measured: " (why) }
+                                @if let Some(why) = &subject.limit { br; "Left out: " (why) }
                             }
                             td { code { (subject.load) } }
                         }
@@ -68,9 +68,9 @@ fn environment(digest: &Digest<'_>) -> Markup {
             dt { "scheduling" } dd { (machine.scheduling) }
             dt { "clock source" } dd { (machine.clocksource) }
         }
-        @for (title, values) in [("Tools", &machine.tools), ("Kernel settings", &machine.sysctls), ("Defences against processor faults", &machine.mitigations)] {
-            (folded(title, values))
-        }
+        (folded("Tools", &machine.tools))
+        (folded("Kernel settings", &machine.sysctls))
+        (folded("Defences against processor faults", &machine.mitigations))
     }
 }
 
@@ -93,12 +93,22 @@ fn rulesets(digest: &Digest<'_>) -> Markup {
                 summary { "Rulesets: " (rulesets.len()) ", by origin and hash" }
                 div.scroll {
                     table {
-                        thead { tr { th { "point" } th { "origin" } th.right { "size" } th { "SHA-256" } } }
+                        thead {
+                            tr {
+                                th { "point" } th { "origin" }
+                                th.right { "size" } th { "SHA-256" }
+                            }
+                        }
                         tbody {
                             @for ruleset in rulesets {
                                 tr {
                                     td.tight { (ruleset.scenario.to_string()) }
-                                    td { code { (ruleset.command) } @if let Some(file) = &ruleset.file { br; span.range { (file) } } }
+                                    td {
+                                        code { (ruleset.command) }
+                                        @if let Some(file) = &ruleset.file {
+                                            br; span.range { (file) }
+                                        }
+                                    }
                                     td.right { (bytes(ruleset.bytes)) }
                                     td { code { (ruleset.sha256) } }
                                 }

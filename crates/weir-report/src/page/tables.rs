@@ -40,6 +40,7 @@ fn ends(digest: &Digest<'_>, facet: &Scenario) -> (Scenario, Option<u64>, Option
 
 fn facet_table(digest: &Digest<'_>, facet: &Facet) -> Markup {
     let (point, last, first) = ends(digest, &facet.scenario);
+    let smallest = first.map(|at| digest.point(&facet.scenario, Some(at)));
     let place: Vec<String> = [
         digest.axis.zip(last).map(|(axis, at)| format!("{} {}", count(at), axis.name)),
         Some(facet.title.clone()).filter(|title| !title.is_empty()),
@@ -55,7 +56,7 @@ fn facet_table(digest: &Digest<'_>, facet: &Facet) -> Markup {
                     tr {
                         th { "subject" }
                         th.right { "packets/s" }
-                        @if let Some(reference) = digest.reference { th.right { "against " (reference.name) } }
+                        @if let Some(one) = digest.reference { th.right { "against " (one.name) } }
                         @if digest.baseline.is_some() { th.right { "against no rules" } }
                         @if let (Some(first), Some(axis)) = (first, digest.axis) {
                             th.right { "against itself at " (count(first)) " " (axis.name) }
@@ -67,7 +68,7 @@ fn facet_table(digest: &Digest<'_>, facet: &Facet) -> Markup {
                     @for (subject, ink) in digest.record.run.subjects.iter().zip(&digest.inks) {
                         tr.weir[subject.weir] {
                             th scope="row" { span.who { (ink.key()) (label(subject)) } }
-                            (cells(digest, subject, &point, first.map(|at| digest.point(&facet.scenario, Some(at)))))
+                            (cells(digest, subject, &point, smallest.as_ref()))
                         }
                     }
                 }
@@ -80,11 +81,13 @@ fn cells(
     digest: &Digest<'_>,
     subject: &Subject,
     point: &Scenario,
-    first: Option<Scenario>,
+    first: Option<&Scenario>,
 ) -> Markup {
     let Some(estimate) = digest.estimate(Quantity::Pps, subject, point) else {
         let why = subject.lacking.as_deref().or(subject.limit.as_deref());
-        return html! { td.about colspan="5" { "not measured" @if let Some(why) = why { ": " (why) } } };
+        return html! {
+            td.about colspan="5" { "not measured" @if let Some(why) = why { ": " (why) } }
+        };
     };
     let against = |other: Option<&Subject>| {
         let other = other?;
@@ -94,7 +97,7 @@ fn cells(
         (cell(Some(&estimate), rate, rate))
         @if digest.reference.is_some() { (cell(against(digest.reference).as_ref(), times, plain)) }
         @if digest.baseline.is_some() { (cell(against(digest.baseline).as_ref(), times, plain)) }
-        @if let Some(first) = &first {
+        @if let Some(first) = first {
             @let kept = (!subject.baseline).then(|| digest.kept(subject, point, first)).flatten();
             (cell(kept.as_ref(), times, plain))
         }
@@ -119,8 +122,9 @@ fn everything(digest: &Digest<'_>) -> Markup {
         details {
             summary { "All points" }
             @for facet in &digest.facets {
-                (grid(digest, Quantity::Pps, &facet.scenario, rate,
-                    &format!("Packets a second{}{}", if facet.title.is_empty() { "" } else { ", " }, facet.title)))
+                @let gap = if facet.title.is_empty() { "" } else { ", " };
+                @let caption = format!("Packets a second{gap}{}", facet.title);
+                (grid(digest, Quantity::Pps, &facet.scenario, rate, &caption))
             }
             (grid(digest, Quantity::LoadSeconds, &anywhere, seconds, "Loading at once"))
             (grid(digest, Quantity::AddSeconds, &anywhere, seconds, "Adding one rule"))
@@ -160,7 +164,8 @@ fn grid(
                         tr {
                             th.right scope="row" { (value.map(count).unwrap_or_default()) }
                             @for subject in &subjects {
-                                (cell(digest.estimate(quantity, subject, &point).as_ref(), print, print))
+                                @let estimate = digest.estimate(quantity, subject, &point);
+                                (cell(estimate.as_ref(), print, print))
                             }
                         }
                     }
@@ -184,7 +189,11 @@ pub(super) fn extra(table: &ExtraTable) -> Markup {
             table {
                 @if !table.caption.is_empty() { caption { (table.caption) } }
                 thead {
-                    tr { @for (column, right) in table.columns.iter().zip(&right) { th.right[*right] { (column) } } }
+                    tr {
+                        @for (column, right) in table.columns.iter().zip(&right) {
+                            th.right[*right] { (column) }
+                        }
+                    }
                 }
                 tbody {
                     @for row in &table.rows {

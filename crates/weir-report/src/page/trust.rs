@@ -97,7 +97,10 @@ fn strips(digest: &Digest<'_>) -> Markup {
             figure {
                 (noise::draw("noise", "wide", 1008.0, trials))
                 (noise::draw("noise-narrow", "narrow", 400.0, trials))
-                figcaption { "In the order in which they were run. Orange trials were disturbed or did not count." }
+                figcaption {
+                    "In the order in which they were run. Orange trials did not count: they were "
+                    "disturbed and repeated, or failed."
+                }
             }
         }
     }
@@ -160,7 +163,8 @@ fn sums(digest: &Digest<'_>) -> Markup {
                                     td.right { (count(sums.offered)) }
                                     td.right { (count(sums.delivered)) }
                                     @for counter in &counters {
-                                        td.right { (sums.dropped.get(*counter).map_or("–".to_owned(), |n| count(*n))) }
+                                        @let packets = sums.dropped.get(*counter);
+                                        td.right { (packets.map_or("–".to_owned(), |n| count(*n))) }
                                     }
                                     td.right { (count(sums.leaked)) }
                                     td.right { (sums.missing) }

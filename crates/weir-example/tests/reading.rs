@@ -1,0 +1,52 @@
+//! weir reads what is generated here, and prints the same text again.
+
+use weir_example::{IspOptions, RulesKind, RulesOptions, isp, rules};
+use weir_syntax::iptables::{ParseOptions, parse, print};
+
+/// The lines that are neither comment nor blank, tables in a fixed order.
+fn tables(text: &str) -> Vec<String> {
+    let lines = text.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
+    let body: String = lines.flat_map(|line| [line, "\n"]).collect();
+    let mut tables: Vec<String> = body.split_inclusive("COMMIT\n").map(str::to_owned).collect();
+    tables.sort();
+    tables
+}
+
+fn prints_itself(text: &str) {
+    let ruleset = parse(text, &ParseOptions::default()).unwrap_or_else(|errors| {
+        panic!("{} errors, the first: {}", errors.len(), errors[0].message);
+    });
+    let (written, printed) = (tables(text), tables(&print(&ruleset, false)));
+    assert_eq!(written.len(), printed.len());
+    for (written, printed) in written.iter().zip(&printed) {
+        for (ours, theirs) in written.lines().zip(printed.lines()) {
+            // Packet counts stand in the lines of chains only where they were asked for.
+            assert_eq!(ours.trim_end_matches(" [0:0]"), theirs.trim_end_matches(" [0:0]"));
+        }
+        assert_eq!(written.lines().count(), printed.lines().count());
+    }
+}
+
+#[test]
+fn the_access_network_is_read_and_printed_again() {
+    let example = isp(&IspOptions::default());
+    prints_itself(&example.v4);
+    prints_itself(&example.v6);
+}
+
+#[test]
+fn the_rules_of_the_studies_are_read_and_printed_again() {
+    for kind in [RulesKind::Stateless, RulesKind::Stateful] {
+        prints_itself(&rules(&RulesOptions { count: 1000, seed: 1, kind }));
+    }
+}
+
+#[test]
+fn the_examples_are_read() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/");
+    for name in ["office.rules", "host6.rules6", "blocklist.rules"] {
+        let text =
+            std::fs::read_to_string(format!("{folder}{name}")).expect("the example is there");
+        prints_itself(&text);
+    }
+}
