@@ -35,10 +35,9 @@ fn missing_head(path: &str, text: &str) -> Option<&'static str> {
             (!is_comment).then_some("/* … */")
         }
         "sh" => {
-            let mut lines = lines();
-            let is_script = lines.next()?.starts_with("#!");
-            let is_commented = lines.next().is_some_and(|l| l.starts_with('#'));
-            (!(is_script && is_commented)).then_some("#!/bin/sh, then # …")
+            // A part of a script has no `#!` line.
+            let first = lines().find(|l| !l.starts_with("#!"))?;
+            (!first.starts_with('#')).then_some("# …")
         }
         _ => None,
     }
@@ -71,7 +70,9 @@ mod tests {
     #[test]
     fn a_script_says_what_it_does_after_its_first_line() {
         assert!(is_content("a.sh", "#!/bin/sh\n# Does it.\nset -eu\n"));
+        assert!(is_content("a.sh", "# A part of it.\nset -eu\n"));
         assert!(!is_content("a.sh", "#!/bin/sh\nset -eu\n"));
+        assert!(!is_content("a.sh", "set -eu\n"));
     }
 
     #[test]
