@@ -12,7 +12,7 @@ use crate::artefact::{Artefact, ArtefactFile, sha256};
 use crate::check::{self, CheckOptions};
 use crate::form::{CompileError, CompileOptions, Form, Progress};
 use crate::load::{self, Touched};
-use crate::{counters, memory};
+use crate::{counters, memory, nft};
 
 /// Compiles a firewall to a form that is equal to it, with the scripts that load it.
 ///
@@ -35,7 +35,7 @@ pub fn compile(
     }
     match form {
         Form::Linear | Form::Tree | Form::Ipset => by_iptables(firewall, form, options, progress),
-        Form::Nft => Err(CompileError::Option("the nft form is not part of this build".to_owned())),
+        Form::Nft => by_nft(firewall, options, progress),
     }
 }
 
@@ -88,6 +88,46 @@ fn by_iptables(
         deviations,
         checked,
         counters: counters::credit_map(firewall, &after, &own),
+        id,
+    };
+    progress("writing", 1.0);
+    Ok(Artefact::new(files, manifest))
+}
+
+fn by_nft(
+    firewall: &Firewall,
+    options: &CompileOptions,
+    progress: &mut Progress<'_>,
+) -> Result<Artefact, CompileError> {
+    let id = identity(firewall, Form::Nft, options);
+    let made = nft::compile(firewall, options, progress)?;
+    progress("writing", 0.0);
+    let kept = made.kept();
+    let mut touched = Touched::by_iptables(&kept);
+    touched.nft = made.tables();
+    touched.v4_emptied = made.emptied(Family::V4);
+    touched.v6_emptied = made.emptied(Family::V6);
+    let mut files = vec![ArtefactFile::text("ruleset.nft", made.text)];
+    for ruleset in kept.rulesets().filter(|r| !r.tables.is_empty()) {
+        let name = format!("{}.rules", counters::tool(ruleset.family));
+        files.push(ArtefactFile::text(&name, iptables::print(ruleset, false)));
+    }
+    if touched.sets {
+        files.push(ArtefactFile::text("user.ipset", ipset::print(&firewall.sets)));
+        files.push(ArtefactFile::text("weir.ipset", String::new()));
+    }
+    files.extend(load::scripts(Form::Nft, &id, &touched));
+    let manifest = Manifest {
+        weir: env!("CARGO_PKG_VERSION").to_owned(),
+        form: Form::Nft.to_string(),
+        tools: touched.tools(),
+        files: Vec::new(),
+        memory_bytes: made.memory_bytes + memory::estimate(&kept, options.cpus),
+        compiled: made.compiled,
+        barriers: made.barriers,
+        deviations: made.deviations,
+        checked: made.checked,
+        counters: made.counters,
         id,
     };
     progress("writing", 1.0);

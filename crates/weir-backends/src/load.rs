@@ -25,6 +25,10 @@ pub struct Touched {
     /// nft tables that `ruleset.nft` replaces, as `ip:weir_filter`. The file begins by removing
     /// what it replaces, so that loading it is one transaction.
     pub nft: Vec<String>,
+    /// iptables tables that nft stands for: emptied, where the kernel has them at all.
+    pub v4_emptied: Vec<&'static str>,
+    /// The same of ip6tables.
+    pub v6_emptied: Vec<&'static str>,
 }
 
 impl Touched {
@@ -39,16 +43,18 @@ impl Touched {
             v6: tables(Family::V6),
             sets: !firewall.sets.is_empty(),
             nft: Vec::new(),
+            v4_emptied: Vec::new(),
+            v6_emptied: Vec::new(),
         }
     }
 
     /// The programs that the scripts run, apart from the shell's own and coreutils.
     pub fn tools(&self) -> Vec<String> {
         let mut tools = Vec::new();
-        if !self.v4.is_empty() {
+        if !self.v4.is_empty() || !self.v4_emptied.is_empty() {
             tools.extend(["iptables-legacy-restore", "iptables-legacy-save"]);
         }
-        if !self.v6.is_empty() {
+        if !self.v6.is_empty() || !self.v6_emptied.is_empty() {
             tools.extend(["ip6tables-legacy-restore", "ip6tables-legacy-save"]);
         }
         if self.sets {
@@ -72,9 +78,12 @@ pub fn scripts(form: Form, id: &str, touched: &Touched) -> [ArtefactFile; 2] {
     let head = |what: &str| {
         format!(
             "#!/bin/sh\n# {what}\nset -eu\n\nid={id}\nform={form}\nv4_tables='{}'\n\
-             v6_tables='{}'\nsets={}\nnft_tables='{}'\n\n{COMMON}",
+             v6_tables='{}'\nv4_emptied='{}'\nv6_emptied='{}'\nsets={}\nnft_tables='{}'\n\n\
+             {COMMON}",
             touched.v4.join(" "),
             touched.v6.join(" "),
+            touched.v4_emptied.join(" "),
+            touched.v6_emptied.join(" "),
             if touched.sets { "yes" } else { "" },
             touched.nft.join(" "),
         )

@@ -60,6 +60,32 @@ pub struct NftForm {
     pub checked: Checked,
 }
 
+impl NftForm {
+    /// What iptables still has to load: the tables that have a hook left.
+    pub fn kept(&self) -> Firewall {
+        let mut kept = self.rest.clone();
+        for ruleset in [&mut kept.v4, &mut kept.v6].into_iter().flatten() {
+            let family = ruleset.family;
+            let whole = |name| {
+                self.moved.iter().any(|m| m.family == family && m.table == name && m.whole)
+            };
+            ruleset.tables.retain(|t| !whole(t.name));
+        }
+        kept
+    }
+
+    /// The nft tables, as `ip:weir_filter`.
+    pub fn tables(&self) -> Vec<String> {
+        self.moved.iter().map(|m| format!("{}:{}", print::family(m.family), m.name)).collect()
+    }
+
+    /// The iptables tables of a family that nft stands for as a whole.
+    pub fn emptied(&self, family: Family) -> Vec<&'static str> {
+        let whole = self.moved.iter().filter(|m| m.family == family && m.whole);
+        whole.map(|m| m.table.as_str()).collect()
+    }
+}
+
 /// A table's hooks that went to nft.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Moved {

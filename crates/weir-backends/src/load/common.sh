@@ -26,6 +26,32 @@ if [ -f "$current" ]; then
     read -r in_force <"$current" || :
 fi
 
+# Of the tables in $2, those that this namespace has: the names in file $1.
+there() {
+    for table in $2; do
+        if grep -qx "$table" "$1" 2>/dev/null; then
+            printf '%s ' "$table"
+        fi
+    done
+}
+
+# The text of tables without rules, which let everything pass.
+emptied() {
+    for table in "$@"; do
+        case $table in
+        raw) chains='PREROUTING OUTPUT' ;;
+        nat) chains='PREROUTING INPUT OUTPUT POSTROUTING' ;;
+        mangle) chains='PREROUTING INPUT FORWARD OUTPUT POSTROUTING' ;;
+        *) chains='INPUT FORWARD OUTPUT' ;;
+        esac
+        printf '*%s\n' "$table"
+        for chain in $chains; do
+            printf ':%s ACCEPT [0:0]\n' "$chain"
+        done
+        printf 'COMMIT\n'
+    done
+}
+
 # Takes away the sets whose names are in a file, one a line.
 destroy_sets() {
     sed 's/^/destroy /' "$1" | "$IPSET" restore

@@ -8,6 +8,17 @@ if [ -n "$v6_tables" ]; then
     need "$IP6TABLES_RESTORE" iptables
     need "$IP6TABLES_SAVE" iptables
 fi
+# Tables that nft stands for are emptied where they are; the kernel would make them if asked.
+v4_emptied=$(there /proc/net/ip_tables_names "$v4_emptied")
+v6_emptied=$(there /proc/net/ip6_tables_names "$v6_emptied")
+if [ -n "$v4_emptied" ]; then
+    need "$IPTABLES_RESTORE" iptables
+    need "$IPTABLES_SAVE" iptables
+fi
+if [ -n "$v6_emptied" ]; then
+    need "$IP6TABLES_RESTORE" iptables
+    need "$IP6TABLES_SAVE" iptables
+fi
 if [ -n "$sets" ]; then
     need "$IPSET" ipset
     need awk mawk
@@ -24,19 +35,23 @@ undo() {
     status=$?
     trap - EXIT HUP INT TERM
     set +e
+    back=yes
     if [ -n "$changed" ]; then
-        restore_tables "$fresh" ||
-            printf '%s: what was in force could not be put back; it is in %s\n' \
-                "${0##*/}" "$fresh" >&2
+        restore_tables "$fresh" || back=
         if [ -s "$fresh/created" ]; then
-            destroy_sets "$fresh/created"
+            destroy_sets "$fresh/created" || back=
         fi
         if [ -s "$fresh/sets" ]; then
-            "$IPSET" -exist restore <"$fresh/sets"
+            "$IPSET" -exist restore <"$fresh/sets" || back=
         fi
-        printf '%s: nothing was changed\n' "${0##*/}" >&2
     fi
-    rm -rf -- "$fresh"
+    if [ -n "$back" ]; then
+        printf '%s: nothing was changed\n' "${0##*/}" >&2
+        rm -rf -- "$fresh"
+    else
+        printf '%s: what was in force could not all be put back; it is in %s\n' \
+            "${0##*/}" "$fresh" >&2
+    fi
     [ "$status" -ne 0 ] || status=1
     exit "$status"
 }
@@ -46,10 +61,10 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 
 # What is in force now, of all that will be touched.
-for table in $v4_tables; do
+for table in $v4_tables $v4_emptied; do
     "$IPTABLES_SAVE" -c -t "$table" >>"$fresh/iptables"
 done
-for table in $v6_tables; do
+for table in $v6_tables $v6_emptied; do
     "$IP6TABLES_SAVE" -c -t "$table" >>"$fresh/ip6tables"
 done
 for table in $nft_tables; do
@@ -83,14 +98,21 @@ if [ -n "$sets" ]; then
 fi
 
 changed=yes
+# nft before iptables: for a moment a packet meets both, never none.
+if [ -n "$nft_tables" ]; then
+    "$NFT" -f "$here/ruleset.nft"
+fi
 if [ -n "$v4_tables" ]; then
     "$IPTABLES_RESTORE" -w 10 <"$here/iptables.rules"
 fi
 if [ -n "$v6_tables" ]; then
     "$IP6TABLES_RESTORE" -w 10 <"$here/ip6tables.rules"
 fi
-if [ -n "$nft_tables" ]; then
-    "$NFT" -f "$here/ruleset.nft"
+if [ -n "$v4_emptied" ]; then
+    emptied $v4_emptied | "$IPTABLES_RESTORE" -w 10
+fi
+if [ -n "$v6_emptied" ]; then
+    emptied $v6_emptied | "$IP6TABLES_RESTORE" -w 10
 fi
 
 if [ "$in_force" = "$id" ] && [ -d "$state" ]; then
