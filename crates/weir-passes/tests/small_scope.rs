@@ -23,6 +23,7 @@ fn eager() -> CostModel {
     CostModel {
         check_ns: 10.0,
         jump_ns: 1.0,
+        set_ns: 1.0,
         probe_ns: 1.0,
         copies_ratio_max: 8.0,
         inline_rules_max: 1,

@@ -221,7 +221,7 @@ fn lookup_ns(entries: &[Entry<'_>], family: Family, cost: &CostModel) -> f64 {
     for e in entries {
         lengths.insert(e.prefix);
     }
-    cost.probe_ns * f64::from(lengths.lengths())
+    cost.set_ns + cost.probe_ns * f64::from(lengths.lengths())
 }
 
 /// The entries that a packet can reach: those that no earlier one covers.

@@ -63,8 +63,8 @@ impl Planner<'_> {
     pub fn root(&mut self) -> Result<Option<(Plan, f64)>, TooManyCopies> {
         let rules: Vec<u32> = (0..self.items.len() as u32).collect();
         let Some(division) = self.division(Prefix::ALL, &rules) else { return Ok(None) };
-        let cost_ns = division.cost_ns;
-        Ok(Some((self.divide(Prefix::ALL, &rules, division.len)?, cost_ns)))
+        let plan = self.divide(Prefix::ALL, &rules, division.len)?;
+        Ok(matches!(plan, Plan::Node { .. }).then_some((plan, division.cost_ns)))
     }
 
     fn plan(&mut self, at: Prefix, rules: Vec<u32>) -> Result<Plan, TooManyCopies> {
@@ -126,6 +126,10 @@ impl Planner<'_> {
             let prefix = if self.levels.is_none() { tight } else { Prefix { addr: head, len } };
             let plan = if inline { Plan::Leaf(members) } else { self.plan(prefix, members)? };
             kids.push(Kid { prefix, inline, plan });
+        }
+        if kids.iter().all(|k| k.inline) {
+            // No chain came of it: the rules in their order are the same list.
+            return Ok(Plan::Leaf(rules.to_vec()));
         }
         Ok(Plan::Node { kids, rest })
     }
