@@ -65,7 +65,7 @@ restore_tables() {
     if [ -s "$1/ip6tables" ]; then
         "$IP6TABLES_RESTORE" -w 10 -c <"$1/ip6tables" || return
     fi
-    if [ -n "$nft_tables" ]; then
+    if [ -s "$1/nft" ]; then
         "$NFT" -f "$1/nft" || return
     fi
 }

@@ -67,7 +67,12 @@ done
 for table in $v6_tables $v6_emptied; do
     "$IP6TABLES_SAVE" -c -t "$table" >>"$fresh/ip6tables"
 done
-for table in $nft_tables; do
+# An artefact that is in force may stand in nft: what it says there, iptables says from now on.
+nft_gone=
+if [ -n "$in_force" ] && [ -z "$nft_tables" ] && command -v "$NFT" >/dev/null 2>&1; then
+    nft_gone=$("$NFT" list tables | sed -n 's/^table \(ip6*\) \(weir_[a-z]*\)$/\1:\2/p')
+fi
+for table in $nft_tables $nft_gone; do
     # The line makes the table where it is not there, so that the next can remove it.
     printf 'table %s %s {}\ndelete table %s %s\n' \
         "${table%:*}" "${table#*:}" "${table%:*}" "${table#*:}" >>"$fresh/nft"
@@ -107,6 +112,11 @@ if [ -n "$v4_tables" ]; then
 fi
 if [ -n "$v6_tables" ]; then
     "$IP6TABLES_RESTORE" -w 10 <"$here/ip6tables.rules"
+fi
+if [ -n "$nft_gone" ]; then
+    for table in $nft_gone; do
+        printf 'delete table %s %s\n' "${table%:*}" "${table#*:}"
+    done | "$NFT" -f -
 fi
 if [ -n "$v4_emptied" ]; then
     emptied $v4_emptied | "$IPTABLES_RESTORE" -w 10
