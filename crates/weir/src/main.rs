@@ -1,1 +1,55 @@
-fn main() {}
+//! The command line: reads words, calls the crates, prints. Logic that deserves a unit test lives
+//! in the crate that it belongs to.
+
+#![forbid(unsafe_code)]
+
+mod cli;
+mod command;
+mod operand;
+mod terminal;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, Parser as _};
+
+use cli::{Cli, Command};
+use command::Answer;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let color = terminal::color(cli.color);
+    match run(cli.command, color) {
+        Ok(Answer::Yes) => ExitCode::SUCCESS,
+        Ok(Answer::No) => ExitCode::from(1),
+        Err(error) if terminal::is_closed_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("weir: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(command: Command, color: bool) -> anyhow::Result<Answer> {
+    match command {
+        Command::Fmt(args) => command::fmt::run(&args, color),
+        Command::Compile(args) => command::compile::run(&args, color),
+        Command::Explain(args) => command::explain::run(&args, color),
+        Command::Check(_)
+        | Command::Verify(_)
+        | Command::Traffic(_)
+        | Command::Lab(_)
+        | Command::Doctor(_) => anyhow::bail!("not built yet"),
+        Command::Reap => command::doctor::reap(),
+        Command::Example(args) => command::example::run(&args),
+        Command::Completions { shell } => {
+            let mut out = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "weir", &mut out);
+            terminal::print_bytes(&out)
+        }
+        Command::Man => {
+            let mut out = Vec::new();
+            clap_mangen::Man::new(Cli::command()).render(&mut out)?;
+            terminal::print_bytes(&out)
+        }
+    }
+}

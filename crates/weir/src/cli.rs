@@ -1,0 +1,399 @@
+//! The command line, as clap reads it. Help texts teach: each command says what it does, what it
+//! prints, how it ends, and shows a line to copy.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Large Linux firewall rulesets made fast, proven equal, and measured.
+#[derive(Debug, Parser)]
+#[command(
+    name = "weir",
+    version,
+    propagate_version = true,
+    max_term_width = 100,
+    after_help = "\
+Begin with what is in force, read only:
+  iptables-save | weir check -
+  weir compile --live --to nft -o office-nft
+  weir verify --live office-nft
+  sudo sh office-nft/load.sh        # sh office-nft/unload.sh puts back what was there
+
+Exit status: 0 yes, 1 no (findings, differences), 2 it could not be done."
+)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+    /// When to use colours; NO_COLOR in the environment means never.
+    #[arg(long, global = true, value_enum, default_value_t = Color::Auto)]
+    pub color: Color,
+}
+
+/// When to use colours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Color {
+    /// Where standard error is a terminal.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// weir's commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Print a ruleset back, normalised as the kernel would.
+    #[command(after_help = "Example:\n  weir fmt office.rules\n  ipset save | weir fmt --ipset -")]
+    Fmt(Fmt),
+    /// Count what a ruleset holds, and say what looks wrong in it.
+    #[command(after_help = "\
+Exit status 1 where there is a warning; notes alone give 0.
+
+Example:
+  iptables-save | weir check -
+  weir check office.rules --ip6 office.rules6 --json")]
+    Check(Check),
+    /// Show the way of one packet through the chains: what each rule tested, how many were tried.
+    #[command(after_help = "\
+Words of a packet, in any order:
+  iif NAME  oif NAME  ip|ip6 saddr|daddr ADDR  ip ttl N  ip dscp N  tcp|udp|sctp sport|dport N
+  tcp flags syn,ack  icmp type echo-request  ether saddr MAC  ct state new  mark 0x1  length N
+  fragment offset N  pkttype broadcast  proto N
+
+Example:
+  weir explain office.rules --hook forward \\
+      --packet 'iif eth0 ip saddr 198.51.100.7 tcp dport 22 ct state new'")]
+    Explain(Explain),
+    /// Compile a ruleset to a form that costs less, as a folder that works without weir.
+    #[command(after_help = "\
+A form is equal or it is not written: packets on and around every boundary of every rule go through
+the interpreter before and after. What a form cannot express is refused, by name.
+
+Example:
+  weir compile office.rules --to tree -o office-tree
+  sudo sh office-tree/load.sh")]
+    Compile(Compile),
+    /// Compare forms with the original in the kernel, packet by packet, counter by counter.
+    #[command(after_help = "\
+Everything happens in network namespaces that weir makes and removes.
+
+Example:
+  weir verify office.rules office-tree office-nft --packets 100000")]
+    Verify(Verify),
+    /// Write frames for a ruleset with the verdict that each should meet.
+    #[command(
+        after_help = "Example:\n  weir traffic office.rules --pattern miss --count 4096 -o miss.pcap"
+    )]
+    Traffic(Traffic),
+    /// Run studies and show their results.
+    #[command(subcommand)]
+    Lab(Lab),
+    /// Show what this kernel and machine have and lack.
+    Doctor(Doctor),
+    /// Write a generated ruleset to try things on.
+    #[command(subcommand)]
+    Example(Example),
+    /// Remove what a killed weir left behind: namespaces, links, pins, processes.
+    Reap,
+    /// Print completions for a shell.
+    Completions {
+        /// Which shell.
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page.
+    Man,
+}
+
+/// Where a ruleset comes from, beside its FILE.
+#[derive(Clone, Debug, Args)]
+pub struct Operand {
+    /// ip6tables-save text that belongs to it.
+    #[arg(long, value_name = "FILE")]
+    pub ip6: Option<PathBuf>,
+    /// ipset save text that belongs to it.
+    #[arg(long, value_name = "FILE")]
+    pub ipset: Option<PathBuf>,
+    /// Read what is in force in this network namespace (never writes).
+    #[arg(long, conflicts_with_all = ["ip6", "ipset"])]
+    pub live: bool,
+    /// Only this table.
+    #[arg(long, value_name = "TABLE")]
+    pub table: Option<String>,
+    /// Look host names up; without it they are refused.
+    #[arg(long)]
+    pub resolve: bool,
+}
+
+/// `weir fmt`.
+#[derive(Debug, Args)]
+pub struct Fmt {
+    /// iptables-save (or ip6tables-save) text; `-` is standard input.
+    #[arg(value_name = "FILE", required_unless_present_any = ["live", "ip6", "ipset"])]
+    pub file: Option<PathBuf>,
+    /// More of the ruleset.
+    #[command(flatten)]
+    pub operand: Operand,
+    /// Print counters, as `iptables-save -c` does.
+    #[arg(short, long)]
+    pub counters: bool,
+}
+
+/// `weir check`.
+#[derive(Debug, Args)]
+pub struct Check {
+    /// iptables-save (or ip6tables-save) text; `-` is standard input.
+    #[arg(value_name = "FILE", required_unless_present_any = ["live", "ip6", "ipset"])]
+    pub file: Option<PathBuf>,
+    /// More of the ruleset.
+    #[command(flatten)]
+    pub operand: Operand,
+    /// JSON on standard output.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A hook where a packet begins its journey.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Hook {
+    /// Through the host.
+    Forward,
+    /// To the host.
+    Input,
+    /// From the host.
+    Output,
+}
+
+impl Hook {
+    /// The interpreter's word for it.
+    pub fn entry(self) -> weir_semantics::Entry {
+        match self {
+            Hook::Forward => weir_semantics::Entry::Forward,
+            Hook::Input => weir_semantics::Entry::Input,
+            Hook::Output => weir_semantics::Entry::Output,
+        }
+    }
+}
+
+/// `weir explain`.
+#[derive(Debug, Args)]
+pub struct Explain {
+    /// iptables-save (or ip6tables-save) text; `-` is standard input.
+    #[arg(value_name = "FILE", required_unless_present_any = ["live", "ip6", "ipset"])]
+    pub file: Option<PathBuf>,
+    /// More of the ruleset.
+    #[command(flatten)]
+    pub operand: Operand,
+    /// Which way the packet goes.
+    #[arg(long, value_enum, default_value_t = Hook::Forward)]
+    pub hook: Hook,
+    /// The packet.
+    #[arg(long, value_name = "WORDS")]
+    pub packet: String,
+    /// What matches that the packet does not answer (limit, recent, owner, …) are taken to say.
+    #[arg(long, value_enum, default_value_t = Assume::No)]
+    pub assume: Assume,
+    /// JSON on standard output.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Answer of a match that the packet does not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Assume {
+    /// It matches.
+    Yes,
+    /// It does not match.
+    No,
+}
+
+/// What a ruleset is compiled to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Form {
+    /// The ruleset as it is.
+    Linear,
+    /// A prefix tree of iptables chains.
+    Tree,
+    /// iptables with ipsets.
+    Ipset,
+    /// nftables with sets and verdict maps.
+    Nft,
+}
+
+/// `weir compile`.
+#[derive(Debug, Args)]
+pub struct Compile {
+    /// iptables-save (or ip6tables-save) text; `-` is standard input.
+    #[arg(value_name = "FILE", required_unless_present_any = ["live", "ip6", "ipset"])]
+    pub file: Option<PathBuf>,
+    /// More of the ruleset.
+    #[command(flatten)]
+    pub operand: Operand,
+    /// What to compile to.
+    #[arg(long, value_enum)]
+    pub to: Form,
+    /// The folder to write.
+    #[arg(short, long, value_name = "DIR")]
+    pub output: PathBuf,
+    /// Prefix lengths of the tree's levels, e.g. 8,18,20,22,24,26,28; the cost model's without it.
+    #[arg(long, value_delimiter = ',', value_name = "LENGTHS")]
+    pub levels: Option<Vec<u8>>,
+    /// Packets of the check before writing.
+    #[arg(long, default_value_t = 20_000, value_name = "N")]
+    pub packets: usize,
+    /// Seed of its random packets.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// JSON on standard output.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `weir verify`.
+#[derive(Debug, Args)]
+pub struct Verify {
+    /// The ruleset's text (not with --live or --ip6 alone), then folders that `weir compile` wrote.
+    #[arg(value_name = "FILE DIR", required = true)]
+    pub paths: Vec<PathBuf>,
+    /// More of the ruleset.
+    #[command(flatten)]
+    pub operand: Operand,
+    /// Packets to compare.
+    #[arg(long, default_value_t = 10_000, value_name = "N")]
+    pub packets: usize,
+    /// Seed of the random ones.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Write the packets that differ to this file.
+    #[arg(long, value_name = "FILE")]
+    pub pcap: Option<PathBuf>,
+    /// JSON on standard output.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Which packets `weir traffic` writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Pattern {
+    /// On and around every boundary of every rule, and random ones.
+    Boundary,
+    /// Decided by the last rule that accepts: every rule before it is tried.
+    End,
+    /// Evenly over the rules.
+    Uniform,
+    /// A few rules get most packets.
+    Zipf,
+    /// From the same /16s as the rules' addresses, but never listed.
+    Near,
+    /// Far from all addresses of the rules.
+    Far,
+}
+
+/// `weir traffic`.
+#[derive(Debug, Args)]
+pub struct Traffic {
+    /// iptables-save (or ip6tables-save) text; `-` is standard input.
+    #[arg(value_name = "FILE", required_unless_present_any = ["live", "ip6", "ipset"])]
+    pub file: Option<PathBuf>,
+    /// More of the ruleset.
+    #[command(flatten)]
+    pub operand: Operand,
+    /// Which packets.
+    #[arg(long, value_enum, default_value_t = Pattern::Uniform)]
+    pub pattern: Pattern,
+    /// Which way they go.
+    #[arg(long, value_enum, default_value_t = Hook::Forward)]
+    pub hook: Hook,
+    /// How many.
+    #[arg(long, default_value_t = 4096, value_name = "N")]
+    pub count: usize,
+    /// Seed.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// The pcap file to write; `FILE.verdicts` beside it holds a verdict a line.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+}
+
+/// `weir lab …`.
+#[derive(Debug, Subcommand)]
+pub enum Lab {
+    /// Run a study: make its namespaces, load its subjects, measure them, keep records.
+    #[command(
+        after_help = "Example:\n  weir lab run studies/kadlecsik2005-rules -o run --preset quick"
+    )]
+    Run(LabRun),
+    /// Write the report of a run: one HTML page that opens offline.
+    Report(LabReport),
+}
+
+/// `weir lab run`.
+#[derive(Debug, Args)]
+pub struct LabRun {
+    /// A study's folder or its study.toml.
+    pub study: PathBuf,
+    /// Folder of the records.
+    #[arg(short, long, value_name = "DIR")]
+    pub output: PathBuf,
+    /// How long and how often.
+    #[arg(long, default_value = "quick")]
+    pub preset: String,
+    /// Seed of order and rulesets.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+}
+
+/// `weir lab report`.
+#[derive(Debug, Args)]
+pub struct LabReport {
+    /// Folder of the records.
+    pub run: PathBuf,
+    /// The page; RUN/report.html without it.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Artefacts whose manifests the report shows.
+    #[arg(long, value_name = "DIR")]
+    pub artefact: Vec<PathBuf>,
+    /// What `weir verify --json` printed, to be shown too.
+    #[arg(long, value_name = "FILE")]
+    pub verified: Vec<PathBuf>,
+}
+
+/// `weir doctor`.
+#[derive(Debug, Args)]
+pub struct Doctor {
+    /// JSON on standard output.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `weir example …`.
+#[derive(Debug, Subcommand)]
+pub enum Example {
+    /// An access network: 2,105 customers, 36,532 filter rules in 9,827 chains, and an IPv6 twin.
+    Isp {
+        /// Seed.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// Size against the whole, above 0 and at most 1.
+        #[arg(long, default_value_t = 1.0)]
+        scale: f64,
+        /// Folder to write isp.rules, isp.rules6 and isp.ipset to; without it, the IPv4 text is
+        /// printed.
+        #[arg(short, long, value_name = "DIR")]
+        output: Option<PathBuf>,
+    },
+    /// COUNT rules that do not match before the one that accepts.
+    Rules {
+        /// How many.
+        #[arg(long, default_value_t = 1024)]
+        count: usize,
+        /// Seed of the addresses.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// As nftables text written by hand: one rule a line, no sets.
+        #[arg(long)]
+        nft: bool,
+    },
+}

@@ -1,0 +1,20 @@
+//! One file a command.
+
+pub mod check;
+pub mod compile;
+pub mod doctor;
+pub mod example;
+pub mod explain;
+pub mod fmt;
+pub mod lab;
+pub mod traffic;
+pub mod verify;
+
+/// How a command ended that could be carried out: exit status 0 or 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Yes: it holds, it is done.
+    Yes,
+    /// No: findings, differences, a claim missed.
+    No,
+}

@@ -1,0 +1,101 @@
+//! `weir compile`: a ruleset to an artefact.
+
+use anyhow::{Context as _, Result, bail};
+use weir_backends::{CompileError, CompileOptions, Form, Refusal, artefact, compile};
+use weir_model::manifest::Manifest;
+use weir_syntax::Diagnostic;
+
+use super::Answer;
+use crate::operand::{self, Loaded};
+use crate::terminal::{self, Progress};
+use crate::{cli, cli::Compile};
+
+/// Compiles, checks, writes the folder, and says what came of it.
+pub fn run(args: &Compile, color: bool) -> Result<Answer> {
+    let loaded = operand::load(args.file.as_deref(), &args.operand, color)?;
+    let form = form(args.to);
+    let options = CompileOptions {
+        levels: args.levels.clone(),
+        seed: args.seed,
+        check_packets: args.packets,
+        ..CompileOptions::default()
+    };
+    let progress = Progress::new();
+    let made = compile(&loaded.firewall, form, &options, &mut |what, done| {
+        progress.show(what, done);
+    });
+    drop(progress);
+    let artefact = match made {
+        Ok(artefact) => artefact,
+        Err(error) => return refuse(&loaded, error, color),
+    };
+    artefact::write(&artefact, &args.output)
+        .with_context(|| format!("write {}", args.output.display()))?;
+    if args.json {
+        let text = serde_json::to_string_pretty(&artefact.manifest)?;
+        return terminal::print(&format!("{text}\n"));
+    }
+    terminal::print(&summary(&artefact.manifest, &args.output.display().to_string()))
+}
+
+/// The back end's word for a form.
+fn form(form: cli::Form) -> Form {
+    match form {
+        cli::Form::Linear => Form::Linear,
+        cli::Form::Tree => Form::Tree,
+        cli::Form::Ipset => Form::Ipset,
+        cli::Form::Nft => Form::Nft,
+    }
+}
+
+/// Draws what the form cannot say at its place in the text.
+fn refuse(loaded: &Loaded, error: CompileError, color: bool) -> Result<Answer> {
+    let CompileError::Unsupported { form, refusals } = error else { return Err(error.into()) };
+    for source in &loaded.sources {
+        let operand::Kind::Rules(family) = source.kind else { continue };
+        let here: Vec<Diagnostic> =
+            refusals.iter().filter(|r| r.family == family).map(|r| diagnostic(form, r)).collect();
+        eprint!("{}", weir_syntax::render(&here, &source.name, &source.text, color));
+    }
+    bail!("the {form} form cannot express {} of the rules: nothing was written", refusals.len());
+}
+
+fn diagnostic(form: Form, refusal: &Refusal) -> Diagnostic {
+    let message = format!("{form} cannot express {}", refusal.what);
+    let diagnostic = Diagnostic::new(message, refusal.span).label(refusal.place.clone());
+    match &refusal.cure {
+        Some(cure) => diagnostic.help(cure.clone()),
+        None => diagnostic,
+    }
+}
+
+/// What came of it, for people.
+fn summary(manifest: &Manifest, dir: &str) -> String {
+    let rules: u32 = manifest.compiled.iter().map(|run| run.rules).sum();
+    let runs = manifest.compiled.len();
+    let mut text = format!(
+        "{} form in {dir}\n  compiled  {rules} rules in {runs} run{}\n  kept      {} as they are\n",
+        manifest.form,
+        if runs == 1 { "" } else { "s" },
+        manifest.barriers.len(),
+    );
+    text.push_str(&format!(
+        "  memory    about {} in the kernel\n  checked   {} packets, seed {}: equal\n",
+        bytes(manifest.memory_bytes),
+        manifest.checked.packets,
+        manifest.checked.seed,
+    ));
+    for deviation in &manifest.deviations {
+        text.push_str(&format!("  note      {deviation}\n"));
+    }
+    text.push_str(&format!("load it with: sh {dir}/load.sh\n"));
+    text
+}
+
+fn bytes(n: u64) -> String {
+    match n {
+        0..10_240 => format!("{n} bytes"),
+        10_240..10_485_760 => format!("{} KiB", n / 1024),
+        _ => format!("{} MiB", n / (1024 * 1024)),
+    }
+}

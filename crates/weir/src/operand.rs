@@ -1,0 +1,180 @@
+//! Rulesets as the command line names them: files, standard input, or what is in force.
+
+use std::fs;
+use std::io::Read as _;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use weir_model::{Family, Firewall, TableName};
+use weir_syntax::iptables::{self, ParseOptions};
+use weir_syntax::{Diagnostic, ipset};
+
+use crate::cli::Operand;
+
+/// A firewall with the texts it was read from.
+pub struct Loaded {
+    /// The model.
+    pub firewall: Firewall,
+    /// IPv4, IPv6 and ipset text, those that are there.
+    pub sources: Vec<Source>,
+}
+
+/// A text and where it comes from.
+pub struct Source {
+    /// File name, `<stdin>`, or the command that printed it.
+    pub name: String,
+    /// The text.
+    pub text: String,
+    /// What it is.
+    pub kind: Kind,
+}
+
+/// What a text holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `iptables-save` or `ip6tables-save`.
+    Rules(Family),
+    /// `ipset save`.
+    Sets,
+}
+
+impl Loaded {
+    /// The text of one family's rules.
+    pub fn source(&self, family: Family) -> Option<&Source> {
+        self.sources.iter().find(|s| s.kind == Kind::Rules(family))
+    }
+}
+
+/// Reads what the command line names.
+///
+/// # Errors
+/// A text that cannot be read or holds errors: all of its errors are drawn on standard error first.
+pub fn load(file: Option<&Path>, operand: &Operand, color: bool) -> Result<Loaded> {
+    if operand.live && file.is_some() {
+        bail!("--live reads what is in force: a FILE beside it has no meaning");
+    }
+    let table = match &operand.table {
+        Some(name) => Some(TableName::parse(name).with_context(|| {
+            format!("no table {name}: there are raw, mangle, nat, filter and security")
+        })?),
+        None => None,
+    };
+    let mut texts = Texts::default();
+    if operand.live {
+        texts.read_live()?;
+    } else {
+        let names = [file, operand.ip6.as_deref(), operand.ipset.as_deref()];
+        if names.iter().flatten().filter(|p| p.as_os_str() == "-").count() > 1 {
+            bail!("standard input can be read only once: name a file for the others");
+        }
+        texts.main = file.map(read).transpose()?;
+        texts.ip6 = operand.ip6.as_deref().map(read).transpose()?;
+        texts.sets = operand.ipset.as_deref().map(read).transpose()?;
+    }
+    parse(texts, table, operand, color)
+}
+
+/// Name and text of each part.
+#[derive(Default)]
+struct Texts {
+    main: Option<(String, String)>,
+    ip6: Option<(String, String)>,
+    sets: Option<(String, String)>,
+}
+
+impl Texts {
+    /// What is in force in this network namespace. The save commands only read.
+    fn read_live(&mut self) -> Result<()> {
+        let mut tried = Vec::new();
+        for (slot, words) in [
+            (&mut self.main, &["iptables-legacy-save", "-c"][..]),
+            (&mut self.ip6, &["ip6tables-legacy-save", "-c"][..]),
+            (&mut self.sets, &["ipset", "save"][..]),
+        ] {
+            match output_of(words) {
+                Ok(text) => *slot = Some((words.join(" "), text)),
+                Err(error) => tried.push(format!("{error:#}")),
+            }
+        }
+        if self.main.is_none() && self.ip6.is_none() {
+            bail!("cannot read what is in force: {}", tried.join("; "));
+        }
+        Ok(())
+    }
+}
+
+fn output_of(words: &[&str]) -> Result<String> {
+    let name = words.join(" ");
+    let out = Command::new(words[0]).args(&words[1..]).output().with_context(|| name.clone())?;
+    if !out.status.success() {
+        bail!("{name}: {}", String::from_utf8_lossy(&out.stderr).trim());
+    }
+    String::from_utf8(out.stdout).with_context(|| format!("{name}: not UTF-8"))
+}
+
+fn read(path: &Path) -> Result<(String, String)> {
+    let (name, bytes) = if path.as_os_str() == "-" {
+        let mut bytes = Vec::new();
+        std::io::stdin().read_to_end(&mut bytes).context("read standard input")?;
+        ("<stdin>".to_owned(), bytes)
+    } else {
+        let name = path.display().to_string();
+        let bytes = fs::read(path).with_context(|| format!("read {name}"))?;
+        (name, bytes)
+    };
+    match String::from_utf8(bytes) {
+        Ok(text) => Ok((name, text)),
+        Err(error) => {
+            let at = error.utf8_error().valid_up_to();
+            let line = 1 + error.as_bytes()[..at].iter().filter(|b| **b == b'\n').count();
+            bail!("{name}:{line}: the text is not UTF-8: convert it, or remove the odd byte")
+        }
+    }
+}
+
+fn parse(texts: Texts, table: Option<TableName>, operand: &Operand, color: bool) -> Result<Loaded> {
+    let mut failed = 0;
+    let mut draw = |source: &Source, errors: &[Diagnostic]| {
+        eprint!("{}", weir_syntax::render(errors, &source.name, &source.text, color));
+        failed += errors.len();
+    };
+    let mut firewall = Firewall::default();
+    let mut sources = Vec::new();
+    if let Some((name, text)) = texts.sets {
+        let source = Source { name, text, kind: Kind::Sets };
+        match ipset::parse(&source.text) {
+            Ok(sets) => firewall.sets = sets,
+            Err(errors) => draw(&source, &errors),
+        }
+        sources.push(source);
+    }
+    let sets_known = !sources.is_empty();
+    for (text, family) in [(texts.main, None), (texts.ip6, Some(Family::V6))] {
+        let Some((name, text)) = text else { continue };
+        let family = family.unwrap_or_else(|| iptables::guess_family(&text));
+        let source = Source { name, text, kind: Kind::Rules(family) };
+        let sets = sets_known.then_some(&firewall.sets[..]);
+        let options = ParseOptions { family: Some(family), table, resolve: operand.resolve, sets };
+        let slot = match family {
+            Family::V4 => &firewall.v4,
+            Family::V6 => &firewall.v6,
+        };
+        if slot.is_some() {
+            bail!("{}: a second text of the same family; --ip6 is for IPv6 rules", source.name);
+        }
+        match iptables::parse(&source.text, &options) {
+            Ok(ruleset) => match family {
+                Family::V4 => firewall.v4 = Some(ruleset),
+                Family::V6 => firewall.v6 = Some(ruleset),
+            },
+            Err(errors) => draw(&source, &errors),
+        }
+        sources.push(source);
+    }
+    match failed {
+        0 => Ok(Loaded { firewall, sources }),
+        1 => bail!("1 error in the ruleset: nothing was done"),
+        n => bail!("{n} errors in the ruleset: nothing was done"),
+    }
+}

@@ -1,0 +1,70 @@
+//! What people see: colours, standard output that may be closed, progress on standard error.
+
+use std::io::{self, IsTerminal as _, Write as _};
+
+use anyhow::Result;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::cli::Color;
+use crate::command::Answer;
+
+/// Whether messages are coloured. <https://no-color.org>: NO_COLOR wins over a terminal, a flag
+/// wins over both.
+pub fn color(when: Color) -> bool {
+    match when {
+        Color::Always => true,
+        Color::Never => false,
+        Color::Auto => {
+            std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty()) && io::stderr().is_terminal()
+        }
+    }
+}
+
+/// Writes to standard output in one piece.
+pub fn print(text: &str) -> Result<Answer> {
+    print_bytes(text.as_bytes())
+}
+
+/// Writes bytes to standard output in one piece.
+pub fn print_bytes(bytes: &[u8]) -> Result<Answer> {
+    let mut out = io::stdout().lock();
+    out.write_all(bytes)?;
+    out.flush()?;
+    Ok(Answer::Yes)
+}
+
+/// Whether the reader of our output went away (`weir … | head`), which is not an error.
+pub fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}
+
+/// A bar with time left on standard error; hidden where that is not a terminal.
+pub struct Progress {
+    bar: ProgressBar,
+}
+
+impl Progress {
+    /// An empty bar.
+    pub fn new() -> Self {
+        let bar = ProgressBar::with_draw_target(Some(1000), ProgressDrawTarget::stderr_with_hz(8));
+        let style = "{elapsed_precise} [{bar:30}] {percent:>3} % {msg} (left {eta})";
+        bar.set_style(
+            ProgressStyle::with_template(style)
+                .unwrap_or_else(|_| ProgressStyle::default_bar())
+                .progress_chars("=> "),
+        );
+        Progress { bar }
+    }
+
+    /// What is being done, and how much of the whole is done (0.0 to 1.0).
+    pub fn show(&self, what: &str, done: f64) {
+        self.bar.set_message(what.to_owned());
+        self.bar.set_position((done.clamp(0.0, 1.0) * 1000.0) as u64);
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
