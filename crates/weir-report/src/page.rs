@@ -15,6 +15,8 @@ use crate::number::{interval, percent, plain, rate, times};
 use crate::verdict::verdict;
 
 const STYLE: &str = include_str!("page.css");
+const POLICY: &str =
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";
 const SCRIPT: &str = include_str!("page.js");
 
 /// One self-contained HTML page of a run: it opens offline, prints, and needs no script.
@@ -29,6 +31,8 @@ pub fn page(record: &Record, extras: &[Extra]) -> String {
         html lang="en" {
             head {
                 meta charset="utf-8";
+                // Nothing is fetched, whatever a record may hold.
+                meta http-equiv="Content-Security-Policy" content=(POLICY);
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
                 meta name="generator" content={ "weir " (record.run.weir) };
