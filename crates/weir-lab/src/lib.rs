@@ -1,1 +1,34 @@
-//! (being written)
+//! The laboratory: a study in, records out.
+//!
+//! [`run()`] sets up *source — firewall — sink* in network namespaces ([`topology`]), has the
+//! kernel play frames through the firewall ([`generator`]), counts what arrives ([`sink`]) and
+//! what does not ([`counters`], [`drops`]), subject by subject in an order that cancels drift
+//! ([`plan`]), and writes every trial down, noise included ([`cpu`]).
+//!
+//! It knows no firewall. [`subject`]s are commands that a file declares, weir's forms among them;
+//! rulesets and frames are files that the study's own commands make ([`study`]).
+
+mod bench;
+mod commands;
+pub mod counters;
+pub mod cpu;
+pub mod drops;
+pub mod environment;
+mod error;
+mod files;
+pub mod frames;
+pub mod generator;
+mod judge;
+mod loading;
+pub mod plan;
+mod records;
+mod run;
+pub mod sink;
+pub mod study;
+pub mod subject;
+pub mod topology;
+mod trials;
+mod watch;
+
+pub use error::LabError;
+pub use run::{Progress, RunOptions, run};

@@ -201,8 +201,8 @@ pub struct TrialCounts {
     pub unbalanced: u64,
     /// Failed ones.
     pub failed: u64,
-    /// Points that stayed without an undisturbed trial in some block: the last, disturbed one
-    /// was kept out.
+    /// Trials that were accepted although they were disturbed, because the cap of repeats was
+    /// reached: many of them make a run noisy.
     pub given_up: u64,
 }
 

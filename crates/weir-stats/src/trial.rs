@@ -37,9 +37,9 @@ pub enum State {
 /// Packets that one counter says were dropped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DropCount {
-    /// Which counter: `rules` (the subject's own), `device`, `stack`, `softnet`, or
-    /// `skb: REASON` (the kernel's reason for freeing a packet, seen in validation trials only;
-    /// it says why, and is not added to the sum).
+    /// Which counter: `rules` (the subject's own), `device`, `stack`; or one that says why and is
+    /// in another one already: `softnet` (full backlogs of the whole machine), `skb: REASON` (the
+    /// kernel's reason for freeing a packet, seen in validation trials only).
     pub counter: String,
     /// Packets.
     pub packets: u64,
@@ -114,11 +114,18 @@ pub struct Trial {
     pub why: Option<String>,
 }
 
+impl DropCount {
+    /// Whether these packets are in another counter already.
+    pub fn is_explanation(&self) -> bool {
+        self.counter == "softnet" || self.counter.starts_with("skb: ")
+    }
+}
+
 impl Trial {
     /// Packets of `offered` that no counter knows of: negative where the counters know more.
     pub fn missing(&self) -> i64 {
-        let explained = |drop: &&DropCount| !drop.counter.starts_with("skb: ");
-        let dropped: u64 = self.dropped.iter().filter(explained).map(|drop| drop.packets).sum();
+        let counted = self.dropped.iter().filter(|drop| !drop.is_explanation());
+        let dropped: u64 = counted.map(|drop| drop.packets).sum();
         self.offered as i64 - (self.delivered + self.leaked + dropped) as i64
     }
 

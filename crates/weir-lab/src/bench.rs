@@ -1,0 +1,238 @@
+//! One trial: frames played through a firewall, and every counter read before and after.
+
+use std::time::{Duration, Instant};
+
+use weir_stats::{DropCount, Noise, Scenario};
+
+use crate::LabError;
+use crate::counters::softnet_dropped;
+use crate::cpu::{Moment, Pinned, REALTIME_LIMIT};
+use crate::drops::{self, DropReasons, NETFILTER_DROP, Reasons};
+use crate::frames::Frame;
+use crate::generator::{Generator, Play, Played};
+use crate::sink::Arrived;
+use crate::topology::{FIREWALL_MAC, Firewall, SOURCE_MAC, Topology};
+
+/// How long the counters may take to come to rest after a trial.
+const SETTLE_LIMIT: Duration = Duration::from_millis(100);
+/// Frames of the probe before anything is measured.
+const PROBE_FRAMES: u64 = 1000;
+
+/// What plays, counts and watches.
+pub(crate) struct Bench {
+    pub(crate) topology: Topology,
+    generator: Generator,
+    reasons: Option<DropReasons>,
+    core: u32,
+    realtime: bool,
+    best_spin: Duration,
+    loaded: Option<Scenario>,
+    magic: u32,
+}
+
+/// Reads how many packets a ruleset says that it dropped so far.
+pub(crate) type RuleCount<'a> = &'a dyn Fn() -> Result<u64, LabError>;
+
+/// What one trial saw.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Seen {
+    pub(crate) played: Played,
+    pub(crate) arrived: Arrived,
+    pub(crate) dropped: Vec<DropCount>,
+    pub(crate) noise: Noise,
+}
+
+/// How the packets that rules drop are counted.
+#[derive(Clone, Copy)]
+pub(crate) enum Rules<'a> {
+    /// Not at all: the frames are all to be accepted, and the sum has to be right without.
+    Unwatched,
+    /// By the subject's own command.
+    Counted(RuleCount<'a>),
+    /// By the kernel's reasons for freeing packets.
+    Reasons,
+}
+
+/// Everything that counts, at one moment.
+struct Counters {
+    arrived: Arrived,
+    devices: u64,
+    stack: u64,
+    softnet: u64,
+}
+
+impl Bench {
+    /// Sets the bench up on `core`.
+    pub(crate) fn new(topology: Topology, core: u32, realtime: bool) -> Result<Bench, LabError> {
+        let best_spin = {
+            let _pinned = Pinned::to(core, realtime)?;
+            (0..20).map(|_| crate::cpu::spin()).min().unwrap_or_default()
+        };
+        Ok(Bench {
+            topology,
+            generator: Generator::new()?,
+            // Without it, validation relies on the subjects' own counters.
+            reasons: DropReasons::new().ok(),
+            core,
+            realtime,
+            best_spin,
+            loaded: None,
+            magic: 0,
+        })
+    }
+
+    /// Time of the fixed loop on a quiet core.
+    pub(crate) fn best_spin(&self) -> Duration {
+        self.best_spin
+    }
+
+    /// Whether the kernel tells why it frees packets.
+    pub(crate) fn knows_reasons(&self) -> bool {
+        self.reasons.is_some()
+    }
+
+    /// Whether trials of that length run before everything else, and else why not.
+    pub(crate) fn scheduling(&self, duration: Duration) -> Result<String, LabError> {
+        if duration > REALTIME_LIMIT {
+            return Ok("other: trials are too long for real-time priority".to_owned());
+        }
+        let is_realtime = Pinned::to(self.core, self.realtime)?.is_realtime();
+        Ok(if is_realtime { "fifo 1" } else { "other: real-time priority is refused" }.to_owned())
+    }
+
+    /// Puts the frames of `part` into the generator's table, where others are there.
+    pub(crate) fn load_frames(
+        &mut self,
+        part: &Scenario,
+        frames: &[Frame],
+        seed: u64,
+    ) -> Result<(), LabError> {
+        if self.loaded.as_ref() == Some(part) {
+            return Ok(());
+        }
+        // Another word each time: a packet that is late belongs to no trial.
+        self.magic = (self.magic.max(seed as u32 & 0xffff) + 1).max(1) | 0x5765_0000;
+        self.generator.load_frames(frames, self.magic, FIREWALL_MAC, SOURCE_MAC)?;
+        self.topology.sink().expect(self.magic);
+        self.loaded = Some(part.clone());
+        Ok(())
+    }
+
+    /// Sends frames through a firewall that has no rules yet: they must all arrive. A link that is
+    /// set up wrongly loses them without a word.
+    pub(crate) fn probe(&mut self, firewall: &Firewall) -> Result<(), LabError> {
+        let play = Play {
+            duration: Duration::from_millis(500),
+            rate_pps: 0,
+            packets_max: PROBE_FRAMES,
+            shuffled: false,
+            seed: 1,
+        };
+        let seen = self.trial(firewall, &play, Rules::Unwatched)?;
+        let arrived = seen.arrived.delivered + seen.arrived.leaked;
+        if arrived == seen.played.offered && arrived >= PROBE_FRAMES {
+            return Ok(());
+        }
+        let drops = seen.dropped.iter().map(|drop| format!("{} {}", drop.counter, drop.packets));
+        Err(LabError::Probe {
+            of: arrived,
+            offered: seen.played.offered,
+            namespace: firewall.namespace.name().to_owned(),
+            why: drops.collect::<Vec<_>>().join(", "),
+        })
+    }
+
+    /// One trial.
+    pub(crate) fn trial(
+        &mut self,
+        firewall: &Firewall,
+        play: &Play,
+        rules: Rules<'_>,
+    ) -> Result<Seen, LabError> {
+        let rules_before = count(rules)?;
+        let watching = match (rules, &mut self.reasons) {
+            (Rules::Unwatched, _) | (_, None) => None,
+            (_, Some(reasons)) => Some((reasons.read()?, reasons.watch(&firewall.namespace)?)),
+        };
+        let before = self.counters(firewall)?;
+        let realtime = self.realtime && play.duration <= REALTIME_LIMIT;
+        let (played, earlier, later) = {
+            let _pinned = Pinned::to(self.core, realtime)?;
+            let earlier = Moment::now(self.core);
+            let source = self.topology.source().clone();
+            let played = self.generator.play(&source, firewall.ifindex, play)?;
+            (played, earlier, Moment::now(self.core))
+        };
+        let mut seen = Seen {
+            played,
+            arrived: Arrived::default(),
+            dropped: Vec::new(),
+            noise: earlier.noise_until(&later, self.best_spin),
+        };
+        self.settle(firewall, &before, &mut seen)?;
+        let mut reasons = Reasons::new();
+        if let (Some((already, guard)), Some(program)) = (watching, &self.reasons) {
+            drop(guard);
+            reasons = drops::since(&program.read()?, &already);
+        }
+        let by_rules = match (rules, count(rules)?, rules_before) {
+            (Rules::Counted(_), Some(after), Some(before)) => after.saturating_sub(before),
+            (Rules::Reasons, ..) => reasons.get(NETFILTER_DROP).copied().unwrap_or(0),
+            _ => 0,
+        };
+        seen.dropped.insert(0, drop_count("rules", by_rules));
+        for (reason, packets) in reasons {
+            seen.dropped.push(drop_count(&format!("skb: {reason}"), packets));
+        }
+        Ok(seen)
+    }
+
+    /// Waits until every packet is accounted for, or nothing moves any more.
+    fn settle(
+        &mut self,
+        firewall: &Firewall,
+        before: &Counters,
+        seen: &mut Seen,
+    ) -> Result<(), LabError> {
+        let begun = Instant::now();
+        let mut last = 0;
+        loop {
+            let after = self.counters(firewall)?;
+            seen.arrived = after.arrived.since(before.arrived);
+            let devices = after.devices - before.devices;
+            let stack = after.stack - before.stack;
+            let known = seen.arrived.delivered + seen.arrived.leaked + devices + stack;
+            let limit = if known == last { SETTLE_LIMIT / 20 } else { SETTLE_LIMIT };
+            if known >= seen.played.offered || begun.elapsed() > limit {
+                seen.dropped = vec![drop_count("device", devices), drop_count("stack", stack)];
+                let softnet = after.softnet - before.softnet;
+                if softnet > 0 {
+                    seen.dropped.push(drop_count("softnet", softnet));
+                }
+                return Ok(());
+            }
+            last = known;
+            std::thread::yield_now();
+        }
+    }
+
+    fn counters(&mut self, firewall: &Firewall) -> Result<Counters, LabError> {
+        Ok(Counters {
+            arrived: self.topology.sink().read()?,
+            devices: firewall.devices.dropped()?,
+            stack: firewall.stack.dropped()?,
+            softnet: softnet_dropped(),
+        })
+    }
+}
+
+fn count(rules: Rules<'_>) -> Result<Option<u64>, LabError> {
+    match rules {
+        Rules::Counted(count) => count().map(Some),
+        Rules::Unwatched | Rules::Reasons => Ok(None),
+    }
+}
+
+fn drop_count(counter: &str, packets: u64) -> DropCount {
+    DropCount { counter: counter.to_owned(), packets }
+}

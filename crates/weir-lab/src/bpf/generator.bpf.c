@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/*
+ * Plays frames into a veth device.
+ *
+ * It is run by BPF_PROG_TEST_RUN with live frames: the kernel calls it for one page after the
+ * other, 64 to a batch, and sends each where it says. Pages come back from the firewall with their
+ * headers rewritten and are used again, so the whole frame is written each time.
+ *
+ * Time is looked at once a batch. When a batch ends the kernel handles what was sent, on the same
+ * core: without a rate the loop therefore runs exactly as fast as the firewall can follow.
+ */
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+#include "frame.h"
+
+/* The kernel's default for live frames (TEST_XDP_BATCH in net/bpf/test_run.c is its largest). */
+#define BATCH 64
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, FRAMES_MAX);
+	__type(key, __u32);
+	__type(value, struct frame);
+} frames SEC(".maps");
+
+/* Written before a trial. */
+struct control {
+	__u64 duration_ns;
+	__u64 rate_pps;    /* 0: as fast as it goes */
+	__u64 packets_max; /* 0: no end but the duration */
+	__u64 catch_up;    /* packets that may be sent at once when late; more is given up */
+	__u32 ifindex;
+	__u32 frames;
+	__u32 shuffled;
+	__u32 seed;
+} control;
+
+/* Read after it. */
+struct outcome {
+	__u64 runs;
+	__u64 offered;
+	__u64 to_drop;
+	__u64 given_up; /* packets of the rate that could not be sent in time */
+	__u64 broken;   /* pages that were too short to write on */
+	__u64 started_ns;
+	__u64 ended_ns;
+	__u64 left;
+	__u32 next;
+	__u32 random;
+} outcome;
+
+/* Packets of the rate that are due after so much time, and neither sent nor given up yet. */
+static __always_inline __u64 due_after(__u64 elapsed)
+{
+	__u64 due = elapsed * control.rate_pps / 1000000000;
+	__u64 sent = outcome.offered + outcome.given_up;
+
+	return due > sent ? due - sent : 0;
+}
+
+static __always_inline __u64 share_of_batch(__u64 elapsed)
+{
+	__u64 due;
+
+	if (!control.rate_pps)
+		return BATCH;
+	due = due_after(elapsed);
+	if (due > control.catch_up) {
+		outcome.given_up += due - control.catch_up;
+		due = control.catch_up;
+	}
+	return due < BATCH ? due : BATCH;
+}
+
+static __always_inline int begin_batch(void)
+{
+	__u64 now = bpf_ktime_get_ns(), elapsed;
+
+	if (!outcome.started_ns) {
+		outcome.started_ns = now;
+		outcome.random = control.seed | 1;
+	}
+	elapsed = now - outcome.started_ns;
+	if (elapsed >= control.duration_ns ||
+	    (control.packets_max && outcome.offered >= control.packets_max)) {
+		if (control.rate_pps && elapsed >= control.duration_ns)
+			outcome.given_up += due_after(control.duration_ns);
+		outcome.ended_ns = now;
+		return 0;
+	}
+	outcome.left = share_of_batch(elapsed);
+	return 1;
+}
+
+static __always_inline __u32 pick(void)
+{
+	__u32 number, random = outcome.random;
+
+	if (control.shuffled) {
+		/* xorshift32: Marsaglia, Xorshift RNGs, 2003 */
+		random ^= random << 13;
+		random ^= random >> 17;
+		random ^= random << 5;
+		outcome.random = random;
+		return ((__u64)random * control.frames) >> 32;
+	}
+	number = outcome.next;
+	outcome.next = number + 1 < control.frames ? number + 1 : 0;
+	return number;
+}
+
+SEC("xdp")
+int weir_generate(struct xdp_md *ctx)
+{
+	__u64 *to = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+	struct frame *frame;
+	__u32 number;
+	int length, at;
+
+	if (outcome.ended_ns)
+		return XDP_DROP;
+	if (outcome.runs++ % BATCH == 0 && !begin_batch())
+		return XDP_DROP;
+	if (!outcome.left)
+		return XDP_DROP;
+	if (control.packets_max && outcome.offered >= control.packets_max)
+		return XDP_DROP;
+	outcome.left--;
+
+	number = pick();
+	frame = bpf_map_lookup_elem(&frames, &number);
+	if (!frame || to + FRAME_BYTES / 8 > end) {
+		outcome.broken++;
+		return XDP_DROP;
+	}
+#pragma clang loop unroll(full)
+	for (at = 0; at < FRAME_BYTES / 8; at++)
+		to[at] = frame->words[at];
+	length = frame->length;
+	if (length < FRAME_BYTES && bpf_xdp_adjust_tail(ctx, length - FRAME_BYTES)) {
+		outcome.broken++;
+		return XDP_DROP;
+	}
+	outcome.offered++;
+	outcome.to_drop += frame->flags & FRAME_TO_DROP;
+	return bpf_redirect(control.ifindex, 0);
+}
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";

@@ -1,0 +1,186 @@
+//! The kernel's own counters of a firewall, read without starting a process.
+//!
+//! The files are opened once, from inside the namespace that they tell about; a file under
+//! `/proc/thread-self/net` goes on telling about that namespace wherever it is read.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+use weir_kernel::Namespace;
+
+use crate::LabError;
+
+/// Drops of some devices together.
+#[derive(Debug)]
+pub struct DeviceReader {
+    devices: Vec<(File, String)>,
+}
+
+impl DeviceReader {
+    /// Opens the counters of devices, each in its namespace.
+    ///
+    /// # Errors
+    /// Where a file cannot be opened.
+    pub fn open(devices: &[(&Namespace, &str)]) -> Result<DeviceReader, LabError> {
+        let open = |(namespace, device): &(&Namespace, &str)| {
+            Ok((open_inside(namespace, "dev")?, (*device).to_owned()))
+        };
+        Ok(DeviceReader { devices: devices.iter().map(open).collect::<Result<_, LabError>>()? })
+    }
+
+    /// Packets that the devices dropped, in both directions, by device.
+    ///
+    /// # Errors
+    /// Where a file cannot be read.
+    pub fn dropped(&self) -> Result<u64, LabError> {
+        let mut sum = 0;
+        for (file, device) in &self.devices {
+            sum += device_drops(&read(file)?, device);
+        }
+        Ok(sum)
+    }
+}
+
+/// Counters of the IP stack of one namespace.
+#[derive(Debug)]
+pub struct StackReader {
+    v4: File,
+    v4_more: File,
+    v6: File,
+}
+
+impl StackReader {
+    /// Opens the counters.
+    ///
+    /// # Errors
+    /// Where a file cannot be opened.
+    pub fn open(namespace: &Namespace) -> Result<StackReader, LabError> {
+        let open = |name| open_inside(namespace, name);
+        Ok(StackReader { v4: open("snmp")?, v4_more: open("netstat")?, v6: open("snmp6")? })
+    }
+
+    /// Packets that the stack discarded: bad headers or addresses, no route, no memory.
+    ///
+    /// # Errors
+    /// Where a file cannot be read.
+    pub fn dropped(&self) -> Result<u64, LabError> {
+        let v4 = stack_drops_v4(&read(&self.v4)?) + stack_drops_v4(&read(&self.v4_more)?);
+        Ok(v4 + stack_drops_v6(&read(&self.v6)?))
+    }
+}
+
+/// Packets that all cores dropped because a backlog was full. Of the whole machine: it explains,
+/// and belongs into no sum.
+pub fn softnet_dropped() -> u64 {
+    let text = std::fs::read_to_string("/proc/net/softnet_stat").unwrap_or_default();
+    softnet_drops(&text)
+}
+
+fn open_inside(namespace: &Namespace, name: &str) -> Result<File, LabError> {
+    let path = std::path::PathBuf::from("/proc/thread-self/net").join(name);
+    namespace.enter(|| File::open(&path))?.map_err(LabError::file("open", &path))
+}
+
+fn read(file: &File) -> Result<String, LabError> {
+    let mut bytes = Vec::new();
+    let mut chunk = [0; 8192];
+    loop {
+        let failed = |source| LabError::System { action: "read a counter", source };
+        match file.read_at(&mut chunk, bytes.len() as u64).map_err(failed)? {
+            0 => return Ok(String::from_utf8_lossy(&bytes).into_owned()),
+            length => bytes.extend_from_slice(&chunk[..length]),
+        }
+    }
+}
+
+/// Both drop columns of a device in `/proc/net/dev`.
+fn device_drops(text: &str, device: &str) -> u64 {
+    let line =
+        text.lines().find_map(|line| line.trim_start().strip_prefix(device)?.strip_prefix(':'));
+    let fields: Vec<u64> = line
+        .unwrap_or_default()
+        .split_ascii_whitespace()
+        .filter_map(|field| field.parse().ok())
+        .collect();
+    [3, 11].iter().filter_map(|at| fields.get(*at)).sum()
+}
+
+/// Discards in `/proc/net/snmp` and `/proc/net/netstat`: a line of names, then one of values.
+fn stack_drops_v4(text: &str) -> u64 {
+    let counted = [
+        "InHdrErrors",
+        "InAddrErrors",
+        "InUnknownProtos",
+        "InDiscards",
+        "OutDiscards",
+        "OutNoRoutes",
+        "InNoRoutes",
+        "InTruncatedPkts",
+        "IPReversePathFilter",
+    ];
+    let is_ours = |line: &&str| line.starts_with("Ip") || line.starts_with("TcpExt");
+    let lines: Vec<&str> = text.lines().filter(is_ours).collect();
+    let values = |pair: &[&str]| -> u64 {
+        pair[0]
+            .split_ascii_whitespace()
+            .zip(pair[1].split_ascii_whitespace())
+            .filter(|(name, _)| counted.contains(name))
+            .filter_map(|(_, value)| value.parse::<u64>().ok())
+            .sum()
+    };
+    lines.chunks_exact(2).map(values).sum()
+}
+
+/// Discards in `/proc/net/snmp6`.
+fn stack_drops_v6(text: &str) -> u64 {
+    let counted = [
+        "Ip6InHdrErrors",
+        "Ip6InTooBigErrors",
+        "Ip6InNoRoutes",
+        "Ip6InAddrErrors",
+        "Ip6InDiscards",
+        "Ip6OutDiscards",
+        "Ip6OutNoRoutes",
+        "Ip6InTruncatedPkts",
+    ];
+    let value = |line: &str| {
+        let (name, value) = line.split_once(char::is_whitespace)?;
+        counted.contains(&name).then(|| value.trim().parse::<u64>().ok())?
+    };
+    text.lines().filter_map(value).sum()
+}
+
+/// The second column of `/proc/net/softnet_stat`, a line for each core, hexadecimal.
+fn softnet_drops(text: &str) -> u64 {
+    let second = |line: &str| u64::from_str_radix(line.split_ascii_whitespace().nth(1)?, 16).ok();
+    text.lines().filter_map(second).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_directions_of_the_named_device_are_counted() {
+        let text = "Inter-|   Receive\n face |bytes packets\n  eth0: 10 1 0 3 0 0 0 0 20 2 0 4 0 0 0 0\n\
+                    eth01: 10 1 0 90 0 0 0 0 20 2 0 90 0 0 0 0\n";
+        assert_eq!(device_drops(text, "eth0"), 7);
+        assert_eq!(device_drops(text, "eth01"), 180);
+        assert_eq!(device_drops(text, "eth9"), 0);
+    }
+
+    #[test]
+    fn discards_are_found_by_name() {
+        let v4 = "Ip: Forwarding InReceives InHdrErrors InDiscards OutNoRoutes\nIp: 1 900 2 3 4\n\
+                  Icmp: InMsgs\nIcmp: 7\n";
+        assert_eq!(stack_drops_v4(v4), 9);
+        let more = "TcpExt: SyncookiesSent IPReversePathFilter\nTcpExt: 9 2\nIpExt: InNoRoutes\nIpExt: 6\n";
+        assert_eq!(stack_drops_v4(more), 8);
+        assert_eq!(stack_drops_v6("Ip6InReceives\t800\nIp6InDiscards\t5\n"), 5);
+    }
+
+    #[test]
+    fn softnet_columns_are_hexadecimal() {
+        assert_eq!(softnet_drops("00000010 0000000a 0 0\n00000010 00000001 0 0\n"), 11);
+    }
+}

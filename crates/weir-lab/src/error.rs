@@ -1,0 +1,117 @@
+//! What can go wrong in the laboratory.
+
+use std::path::{Path, PathBuf};
+
+use weir_kernel::KernelError;
+use weir_stats::{RecordError, Scenario};
+
+/// Why a study was not run, or not to its end.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LabError {
+    /// A study or its subjects cannot be read as such.
+    #[error("{}:{line}: {message}", path.display())]
+    Study {
+        /// Which file.
+        path: PathBuf,
+        /// Line, counted from 1.
+        line: usize,
+        /// What is wrong.
+        message: String,
+    },
+    /// A study has no such preset.
+    #[error("{}: no preset `{name}`; there are {known}", path.display())]
+    Preset {
+        /// The study's file.
+        path: PathBuf,
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: String,
+    },
+    /// A file could not be read or written.
+    #[error("{action} {}: {source}", path.display())]
+    File {
+        /// `read`, `write`, …
+        action: &'static str,
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The folder for the records holds something.
+    #[error("{}: the folder is not empty; records are never written over", .0.display())]
+    Occupied(PathBuf),
+    /// A command of the study or of a subject failed.
+    #[error("{what} at {scenario}: `{command}` ended with {status}: {message}")]
+    Command {
+        /// Which: `ruleset`, `load of tree`, …
+        what: String,
+        /// Where.
+        scenario: Scenario,
+        /// The command.
+        command: String,
+        /// How it ended.
+        status: String,
+        /// The last lines of what it wrote to standard error.
+        message: String,
+    },
+    /// Frames that the generator cannot play.
+    #[error("{}: {message}", path.display())]
+    Frames {
+        /// The pcap file, or its verdicts.
+        path: PathBuf,
+        /// What is wrong.
+        message: String,
+    },
+    /// A BPF program could not be loaded, attached or run.
+    #[error("{action}: {source}")]
+    Bpf {
+        /// What was tried.
+        action: &'static str,
+        /// Why not.
+        source: libbpf_rs::Error,
+    },
+    /// Frames did not arrive behind an empty firewall.
+    #[error("{of} of {offered} frames arrived behind {namespace}: {why}")]
+    Probe {
+        /// Frames that arrived.
+        of: u64,
+        /// Frames that were sent.
+        offered: u64,
+        /// Where.
+        namespace: String,
+        /// What the counters say.
+        why: String,
+    },
+    /// The kernel refused something else.
+    #[error("{action}: {source}")]
+    System {
+        /// What was tried.
+        action: &'static str,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// A namespace, a link, a sysctl.
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+    /// The records.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// Ctrl-C, or the like.
+    #[error("interrupted; the trials so far are kept")]
+    Interrupted,
+}
+
+impl LabError {
+    /// For `map_err`: an operation on a file that failed.
+    pub(crate) fn file(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| LabError::File { action, path, source }
+    }
+
+    /// For `map_err`: something with a BPF program that failed.
+    pub(crate) fn bpf(action: &'static str) -> impl FnOnce(libbpf_rs::Error) -> Self {
+        move |source| LabError::Bpf { action, source }
+    }
+}

@@ -1,0 +1,258 @@
+//! Frames to play: a pcap file and the verdict that each frame should meet.
+//!
+//! Each frame gets a tag as the last eight bytes of its packet: a word that only this trial has,
+//! and its number with the verdict. The sink knows by it what arrived, and whether it had to. The
+//! tag lengthens the packet, so lengths and checksums are made anew. Ethernet addresses are set
+//! too: those in the file are not ours.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use weir_packet::checksum::{Internet, crc32c};
+use weir_packet::{Mac, pcap};
+
+use crate::LabError;
+
+/// Longest frame that a slot of the generator's table holds, tag included.
+pub const FRAME_BYTES: usize = 120;
+/// Slots of the generator's table.
+pub const FRAMES_MAX: usize = 65_536;
+
+const TAG_BYTES: usize = 8;
+const ETHERNET: usize = 14;
+const TO_DROP: u32 = 1;
+
+/// One frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// From the Ethernet header on.
+    pub bytes: Vec<u8>,
+    /// The ruleset has to drop it.
+    pub to_drop: bool,
+}
+
+/// The file of verdicts beside a pcap file: `FILE.verdicts`.
+pub fn verdicts_path(pcap: &Path) -> PathBuf {
+    let mut name = pcap.as_os_str().to_owned();
+    name.push(".verdicts");
+    PathBuf::from(name)
+}
+
+/// Reads a pcap file and its verdicts, `accept` or `drop`, one a line.
+///
+/// # Errors
+/// Files that cannot be read, and as many verdicts as there are frames; frames that are neither
+/// IPv4 nor IPv6, or too long for the table; no frame at all.
+pub fn load(path: &Path) -> Result<Vec<Frame>, LabError> {
+    let bytes = pcap::read(path).map_err(LabError::file("read", path))?;
+    let beside = verdicts_path(path);
+    let text = fs::read_to_string(&beside).map_err(LabError::file("read", &beside))?;
+    let wrong = |path: &Path, message: String| LabError::Frames { path: path.to_owned(), message };
+    let mut verdicts = Vec::new();
+    for (at, line) in text.lines().enumerate() {
+        verdicts.push(match line.trim() {
+            "accept" => false,
+            "drop" => true,
+            other => {
+                let message = format!("line {}: `{other}` is neither accept nor drop", at + 1);
+                return Err(wrong(&beside, message));
+            }
+        });
+    }
+    if verdicts.len() != bytes.len() {
+        let message = format!("{} verdicts for {} frames", verdicts.len(), bytes.len());
+        return Err(wrong(&beside, message));
+    }
+    if bytes.is_empty() || bytes.len() > FRAMES_MAX {
+        let message = format!("{} frames; 1 to {FRAMES_MAX} can be played", bytes.len());
+        return Err(wrong(path, message));
+    }
+    let frames: Vec<Frame> =
+        bytes.into_iter().zip(verdicts).map(|(bytes, to_drop)| Frame { bytes, to_drop }).collect();
+    for (at, frame) in frames.iter().enumerate() {
+        if let Err(why) = tagged(frame, 1, 0, Default::default(), Default::default()) {
+            return Err(wrong(path, format!("frame {}: {why}", at + 1)));
+        }
+    }
+    Ok(frames)
+}
+
+/// The frame as it is played: addressed, with its tag, lengths and checksums right.
+///
+/// # Errors
+/// A frame that is neither IPv4 nor IPv6, shorter than its headers say, or too long.
+pub(crate) fn tagged(
+    frame: &Frame,
+    magic: u32,
+    number: u32,
+    destination: Mac,
+    source: Mac,
+) -> Result<Vec<u8>, String> {
+    let ethertype = frame.bytes.get(12..ETHERNET).ok_or("shorter than an Ethernet header")?;
+    let mut packet = match ethertype {
+        [0x08, 0x00] => ip_packet(&frame.bytes, 20, 2, 0)?,
+        [0x86, 0xdd] => ip_packet(&frame.bytes, 40, 4, 40)?,
+        _ => return Err("neither IPv4 nor IPv6".to_owned()),
+    };
+    let number_and_flag = (number << 1) | if frame.to_drop { TO_DROP } else { 0 };
+    packet.extend_from_slice(&magic.to_ne_bytes());
+    packet.extend_from_slice(&number_and_flag.to_ne_bytes());
+    if ethertype == [0x08, 0x00] {
+        repair_v4(&mut packet)?
+    } else {
+        repair_v6(&mut packet)
+    }
+    let mut bytes = Vec::with_capacity(ETHERNET + packet.len());
+    bytes.extend_from_slice(&destination);
+    bytes.extend_from_slice(&source);
+    bytes.extend_from_slice(ethertype);
+    bytes.extend_from_slice(&packet);
+    if bytes.len() > FRAME_BYTES {
+        let most = FRAME_BYTES - TAG_BYTES;
+        return Err(format!("{} bytes; {most} can be played", bytes.len() - TAG_BYTES));
+    }
+    Ok(bytes)
+}
+
+/// The network packet of a frame, without what pads the frame. The length stands at `at`, and
+/// `more` is what it does not count.
+fn ip_packet(frame: &[u8], header: usize, at: usize, more: usize) -> Result<Vec<u8>, String> {
+    let packet = &frame[ETHERNET..];
+    if packet.len() < header {
+        return Err("shorter than its network header".to_owned());
+    }
+    let length = usize::from(u16::from_be_bytes([packet[at], packet[at + 1]])) + more;
+    if length < header || length > packet.len() {
+        return Err(format!("its header says {length} bytes, it has {}", packet.len()));
+    }
+    Ok(packet[..length].to_vec())
+}
+
+fn repair_v4(packet: &mut [u8]) -> Result<(), String> {
+    let header = usize::from(packet[0] & 0xf) * 4;
+    if header < 20 || header + TAG_BYTES > packet.len() {
+        return Err("its network header is longer than it".to_owned());
+    }
+    let length = packet.len() as u16;
+    packet[2..4].copy_from_slice(&length.to_be_bytes());
+    packet[10..12].fill(0);
+    let mut sum = Internet::new();
+    sum.add(&packet[..header]);
+    let sum = sum.finish();
+    packet[10..12].copy_from_slice(&sum.to_be_bytes());
+    let is_fragment = u16::from_be_bytes([packet[6], packet[7]]) & 0x3fff != 0;
+    if !is_fragment {
+        let (network, transport) = packet.split_at_mut(header);
+        repair_transport(network[9], &network[12..20], transport);
+    }
+    Ok(())
+}
+
+fn repair_v6(packet: &mut [u8]) {
+    let (network, transport) = packet.split_at_mut(40);
+    network[4..6].copy_from_slice(&(transport.len() as u16).to_be_bytes());
+    // Behind extension headers the checksum stays as it is: it covers no tag, and is wrong.
+    repair_transport(network[6], &network[8..40], transport);
+}
+
+/// Length and checksum of a transport header. `addresses` are both addresses of the packet.
+fn repair_transport(proto: u8, addresses: &[u8], transport: &mut [u8]) {
+    let (at, with_addresses) = match proto {
+        1 => (2, false),
+        6 => (16, true),
+        17 => (6, true),
+        58 => (2, true),
+        132 => return repair_sctp(transport),
+        _ => return,
+    };
+    if transport.len() < at + 2 {
+        return;
+    }
+    let length = transport.len();
+    if proto == 17 {
+        transport[4..6].copy_from_slice(&(length as u16).to_be_bytes());
+    }
+    transport[at..at + 2].fill(0);
+    let mut sum = Internet::new();
+    if with_addresses {
+        // RFC 9293, section 3.1; RFC 8200, section 8.1: the sum is the same.
+        sum.add(addresses);
+        sum.add(&[0, proto]);
+        sum.add(&(length as u32).to_be_bytes());
+    }
+    sum.add(transport);
+    let mut sum = sum.finish();
+    if proto == 17 && sum == 0 {
+        sum = 0xffff;
+    }
+    transport[at..at + 2].copy_from_slice(&sum.to_be_bytes());
+}
+
+fn repair_sctp(transport: &mut [u8]) {
+    if transport.len() >= 12 {
+        transport[8..12].fill(0);
+        let sum = crc32c(transport);
+        transport[8..12].copy_from_slice(&sum.to_le_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A UDP packet of `payload` bytes over IPv4, its checksums left empty.
+    pub(crate) fn udp(payload: usize) -> Vec<u8> {
+        let total = (28 + payload) as u16;
+        let mut frame = vec![0; 12];
+        frame.extend_from_slice(&[0x08, 0x00, 0x45, 0]);
+        frame.extend_from_slice(&total.to_be_bytes());
+        frame.extend_from_slice(&[0, 0, 0, 0, 64, 17, 0, 0, 192, 0, 2, 1, 198, 51, 100, 2]);
+        frame.extend_from_slice(&[0x30, 0x39, 0, 53]);
+        frame.extend_from_slice(&((8 + payload) as u16).to_be_bytes());
+        frame.extend_from_slice(&[0, 0]);
+        frame.resize(ETHERNET + usize::from(total), 7);
+        frame
+    }
+
+    fn sum_of(parts: &[&[u8]]) -> u16 {
+        let mut sum = Internet::new();
+        parts.iter().for_each(|part| sum.add(part));
+        sum.finish()
+    }
+
+    #[test]
+    fn a_tagged_frame_has_right_lengths_and_checksums() {
+        let frame = Frame { bytes: udp(6), to_drop: true };
+        let bytes = tagged(&frame, 0xabcd, 3, [2; 6], [4; 6]).unwrap();
+        assert_eq!(bytes.len(), frame.bytes.len() + TAG_BYTES);
+        assert_eq!(&bytes[..6], &[2; 6]);
+        assert_eq!(bytes[16..18], (28 + 6 + 8_u16).to_be_bytes());
+        assert_eq!(bytes[38..40], (8 + 6 + 8_u16).to_be_bytes());
+        assert_eq!(sum_of(&[&bytes[14..34]]), 0, "header checksum");
+        assert_eq!(sum_of(&[&bytes[26..34], &[0, 17, 0, 22], &bytes[34..]]), 0, "udp checksum");
+        assert_eq!(bytes[bytes.len() - 4..], (3_u32 << 1 | 1).to_ne_bytes());
+    }
+
+    #[test]
+    fn padding_of_the_frame_is_cut_before_the_tag() {
+        let mut padded = udp(2);
+        padded.resize(64, 0);
+        let plain = Frame { bytes: udp(2), to_drop: false };
+        let padded = Frame { bytes: padded, to_drop: false };
+        let tag = |frame| tagged(frame, 1, 0, [0; 6], [0; 6]);
+        assert_eq!(tag(&padded), tag(&plain));
+    }
+
+    #[test]
+    fn frames_that_cannot_be_played_are_refused() {
+        let refused = |bytes: Vec<u8>| {
+            tagged(&Frame { bytes, to_drop: false }, 1, 0, [0; 6], [0; 6]).unwrap_err()
+        };
+        assert!(refused(udp(200)).contains("can be played"));
+        assert!(refused(vec![0; 60]).contains("neither IPv4"));
+        assert!(refused(vec![0; 3]).contains("shorter"));
+        let mut lying = udp(4);
+        lying[16] = 9;
+        assert!(refused(lying).contains("its header says"));
+    }
+}

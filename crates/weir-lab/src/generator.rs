@@ -1,0 +1,196 @@
+//! The generator: frames played into a veth device by the kernel itself.
+//!
+//! `BPF_PROG_TEST_RUN` with live frames sends at some millions of packets a second from one core.
+//! One call lasts for the whole trial; the program paces itself and falls silent when its time is
+//! over, and a signal then ends the call. Short calls in a loop would spend their time in
+//! setting up and tearing down page pools.
+//!
+//! On one core everything shares the processor: when a batch of 64 frames has been sent, the
+//! kernel takes them through the firewall to the sink before the next batch is made. Without a
+//! rate, the time of a trial divided by the packets delivered is thus what one packet costs on its
+//! whole way.
+
+use std::mem::{MaybeUninit, offset_of};
+use std::time::Duration;
+
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{MapCore, MapFlags, MapHandle, OpenObject, ProgramInput};
+use weir_kernel::Namespace;
+use weir_packet::Mac;
+
+use crate::LabError;
+use crate::frames::{FRAME_BYTES, Frame, tagged};
+use crate::watch::Watcher;
+
+#[allow(missing_docs, clippy::all, clippy::too_many_lines)]
+mod skeleton {
+    include!(concat!(env!("OUT_DIR"), "/generator.skel.rs"));
+}
+use skeleton::{GeneratorSkel, GeneratorSkelBuilder};
+
+/// `BPF_F_TEST_XDP_LIVE_FRAMES`.
+const LIVE_FRAMES: u32 = 1 << 1;
+/// Pages that the kernel takes through the program before it sends them.
+const BATCH: u64 = 64;
+/// No machine takes a page through the loop faster than this; bounds a call whose signal is lost.
+const PAGES_A_SECOND: f64 = 50e6;
+
+/// How frames are played.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Play {
+    /// How long.
+    pub duration: Duration,
+    /// Packets a second; 0: as fast as the firewall can follow.
+    pub rate_pps: u64,
+    /// Stop after so many packets; 0: after the duration only.
+    pub packets_max: u64,
+    /// Frames in random order rather than one after the other.
+    pub shuffled: bool,
+    /// Seed of that order.
+    pub seed: u32,
+}
+
+/// What was played.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Played {
+    /// Packets handed to the device.
+    pub offered: u64,
+    /// Packets of these that the ruleset has to drop.
+    pub to_drop: u64,
+    /// Packets of the rate that could not be sent in time.
+    pub given_up: u64,
+    /// It came to its end; else it was held up for so long that its time is not known.
+    pub finished: bool,
+    /// From the first packet until the kernel was done with the last batch, seconds.
+    pub seconds: f64,
+}
+
+/// The generator, with its table of frames in the kernel.
+pub struct Generator {
+    skeleton: GeneratorSkel<'static>,
+    frames: u32,
+    watcher: Watcher,
+}
+
+impl Generator {
+    /// Loads the program.
+    ///
+    /// # Errors
+    /// Where the kernel refuses it (not root; no XDP).
+    pub fn new() -> Result<Generator, LabError> {
+        // A few dozen bytes for the life of the process, so that the skeleton borrows nothing.
+        let storage: &'static mut MaybeUninit<OpenObject> =
+            Box::leak(Box::new(MaybeUninit::uninit()));
+        let open = GeneratorSkelBuilder::default()
+            .open(storage)
+            .map_err(LabError::bpf("open the generator's BPF program"))?;
+        let skeleton = open.load().map_err(LabError::bpf("load the generator's BPF program"))?;
+        let failed = "watch the generator's BPF program";
+        let map = MapHandle::try_from(&skeleton.maps.bss).map_err(LabError::bpf(failed))?;
+        let offset = offset_of!(skeleton::types::bss, outcome)
+            + offset_of!(skeleton::types::outcome, ended_ns);
+        Ok(Generator { skeleton, frames: 0, watcher: Watcher::new(map, offset)? })
+    }
+
+    /// Fills the table, each frame addressed and tagged with `magic`.
+    ///
+    /// # Errors
+    /// Where the kernel refuses, or a frame cannot be played.
+    pub fn load_frames(
+        &mut self,
+        frames: &[Frame],
+        magic: u32,
+        destination: Mac,
+        source: Mac,
+    ) -> Result<(), LabError> {
+        assert!(magic != 0, "an empty tag has 0");
+        let mut keys = Vec::with_capacity(frames.len() * 4);
+        let mut values = Vec::with_capacity(frames.len() * (8 + FRAME_BYTES));
+        for (number, frame) in frames.iter().enumerate() {
+            let number = number as u32;
+            let bytes = tagged(frame, magic, number, destination, source)
+                .map_err(|message| LabError::Frames { path: "frames".into(), message })?;
+            keys.extend_from_slice(&number.to_ne_bytes());
+            values.extend_from_slice(&(bytes.len() as u16).to_ne_bytes());
+            values.extend_from_slice(&u16::from(frame.to_drop).to_ne_bytes());
+            values.extend_from_slice(&[0; 4]);
+            values.extend_from_slice(&bytes);
+            values.resize(values.len() + FRAME_BYTES - bytes.len(), 0);
+        }
+        self.frames = frames.len() as u32;
+        self.skeleton
+            .maps
+            .frames
+            .update_batch(&keys, &values, self.frames, MapFlags::ANY, MapFlags::ANY)
+            .map_err(LabError::bpf("fill the table of frames"))
+    }
+
+    /// Plays into the device with index `ifindex` of `namespace`, on the current core.
+    ///
+    /// # Errors
+    /// Where the kernel refuses.
+    pub fn play(
+        &mut self,
+        namespace: &Namespace,
+        ifindex: u32,
+        play: &Play,
+    ) -> Result<Played, LabError> {
+        assert!(self.frames > 0, "the table of frames is filled first");
+        self.write_control(ifindex, play);
+        let mut pages = ((play.duration.as_secs_f64() + 1.0) * PAGES_A_SECOND) as u64;
+        if play.rate_pps == 0 && play.packets_max > 0 {
+            // Each page is a packet; one batch more, in which the program sees that it is done.
+            pages = pages.min(play.packets_max.next_multiple_of(BATCH) + BATCH);
+        }
+        let first_page = [0; FRAME_BYTES];
+        let input = ProgramInput {
+            data_in: Some(&first_page),
+            flags: LIVE_FRAMES,
+            repeat: pages.clamp(BATCH, i32::MAX as u64) as u32,
+            ..ProgramInput::default()
+        };
+        let run = || {
+            let _watched = self.watcher.watch(play.duration);
+            match self.skeleton.progs.weir_generate.test_run(input) {
+                Ok(_) => Ok(()),
+                Err(error) if error.kind() == libbpf_rs::ErrorKind::Interrupted => Ok(()),
+                Err(error) => Err(LabError::bpf("run the generator's BPF program")(error)),
+            }
+        };
+        namespace.enter(run)??;
+        Ok(played(&self.outcome()))
+    }
+
+    fn write_control(&mut self, ifindex: u32, play: &Play) {
+        let bss = self.skeleton.maps.bss_data.as_deref_mut().expect("the program has variables");
+        bss.outcome = Default::default();
+        bss.control = skeleton::types::control {
+            duration_ns: play.duration.as_nanos() as u64,
+            rate_pps: play.rate_pps,
+            packets_max: play.packets_max,
+            catch_up: 256,
+            ifindex,
+            frames: self.frames,
+            shuffled: play.shuffled.into(),
+            seed: play.seed,
+        };
+    }
+
+    fn outcome(&self) -> skeleton::types::outcome {
+        let bss = self.skeleton.maps.bss_data.as_deref().expect("the program has variables");
+        // SAFETY: a valid, aligned reference; the kernel wrote there meanwhile, which the compiler
+        // does not know.
+        unsafe { std::ptr::read_volatile(&raw const bss.outcome) }
+    }
+}
+
+fn played(outcome: &skeleton::types::outcome) -> Played {
+    assert_eq!(outcome.broken, 0, "pages are longer than frames");
+    Played {
+        offered: outcome.offered,
+        to_drop: outcome.to_drop,
+        given_up: outcome.given_up,
+        finished: outcome.ended_ns != 0,
+        seconds: outcome.ended_ns.saturating_sub(outcome.started_ns) as f64 / 1e9,
+    }
+}

@@ -1,0 +1,119 @@
+//! Whether a trial counts.
+
+use weir_stats::{State, Trial};
+
+use crate::study::NoiseLimits;
+
+/// What the packets of a trial say: they add up, none passed that had to be dropped, and the
+/// rules dropped none that had to pass.
+pub(crate) fn of_packets(trial: &Trial) -> Option<(State, String)> {
+    if trial.leaked > 0 {
+        let why = format!("{} packets arrived that the ruleset drops", trial.leaked);
+        return Some((State::Failed, why));
+    }
+    let by_rules: u64 =
+        trial.dropped.iter().filter(|drop| drop.counter == "rules").map(|drop| drop.packets).sum();
+    if by_rules > trial.to_drop {
+        let why = format!("the rules dropped {} packets of {} to drop", by_rules, trial.to_drop);
+        return Some((State::Failed, why));
+    }
+    if trial.delivered == 0 && trial.offered > trial.to_drop {
+        return Some((State::Failed, "nothing arrived".to_owned()));
+    }
+    match trial.missing() {
+        0 => None,
+        missing => {
+            let why = format!("{missing} of {} packets are in no counter", trial.offered);
+            Some((State::Unbalanced, why))
+        }
+    }
+}
+
+/// What the noise of a trial says. Pressure counts only where the generator had no priority:
+/// where it had, those who waited were the others.
+pub(crate) fn of_noise(trial: &Trial, limits: &NoiseLimits, realtime: bool) -> Option<String> {
+    let noise = &trial.noise;
+    if noise.spin_ratio > limits.spin_ratio {
+        return Some(format!("a fixed loop took {:.2} times its best", noise.spin_ratio));
+    }
+    if noise.steal > limits.steal {
+        return Some(format!("{:.0} % of the time was stolen", noise.steal * 100.0));
+    }
+    if noise.switches > limits.switches {
+        return Some(format!("the generator was taken off its core {} times", noise.switches));
+    }
+    if !realtime && noise.psi > limits.psi {
+        return Some(format!("tasks waited for {:.0} % of the time", noise.psi * 100.0));
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_stats::{DropCount, Kind, Noise, Scenario};
+
+    fn trial(offered: u64, delivered: u64, to_drop: u64, rules: u64, device: u64) -> Trial {
+        let count = |counter: &str, packets| DropCount { counter: counter.to_owned(), packets };
+        Trial {
+            number: 0,
+            kind: Kind::Rate,
+            scenario: Scenario::default(),
+            subject: "s".to_owned(),
+            copy: 0,
+            block: 0,
+            order: 0,
+            leg: 0,
+            repeat: 0,
+            offered,
+            delivered,
+            leaked: 0,
+            foreign: 0,
+            to_drop,
+            dropped: vec![count("rules", rules), count("device", device)],
+            seconds: 1.0,
+            pps: 1.0,
+            rate_pps: 0.0,
+            additions: 0,
+            noise: Noise { spin_ratio: 1.0, ..Noise::default() },
+            state: State::Accepted,
+            why: None,
+        }
+    }
+
+    fn state(trial: &Trial) -> Option<State> {
+        of_packets(trial).map(|(state, _)| state)
+    }
+
+    #[test]
+    fn packets_that_add_up_count_and_others_do_not() {
+        assert_eq!(state(&trial(100, 60, 30, 30, 10)), None);
+        assert_eq!(state(&trial(100, 59, 30, 30, 10)), Some(State::Unbalanced));
+        assert_eq!(state(&trial(100, 61, 30, 30, 10)), Some(State::Unbalanced));
+    }
+
+    #[test]
+    fn a_wrong_verdict_fails_a_trial() {
+        let mut leaking = trial(100, 70, 30, 20, 0);
+        leaking.leaked = 10;
+        assert_eq!(state(&leaking), Some(State::Failed));
+        assert_eq!(state(&trial(100, 69, 30, 31, 0)), Some(State::Failed));
+        assert_eq!(state(&trial(100, 0, 0, 0, 100)), Some(State::Failed));
+    }
+
+    #[test]
+    fn each_kind_of_noise_disturbs() {
+        let limits = NoiseLimits::default();
+        let disturbed = |change: fn(&mut Noise), realtime| {
+            let mut trial = trial(1, 1, 0, 0, 0);
+            change(&mut trial.noise);
+            of_noise(&trial, &limits, realtime).is_some()
+        };
+        assert!(!disturbed(|_| (), false));
+        assert!(disturbed(|noise| noise.spin_ratio = 1.5, true));
+        assert!(disturbed(|noise| noise.steal = 0.2, true));
+        assert!(disturbed(|noise| noise.switches = 1000, true));
+        assert!(disturbed(|noise| noise.psi = 0.9, false));
+        assert!(!disturbed(|noise| noise.psi = 0.9, true));
+    }
+}

@@ -1,0 +1,106 @@
+//! Rulesets put in force: once to be measured, and often to be timed.
+
+use weir_kernel::Namespace;
+use weir_stats::{Kind, Noise, Scenario, State, Trial};
+
+use crate::LabError;
+use crate::commands::Job;
+use crate::cpu::Moment;
+use crate::plan::{self, Arm, Step};
+use crate::run::Run;
+
+/// Loads a subject's ruleset into a namespace; how long it took, seconds.
+pub(crate) fn load(
+    run: &Run<'_>,
+    namespace: &Namespace,
+    point: &Scenario,
+    name: &str,
+) -> Result<f64, LabError> {
+    command(run, namespace, point, name, "load", &run.loaded.subjects.0[name].load)
+}
+
+/// Times every load, each in a fresh namespace, and the adding of single rules after it.
+///
+/// The order is that of trials: each ruleset is loaded by every subject, there and back; a block
+/// has each of them once on the way there, so that all blocks together hold the preset's number
+/// of loads.
+pub(crate) fn all(run: &mut Run<'_>, rulesets: &[Scenario]) -> Result<(), LabError> {
+    let subjects: Vec<Arm> = run
+        .subjects()
+        .filter(|name| !run.loaded.subjects.0[name].baseline)
+        .map(|subject| Arm { subject, copy: 0 })
+        .collect();
+    for block in 0..run.preset.loads {
+        let seed = run.options.seed ^ 0x10ad;
+        let steps = plan::block(rulesets, |_| subjects.clone(), block / 2, seed);
+        let leg = block % 2;
+        for step in steps.into_iter().filter(|step| step.leg == leg) {
+            let step = Step { block, ..step };
+            let of = format!("load {} at {}", step.arm.subject, step.scenario);
+            run.step(&of, 0.2)?;
+            one(run, &step)?;
+        }
+    }
+    Ok(())
+}
+
+fn one(run: &mut Run<'_>, step: &Step) -> Result<(), LabError> {
+    let name = &step.arm.subject;
+    let namespace = run.bench.topology.bare()?;
+    let before = Moment::now(run.core);
+    let seconds = load(run, &namespace, &step.scenario, name)?;
+    let mut trial = trial(run, step, Kind::Load, seconds);
+    trial.noise = noise(&before, run);
+    run.keep(trial)?;
+    let add = &run.loaded.subjects.0[name].add;
+    if !add.is_empty() && step.block < run.preset.adds {
+        let before = Moment::now(run.core);
+        let seconds = command(run, &namespace, &step.scenario, name, "add", add)?;
+        let more = run.files.more(&run.loaded.study, &step.scenario);
+        let mut trial = self::trial(run, step, Kind::Add, seconds);
+        trial.additions = additions(&more)?;
+        trial.noise = noise(&before, run);
+        run.keep(trial)?;
+    }
+    let unload = &run.loaded.subjects.0[name].unload;
+    if !unload.is_empty() {
+        command(run, &namespace, &step.scenario, name, "unload", unload)?;
+    }
+    run.bench.topology.remove(namespace)
+}
+
+fn command(
+    run: &Run<'_>,
+    namespace: &Namespace,
+    point: &Scenario,
+    name: &str,
+    what: &str,
+    text: &str,
+) -> Result<f64, LabError> {
+    let study = &run.loaded.study;
+    let ruleset = run.files.ruleset(study, point);
+    let folder = run.files.folder(study, point, name);
+    let more = run.files.more(study, point);
+    let job = Job {
+        what: format!("{what} of {name}"),
+        text,
+        scenario: point,
+        files: vec![("RULESET", &ruleset), ("DIR", &folder), ("MORE", &more)],
+    };
+    let (taken, _) = run.files.surroundings().inside(namespace, &job)?;
+    Ok(taken.as_secs_f64())
+}
+
+/// Lines of a file of rules that add one.
+fn additions(more: &std::path::Path) -> Result<u64, LabError> {
+    let text = std::fs::read_to_string(more).map_err(LabError::file("read", more))?;
+    Ok(text.lines().filter(|line| line.starts_with("-A ")).count() as u64)
+}
+
+fn noise(before: &Moment, run: &Run<'_>) -> Noise {
+    before.noise_until(&Moment::now(run.core), run.bench.best_spin())
+}
+
+fn trial(run: &Run<'_>, step: &Step, kind: Kind, seconds: f64) -> Trial {
+    Trial { seconds, state: State::Accepted, ..run.blank(step, kind) }
+}

@@ -1,0 +1,142 @@
+//! What a run leaves behind.
+
+use weir_stats::run::FORMAT;
+use weir_stats::{
+    Axis, Kind, Noise, NoiseFloor, Preset, Run as RunRecord, State, Subject, Trial, TrialCounts,
+    claim, series,
+};
+
+use crate::environment::{mask_paths, utc};
+use crate::plan::Step;
+use crate::run::Run;
+
+/// The run as it is now: complete, or cut short.
+pub(crate) fn finish(run: &Run<'_>, complete: bool) -> RunRecord {
+    let study = &run.loaded.study;
+    let seed = run.options.seed;
+    let claims =
+        study.claims.iter().map(|claim| claim::evaluate(claim.get_ref(), &run.trials, seed));
+    let noise_floor = study.again.as_ref().and_then(|again| {
+        let subject = again.subject.get_ref().clone();
+        let ratio = series::noise_floor(&run.trials, &subject, seed)?;
+        Some(NoiseFloor { subject, ratio })
+    });
+    RunRecord {
+        format: FORMAT,
+        study: run.loaded.name.clone(),
+        title: study.title.clone(),
+        question: study.question.clone(),
+        paper: study.paper.clone(),
+        preset: Preset {
+            name: run.options.preset.clone(),
+            trial_seconds: run.preset.trial_seconds,
+            blocks: run.preset.blocks,
+            loads: run.preset.loads,
+            label: run.preset.label.clone(),
+        },
+        date: utc(run.began),
+        seconds: run.began.elapsed().map_or(0.0, |elapsed| elapsed.as_secs_f64()),
+        complete,
+        command: mask_paths(&run.options.command),
+        weir: run.options.version.clone(),
+        seed,
+        environment: run.environment.clone(),
+        axes: axes(run),
+        subjects: subjects(run),
+        rulesets: run.rulesets.clone(),
+        noise_floor,
+        counts: counts(run),
+        claims: claims.collect(),
+        paper_values: study.paper_values.clone(),
+        doubts: doubts(run),
+    }
+}
+
+/// The trial of a step, nothing measured yet.
+pub(crate) fn blank(step: &Step, kind: Kind) -> Trial {
+    Trial {
+        number: 0,
+        kind,
+        scenario: step.scenario.clone(),
+        subject: step.arm.subject.clone(),
+        copy: step.arm.copy,
+        block: step.block,
+        order: step.order,
+        leg: step.leg,
+        repeat: 0,
+        offered: 0,
+        delivered: 0,
+        leaked: 0,
+        foreign: 0,
+        to_drop: 0,
+        dropped: Vec::new(),
+        seconds: 0.0,
+        pps: 0.0,
+        rate_pps: 0.0,
+        additions: 0,
+        noise: Noise::default(),
+        state: State::Accepted,
+        why: None,
+    }
+}
+
+fn axes(run: &Run<'_>) -> Vec<Axis> {
+    let axis = |(name, values): (&String, &Vec<weir_stats::Coordinate>)| {
+        let text = &run.loaded.study.axes[name];
+        Axis {
+            name: name.clone(),
+            title: text.title.clone(),
+            values: values.clone(),
+            titles: text.titles.clone(),
+        }
+    };
+    run.axes.iter().map(axis).collect()
+}
+
+fn subjects(run: &Run<'_>) -> Vec<Subject> {
+    let subject = |name: &String| {
+        let subject = &run.loaded.subjects.0[name];
+        Subject {
+            name: name.clone(),
+            title: subject.title.clone(),
+            about: subject.about.clone(),
+            baseline: subject.baseline,
+            weir: subject.weir,
+            load: subject.load.trim().to_owned(),
+            lacking: run.lacking.get(name).cloned(),
+            limit: None,
+        }
+    };
+    run.loaded.study.subjects.iter().map(|name| subject(name.get_ref())).collect()
+}
+
+fn counts(run: &Run<'_>) -> TrialCounts {
+    let of = |state| run.trials.iter().filter(|trial| trial.state == state).count() as u64;
+    TrialCounts {
+        all: run.trials.len() as u64,
+        accepted: of(State::Accepted),
+        warmup: of(State::Warmup),
+        disturbed: of(State::Disturbed),
+        unbalanced: of(State::Unbalanced),
+        failed: of(State::Failed),
+        given_up: run.given_up,
+    }
+}
+
+fn doubts(run: &Run<'_>) -> Vec<String> {
+    let mut doubts = run.loaded.study.doubts.clone();
+    doubts
+        .push("One boot of one machine: another boot may differ by more than an interval.".into());
+    if !run.scheduling.starts_with("fifo") {
+        let why = run.scheduling.trim_start_matches("other: ");
+        doubts
+            .push(format!("The generator had no priority ({why}): neighbours slow every subject."));
+    }
+    if !run.bench.knows_reasons() {
+        doubts.push(
+            "This kernel does not tell why it frees packets: drops are known by counters alone."
+                .into(),
+        );
+    }
+    doubts
+}

@@ -1,0 +1,345 @@
+//! A study from its file to its records.
+//!
+//! All firewalls of the grid are set up and loaded first, each in a namespace of its own; then
+//! blocks of trials walk over them. What is loaded stays, so a trial costs little more than its
+//! own length, and a block can hold the whole grid.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
+
+use weir_kernel::{Session, interrupt};
+use weir_stats::{Coordinate, Environment, Record, RulesetRecord, Scenario, Trial, folder};
+
+use crate::bench::Bench;
+use crate::commands::Surroundings;
+use crate::cpu::last_core;
+use crate::files::Files;
+use crate::plan::{self, Arm, Step};
+use crate::study::{self, Commands, Loaded, PresetText};
+use crate::topology::{Firewall, Topology};
+use crate::{LabError, environment, loading, records, trials};
+
+/// How a study is run.
+#[derive(Clone, Debug)]
+pub struct RunOptions {
+    /// Which preset of the study: how long and how often.
+    pub preset: String,
+    /// Seed of the order, the rulesets and the frames.
+    pub seed: u64,
+    /// The program that `WEIR` names in the commands of the study.
+    pub weir: PathBuf,
+    /// Its version.
+    pub version: String,
+    /// The command line, for the record; paths in it are masked.
+    pub command: String,
+    /// The core that everything happens on; the last one without it.
+    pub core: Option<u32>,
+    /// Real-time priority for the generator, in bursts of at most 0.6 s.
+    pub realtime: bool,
+}
+
+/// How far a run is.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress<'a> {
+    /// Steps done.
+    pub done: u64,
+    /// All steps.
+    pub total: u64,
+    /// What is done now.
+    pub message: &'a str,
+    /// Time left, where it can be told.
+    pub left: Option<Duration>,
+}
+
+/// What a run knows and has.
+pub(crate) struct Run<'a> {
+    pub(crate) loaded: &'a Loaded,
+    pub(crate) preset: &'a PresetText,
+    pub(crate) options: &'a RunOptions,
+    pub(crate) out: &'a Path,
+    pub(crate) bench: Bench,
+    pub(crate) files: Files,
+    pub(crate) firewalls: BTreeMap<(Scenario, Arm), Firewall>,
+    pub(crate) trials: Vec<Trial>,
+    pub(crate) rulesets: Vec<RulesetRecord>,
+    pub(crate) axes: BTreeMap<String, Vec<Coordinate>>,
+    pub(crate) lacking: BTreeMap<String, String>,
+    pub(crate) given_up: u64,
+    pub(crate) core: u32,
+    pub(crate) scheduling: String,
+    pub(crate) environment: Environment,
+    pub(crate) began: SystemTime,
+    clock: Clock<'a>,
+}
+
+/// Work done and work left, by what each step is expected to take.
+struct Clock<'a> {
+    begun: Instant,
+    done: u64,
+    total: u64,
+    spent: f64,
+    expected: f64,
+    progress: &'a mut dyn FnMut(Progress<'_>),
+}
+
+/// Runs a study and keeps its records in `out`, which must be empty or not be there.
+///
+/// `progress` is called before each step. Ctrl-C (see [`weir_kernel::interrupt`]) ends the run
+/// after the step that it is in; the records so far are kept, marked as incomplete.
+///
+/// # Errors
+/// A study that cannot be read, commands that fail, a machine that lacks something (not root),
+/// [`LabError::Interrupted`].
+pub fn run(
+    study: &Path,
+    out: &Path,
+    options: &RunOptions,
+    progress: &mut dyn FnMut(Progress<'_>),
+) -> Result<Record, LabError> {
+    let loaded = study::load(study)?;
+    let preset = loaded.preset(&options.preset)?;
+    make_folder(out, &loaded)?;
+    let failed = |source| LabError::System { action: "catch Ctrl-C", source };
+    interrupt::install().map_err(failed)?;
+    let session = Session::new()?;
+    let work = session.directory().join("study");
+    let surroundings = Surroundings { weir: options.weir.clone(), seed: options.seed };
+    let core = match options.core {
+        Some(core) => core,
+        None => last_core()?,
+    };
+    let bench = Bench::new(Topology::new(session)?, core, options.realtime)?;
+    let scheduling = bench.scheduling(Duration::from_secs_f64(preset.trial_seconds))?;
+    let mut run = Run {
+        axes: axes(&loaded, preset),
+        lacking: lacking(&loaded),
+        loaded: &loaded,
+        preset,
+        options,
+        out,
+        bench,
+        files: Files::new(work, surroundings)?,
+        firewalls: BTreeMap::new(),
+        trials: Vec::new(),
+        rulesets: Vec::new(),
+        given_up: 0,
+        core,
+        environment: environment::capture(core, scheduling.clone()),
+        scheduling,
+        began: SystemTime::now(),
+        clock: Clock {
+            begun: Instant::now(),
+            done: 0,
+            total: 0,
+            spent: 0.0,
+            expected: 0.0,
+            progress,
+        },
+    };
+    let ended = run.steps();
+    let record = records::finish(&run, ended.is_ok());
+    folder::save_run(out, &record)?;
+    ended?;
+    Ok(Record { run: record, trials: run.trials })
+}
+
+impl Run<'_> {
+    /// Everything that is done, in order.
+    fn steps(&mut self) -> Result<(), LabError> {
+        let points = plan::grid(&self.axes);
+        let ruleset_axes = self.loaded.study.ruleset.axis_names();
+        let mut rulesets: Vec<Scenario> =
+            points.iter().map(|point| point.on(&ruleset_axes)).collect();
+        rulesets.sort_unstable();
+        rulesets.dedup();
+        self.plan_work(&points, &rulesets);
+        // Records exist from the first moment, so that a killed run is seen to be one.
+        folder::save_run(self.out, &records::finish(self, false))?;
+        self.make_files(&points, &rulesets)?;
+        loading::all(self, &rulesets)?;
+        self.set_up(&rulesets)?;
+        for point in &points {
+            for arm in self.arms(point) {
+                self.step(&format!("check {} at {point}", arm.subject), self.trial_expected())?;
+                trials::validate(self, point, &arm)?;
+            }
+        }
+        for block in 0..self.preset.blocks {
+            let steps = plan::block(&points, |point| self.arms(point), block, self.options.seed);
+            for step in steps {
+                let message = format!(
+                    "block {} of {}: {} at {}",
+                    block + 1,
+                    self.preset.blocks,
+                    step.arm.subject,
+                    step.scenario
+                );
+                self.step(&message, self.trial_expected())?;
+                trials::measure(self, &step)?;
+            }
+            folder::save_run(self.out, &records::finish(self, false))?;
+        }
+        Ok(())
+    }
+
+    /// The subjects that are measured at a point, the second copy of one included.
+    pub(crate) fn arms(&self, point: &Scenario) -> Vec<Arm> {
+        let mut arms: Vec<Arm> = self.subjects().map(|subject| Arm { subject, copy: 0 }).collect();
+        if let Some(again) = &self.loaded.study.again {
+            let subject = again.subject.get_ref().clone();
+            if point.contains(&again.at) && !self.lacking.contains_key(&subject) {
+                arms.push(Arm { subject, copy: 1 });
+            }
+        }
+        arms
+    }
+
+    /// Names of the subjects that this machine can measure.
+    pub(crate) fn subjects(&self) -> impl Iterator<Item = String> + '_ {
+        let names = self.loaded.study.subjects.iter().map(|name| name.get_ref().clone());
+        names.filter(|name| !self.lacking.contains_key(name))
+    }
+
+    /// A step begins: ends the run where the user asked for it, and says what is done.
+    pub(crate) fn step(&mut self, message: &str, expected: f64) -> Result<(), LabError> {
+        if interrupt::requested() {
+            return Err(LabError::Interrupted);
+        }
+        self.clock.step(message, expected);
+        Ok(())
+    }
+
+    /// Numbers a trial, writes it down and keeps it.
+    pub(crate) fn keep(&mut self, mut trial: Trial) -> Result<(), LabError> {
+        trial.number = self.trials.len() as u64;
+        folder::append_trial(self.out, &trial)?;
+        self.trials.push(trial);
+        Ok(())
+    }
+
+    /// The trial of a step, nothing measured yet.
+    pub(crate) fn blank(&self, step: &Step, kind: weir_stats::Kind) -> Trial {
+        records::blank(step, kind)
+    }
+
+    fn trial_expected(&self) -> f64 {
+        self.preset.trial_seconds + 0.06
+    }
+
+    fn make_files(&mut self, points: &[Scenario], rulesets: &[Scenario]) -> Result<(), LabError> {
+        let study = &self.loaded.study;
+        for point in rulesets {
+            self.step(&format!("make the ruleset at {point}"), 0.1)?;
+            let session = self.bench.topology.session();
+            let record = self.files.make_ruleset(session, study, point, self.out)?;
+            self.rulesets.extend(record);
+            self.files.make_more(session, study, point)?;
+            for name in self.subjects().collect::<Vec<_>>() {
+                let subject = &self.loaded.subjects.0[&name];
+                if !subject.prepare.is_empty() {
+                    self.step(&format!("prepare {name} at {point}"), 0.5)?;
+                }
+                let session = self.bench.topology.session();
+                self.files.prepare(session, study, point, &name, &subject.prepare)?;
+            }
+        }
+        for point in points {
+            self.step(&format!("make the frames at {point}"), 0.1)?;
+            self.files.make_frames(self.bench.topology.session(), study, point)?;
+        }
+        Ok(())
+    }
+
+    /// Makes every firewall, probes it empty, and loads its ruleset.
+    fn set_up(&mut self, rulesets: &[Scenario]) -> Result<(), LabError> {
+        let study = &self.loaded.study;
+        let again = study.again.as_ref().map(|again| again.subject.get_ref().clone());
+        for point in rulesets {
+            let mut arms: Vec<Arm> =
+                self.subjects().map(|subject| Arm { subject, copy: 0 }).collect();
+            let second = again.iter().filter(|name| !self.lacking.contains_key(*name));
+            arms.extend(second.map(|name| Arm { subject: name.clone(), copy: 1 }));
+            for arm in arms {
+                self.step(&format!("set up {} at {point}", arm.subject), 0.3)?;
+                let firewall = self.bench.topology.firewall()?;
+                self.probe(&firewall, point)?;
+                loading::load(self, &firewall.namespace, point, &arm.subject)?;
+                self.firewalls.insert((point.clone(), arm), firewall);
+            }
+        }
+        Ok(())
+    }
+
+    fn probe(&mut self, firewall: &Firewall, point: &Scenario) -> Result<(), LabError> {
+        let study = &self.loaded.study;
+        // Any frames that belong to this ruleset will do.
+        let points = plan::grid(&self.axes);
+        let Some(point) = points.iter().find(|candidate| candidate.contains(point)) else {
+            return Ok(());
+        };
+        let (part, frames) = self.files.frames(study, point);
+        self.bench.load_frames(&part, frames, self.options.seed)?;
+        self.bench.probe(firewall)
+    }
+
+    fn plan_work(&mut self, points: &[Scenario], rulesets: &[Scenario]) {
+        let arms: u64 = points.iter().map(|point| self.arms(point).len() as u64).sum();
+        let subjects = self.subjects().count() as u64;
+        let sets = rulesets.len() as u64;
+        let timed = u64::from(self.preset.loads) * sets * subjects;
+        let trials = arms * (1 + 2 * u64::from(self.preset.blocks));
+        self.clock.total = sets * (subjects + 2) + points.len() as u64 + timed + trials;
+        self.clock.expected = sets as f64 * subjects as f64 * 0.6
+            + timed as f64 * 0.2
+            + trials as f64 * self.trial_expected();
+    }
+}
+
+impl Clock<'_> {
+    fn step(&mut self, message: &str, expected: f64) {
+        let pace = self.begun.elapsed().as_secs_f64() / self.spent.max(0.5);
+        let left = (self.expected - self.spent).max(0.0) * pace.clamp(0.5, 4.0);
+        (self.progress)(Progress {
+            done: self.done.min(self.total),
+            total: self.total,
+            message,
+            left: Some(Duration::from_secs_f64(left)),
+        });
+        self.done += 1;
+        self.spent += expected;
+    }
+}
+
+/// The folder of the records with its first files.
+fn make_folder(out: &Path, loaded: &Loaded) -> Result<(), LabError> {
+    fs::create_dir_all(out).map_err(LabError::file("create", out))?;
+    let mut entries = fs::read_dir(out).map_err(LabError::file("read", out))?;
+    if entries.next().is_some() {
+        return Err(LabError::Occupied(out.to_owned()));
+    }
+    for (name, text) in [("study.toml", &loaded.text), ("subjects.toml", &loaded.subjects_text)] {
+        let path = out.join(name);
+        fs::write(&path, text).map_err(LabError::file("write", &path))?;
+    }
+    let path = out.join("trials.jsonl");
+    fs::write(&path, "").map_err(LabError::file("write", &path))
+}
+
+/// The grid's axes with the values that the preset takes.
+fn axes(loaded: &Loaded, preset: &PresetText) -> BTreeMap<String, Vec<Coordinate>> {
+    let values = |(name, axis): (&String, &study::AxisText)| {
+        (name.clone(), preset.axes.get(name).unwrap_or(&axis.values).clone())
+    };
+    loaded.study.axes.iter().map(values).collect()
+}
+
+/// Subjects that this machine cannot measure, with the reason.
+fn lacking(loaded: &Loaded) -> BTreeMap<String, String> {
+    let commands = Commands::new(&std::env::var_os("PATH").unwrap_or_default());
+    let names = loaded.study.subjects.iter().map(|name| name.get_ref());
+    names
+        .filter_map(|name| Some((name.clone(), loaded.subjects.0[name].lacking(&commands)?)))
+        .collect()
+}

@@ -1,0 +1,314 @@
+//! Studies: what is measured, at which points, how long, and what is claimed of it.
+//!
+//! A study is a folder `studies/<author><year>-<topic>` with a `study.toml`; its subjects are
+//! declared in `subjects.toml` beside the folder. Everything is read whole or refused with a
+//! place: a field that is not known, a subject or an axis that is not there.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use toml::Spanned;
+use weir_stats::{Claim, ClaimTest, Coordinate, Paper, PaperValue, Place, Scenario};
+
+use crate::LabError;
+use crate::subject::Subjects;
+
+/// A study as its file says.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Study {
+    /// What a reader sees.
+    pub title: String,
+    /// What it asks.
+    pub question: String,
+    /// The experiment that it repeats.
+    pub paper: Option<Paper>,
+    /// Names of its subjects, in the order of the report.
+    pub subjects: Vec<Spanned<String>>,
+    /// Its grid; the order of axes is that of their names.
+    pub axes: BTreeMap<String, AxisText>,
+    /// How a ruleset is made.
+    pub ruleset: Source,
+    /// How the frames are made: a pcap file `FRAMES` and its verdicts.
+    pub traffic: Source,
+    /// How the rules of `MORE` are made.
+    pub more: Option<Source>,
+    /// The subject that is measured twice, for the noise floor.
+    pub again: Option<Again>,
+    /// What counts as a disturbance.
+    #[serde(default)]
+    pub noise: NoiseLimits,
+    /// How long and how often, by name.
+    pub presets: BTreeMap<String, PresetText>,
+    /// Claims with their tests.
+    #[serde(default)]
+    pub claims: Vec<Spanned<Claim>>,
+    /// Values that the paper's text states.
+    #[serde(default)]
+    pub paper_values: Vec<PaperValue>,
+    /// Reasons to doubt the numbers.
+    #[serde(default)]
+    pub doubts: Vec<String>,
+}
+
+/// One axis.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AxisText {
+    /// What a reader sees.
+    pub title: String,
+    /// Its values; a preset may take fewer.
+    pub values: Vec<Coordinate>,
+    /// What a reader sees for a value that is a name.
+    #[serde(default)]
+    pub titles: BTreeMap<String, String>,
+}
+
+/// A command that makes a file.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Source {
+    /// The axes that the file depends on.
+    pub axes: Vec<Spanned<String>>,
+    /// The command; it writes to `RULESET`, `FRAMES` or `MORE`.
+    pub command: String,
+}
+
+impl Source {
+    /// Names of its axes.
+    pub fn axis_names(&self) -> Vec<&str> {
+        self.axes.iter().map(|axis| axis.get_ref().as_str()).collect()
+    }
+}
+
+/// A subject that is measured twice.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Again {
+    /// Which.
+    pub subject: Spanned<String>,
+    /// At which points.
+    #[serde(default)]
+    pub at: Scenario,
+}
+
+/// What counts as a disturbance of a trial.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct NoiseLimits {
+    /// Slowest spin, against the fastest of the run.
+    pub spin_ratio: f64,
+    /// Largest share of stolen time.
+    pub steal: f64,
+    /// Largest share of stalled time, where the generator does not run before everything else.
+    pub psi: f64,
+    /// Most times that the generator may be taken off its core.
+    pub switches: u64,
+    /// How often a disturbed trial is repeated.
+    pub repeats: u32,
+}
+
+impl Default for NoiseLimits {
+    fn default() -> NoiseLimits {
+        NoiseLimits { spin_ratio: 1.15, steal: 0.08, psi: 0.25, switches: 20, repeats: 2 }
+    }
+}
+
+/// How long and how often.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PresetText {
+    /// What a reader must know about trials of this length.
+    pub label: String,
+    /// Length of a trial.
+    pub trial_seconds: f64,
+    /// Passes over the grid.
+    pub blocks: u32,
+    /// Times that each ruleset is loaded.
+    pub loads: u32,
+    /// Times that single rules are added.
+    #[serde(default)]
+    pub adds: u32,
+    /// Fewer values on some axes.
+    #[serde(default)]
+    pub axes: BTreeMap<String, Vec<Coordinate>>,
+    /// Packets a second that are offered; as many as the firewall can take without it.
+    #[serde(default)]
+    pub rate_pps: u64,
+}
+
+/// A study, its subjects, and where they were read.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// Name of the study's folder.
+    pub name: String,
+    /// Its file.
+    pub path: PathBuf,
+    /// Text of its file.
+    pub text: String,
+    /// The study.
+    pub study: Study,
+    /// Subjects of the file beside its folder.
+    pub subjects: Subjects,
+    /// Text of that file.
+    pub subjects_text: String,
+}
+
+/// Reads a study from its folder or its file.
+///
+/// `subjects.toml` is looked for beside the study's file, then beside its folder.
+///
+/// # Errors
+/// With file and line: text that is no TOML, fields that are not known or are missing, subjects,
+/// axes or values that are not there.
+pub fn load(path: &Path) -> Result<Loaded, LabError> {
+    let path = if path.is_dir() { path.join("study.toml") } else { path.to_owned() };
+    let text = std::fs::read_to_string(&path).map_err(LabError::file("read", &path))?;
+    let study: Study = parse(&path, &text)?;
+    let folder = path.canonicalize().map_err(LabError::file("read", &path))?;
+    let folder = folder.parent().unwrap_or(Path::new("/")).to_owned();
+    let beside = folder.join("subjects.toml");
+    let above = folder.parent().unwrap_or(Path::new("/")).join("subjects.toml");
+    let (subjects, subjects_text) =
+        Subjects::read(if beside.is_file() { &beside } else { &above })?;
+    let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let loaded = Loaded { name, path, text, study, subjects, subjects_text };
+    loaded.check()?;
+    Ok(loaded)
+}
+
+/// Reads TOML text; errors have file and line.
+pub(crate) fn parse<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, LabError> {
+    toml::from_str(text).map_err(|error| {
+        let at = error.span().map_or(0, |span| span.start);
+        refused(path, text, at, error.message().trim().to_owned())
+    })
+}
+
+fn refused(path: &Path, text: &str, at: usize, message: String) -> LabError {
+    let before = text.get(..at.min(text.len())).unwrap_or_default();
+    let line = before.matches('\n').count() + 1;
+    LabError::Study { path: path.to_owned(), line, message }
+}
+
+impl Loaded {
+    /// The preset of that name.
+    ///
+    /// # Errors
+    /// [`LabError::Preset`] where there is none.
+    pub fn preset(&self, name: &str) -> Result<&PresetText, LabError> {
+        self.study.presets.get(name).ok_or_else(|| LabError::Preset {
+            path: self.path.clone(),
+            name: name.to_owned(),
+            known: self.study.presets.keys().cloned().collect::<Vec<_>>().join(", "),
+        })
+    }
+
+    /// Everything that one part of the file says about another.
+    fn check(&self) -> Result<(), LabError> {
+        let study = &self.study;
+        for name in &study.subjects {
+            self.check_subject(name.get_ref(), name.span().start)?;
+        }
+        let mut sources = vec![&study.ruleset, &study.traffic];
+        sources.extend(&study.more);
+        for axis in sources.iter().flat_map(|source| &source.axes) {
+            self.check_axis(axis.get_ref(), axis.span().start)?;
+        }
+        if let Some(again) = &study.again {
+            let at = again.subject.span().start;
+            self.check_subject(again.subject.get_ref(), at)?;
+            self.check_point(&again.at, at)?;
+        }
+        for (name, preset) in &study.presets {
+            let at = self.text.find(&format!("[presets.{name}")).unwrap_or(0);
+            for (axis, values) in &preset.axes {
+                self.check_axis(axis, at)?;
+                for value in values {
+                    self.check_value(axis, value, at)?;
+                }
+            }
+            if preset.trial_seconds <= 0.0 || preset.trial_seconds > 60.0 || preset.blocks == 0 {
+                let message = "a preset needs blocks, and trials of up to 60 seconds".to_owned();
+                return Err(refused(&self.path, &self.text, at, message));
+            }
+        }
+        for claim in &study.claims {
+            self.check_claim(claim.get_ref(), claim.span().start)?;
+        }
+        Ok(())
+    }
+
+    fn check_claim(&self, claim: &Claim, at: usize) -> Result<(), LabError> {
+        let place = |place: &Place| {
+            self.check_subject(&place.subject, at)?;
+            self.check_point(&place.at, at)
+        };
+        match &claim.test {
+            Some(ClaimTest::Ratio { of, to, .. }) => place(of).and_then(|()| place(to)),
+            Some(ClaimTest::Growth { subject, axis, at: point, above, from, to, .. }) => {
+                self.check_subject(subject, at)?;
+                self.check_point(point, at)?;
+                self.check_value(axis, &Coordinate::Number(*from), at)?;
+                self.check_value(axis, &Coordinate::Number(*to), at)?;
+                above.as_ref().map_or(Ok(()), place)
+            }
+            None if claim.needs.is_none() => {
+                let message = format!("claim `{}` has neither `test` nor `needs`", claim.id);
+                Err(refused(&self.path, &self.text, at, message))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn check_subject(&self, name: &str, at: usize) -> Result<(), LabError> {
+        if self.subjects.0.contains_key(name) {
+            return Ok(());
+        }
+        let known: Vec<&str> = self.subjects.0.keys().map(String::as_str).collect();
+        let message = format!("no subject `{name}`; there are {}", known.join(", "));
+        Err(refused(&self.path, &self.text, at, message))
+    }
+
+    fn check_axis(&self, name: &str, at: usize) -> Result<(), LabError> {
+        if self.study.axes.contains_key(name) {
+            return Ok(());
+        }
+        let known: Vec<&str> = self.study.axes.keys().map(String::as_str).collect();
+        let message = format!("no axis `{name}`; there are {}", known.join(", "));
+        Err(refused(&self.path, &self.text, at, message))
+    }
+
+    fn check_value(&self, axis: &str, value: &Coordinate, at: usize) -> Result<(), LabError> {
+        self.check_axis(axis, at)?;
+        if self.study.axes[axis].values.contains(value) {
+            return Ok(());
+        }
+        let message = format!("axis `{axis}` has no value {value}");
+        Err(refused(&self.path, &self.text, at, message))
+    }
+
+    fn check_point(&self, point: &Scenario, at: usize) -> Result<(), LabError> {
+        point.0.iter().try_for_each(|(axis, value)| self.check_value(axis, value, at))
+    }
+}
+
+/// Where programs are found.
+#[derive(Clone, Debug)]
+pub struct Commands {
+    folders: Vec<PathBuf>,
+}
+
+impl Commands {
+    /// Looks in the folders of `path`, as the environment's `PATH` has it.
+    pub fn new(path: &std::ffi::OsStr) -> Commands {
+        Commands { folders: std::env::split_paths(path).collect() }
+    }
+
+    /// Whether a program of that name is there.
+    pub fn finds(&self, name: &str) -> bool {
+        self.folders.iter().any(|folder| folder.join(name).is_file())
+    }
+}

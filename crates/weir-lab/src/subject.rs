@@ -1,0 +1,80 @@
+//! Subjects: what a study measures, as commands.
+//!
+//! The laboratory knows no firewall. A subject says in `subjects.toml` how a ruleset is put in
+//! force, and that is all there is to know about it. Commands run by `sh -ec`, with these
+//! variables:
+//!
+//! | variable | holds |
+//! |---|---|
+//! | `RULESET` | file of the scenario's ruleset |
+//! | `MORE` | file of a few more rules, for `add` |
+//! | `DIR` | folder of this subject and ruleset, empty before `prepare` |
+//! | `SEED`, `IN`, `OUT` | the run's seed; the firewall's devices |
+//! | an axis in capital letters | the value on it, e.g. `RULES` |
+//! | `WEIR` | the weir that runs the study |
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::Deserialize;
+
+use crate::LabError;
+use crate::study::{self, Commands};
+
+/// A way to put a ruleset in force.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Subject {
+    /// What a reader sees.
+    pub title: String,
+    /// What it does, one sentence.
+    pub about: String,
+    /// Loads no rules at all.
+    #[serde(default)]
+    pub baseline: bool,
+    /// Made by weir.
+    #[serde(default)]
+    pub weir: bool,
+    /// Programs that it needs on the `PATH`.
+    #[serde(default)]
+    pub needs: Vec<String>,
+    /// Runs once before the trials, outside of any firewall.
+    #[serde(default)]
+    pub prepare: String,
+    /// Puts the ruleset in force; runs inside the firewall's namespace, and is timed.
+    pub load: String,
+    /// Puts back what was there.
+    #[serde(default)]
+    pub unload: String,
+    /// Prints `dropped N`: the packets that the rules dropped so far.
+    #[serde(default)]
+    pub count: String,
+    /// Adds the rules of `MORE` to those in force, one command each; is timed.
+    #[serde(default)]
+    pub add: String,
+}
+
+/// All subjects of a file, by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
+pub struct Subjects(pub BTreeMap<String, Subject>);
+
+impl Subjects {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// With file and line: text that is no TOML, fields that are not known or are missing.
+    pub fn read(path: &Path) -> Result<(Subjects, String), LabError> {
+        let text = std::fs::read_to_string(path).map_err(LabError::file("read", path))?;
+        let subjects = study::parse(path, &text)?;
+        Ok((subjects, text))
+    }
+}
+
+impl Subject {
+    /// The first program that it needs and that is not on the `PATH`.
+    pub fn lacking(&self, commands: &Commands) -> Option<String> {
+        let is_missing = |name: &&String| !commands.finds(name);
+        self.needs.iter().find(is_missing).map(|name| format!("{name} is not installed"))
+    }
+}

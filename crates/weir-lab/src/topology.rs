@@ -1,0 +1,171 @@
+//! Source — firewall — sink, in network namespaces over veth.
+//!
+//! One source and one sink serve all firewalls of a run; each firewall has a namespace of its own
+//! and a pair of links of its own, so that all subjects are in force at once and a trial begins
+//! by choosing the link that is played into. Nothing is reloaded between trials.
+//!
+//! Every firewall sees the same addresses: its two devices, their MAC addresses, and a default
+//! route behind it, so that one table of frames serves all.
+
+use weir_kernel::{LinkEnd, Namespace, Session, VethOptions};
+use weir_packet::Mac;
+
+use crate::LabError;
+use crate::counters::{DeviceReader, StackReader};
+use crate::sink::Sink;
+
+/// The firewall's device towards the source.
+pub const DEVICE_IN: &str = "eth0";
+/// The firewall's device towards the sink.
+pub const DEVICE_OUT: &str = "eth1";
+/// MAC address of the firewall's device towards the source.
+pub const FIREWALL_MAC: Mac = [0x02, 0, 0, 0, 0, 0x01];
+/// MAC address of the source.
+pub const SOURCE_MAC: Mac = [0x02, 0, 0, 0, 0, 0x02];
+const OUT_MAC: Mac = [0x02, 0, 0, 0, 0, 0x03];
+const SINK_MAC: Mac = [0x02, 0, 0, 0, 0, 0x04];
+
+/// The source and the sink of a run.
+pub struct Topology {
+    session: Session,
+    source: Namespace,
+    sink_side: Namespace,
+    sink: Sink,
+    links: u32,
+}
+
+/// One firewall between them.
+pub struct Firewall {
+    /// Where its ruleset is loaded.
+    pub namespace: Namespace,
+    /// Index of the device that frames are played into.
+    pub ifindex: u32,
+    /// Drop counters of its devices, and of the device that feeds it.
+    pub devices: DeviceReader,
+    /// Its IP stack's counters.
+    pub stack: StackReader,
+}
+
+impl Topology {
+    /// Makes the source and the sink.
+    ///
+    /// # Errors
+    /// Where the kernel refuses (not root).
+    pub fn new(session: Session) -> Result<Topology, LabError> {
+        let source = session.namespace("source")?;
+        let sink_side = session.namespace("sink")?;
+        for namespace in [&source, &sink_side] {
+            // No neighbour discovery among the frames that are counted.
+            namespace.sysctl("net.ipv6.conf.default.disable_ipv6", "1")?;
+        }
+        Ok(Topology { session, source, sink_side, sink: Sink::new()?, links: 0 })
+    }
+
+    /// Where frames come from.
+    pub fn source(&self) -> &Namespace {
+        &self.source
+    }
+
+    /// What counts arrivals.
+    pub fn sink(&mut self) -> &mut Sink {
+        &mut self.sink
+    }
+
+    /// The session that owns the namespaces.
+    pub fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// A namespace that forwards, without links: rulesets are loaded there to be timed.
+    ///
+    /// # Errors
+    /// Where the kernel refuses.
+    pub fn bare(&mut self) -> Result<Namespace, LabError> {
+        self.links += 1;
+        Ok(self.session.namespace(&format!("load{}", self.links))?)
+    }
+
+    /// Ends a namespace of [`bare`](Topology::bare).
+    ///
+    /// # Errors
+    /// Where the kernel refuses.
+    pub fn remove(&self, namespace: Namespace) -> Result<(), LabError> {
+        Ok(self.session.remove(namespace)?)
+    }
+
+    /// Makes a firewall between source and sink that forwards everything.
+    ///
+    /// # Errors
+    /// Where the kernel refuses.
+    pub fn firewall(&mut self) -> Result<Firewall, LabError> {
+        let number = self.links;
+        self.links += 1;
+        let namespace = self.session.namespace(&format!("fw{number}"))?;
+        quieten(&namespace)?;
+        let near = format!("f{number}");
+        let far = format!("k{number}");
+        let (inner, outer) = (end(FIREWALL_MAC), end(OUT_MAC));
+        let inside = VethOptions {
+            a: end(SOURCE_MAC),
+            b: LinkEnd { addrs: addresses("198.18.0.1/24", "2001:2:0:1::1/64"), ..inner },
+            gro: true,
+            ..VethOptions::default()
+        };
+        self.session.veth(&self.source, &near, &namespace, DEVICE_IN, &inside)?;
+        let outside = VethOptions {
+            a: LinkEnd { addrs: addresses("198.18.1.1/24", "2001:2:0:2::1/64"), ..outer },
+            b: end(SINK_MAC),
+            ..VethOptions::default()
+        };
+        self.session.veth(&namespace, DEVICE_OUT, &self.sink_side, &far, &outside)?;
+        route(&namespace)?;
+        let far_index = self.sink_side.ifindex(&far)?;
+        self.sink.attach(&self.sink_side, far_index)?;
+        let devices = DeviceReader::open(&[
+            (&self.source, near.as_str()),
+            (&namespace, DEVICE_IN),
+            (&namespace, DEVICE_OUT),
+        ])?;
+        let stack = StackReader::open(&namespace)?;
+        let ifindex = self.source.ifindex(&near)?;
+        Ok(Firewall { namespace, ifindex, devices, stack })
+    }
+}
+
+fn end(mac: Mac) -> LinkEnd {
+    LinkEnd { mac: Some(mac), addrs: Vec::new() }
+}
+
+fn addresses(v4: &str, v6: &str) -> Vec<String> {
+    vec![v4.to_owned(), v6.to_owned()]
+}
+
+/// Forwarding on, and everything off that sends packets of its own or judges sources.
+fn quieten(namespace: &Namespace) -> Result<(), LabError> {
+    let settings = [
+        ("net.ipv4.ip_forward", "1"),
+        ("net.ipv4.conf.all.rp_filter", "0"),
+        ("net.ipv4.conf.default.rp_filter", "0"),
+        ("net.ipv4.conf.all.send_redirects", "0"),
+        ("net.ipv4.conf.default.send_redirects", "0"),
+        ("net.ipv6.conf.all.forwarding", "1"),
+        ("net.ipv6.conf.default.accept_dad", "0"),
+        ("net.ipv6.conf.default.addr_gen_mode", "1"),
+        ("net.ipv6.conf.default.router_solicitations", "0"),
+    ];
+    for (key, value) in settings {
+        namespace.sysctl(key, value)?;
+    }
+    Ok(())
+}
+
+fn route(namespace: &Namespace) -> Result<(), LabError> {
+    let mac = SINK_MAC.map(|byte| format!("{byte:02x}")).join(":");
+    namespace.ip(&[
+        format!("neigh replace 198.18.1.2 lladdr {mac} nud permanent dev {DEVICE_OUT}"),
+        format!("neigh replace 2001:2:0:2::2 lladdr {mac} nud permanent dev {DEVICE_OUT}"),
+        format!("route replace default via 198.18.1.2 dev {DEVICE_OUT}"),
+        format!("route replace ::/0 via 2001:2:0:2::2 dev {DEVICE_OUT}"),
+    ])?;
+    Ok(())
+}

@@ -1,0 +1,122 @@
+//! Trials of packets: validated first, then measured, repeated where they were disturbed.
+
+use std::time::Duration;
+
+use weir_stats::{Kind, Scenario, State, Trial};
+
+use crate::LabError;
+use crate::bench::{Rules, Seen};
+use crate::commands::{Job, dropped_in};
+use crate::generator::Play;
+use crate::judge;
+use crate::plan::{Arm, Step};
+use crate::run::Run;
+
+/// Longest validation trial: its counters matter, not its length.
+const VALIDATION_SECONDS: f64 = 0.1;
+
+/// The first trial of an arm at a point: discarded as a warm-up, its counters checked against the
+/// rules' own and the kernel's reasons.
+pub(crate) fn validate(run: &mut Run<'_>, point: &Scenario, arm: &Arm) -> Result<(), LabError> {
+    let step = Step { scenario: point.clone(), arm: arm.clone(), block: 0, order: 0, leg: 0 };
+    let seconds = run.preset.trial_seconds.min(VALIDATION_SECONDS);
+    let seen = play(run, &step, seconds, true)?;
+    let mut trial = trial(run, &step, &seen);
+    trial.state = State::Warmup;
+    if let Some((state, why)) = judge::of_packets(&trial) {
+        trial.state = state;
+        trial.why = Some(why);
+    }
+    run.keep(trial)
+}
+
+/// One trial that counts, repeated while it is disturbed and the cap allows.
+pub(crate) fn measure(run: &mut Run<'_>, step: &Step) -> Result<(), LabError> {
+    let limits = run.loaded.study.noise.clone();
+    let realtime = run.scheduling.starts_with("fifo");
+    for repeat in 0..=limits.repeats {
+        let seen = play(run, step, run.preset.trial_seconds, false)?;
+        let mut trial = trial(run, step, &seen);
+        trial.repeat = repeat;
+        let is_last = repeat == limits.repeats;
+        let mut disturbance = judge::of_noise(&trial, &limits, realtime);
+        if !seen.played.finished {
+            disturbance = Some("the generator did not come to its end".to_owned());
+        }
+        if let Some((state, why)) = judge::of_packets(&trial) {
+            (trial.state, trial.why) = (state, Some(why));
+        } else if let Some(why) = disturbance {
+            let usable = is_last && seen.played.finished;
+            trial.state = if usable { State::Accepted } else { State::Disturbed };
+            trial.why = Some(why);
+            run.given_up += u64::from(usable);
+        }
+        let settled = trial.state == State::Accepted || trial.state == State::Failed;
+        run.keep(trial)?;
+        if settled {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn play(run: &mut Run<'_>, step: &Step, seconds: f64, check: bool) -> Result<Seen, LabError> {
+    let study = &run.loaded.study;
+    let (part, frames) = run.files.frames(study, &step.scenario);
+    run.bench.load_frames(&part, frames, run.options.seed)?;
+    let some_to_drop = frames.iter().any(|frame| frame.to_drop);
+    let point = step.scenario.on(&study.ruleset.axis_names());
+    let firewall = &run.firewalls[&(point.clone(), step.arm.clone())];
+    let subject = &run.loaded.subjects.0[&step.arm.subject];
+    let ruleset = run.files.ruleset(study, &point);
+    let folder = run.files.folder(study, &point, &step.arm.subject);
+    let surroundings = run.files.surroundings();
+    let count = || {
+        let job = Job {
+            what: format!("count of {}", step.arm.subject),
+            text: &subject.count,
+            scenario: &point,
+            files: vec![("RULESET", &ruleset), ("DIR", &folder)],
+        };
+        let (_, text) = surroundings.inside(&firewall.namespace, &job)?;
+        dropped_in(&text).ok_or_else(|| LabError::Command {
+            what: job.what.clone(),
+            scenario: point.clone(),
+            command: subject.count.clone(),
+            status: "no line `dropped N`".to_owned(),
+            message: text.lines().take(3).collect::<Vec<_>>().join("; "),
+        })
+    };
+    let rules = match (check || some_to_drop, subject.count.is_empty()) {
+        (false, _) => Rules::Unwatched,
+        (true, false) => Rules::Counted(&count),
+        (true, true) => Rules::Reasons,
+    };
+    let play = Play {
+        duration: Duration::from_secs_f64(seconds),
+        rate_pps: run.preset.rate_pps,
+        packets_max: 0,
+        shuffled: true,
+        seed: run.options.seed as u32 ^ step.block,
+    };
+    run.bench.trial(firewall, &play, rules)
+}
+
+fn trial(run: &Run<'_>, step: &Step, seen: &Seen) -> Trial {
+    let kind = if run.preset.rate_pps == 0 { Kind::Rate } else { Kind::Paced };
+    let seconds = seen.played.seconds;
+    Trial {
+        copy: step.arm.copy,
+        offered: seen.played.offered,
+        delivered: seen.arrived.delivered,
+        leaked: seen.arrived.leaked,
+        foreign: seen.arrived.foreign,
+        to_drop: seen.played.to_drop,
+        dropped: seen.dropped.iter().filter(|drop| drop.packets > 0).cloned().collect(),
+        seconds,
+        pps: if seconds > 0.0 { seen.arrived.delivered as f64 / seconds } else { 0.0 },
+        rate_pps: run.preset.rate_pps as f64,
+        noise: seen.noise.clone(),
+        ..run.blank(step, kind)
+    }
+}

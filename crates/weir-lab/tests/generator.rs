@@ -1,0 +1,93 @@
+//! The generator and the sink, without a ruleset between them. Needs root.
+
+use std::time::Duration;
+
+use weir_kernel::Session;
+use weir_lab::frames::Frame;
+use weir_lab::generator::{Generator, Play};
+use weir_lab::topology::{FIREWALL_MAC, Firewall, SOURCE_MAC, Topology};
+
+/// UDP frames from 192.0.2.n to 198.51.100.2, each of another length.
+fn frames(count: u8) -> Vec<Frame> {
+    let frame = |n: u8| {
+        let mut bytes = vec![0; 12];
+        bytes.extend_from_slice(&[0x08, 0x00, 0x45, 0, 0, 28 + n, 0, 0, 0, 0, 64, 17, 0, 0]);
+        bytes.extend_from_slice(&[192, 0, 2, n, 198, 51, 100, 2, 0x30, 0x39, 0, 53, 0, 8 + n]);
+        bytes.resize(42 + usize::from(n), 0);
+        Frame { bytes, to_drop: n % 2 == 0 }
+    };
+    (1..=count).map(frame).collect()
+}
+
+fn play(rate_pps: u64, packets_max: u64) -> Play {
+    let duration = Duration::from_millis(100);
+    Play { duration, rate_pps, packets_max, shuffled: true, seed: 1 }
+}
+
+struct Pipeline {
+    topology: Topology,
+    firewall: Firewall,
+    generator: Generator,
+}
+
+impl Pipeline {
+    fn new() -> Pipeline {
+        let mut topology = Topology::new(Session::new().unwrap()).unwrap();
+        let firewall = topology.firewall().unwrap();
+        let mut generator = Generator::new().unwrap();
+        generator.load_frames(&frames(64), 0x77, FIREWALL_MAC, SOURCE_MAC).unwrap();
+        topology.sink().expect(0x77);
+        Pipeline { topology, firewall, generator }
+    }
+
+    fn play(&mut self, play: &Play) -> weir_lab::generator::Played {
+        let source = self.topology.source().clone();
+        self.generator.play(&source, self.firewall.ifindex, play).unwrap()
+    }
+}
+
+#[test]
+fn every_frame_arrives_behind_an_empty_firewall() {
+    let mut pipeline = Pipeline::new();
+    let before = pipeline.topology.sink().read().unwrap();
+    let played = pipeline.play(&play(0, 0));
+    let arrived = pipeline.topology.sink().read().unwrap().since(before);
+    assert!(played.offered > 0 && played.finished);
+    assert_eq!(arrived.delivered + arrived.leaked, played.offered);
+    assert_eq!(arrived.leaked, played.to_drop, "marked frames are told from others");
+    assert_eq!(pipeline.firewall.devices.dropped().unwrap(), 0);
+}
+
+#[test]
+fn a_rate_is_kept_or_what_is_given_up_is_said() {
+    let mut pipeline = Pipeline::new();
+    let played = pipeline.play(&play(20_000, 0));
+    assert!(played.offered > 0);
+    assert_eq!(played.offered + played.given_up, 2000, "0.1 s of 20,000 a second");
+}
+
+#[test]
+fn a_number_of_packets_is_kept() {
+    let mut pipeline = Pipeline::new();
+    assert_eq!(pipeline.play(&play(0, 1000)).offered, 1000);
+}
+
+#[test]
+fn frames_of_another_trial_are_foreign() {
+    let mut pipeline = Pipeline::new();
+    pipeline.topology.sink().expect(0x78);
+    let before = pipeline.topology.sink().read().unwrap();
+    let played = pipeline.play(&play(0, 1000));
+    let arrived = pipeline.topology.sink().read().unwrap().since(before);
+    assert_eq!(arrived.delivered + arrived.leaked, 0);
+    assert!(arrived.foreign >= played.offered);
+}
+
+#[test]
+fn frames_lost_in_the_stack_are_in_its_counters() {
+    let mut pipeline = Pipeline::new();
+    // Without a route the firewall has to discard everything.
+    pipeline.firewall.namespace.ip(&["route del default"]).unwrap();
+    let played = pipeline.play(&play(0, 1000));
+    assert_eq!(pipeline.firewall.stack.dropped().unwrap(), played.offered);
+}

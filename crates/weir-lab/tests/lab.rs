@@ -1,0 +1,184 @@
+//! Small studies through the whole laboratory, with subjects that are shell commands.
+//!
+//! They need root, `iptables-legacy` and a kernel with live frames. No time is asserted.
+
+use std::fs;
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+
+use weir_lab::{LabError, RunOptions, frames, run};
+use weir_packet::pcap;
+use weir_stats::{Kind, Record, State, Trial};
+
+const SUBJECTS: &str = r#"
+[none]
+title = "no firewall"
+about = "forwards everything"
+baseline = true
+load = "true"
+
+[linear]
+title = "iptables"
+about = "one rule after another"
+needs = ["iptables-legacy-restore"]
+load = 'iptables-legacy-restore "$RULESET"'
+unload = 'iptables-legacy -F && iptables-legacy -P FORWARD ACCEPT'
+count = '''
+iptables-legacy-save -c -t filter | tr ':[]' '   ' | awk '
+    / -j DROP$/ { dropped += $1 } /^ FORWARD DROP/ { dropped += $3 }
+    END { print "dropped " dropped + 0 }'
+'''
+add = 'grep ^-A "$MORE" | while read -r rule; do iptables-legacy $rule; done'
+
+[leaky]
+title = "a firewall that does nothing"
+about = "has rules and loads none"
+load = "true"
+
+[absent]
+title = "a tool that nobody has"
+about = "cannot be measured"
+needs = ["weir-no-such-program"]
+load = "weir-no-such-program"
+"#;
+
+const STUDY: &str = r#"
+title = "A small study"
+question = "Does the laboratory count what it plays?"
+subjects = [SUBJECTS]
+[axes.rules]
+title = "rules"
+values = [0, 8]
+[axes.source]
+title = "sources"
+values = ["far", "half"]
+[ruleset]
+axes = ["rules"]
+command = '''
+{ echo '*filter'; echo ':FORWARD ACCEPT [0:0]'
+  for n in $(seq 1 "$RULES"); do echo "-A FORWARD -s 192.0.2.$n/32 -j DROP"; done
+  echo COMMIT; } > "$RULESET"
+'''
+[more]
+axes = []
+command = 'for n in 101 102 103; do echo "-A FORWARD -s 192.0.2.$n/32 -j DROP"; done > "$MORE"'
+[traffic]
+axes = ["source"]
+command = 'cp "FOLDER/$SOURCE.pcap" "$FRAMES"; cp "FOLDER/$SOURCE.pcap.verdicts" "$FRAMES.verdicts"'
+[presets.tiny]
+label = "for a test"
+trial_seconds = 0.05
+blocks = 2
+loads = 2
+adds = 1
+axes = AXES
+"#;
+
+/// A UDP packet from `source`, at least as long as Ethernet wants it.
+fn frame(source: Ipv4Addr) -> Vec<u8> {
+    let mut bytes = vec![0; 12];
+    bytes.extend_from_slice(&[0x08, 0x00, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0]);
+    bytes.extend_from_slice(&source.octets());
+    bytes.extend_from_slice(&[198, 51, 100, 2, 0x30, 0x39, 0, 53, 0, 26, 0, 0]);
+    bytes.resize(60, 0);
+    bytes
+}
+
+/// Writes the study with its subjects and frames; `half` of the frames have to be dropped.
+fn study(name: &str, subjects: &str, axes: &str) -> PathBuf {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = fs::remove_dir_all(&folder);
+    let inner = folder.join("today-small");
+    fs::create_dir_all(&inner).unwrap();
+    fs::write(folder.join("subjects.toml"), SUBJECTS).unwrap();
+    let text = STUDY
+        .replace("SUBJECTS", subjects)
+        .replace("AXES", axes)
+        .replace("FOLDER", &folder.display().to_string());
+    fs::write(inner.join("study.toml"), text).unwrap();
+    let far: Vec<Ipv4Addr> = (1..=16).map(|n| Ipv4Addr::new(203, 0, 113, n)).collect();
+    let listed: Vec<Ipv4Addr> = (1..=8).map(|n| Ipv4Addr::new(192, 0, 2, n)).collect();
+    let half: Vec<Ipv4Addr> = far.iter().take(8).chain(&listed).copied().collect();
+    for (name, sources) in [("far", &far), ("half", &half)] {
+        let path = folder.join(format!("{name}.pcap"));
+        pcap::write(&path, sources.iter().map(|source| frame(*source))).unwrap();
+        let verdict =
+            |source: &Ipv4Addr| if listed.contains(source) { "drop\n" } else { "accept\n" };
+        let verdicts: String = sources.iter().map(verdict).collect();
+        fs::write(frames::verdicts_path(&path), verdicts).unwrap();
+    }
+    inner
+}
+
+fn options() -> RunOptions {
+    RunOptions {
+        preset: "tiny".to_owned(),
+        seed: 1,
+        weir: PathBuf::from("weir"),
+        version: "0".to_owned(),
+        command: "weir lab run /somewhere/today-small -o /elsewhere/run".to_owned(),
+        core: None,
+        realtime: true,
+    }
+}
+
+fn run_study(study: &Path) -> Result<Record, LabError> {
+    let out = study.with_file_name("records");
+    run(study, &out, &options(), &mut |_| ())
+}
+
+fn of<'a>(record: &'a Record, subject: &'a str, kind: Kind) -> impl Iterator<Item = &'a Trial> {
+    record.trials.iter().filter(move |trial| trial.subject == subject && trial.kind == kind)
+}
+
+#[test]
+fn a_study_runs_from_its_file_to_its_records() {
+    let study = study("whole", r#""none", "linear", "absent""#, r#"{ source = ["far"] }"#);
+    let record = run_study(&study).unwrap();
+    assert!(record.run.complete);
+    assert_eq!(record.run.command, "weir lab run …/today-small -o …/run");
+    let lacking: Vec<bool> =
+        record.run.subjects.iter().map(|subject| subject.lacking.is_some()).collect();
+    assert_eq!(lacking, [false, false, true]);
+    for subject in ["none", "linear"] {
+        let accepted: Vec<&Trial> =
+            of(&record, subject, Kind::Rate).filter(|t| t.state == State::Accepted).collect();
+        assert_eq!(accepted.len(), 2 * 2 * 2, "points, blocks, legs");
+        assert!(accepted.iter().all(|t| t.missing() == 0 && t.delivered > 0 && t.pps > 0.0));
+    }
+    assert_eq!(of(&record, "linear", Kind::Load).count(), 2 * 2);
+    assert!(of(&record, "linear", Kind::Add).all(|trial| trial.additions == 3));
+    assert_eq!(of(&record, "linear", Kind::Add).count(), 2);
+    let read = weir_stats::folder::load(&study.with_file_name("records")).unwrap();
+    assert!(read == record, "records are read as they were written");
+    assert!(matches!(run_study(&study), Err(LabError::Occupied(_))), "records are kept");
+}
+
+#[test]
+fn packets_that_rules_drop_are_counted_by_the_rules() {
+    let axes = r#"{ rules = [8], source = ["half"] }"#;
+    let study = study("dropping", r#""linear""#, axes);
+    let record = run_study(&study).unwrap();
+    let mut seen = 0;
+    for trial in of(&record, "linear", Kind::Rate).filter(|trial| trial.state == State::Accepted) {
+        let rules = trial.dropped.iter().find(|drop| drop.counter == "rules").unwrap();
+        assert!(rules.packets > 0);
+        assert_eq!(rules.packets, trial.to_drop);
+        assert_eq!(trial.delivered + rules.packets, trial.offered);
+        seen += 1;
+    }
+    assert_eq!(seen, 4);
+    let checked = of(&record, "linear", Kind::Rate).find(|t| t.state == State::Warmup).unwrap();
+    let reason = checked.dropped.iter().find(|drop| drop.counter == "skb: NETFILTER_DROP").unwrap();
+    assert_eq!(reason.packets, checked.to_drop, "the kernel's reasons agree with the rules");
+}
+
+#[test]
+fn a_firewall_that_lets_everything_pass_is_caught() {
+    let axes = r#"{ rules = [8], source = ["half"] }"#;
+    let study = study("leaking", r#""leaky""#, axes);
+    let record = run_study(&study).unwrap();
+    assert!(of(&record, "leaky", Kind::Rate).all(|trial| trial.state == State::Failed));
+    let why = record.trials.last().unwrap().why.clone().unwrap();
+    assert!(why.contains("packets arrived that the ruleset drops"), "{why}");
+}
