@@ -82,8 +82,10 @@ pub enum Effect {
         /// Bits to clear.
         mask: u32,
     },
-    /// `NOTRACK`, and `CT --notrack`: the packet becomes UNTRACKED where it has no entry yet.
+    /// `NOTRACK`: the packet becomes UNTRACKED where it has no entry yet.
     Notrack,
+    /// `CT --notrack`: the same by another spelling, which `iptables-save` keeps.
+    CtNotrack,
     /// `CLASSIFY --set-class major:minor`.
     Classify {
         /// Major and minor number.

@@ -377,11 +377,11 @@ fn network_value(packet: &Packet, offset: usize, len: usize) -> Option<u128> {
 fn apply(effect: &Effect, packet: &mut Packet) {
     match effect {
         Effect::Mark { value, mask } => packet.mark = packet.mark & !mask ^ value,
-        Effect::Notrack if !packet.ct.has_entry() => {
+        Effect::Notrack | Effect::CtNotrack if !packet.ct.has_entry() => {
             packet.ct = weir_packet::Ct::of(CtState::Untracked);
         }
         Effect::Other(e) if e.module == "CONNMARK" && packet.ct.has_entry() => connmark(e, packet),
-        Effect::Notrack | Effect::Classify { .. } | Effect::Other(_) => {}
+        Effect::Notrack | Effect::CtNotrack | Effect::Classify { .. } | Effect::Other(_) => {}
         Effect::Tos { value, mask } => packet.tos = packet.tos & !mask ^ value,
         Effect::Dscp(dscp) => packet.tos = packet.tos & 3 | dscp << 2,
         Effect::Ttl { op: TtlChange::Set, value } => packet.ttl = *value,

@@ -91,7 +91,7 @@ pub(super) fn effect(effect: &Effect, family: Family) -> Result<String, String> 
     let ip = if family == Family::V4 { "ip" } else { "ip6" };
     Ok(match effect {
         Effect::Mark { value, mask } => format!("meta mark set {}", changed("mark", *value, *mask)),
-        Effect::Notrack => "notrack".into(),
+        Effect::Notrack | Effect::CtNotrack => "notrack".into(),
         Effect::Classify { class: (major, minor) } => {
             let class = u32::from(*major) << 16 | u32::from(*minor);
             format!("meta priority set {class:#x}")

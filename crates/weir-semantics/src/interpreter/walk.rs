@@ -402,7 +402,7 @@ fn apply(effect: &Effect, packet: &mut Packet) -> bool {
             }
         }
         // xt_CT.c, notrack_tg: a packet that has an entry (loopback) keeps it.
-        Effect::Notrack => {
+        Effect::Notrack | Effect::CtNotrack => {
             if packet.ct.has_entry() {
                 return false;
             }

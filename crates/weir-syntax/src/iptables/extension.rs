@@ -161,6 +161,7 @@ fn print_effect(out: &mut String, effect: &Effect, family: Family) {
     match effect {
         Effect::Mark { value, mask } => marking::print_mark(out, *value, *mask),
         Effect::Notrack => out.push_str(" -j NOTRACK"),
+        Effect::CtNotrack => out.push_str(" -j CT --notrack"),
         Effect::Classify { class: (major, minor) } => {
             use std::fmt::Write as _;
             let _ = write!(out, " -j CLASSIFY --set-class {major:04x}:{minor:04x}");

@@ -1,0 +1,169 @@
+//! The interpreter on the cases of `testdata/verdicts`.
+
+use weir_model::{Effect, Family, Firewall, NatTarget, Target};
+use weir_semantics::language::parse_packet;
+use weir_semantics::{Answers, Counted, Entry, Hit, Interpreter, Outcome, Question, Verdict};
+use weir_syntax::iptables::{ParseOptions, parse};
+use weir_testkit::verdicts::{Case, Sent, read};
+
+struct Says(bool);
+
+impl Answers for Says {
+    fn answer(&mut self, _: &Question<'_>) -> bool {
+        self.0
+    }
+}
+
+/// Every case, and what is wrong in it.
+fn failures(cases: &[Case]) -> Vec<String> {
+    let mut out = Vec::new();
+    for case in cases {
+        let firewall = firewall(case);
+        let interpreter = Interpreter::new(&firewall);
+        for (sent, n) in case.packet.iter().zip(1..) {
+            if let Err(why) = check(&firewall, &interpreter, sent) {
+                out.push(format!("{}, packet {n} ({}):\n  {why}", case.name, sent.words));
+            }
+        }
+    }
+    out
+}
+
+fn firewall(case: &Case) -> Firewall {
+    let family = if case.family == "v6" { Family::V6 } else { Family::V4 };
+    let sets = weir_syntax::ipset::parse(&case.sets);
+    let sets = sets.unwrap_or_else(|e| panic!("{}: {e:?}", case.name));
+    let options = ParseOptions { family: Some(family), ..ParseOptions::default() };
+    let ruleset = parse(&case.rules, &options);
+    let ruleset = ruleset.unwrap_or_else(|e| panic!("{}: {e:?}", case.name));
+    match family {
+        Family::V4 => Firewall { v4: Some(ruleset), v6: None, sets },
+        Family::V6 => Firewall { v4: None, v6: Some(ruleset), sets },
+    }
+}
+
+fn check(firewall: &Firewall, interpreter: &Interpreter<'_>, sent: &Sent) -> Result<(), String> {
+    let packet = parse_packet(&sent.words).map_err(|e| e.to_string())?;
+    let entry = match sent.entry.as_str() {
+        "forward" => Entry::Forward,
+        "input" => Entry::Input,
+        "output" => Entry::Output,
+        other => return Err(format!("no entry {other}")),
+    };
+    let outcome = interpreter.journey(&packet, entry, &mut Says(sent.answer));
+    let verdict = verdict_word(outcome.verdict);
+    same("verdict", &verdict, &sent.verdict.as_str())?;
+    if let Some(hits) = &sent.hits {
+        let seen: Vec<String> = outcome.hits.iter().map(|h| hit_word(firewall, h)).collect();
+        same("hits", &seen, hits)?;
+    }
+    if let Some(effects) = &sent.effects {
+        same("effects", &effect_words(&outcome), effects)?;
+    }
+    if let Some(tried) = sent.tried {
+        same("tried", &outcome.tried, &tried)?;
+    }
+    match &sent.leaves {
+        Some(words) => leaves(&outcome, words),
+        None => Ok(()),
+    }
+}
+
+/// The words said again over the packet that left change nothing in it.
+fn leaves(outcome: &Outcome<'_>, words: &str) -> Result<(), String> {
+    let (said, bare) = (parse_packet(words), parse_packet(""));
+    let (said, bare) = (said.map_err(|e| e.to_string())?, bare.map_err(|e| e.to_string())?);
+    let left = &outcome.packet;
+    let word = |name, is: String, want: String, usual: String| match want == usual || want == is {
+        true => Ok(()),
+        false => Err(format!("{name} left as {is}, not {want}")),
+    };
+    macro_rules! fields {
+        ($($field:ident).+) => {{
+            let name = stringify!($($field).+);
+            let show = |p: &weir_model::Packet| format!("{:?}", p.$($field).+);
+            word(name, show(left), show(&said), show(&bare))?;
+        }};
+    }
+    fields!(saddr);
+    fields!(daddr);
+    fields!(mark);
+    fields!(ttl);
+    fields!(tos);
+    fields!(ct.state);
+    fields!(ct.mark);
+    fields!(ct.snat);
+    fields!(ct.dnat);
+    if said.ports() != bare.ports() && said.ports() != left.ports() {
+        return Err(format!("ports left as {:?}, not {:?}", left.ports(), said.ports()));
+    }
+    Ok(())
+}
+
+fn same<T: PartialEq + std::fmt::Debug>(what: &str, is: &T, want: &T) -> Result<(), String> {
+    if is == want { Ok(()) } else { Err(format!("{what}: {is:?}, not {want:?}")) }
+}
+
+fn verdict_word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Accept => "accept",
+        Verdict::Drop => "drop",
+        Verdict::Reject(_) => "reject",
+        Verdict::Divert(_) => "divert",
+        Verdict::Unknown => "unknown",
+        Verdict::Expired => "expired",
+    }
+}
+
+/// The place, or `set/NAME/NUMBER` with the element's number from 1.
+fn hit_word(firewall: &Firewall, hit: &Hit<'_>) -> String {
+    if let Some(place) = hit.place() {
+        return place.to_string();
+    }
+    let Counted::Element { set, element } = hit.counted else { return String::new() };
+    let elements = firewall.set(set).map_or(&[][..], |s| &s.elements);
+    let number = elements.iter().position(|e| std::ptr::eq(e, element));
+    format!("set/{set}/{}", number.map_or(0, |i| i + 1))
+}
+
+fn effect_words(outcome: &Outcome<'_>) -> Vec<String> {
+    let word = |target: &Target| match target {
+        Target::Effect(effect) => match &**effect {
+            Effect::Mark { .. } => "MARK",
+            Effect::Notrack | Effect::CtNotrack => "NOTRACK",
+            Effect::Classify { .. } => "CLASSIFY",
+            Effect::Tos { .. } => "TOS",
+            Effect::Dscp(_) => "DSCP",
+            Effect::Ttl { .. } => "TTL",
+            Effect::Other(e) => e.module,
+        },
+        Target::Nat(nat) => match **nat {
+            NatTarget::Dnat(_) => "DNAT",
+            NatTarget::Snat(_) => "SNAT",
+            NatTarget::Masquerade(_) => "MASQUERADE",
+            NatTarget::Redirect(_) => "REDIRECT",
+            NatTarget::Netmap(..) => "NETMAP",
+        },
+        Target::Reject(_) => "REJECT",
+        Target::Divert(e) => e.module,
+        _ => "?",
+    };
+    outcome.effects.iter().map(|e| word(e.target).to_owned()).collect()
+}
+
+#[test]
+fn every_case_holds() {
+    let cases = read(&weir_testkit::data::path("verdicts"));
+    let failures = failures(&cases);
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+#[test]
+fn every_case_fails_with_another_verdict() {
+    let mut cases = read(&weir_testkit::data::path("verdicts"));
+    let packets: usize = cases.iter().map(|c| c.packet.len()).sum();
+    for sent in cases.iter_mut().flat_map(|c| &mut c.packet) {
+        sent.verdict = if sent.verdict == "drop" { "accept" } else { "drop" }.to_owned();
+    }
+    assert_eq!(failures(&cases).len(), packets);
+}
