@@ -30,6 +30,7 @@ use weir_semantics::needs_conntrack;
 
 use crate::form::{CompileError, CompileOptions, Form, Progress, Refusal};
 
+pub use self::agree::check;
 use self::emit::Compiled;
 use self::table::{DEPTH_MAX, Plan};
 
@@ -66,9 +67,8 @@ impl NftForm {
         let mut kept = self.rest.clone();
         for ruleset in [&mut kept.v4, &mut kept.v6].into_iter().flatten() {
             let family = ruleset.family;
-            let whole = |name| {
-                self.moved.iter().any(|m| m.family == family && m.table == name && m.whole)
-            };
+            let whole =
+                |name| self.moved.iter().any(|m| m.family == family && m.table == name && m.whole);
             ruleset.tables.retain(|t| !whole(t.name));
         }
         kept
@@ -122,7 +122,7 @@ pub fn compile(
     }
     let mut form = builder.form(firewall, options);
     progress("nft: check", 0.3);
-    form.checked = agree::check(firewall, &form, options, progress)?;
+    form.checked = check(firewall, &form, options, progress)?;
     Ok(form)
 }
 

@@ -24,8 +24,11 @@ use super::NftForm;
 use crate::check::Counterexample;
 use crate::form::{CompileError, CompileOptions, Form, Progress};
 
-/// Puts packets through both.
-pub(super) fn check(
+/// Compares a firewall with its nft form at every hook that went to nft.
+///
+/// # Errors
+/// [`CompileError::Differs`] with the first packet that the two treat differently.
+pub fn check(
     firewall: &Firewall,
     form: &NftForm,
     options: &CompileOptions,

@@ -1,0 +1,225 @@
+//! Small random rulesets over few values: the nft form means what the ruleset meant.
+
+use proptest::prelude::*;
+use weir_backends::nft::{self, NftForm};
+use weir_backends::{CompileError, CompileOptions};
+use weir_model::nft::{Load, Statement, With};
+use weir_model::{Family, Firewall, Hook, TableName};
+use weir_syntax::iptables::{self, ParseOptions};
+
+const CHAINS: [&str; 4] = ["FORWARD", "one", "reject", "three"];
+
+fn options() -> CompileOptions {
+    CompileOptions { check_packets: 1500, ..CompileOptions::default() }
+}
+
+fn firewall(text: &str, family: Family) -> Firewall {
+    let options = ParseOptions { family: Some(family), ..ParseOptions::default() };
+    let parsed = iptables::parse(text, &options);
+    let ruleset = parsed.unwrap_or_else(|d| {
+        panic!("{}", weir_syntax::render(&d, "random", text, false));
+    });
+    match family {
+        Family::V4 => Firewall { v4: Some(ruleset), ..Firewall::default() },
+        Family::V6 => Firewall { v6: Some(ruleset), ..Firewall::default() },
+    }
+}
+
+fn compiled(text: &str, family: Family) -> NftForm {
+    let firewall = firewall(text, family);
+    nft::compile(&firewall, &options(), &mut |_, _| {})
+        .unwrap_or_else(|e| panic!("{e}\nof\n{text}"))
+}
+
+fn forward(rules: &[&str]) -> String {
+    let mut text = "*filter\n:FORWARD DROP [0:0]\n".to_string();
+    for rule in rules {
+        text.push_str(&format!("-A FORWARD {rule}\n"));
+    }
+    text + "COMMIT\n"
+}
+
+/// Which address a rule tests, and what else.
+fn rule_text(family: Family, chain: usize) -> impl Strategy<Value = String> {
+    let prefix = move |flag: &'static str| {
+        let lens = if family == Family::V4 { 28u32..=32 } else { 124..=128 };
+        let base = if family == Family::V4 { "192.0.2." } else { "2001:db8::" };
+        let one = (any::<bool>(), 0u32..16, lens).prop_map(move |(not, host, len)| {
+            let host = host & !((1u32 << (family.bits() - len)) - 1);
+            let host = if family == Family::V4 { host.to_string() } else { format!("{host:x}") };
+            let not = if not && host.ends_with('4') { "! " } else { "" };
+            format!("{not}{flag} {base}{host}/{len} ")
+        });
+        prop_oneof![4 => one, 1 => Just(String::new())]
+    };
+    let icmp = match family {
+        Family::V4 => ["-p icmp -m icmp --icmp-type 8", "-p icmp -m icmp --icmp-type 3/1"],
+        Family::V6 => {
+            ["-p ipv6-icmp -m icmp6 --icmpv6-type 128", "-p icmpv6 -m icmp6 --icmpv6-type 1/1"]
+        }
+    };
+    let tests = vec![
+        "-p tcp -m tcp --dport 1",
+        "-p tcp -m tcp --dport 1:2 --tcp-flags SYN,ACK SYN",
+        "-p tcp -m tcp ! --dport 2",
+        "-p tcp -m tcp --tcp-flags ACK ACK",
+        "-p udp -m multiport --dports 1,3",
+        "-p udp -m multiport ! --ports 1,2",
+        "-p tcp -m multiport --ports 1,2",
+        icmp[0],
+        icmp[1],
+        "-m mark --mark 0x1",
+        "-m mark --mark 0x1/0x3",
+        "-m mac --mac-source 02:00:00:00:00:01",
+        "-m limit --limit 3/sec",
+        "-m length --length 0:60",
+        "-i eth0",
+        "! -o eth+",
+    ];
+    let any_test = prop_oneof![3 => Just(""), 2 => prop::sample::select(tests)];
+    let later: Vec<String> = CHAINS[(chain + 1).min(CHAINS.len())..]
+        .iter()
+        .flat_map(|c| [format!(" -j {c}"), format!(" -g {c}")])
+        .collect();
+    let plain = [" -j ACCEPT", " -j DROP", " -j RETURN", "", " -j LOG", " -j MARK --set-mark 1"];
+    let plain: Vec<String> = plain.iter().map(ToString::to_string).collect();
+    let target = if later.is_empty() {
+        prop::sample::select(plain).boxed()
+    } else {
+        prop_oneof![4 => prop::sample::select(plain), 1 => prop::sample::select(later)].boxed()
+    };
+    (prefix("-s"), prefix("-d"), 0u8..4, any_test, target).prop_map(
+        move |(s, d, which, test, target)| {
+            let s = if which != 0 { s } else { String::new() };
+            let d = if which == 0 || which == 3 { d } else { String::new() };
+            format!("-A {} {s}{d}{test}{target}\n", CHAINS[chain])
+        },
+    )
+}
+
+fn ruleset_text(family: Family) -> impl Strategy<Value = String> {
+    let chain = move |c: usize| prop::collection::vec(rule_text(family, c), 0..24);
+    let chains = (chain(0), chain(1), chain(2), chain(3), any::<bool>());
+    chains.prop_map(|(a, b, c, d, conntrack)| {
+        let mut text =
+            "*filter\n:FORWARD DROP [0:0]\n:one - [0:0]\n:reject - [0:0]\n:three - [0:0]\n"
+                .to_string();
+        if conntrack {
+            text.push_str("-A FORWARD -m state --state ESTABLISHED -j ACCEPT\n");
+        }
+        for rule in [a, b, c, d].iter().flatten() {
+            text.push_str(rule);
+        }
+        text + "COMMIT\n"
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 250, failure_persistence: None, ..Default::default()
+    })]
+
+    #[test]
+    fn the_form_means_what_the_ruleset_meant(text in ruleset_text(Family::V4)) {
+        compiled(&text, Family::V4);
+    }
+
+    #[test]
+    fn the_form_means_what_the_ipv6_ruleset_meant(text in ruleset_text(Family::V6)) {
+        compiled(&text, Family::V6);
+    }
+}
+
+/// Puts a form through the check after something was done to it.
+fn is_caught(text: &str, family: Family, spoil: impl FnOnce(&mut NftForm)) -> bool {
+    let mut form = compiled(text, family);
+    spoil(&mut form);
+    let firewall = firewall(text, family);
+    let caught = nft::check(&firewall, &form, &options(), &mut |_, _| {});
+    matches!(caught, Err(CompileError::Differs { .. }))
+}
+
+#[test]
+fn folding_bit_tests_into_a_set_is_caught() {
+    let text = forward(&[
+        "-p tcp -m tcp --tcp-flags SYN SYN -j ACCEPT",
+        "-p tcp -m tcp --tcp-flags ACK ACK -j ACCEPT",
+    ]);
+    assert!(is_caught(&text, Family::V4, |form| {
+        let rules = form.ruleset.tables[0].chains.iter_mut().flat_map(|c| &mut c.rules);
+        for statement in rules.flat_map(|r| &mut r.statements) {
+            if let Statement::Test(t) = statement
+                && t.load == Load::TcpFlags
+            {
+                t.with = With::Spans(vec![(2, 2), (16, 16)]);
+            }
+        }
+    }));
+}
+
+#[test]
+fn a_wrong_element_is_caught() {
+    let rules: Vec<String> = (0..8).map(|i| format!("-s 192.0.2.{i}/32 -j ACCEPT")).collect();
+    let rules: Vec<&str> = rules.iter().map(String::as_str).collect();
+    assert!(!is_caught(&forward(&rules), Family::V4, |_| {}));
+    assert!(is_caught(&forward(&rules), Family::V4, |form| {
+        let map = &mut form.ruleset.tables[0].maps[0];
+        map.elements[3].verdict = weir_model::nft::Verdict::Drop;
+    }));
+    assert!(is_caught(&forward(&rules), Family::V4, |form| {
+        let map = &mut form.ruleset.tables[0].maps[0];
+        map.elements[3].credit.clear();
+    }));
+}
+
+#[test]
+fn a_form_without_the_look_at_fragments_is_caught() {
+    let text = forward(&["-p udp -m udp --dport 22 -j ACCEPT"]);
+    assert!(is_caught(&text, Family::V4, |form| {
+        for chain in &mut form.ruleset.tables[0].chains {
+            for rule in &mut chain.rules {
+                rule.statements
+                    .retain(|s| !matches!(s, Statement::Test(t) if t.load == Load::FragmentOffset));
+            }
+        }
+    }));
+}
+
+#[test]
+fn a_rule_that_nft_cannot_say_keeps_its_hook_in_iptables() {
+    let text = "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD DROP [0:0]\n\
+                -A INPUT -m recent --update --seconds 60 -j DROP\n\
+                -A FORWARD -s 192.0.2.1/32 -j ACCEPT\nCOMMIT\n";
+    let form = compiled(text, Family::V4);
+    assert_eq!(form.moved.len(), 1);
+    assert_eq!(form.moved[0].hooks, [Hook::Forward, Hook::Output]);
+    assert_eq!(form.barriers[0].rule, "iptables/filter/INPUT/1");
+    let rest = form.rest.v4.unwrap();
+    let filter = rest.table(&TableName::Filter).unwrap();
+    assert_eq!(filter.chain("INPUT").unwrap().rules.len(), 1);
+    assert!(filter.chain("FORWARD").unwrap().rules.is_empty());
+}
+
+#[test]
+fn a_budget_that_two_hooks_share_stays_whole() {
+    let text = "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD DROP [0:0]\n:logged - [0:0]\n\
+                -A INPUT -m recent --update --seconds 60 -j DROP\n-A INPUT -j logged\n\
+                -A FORWARD -j logged\n-A logged -m limit --limit 1/sec -j LOG\nCOMMIT\n";
+    let form = compiled(text, Family::V4);
+    assert_eq!(form.moved[0].hooks, [Hook::Output]);
+    assert_eq!(form.barriers[1].rule, "iptables/filter/FORWARD");
+}
+
+#[test]
+fn deep_calls_are_refused() {
+    let deep = |n: usize| {
+        let mut text = "*filter\n:FORWARD DROP [0:0]\n".to_string();
+        (0..n).for_each(|i| text.push_str(&format!(":c{i} - [0:0]\n")));
+        text.push_str("-A FORWARD -j c0\n");
+        (1..n).for_each(|i| text.push_str(&format!("-A c{} -j c{i}\n", i - 1)));
+        text + "COMMIT\n"
+    };
+    compiled(&deep(15), Family::V4);
+    let firewall = firewall(&deep(16), Family::V4);
+    assert!(nft::compile(&firewall, &options(), &mut |_, _| {}).is_err());
+}
