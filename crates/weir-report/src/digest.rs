@@ -37,6 +37,8 @@ pub(crate) struct Facet {
     pub(crate) scenario: Scenario,
     /// What a reader sees; empty where the grid has no such axis.
     pub(crate) title: String,
+    /// The same with the titles of the axes, as a sentence; empty likewise.
+    pub(crate) sentence: String,
 }
 
 /// A subject compared with the reference, at the hardest point that both were measured at.
@@ -120,6 +122,12 @@ impl<'a> Digest<'a> {
         let first = Selection::new(Quantity::Pps, &subject.name, at);
         let second = Selection::new(Quantity::Pps, &subject.name, from);
         series::ratio(first, second, &self.record.trials, self.record.run.seed).filter(is_finite)
+    }
+
+    /// What a reader sees of a subject that a record names.
+    pub(crate) fn label_of(&self, name: &str) -> String {
+        let mut subjects = self.record.run.subjects.iter();
+        subjects.find(|one| one.name == name).map_or_else(|| name.to_owned(), label)
     }
 
     /// How a subject is drawn.
@@ -219,9 +227,14 @@ impl<'a> Digest<'a> {
     }
 }
 
-/// What stands beside a subject's line: short, and saying when weir made it.
+/// What stands beside a subject's line: its title where that is short, else its name; and whether
+/// weir made it.
 pub(crate) fn label(subject: &Subject) -> String {
     const LONGEST: usize = 22;
+    let length = subject.title.chars().count();
+    if (1..=LONGEST).contains(&length) {
+        return subject.title.clone();
+    }
     let name = match subject.weir && !subject.name.starts_with("weir") {
         true => format!("weir {}", subject.name),
         false => subject.name.clone(),
@@ -270,14 +283,25 @@ fn facets(record: &Record, axis: Option<&Axis>) -> Vec<Facet> {
     if found.is_empty() {
         found.push(Scenario::default());
     }
-    let title = |scenario: &Scenario| -> String {
-        let parts: Vec<String> = others
-            .iter()
-            .filter_map(|axis| Some(value_title(axis, scenario.coordinate(&axis.name)?)))
-            .collect();
-        parts.join(", ")
-    };
-    found.into_iter().map(|scenario| Facet { title: title(&scenario), scenario }).collect()
+    found.into_iter().map(|scenario| facet(&others, scenario)).collect()
+}
+
+fn facet(axes: &[&Axis], scenario: Scenario) -> Facet {
+    let (mut titles, mut sentences) = (Vec::new(), Vec::new());
+    for axis in axes {
+        if let Some(value) = scenario.coordinate(&axis.name) {
+            let title = value_title(axis, value);
+            sentences.push(format!("{}: {title}.", capital(axis_title(axis))));
+            titles.push(title);
+        }
+    }
+    Facet { title: titles.join(", "), sentence: sentences.join(" "), scenario }
+}
+
+/// Text with its first letter a capital.
+pub(crate) fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
 
 /// A value of an axis in words: the study's title for it, or the axis and the value.

@@ -106,20 +106,15 @@ fn opening(digest: &Digest<'_>) -> Markup {
             "."
         }
         p.lead {
-            @if let Some(headline) = &digest.headline {
-                @let title = &digest.facets[headline.facet].title;
-                @if !title.is_empty() { (capital(title)) ". " }
-            }
             (run.question)
+            @if let Some(headline) = &digest.headline {
+                @let sentence = &digest.facets[headline.facet].sentence;
+                @if !sentence.is_empty() { " " (sentence) }
+            }
         }
         (trust::badge(digest))
         @if let Some(headline) = &digest.headline { (gains(digest, headline)) }
     }
-}
-
-fn capital(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
 
 /// What each of weir's forms gains, best first.
@@ -141,7 +136,7 @@ fn gains(digest: &Digest<'_>, headline: &Headline<'_>) -> Markup {
                         small { (interval(&gain.ratio, plain)) }
                     }
                     div.note {
-                        "what " (headline.reference.name) " forwards"
+                        "what " (label(headline.reference)) " forwards"
                         @if let Some(forwarded) = forwarded {
                             br;
                             (rate(forwarded.value)) " packets/s"

@@ -13,7 +13,7 @@ use weir_stats::{
 pub(crate) fn subject(name: &str, baseline: bool, weir: bool) -> Subject {
     Subject {
         name: name.to_owned(),
-        title: format!("the {name} subject"),
+        title: if weir { format!("weir {name}") } else { name.to_owned() },
         about: "Made up for a test.".to_owned(),
         baseline,
         weir,

@@ -52,7 +52,7 @@ pub fn summary(record: &Record) -> String {
 
 fn against(digest: &Digest<'_>) -> String {
     match &digest.headline {
-        Some(headline) => format!("against {}", headline.reference.name),
+        Some(headline) => format!("against {}", label(headline.reference)),
         None => String::new(),
     }
 }

@@ -2,7 +2,7 @@
 
 use weir_stats::{Difference, State, Trial};
 
-use crate::digest::Digest;
+use crate::digest::{Digest, label};
 use crate::number::{count, interval, percent, plain, times};
 
 /// Effects below this share are not called a difference, whatever their interval says.
@@ -17,7 +17,7 @@ pub(crate) struct Verdict {
     pub(crate) number: String,
     /// `[28, 34]`.
     pub(crate) interval: String,
-    /// `what the linear ruleset forwards`.
+    /// `what iptables-legacy forwards`.
     pub(crate) after: String,
 }
 
@@ -40,7 +40,7 @@ pub(crate) fn verdict(digest: &Digest<'_>) -> Verdict {
         _ => String::new(),
     };
     let name = format!("weir’s {} form", gain.subject.name);
-    let reference = format!("the {} ruleset", headline.reference.name);
+    let reference = label(headline.reference);
     let interval = interval(&gain.ratio, plain);
     if gain.ratio.difference(THRESHOLD) == Difference::None {
         return Verdict {
@@ -206,7 +206,7 @@ mod tests {
         let record = sample::record();
         let sentence = verdict(&Digest::new(&record)).sentence();
         assert!(sentence.starts_with("At 16,384 rules, weir’s nft form forwards "), "{sentence}");
-        assert!(sentence.ends_with("] what the linear ruleset forwards."), "{sentence}");
+        assert!(sentence.ends_with("] what linear forwards."), "{sentence}");
     }
 
     #[test]

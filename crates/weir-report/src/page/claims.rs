@@ -27,29 +27,30 @@ pub(super) fn section(digest: &Digest<'_>) -> Markup {
                 "Each claim was written down with its test before anything was measured, and is "
                 "decided by the near end of the interval."
             }
-            (table(run.claims.iter().filter(|one| one.claim.by == By::Paper), "The paper’s"))
-            (table(run.claims.iter().filter(|one| one.claim.by == By::Weir), "weir’s own"))
+            (table(digest, By::Paper, "The paper’s"))
+            (table(digest, By::Weir, "weir’s own"))
             (paper_values(digest))
         }
     }
 }
 
-fn table<'a>(claims: impl Iterator<Item = &'a ClaimRecord>, caption: &str) -> Markup {
-    let claims: Vec<&ClaimRecord> = claims.collect();
+fn table(digest: &Digest<'_>, by: By, caption: &str) -> Markup {
+    let all = &digest.record.run.claims;
+    let claims: Vec<&ClaimRecord> = all.iter().filter(|one| one.claim.by == by).collect();
     html! {
         @if !claims.is_empty() {
             div.scroll {
                 table.claims {
                     caption { (caption) }
                     thead { tr { th { "claim" } th { "outcome" } th { "evidence" } } }
-                    tbody { @for claim in &claims { (row(claim)) } }
+                    tbody { @for claim in &claims { (row(digest, claim)) } }
                 }
             }
         }
     }
 }
 
-fn row(record: &ClaimRecord) -> Markup {
+fn row(digest: &Digest<'_>, record: &ClaimRecord) -> Markup {
     html! {
         tr {
             td {
@@ -62,8 +63,9 @@ fn row(record: &ClaimRecord) -> Markup {
                     (plain(estimate.value)) " " span.range { (interval(estimate, plain)) }
                     br;
                 }
-                @if let Some(test) = &record.claim.test { span.range { (test_in_words(test)) } }
-                @else if let Some(needs) = &record.claim.needs { span.range { "needs " (needs) } }
+                @if let Some(test) = &record.claim.test {
+                    span.range { (test_in_words(digest, test)) }
+                } @else if let Some(needs) = &record.claim.needs { span.range { "needs " (needs) } }
             }
         }
     }
@@ -79,31 +81,32 @@ fn class(outcome: Outcome) -> &'static str {
 }
 
 /// The test of a claim as a sentence.
-fn test_in_words(test: &ClaimTest) -> String {
+fn test_in_words(digest: &Digest<'_>, test: &ClaimTest) -> String {
     match test {
         ClaimTest::Ratio { quantity, of, to, within, shape } => format!(
             "{} of {} against {}: {within} (in shape: {shape})",
             quantity_in_words(*quantity),
-            place(of),
-            place(to)
+            place(digest, of),
+            place(digest, to)
         ),
         ClaimTest::Growth { quantity, subject, axis, from, to, above, within, shape, .. } => {
             let above = match above {
-                Some(base) => format!(", above that of {}", place(base)),
+                Some(base) => format!(", above that of {}", place(digest, base)),
                 None => String::new(),
             };
             format!(
-                "exponent of {} of {subject} over {axis} {from} to {to}{above}: {within} \
+                "exponent of {} of {} over {axis} {from} to {to}{above}: {within} \
                  (in shape: {shape})",
-                quantity_in_words(*quantity)
+                quantity_in_words(*quantity),
+                digest.label_of(subject)
             )
         }
     }
 }
 
-fn place(place: &Place) -> String {
-    let at = place.at.to_string();
-    if at.is_empty() { place.subject.clone() } else { format!("{} ({at})", place.subject) }
+fn place(digest: &Digest<'_>, place: &Place) -> String {
+    let (subject, at) = (digest.label_of(&place.subject), place.at.to_string());
+    if at.is_empty() { subject } else { format!("{subject} ({at})") }
 }
 
 fn quantity_in_words(quantity: Quantity) -> &'static str {

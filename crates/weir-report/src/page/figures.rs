@@ -5,7 +5,7 @@ use weir_stats::Quantity;
 
 use crate::chart::lines::{self, Layout};
 use crate::chart::{Caption, Series, Size, rows};
-use crate::digest::{Digest, axis_title};
+use crate::digest::{Digest, axis_title, capital};
 use crate::number::{self, Unit};
 
 const WIDE: Layout =
@@ -38,7 +38,7 @@ pub(super) fn rates(digest: &Digest<'_>) -> Markup {
         section #rates {
             h2 { (title) }
             p.about {
-                @if !facet.title.is_empty() { (super::capital(&facet.title)) ". " }
+                @if !facet.sentence.is_empty() { (facet.sentence) " " }
                 @if digest.axis.is_some() {
                     "Both axes are logarithmic: a line that falls to the right pays for every "
                     "rule, a flat one does not."
@@ -146,7 +146,7 @@ pub(super) fn facets(digest: &Digest<'_>) -> Markup {
                         unit: Unit::Rate,
                     };
                     div {
-                        h3 { (super::capital(&facet.title)) }
+                        h3 { (capital(&facet.title)) }
                         figure data-plot=[digest.axis.map(|axis| axis.name.as_str())] {
                             (lines::draw(&caption, SMALL, series, &all))
                         }
@@ -165,7 +165,7 @@ fn other_rows(digest: &Digest<'_>) -> Markup {
             @let series = digest.series(Quantity::Pps, &facet.scenario);
             @let (id, about) = (format!("rows-{at}"), description(digest, &series));
             section {
-                h2 { (super::capital(&facet.title)) }
+                h2 { (capital(&facet.title)) }
                 (plot(digest, &id, &facet.title, &about, &series))
             }
         }

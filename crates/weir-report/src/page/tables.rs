@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use weir_stats::{Estimate, Quantity, Scenario, Subject};
 
-use crate::digest::{Digest, Facet, label};
+use crate::digest::{Digest, Facet, capital, label};
 use crate::extra::ExtraTable;
 use crate::number::{count, interval, plain, rate, seconds, times};
 
@@ -51,12 +51,14 @@ fn facet_table(digest: &Digest<'_>, facet: &Facet) -> Markup {
     html! {
         div.scroll {
             table.estimates {
-                caption { (super::capital(&place.join(", "))) }
+                caption { (capital(&place.join(", "))) }
                 thead {
                     tr {
                         th { "subject" }
                         th.right { "packets/s" }
-                        @if let Some(one) = digest.reference { th.right { "against " (one.name) } }
+                        @if let Some(reference) = digest.reference {
+                            th.right { "against " (label(reference)) }
+                        }
                         @if digest.baseline.is_some() { th.right { "against no rules" } }
                         @if let (Some(first), Some(axis)) = (first, digest.axis) {
                             th.right { "against itself at " (count(first)) " " (axis.name) }

@@ -1,3 +1,5 @@
+//! The page as a whole: escaped, self-contained, closed, and the same for the same records.
+
 use weir_stats::{Record, State};
 
 use super::page;

@@ -51,7 +51,7 @@ pub(super) fn section(digest: &Digest<'_>) -> Markup {
                 @if let Some(floor) = &run.noise_floor {
                     dt { "noise floor" }
                     dd {
-                        (floor.subject) " measured twice, second against first: "
+                        (digest.label_of(&floor.subject)) " measured twice, second against first: "
                         (plain(floor.ratio.value)) " " (interval(&floor.ratio, plain))
                         " over " (floor.ratio.samples) " pairs"
                     }
