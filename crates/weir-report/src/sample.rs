@@ -204,6 +204,7 @@ fn run(sizes: &[u64], subjects: &[Subject], blocks: u32, all: u64) -> Run {
             what: "A value that no paper states".to_owned(),
             value: "12,345 packets/s".to_owned(),
             place: "section 0".to_owned(),
+            claim: Some("flat".to_owned()),
         }],
         doubts: vec!["All numbers are made up.".to_owned()],
     }

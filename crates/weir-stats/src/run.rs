@@ -216,4 +216,7 @@ pub struct PaperValue {
     pub value: String,
     /// Where it is written.
     pub place: String,
+    /// The claim whose number is ours for the same, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claim: Option<String>,
 }

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 use weir_stats::claim::By;
-use weir_stats::{ClaimRecord, ClaimTest, Outcome, Place, Quantity};
+use weir_stats::{ClaimRecord, ClaimTest, Outcome, PaperValue, Place, Quantity};
 
 use crate::digest::Digest;
 use crate::number::{interval, plain};
@@ -119,6 +119,17 @@ fn quantity_in_words(quantity: Quantity) -> &'static str {
     }
 }
 
+/// The number of the claim that stands for a value of the paper.
+fn ours(digest: &Digest<'_>, value: &PaperValue) -> Markup {
+    let mut claims = digest.record.run.claims.iter();
+    let claim = claims.find(|one| Some(&one.claim.id) == value.claim.as_ref());
+    html! {
+        @if let Some(estimate) = claim.and_then(|claim| claim.estimate.as_ref()) {
+            (plain(estimate.value)) " " span.range { (interval(estimate, plain)) }
+        } @else { span.range { "–" } }
+    }
+}
+
 fn paper_values(digest: &Digest<'_>) -> Markup {
     let values = &digest.record.run.paper_values;
     html! {
@@ -126,12 +137,13 @@ fn paper_values(digest: &Digest<'_>) -> Markup {
             div.scroll {
                 table {
                     caption { "What the paper states in its text; nothing was read off a curve" }
-                    thead { tr { th { "what" } th { "the paper" } th { "where" } } }
+                    thead { tr { th { "what" } th { "the paper" } th { "here" } th { "where" } } }
                     tbody {
                         @for value in values {
                             tr {
                                 td { (value.what) }
                                 td.tight { (value.value) }
+                                td.tight { (ours(digest, value)) }
                                 td.range { (value.place) }
                             }
                         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use maud::{Markup, html};
-use weir_stats::{Kind, State, Trial};
+use weir_stats::{DropCount, Kind, State, Trial};
 
 use crate::chart::noise;
 use crate::digest::{Digest, label};
@@ -128,6 +128,12 @@ impl Sums {
     }
 }
 
+/// A counter's heading: what it dropped, or what it knows of packets that another one counted.
+fn heading(counter: &str) -> String {
+    let count = DropCount { counter: counter.to_owned(), packets: 0 };
+    if count.is_explanation() { format!("({counter})") } else { format!("dropped: {counter}") }
+}
+
 /// Offered, delivered and dropped come from different counters and must add up.
 fn sums(digest: &Digest<'_>) -> Markup {
     let mut by_subject: BTreeMap<&str, Sums> = BTreeMap::new();
@@ -150,7 +156,7 @@ fn sums(digest: &Digest<'_>) -> Markup {
                             th { "subject" }
                             th.right { "offered" }
                             th.right { "delivered" }
-                            @for counter in &counters { th.right { "dropped: " (counter) } }
+                            @for counter in &counters { th.right { (heading(counter)) } }
                             th.right { "leaked" }
                             th.right { "missing" }
                         }
@@ -177,7 +183,7 @@ fn sums(digest: &Digest<'_>) -> Markup {
             p.small-print {
                 "Sums over accepted and warm-up trials. The generator counts what it offers, the "
                 "sink what arrives, rules and devices what they drop; missing is what no counter "
-                "knows of. Reasons (skb: …) explain and are not added."
+                "knows of. Counters in brackets explain what others count, and are not added."
             }
         }
     }
