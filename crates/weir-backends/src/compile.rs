@@ -1,7 +1,7 @@
 //! From a firewall to an artefact.
 
 use weir_model::manifest::{Checked, CompiledRun, Kept, Manifest};
-use weir_model::{Counters, Family, Firewall, IpSet, Name, Ruleset};
+use weir_model::{Family, Firewall, IpSet, Name, Ruleset};
 use weir_passes::run::Places;
 use weir_passes::sets::SetOptions;
 use weir_passes::tree::TreeOptions;
@@ -71,9 +71,7 @@ fn by_iptables(
         files.push(ArtefactFile::text(&name, iptables::print(ruleset, false)));
     }
     if touched.sets {
-        files.push(ArtefactFile::text("user.ipset", ipset::print(&firewall.sets)));
-        let own: Vec<IpSet> = own.iter().map(|(_, s)| s.clone()).collect();
-        files.push(ArtefactFile::text("weir.ipset", ipset::print(&own)));
+        files.extend(set_files(firewall, &own));
     }
     files.extend(load::scripts(form, &id, &touched));
     let deviations = deviations(form, &own);
@@ -113,8 +111,7 @@ fn by_nft(
         files.push(ArtefactFile::text(&name, iptables::print(ruleset, false)));
     }
     if touched.sets {
-        files.push(ArtefactFile::text("user.ipset", ipset::print(&firewall.sets)));
-        files.push(ArtefactFile::text("weir.ipset", String::new()));
+        files.extend(set_files(firewall, &[]));
     }
     files.extend(load::scripts(Form::Nft, &id, &touched));
     let manifest = Manifest {
@@ -165,7 +162,7 @@ fn rewrite(firewall: &Firewall, form: Form, options: &CompileOptions, id: &str) 
             let sets = SetOptions { cost: options.cost.clone(), stem, taken: taken.clone() };
             let made = take(ruleset, sets::compile(ruleset, &sets, &places), &mut out.compiled);
             out.kept.extend(made.1);
-            out.own.extend(made.0.into_iter().map(|s| (family, fresh(s))));
+            out.own.extend(made.0.into_iter().map(|s| (family, s)));
         }
         let shape = TreeOptions { cost: options.cost.clone(), levels: options.levels.clone() };
         let made = take(ruleset, tree::compile(ruleset, &shape, &places), &mut out.compiled);
@@ -190,14 +187,15 @@ fn take(
     (made.sets, made.kept)
 }
 
-/// A set whose counters begin at zero, also where it is loaded again.
-fn fresh(mut set: IpSet) -> IpSet {
-    if set.options.contains(&weir_model::SetOption::Counters) {
-        for element in &mut set.elements {
-            element.counters = Some(Counters::default());
-        }
-    }
-    set
+/// The user's sets, weir's own, and the names of both, for the scripts.
+fn set_files(firewall: &Firewall, own: &[(Family, IpSet)]) -> [ArtefactFile; 3] {
+    let own: Vec<IpSet> = own.iter().map(|(_, s)| s.clone()).collect();
+    let names: String = firewall.sets.iter().chain(&own).flat_map(|s| [&*s.name, "\n"]).collect();
+    [
+        ArtefactFile::text("user.ipset", ipset::print(&firewall.sets)),
+        ArtefactFile::text("weir.ipset", ipset::print(&own)),
+        ArtefactFile::text("names.ipset", names),
+    ]
 }
 
 fn deviations(form: Form, own: &[(Family, IpSet)]) -> Vec<String> {

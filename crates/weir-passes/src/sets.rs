@@ -63,7 +63,8 @@ pub fn compile(ruleset: &Ruleset, options: &SetOptions, places: &Places) -> Rewr
         });
     }
     let Work { sets, compiled, kept, .. } = work;
-    let ruleset = Ruleset { tables, ..Ruleset::new(ruleset.family) };
+    let trailing_comments = ruleset.trailing_comments.clone();
+    let ruleset = Ruleset { tables, trailing_comments, family: ruleset.family };
     Rewritten { ruleset, sets, compiled, kept }
 }
 

@@ -15,7 +15,11 @@ need() {
     command -v "$1" >/dev/null 2>&1 || die "needs $1, which is not installed ($2)"
 }
 
-here=$(cd -- "$(dirname -- "$0")" && pwd -P)
+here=.
+case $0 in
+*/*) here=${0%/*} ;;
+esac
+here=$(cd -- "${here:-/}" && pwd -P)
 namespace=$(readlink /proc/self/ns/net) || die "cannot tell the network namespace"
 namespace=${namespace#*[}
 namespace=${namespace%]}
@@ -52,9 +56,12 @@ emptied() {
     done
 }
 
-# Takes away the sets whose names are in a file, one a line.
+# Takes away the sets whose names are in a file, one a line, as far as they are there: the last
+# first, since a list holds on to its members.
 destroy_sets() {
-    sed 's/^/destroy /' "$1" | "$IPSET" restore
+    "$IPSET" list -n >"$1.there"
+    awk 'FILENAME == ARGV[1] { there[$0] = 1; next } $0 in there { names[n++] = $0 }
+        END { while (n > 0) print "destroy " names[--n] }' "$1.there" "$1" | "$IPSET" restore
 }
 
 # Puts back the tables that a folder of state holds.

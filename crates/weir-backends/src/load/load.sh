@@ -27,9 +27,8 @@ if [ -n "$nft_tables" ]; then
     need "$NFT" nftables
 fi
 
-mkdir -p -- "$WEIR_STATE"
 fresh=$state.new-$$
-mkdir -- "$fresh"
+mkdir -p -- "$fresh"
 changed=
 undo() {
     status=$?
@@ -81,25 +80,42 @@ done
 
 if [ -n "$sets" ]; then
     "$IPSET" list -n >"$fresh/had"
-    # The user's sets are made only where they are not there; one that is there must be alike.
-    awk 'FILENAME == ARGV[1] { had[$0] = 1; next } !($2 in had)' \
-        "$fresh/had" "$here/user.ipset" >"$fresh/add"
-    awk 'FILENAME == ARGV[1] { had[$0] = 1; next } $1 == "create" && ($2 in had)' \
-        "$fresh/had" "$here/user.ipset" >"$fresh/alike"
-    if [ -s "$fresh/alike" ]; then
-        "$IPSET" -exist restore <"$fresh/alike" || die "a set of that name is of another type"
+    add=$here/user.ipset
+    if [ -s "$fresh/had" ]; then
+        # The user's sets are made only where they are not; one that is there must be alike.
+        add=$fresh/add
+        awk 'FILENAME == ARGV[1] { had[$0] = 1; next } !($2 in had)' \
+            "$fresh/had" "$here/user.ipset" >"$add"
+        awk 'FILENAME == ARGV[1] { had[$0] = 1; next } $1 == "create" && ($2 in had)' \
+            "$fresh/had" "$here/user.ipset" >"$fresh/alike"
+        if [ -s "$fresh/alike" ]; then
+            "$IPSET" -exist restore <"$fresh/alike" || die "a set of that name is of another type"
+        fi
+        awk 'FILENAME == ARGV[1] { had[$0] = 1; next } !($0 in had)' \
+            "$fresh/had" "$here/names.ipset" >"$fresh/created"
+    else
+        cat "$here/names.ipset" >"$fresh/created"
     fi
-    awk 'FILENAME == ARGV[1] { had[$0] = 1; next } $1 == "create" && !($2 in had) { print $2 }' \
-        "$fresh/had" "$here/user.ipset" "$here/weir.ipset" >"$fresh/created"
-    if [ "$in_force" = "$id" ]; then
+    again=
+    if [ -s "$fresh/had" ] && [ "$in_force" = "$id" ]; then
         # The same artefact again: its sets hold counts that an undo must bring back.
+        again=yes
         "$IPSET" save >"$fresh/all"
-        awk 'FILENAME == ARGV[1] { if ($1 == "create") own[$2] = 1; next } $2 in own' \
-            "$here/weir.ipset" "$fresh/all" >"$fresh/sets"
+        awk 'FILENAME == ARGV[1] { own[$0] = 1; next } $2 in own' \
+            "$here/names.ipset" "$fresh/all" >"$fresh/sets"
     fi
     changed=yes
-    cat "$here/weir.ipset" >>"$fresh/add"
-    "$IPSET" -exist restore <"$fresh/add"
+    if [ -s "$add" ]; then
+        "$IPSET" restore <"$add"
+    fi
+    if [ -n "$again" ]; then
+        # Counters begin at zero again, as those of the tables do.
+        awk '$1 == "create" { counts = / counters( |$)/ }
+            { print $0 ($1 == "add" && counts ? " packets 0 bytes 0" : "") }' "$here/weir.ipset" |
+            "$IPSET" -exist restore
+    elif [ -s "$here/weir.ipset" ]; then
+        "$IPSET" -exist restore <"$here/weir.ipset"
+    fi
 fi
 
 changed=yes
@@ -133,10 +149,11 @@ if [ "$in_force" = "$id" ] && [ -d "$state" ]; then
     rm -rf -- "$fresh"
 else
     printf '%s\n' "$in_force" >"$fresh/previous"
-    rm -rf -- "$state"
+    if [ -e "$state" ]; then
+        rm -rf -- "$state"
+    fi
     mv -- "$fresh" "$state"
-    printf '%s\n' "$id" >"$current.new-$$"
-    mv -f -- "$current.new-$$" "$current"
+    printf '%s\n' "$id" >"$current"
 fi
 trap - EXIT HUP INT TERM
 printf 'loaded %s %s; unload.sh puts back what was in force\n' "$form" "$id"
