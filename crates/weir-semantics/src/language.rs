@@ -7,6 +7,8 @@
 //! assert_eq!(packet.ports().unwrap().1, 22);
 //! ```
 //!
+//! `truncated N` cuts the transport header after N bytes.
+//!
 //! What is not said is as in [`Packet::new`]: TTL 64, state NEW, mark 0; addresses out of the
 //! ranges for documentation; a port that is not said is 0; TCP carries SYN.
 
@@ -43,7 +45,7 @@ impl std::error::Error for LanguageError {}
 
 /// The words a packet may begin a clause with.
 const CLAUSES: &str = "iif, oif, ip, ip6, tcp, udp, sctp, dccp, icmp, icmpv6, ether, ct, mark, \
-                       pkttype, fragment, length, proto";
+                       pkttype, fragment, truncated, length, proto";
 
 /// Reads a packet.
 ///
@@ -90,6 +92,7 @@ struct Said {
     offset: u16,
     more: bool,
     dont: bool,
+    truncated: Option<usize>,
     proto: Option<(u8, Range<usize>)>,
     sport: Option<u16>,
     dport: Option<u16>,
@@ -156,6 +159,7 @@ impl<'t> Reader<'t> {
             "meta" => {}
             "pkttype" => self.pkttype(word)?,
             "fragment" => self.fragment(word)?,
+            "truncated" => self.said.truncated = Some(self.number(word, 19)?),
             "length" => {
                 let from = self.at;
                 let length = self.number::<u32>(word, 65_535)?;
@@ -443,6 +447,11 @@ impl Said {
         if self.offset != 0 {
             p.transport = Transport::None;
             p.payload = vec![0; 8];
+        } else if let Some(bytes) = self.truncated {
+            let (sport, dport) = p.ports().unwrap_or((0, 0));
+            let ports = [sport.to_be_bytes(), dport.to_be_bytes()].concat();
+            p.payload = ports.into_iter().chain(std::iter::repeat(0)).take(bytes).collect();
+            p.transport = Transport::Truncated;
         }
         (p.smac, p.tos, p.pkttype) = (self.smac, self.tos, self.pkttype);
         (p.mark, p.ct) = (self.mark, self.ct);

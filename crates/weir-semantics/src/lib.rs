@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod answers;
+pub mod check;
 pub mod explain;
 pub mod interpreter;
 pub mod language;

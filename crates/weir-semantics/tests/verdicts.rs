@@ -18,7 +18,13 @@ impl Answers for Says {
 fn failures(cases: &[Case]) -> Vec<String> {
     let mut out = Vec::new();
     for case in cases {
-        let firewall = firewall(case);
+        let firewall = match firewall(case) {
+            Ok(firewall) => firewall,
+            Err(why) => {
+                out.push(format!("{}: {why}", case.name));
+                continue;
+            }
+        };
         let interpreter = Interpreter::new(&firewall);
         for (sent, n) in case.packet.iter().zip(1..) {
             if let Err(why) = check(&firewall, &interpreter, sent) {
@@ -29,17 +35,17 @@ fn failures(cases: &[Case]) -> Vec<String> {
     out
 }
 
-fn firewall(case: &Case) -> Firewall {
+fn firewall(case: &Case) -> Result<Firewall, String> {
     let family = if case.family == "v6" { Family::V6 } else { Family::V4 };
     let sets = weir_syntax::ipset::parse(&case.sets);
-    let sets = sets.unwrap_or_else(|e| panic!("{}: {e:?}", case.name));
+    let sets = sets.map_err(|e| format!("{e:?}"))?;
     let options = ParseOptions { family: Some(family), ..ParseOptions::default() };
     let ruleset = parse(&case.rules, &options);
-    let ruleset = ruleset.unwrap_or_else(|e| panic!("{}: {e:?}", case.name));
-    match family {
+    let ruleset = ruleset.map_err(|e| format!("{e:?}"))?;
+    Ok(match family {
         Family::V4 => Firewall { v4: Some(ruleset), v6: None, sets },
         Family::V6 => Firewall { v4: None, v6: Some(ruleset), sets },
-    }
+    })
 }
 
 fn check(firewall: &Firewall, interpreter: &Interpreter<'_>, sent: &Sent) -> Result<(), String> {

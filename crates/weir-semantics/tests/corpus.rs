@@ -1,0 +1,3 @@
+//! The interpreter, the traffic and the findings on published rulesets.
+
+fn main() {}
