@@ -89,3 +89,58 @@ impl Ink {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    /// Relative luminance of `#rrggbb` (WCAG 2.1).
+    fn luminance(colour: &str) -> f64 {
+        let channel = |at: usize| {
+            let value = u8::from_str_radix(&colour[at..at + 2], 16).expect("a colour is hex");
+            let share = f64::from(value) / 255.0;
+            if share <= 0.040_45 { share / 12.92 } else { ((share + 0.055) / 1.055).powf(2.4) }
+        };
+        0.2126 * channel(1) + 0.7152 * channel(3) + 0.0722 * channel(5)
+    }
+
+    fn contrast(first: &str, second: &str) -> f64 {
+        let (first, second) = (luminance(first) + 0.05, luminance(second) + 0.05);
+        (first / second).max(second / first)
+    }
+
+    /// The value of a variable in a part of the style sheet, e.g. `#0072b2`.
+    fn colour<'a>(part: &'a str, name: &str) -> &'a str {
+        let at = part.find(&format!("--{name}: #")).expect("the part sets the variable");
+        &part[at + name.len() + 4..][..7]
+    }
+
+    #[test]
+    fn every_ink_can_be_read_on_its_paper() {
+        assert!(contrast("#000000", "#ffffff") > 20.9 && contrast("#777777", "#888888") < 1.5);
+        let sheet = include_str!("page.css");
+        let dark = sheet.find("prefers-color-scheme: dark").expect("there is a dark part");
+        for part in [&sheet[..dark], &sheet[dark..]] {
+            let paper = colour(part, "paper");
+            for ink in ["w0", "w1", "w2", "w3", "o0", "o1", "o2", "o3", "none", "text", "soft"] {
+                let contrast = contrast(colour(part, ink), paper);
+                assert!(contrast >= 4.5, "{ink} on {paper}: {contrast:.2}");
+            }
+        }
+    }
+
+    #[test]
+    fn subjects_of_one_side_differ_in_shape_and_colour() {
+        let subjects: Vec<Subject> = ["a", "b", "c", "d"]
+            .iter()
+            .flat_map(|name| {
+                [sample::subject(name, false, true), sample::subject(name, false, false)]
+            })
+            .collect();
+        let inks = inks(&subjects);
+        for (at, ink) in inks.iter().enumerate() {
+            assert!(inks[..at].iter().all(|other| other != ink && other.class != ink.class));
+        }
+    }
+}
