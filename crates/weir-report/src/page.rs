@@ -99,8 +99,9 @@ fn opening(digest: &Digest<'_>) -> Markup {
         h1 {
             (verdict.before) " "
             @if !verdict.number.is_empty() {
-                span.number { (verdict.number) } " "
-                span.range { (verdict.interval) }
+                span.measure {
+                    span.number { (verdict.number) } " " span.range { (verdict.interval) }
+                }
                 @if !verdict.after.is_empty() { " " (verdict.after) }
             }
             "."
