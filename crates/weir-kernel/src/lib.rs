@@ -12,17 +12,23 @@
 //!
 //! Nothing here knows what a ruleset or a study is.
 
+pub mod conntrack;
 mod error;
+mod inject;
 pub mod interrupt;
 mod ioctl;
 mod link;
 mod namespace;
+mod netlink;
+pub mod nflog;
 pub mod process;
 pub mod reaper;
 mod record;
 mod session;
+pub mod xtables;
 
 pub use error::KernelError;
+pub use inject::{FrameSocket, HostSocket};
 pub use link::{LinkEnd, VethOptions};
 pub use namespace::{Entered, Namespace};
 pub use session::Session;

@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::KernelError;
-use crate::ioctl::{Feature, set_feature};
+use crate::ioctl::{Feature, rename, set_feature};
 
 /// A network namespace that a [`Session`](crate::Session) made and will remove.
 #[derive(Clone, Debug)]
@@ -197,6 +197,15 @@ impl Namespace {
     fn set_feature(&self, device: &str, feature: Feature, on: bool) -> Result<(), KernelError> {
         self.enter(|| set_feature(device, feature, on))?
             .map_err(KernelError::io("set feature of", format!("{device} in {}", self.name())))
+    }
+
+    /// Renames a device of the namespace, which may be up.
+    ///
+    /// # Errors
+    /// Where there is no such device, the name is taken, or the kernel refuses it.
+    pub fn rename(&self, device: &str, name: &str) -> Result<(), KernelError> {
+        self.enter(|| rename(device, name))?
+            .map_err(KernelError::io("rename device", format!("{device} to {name}")))
     }
 
     /// The index of a device of the namespace.

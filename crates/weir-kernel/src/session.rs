@@ -80,6 +80,11 @@ impl Session {
         Ok(namespace)
     }
 
+    /// Names of the namespaces that the session has.
+    pub fn namespaces(&self) -> Vec<String> {
+        self.lock().namespaces.clone()
+    }
+
     /// Removes one namespace before the session ends, with every process in it.
     ///
     /// # Errors

@@ -1,0 +1,218 @@
+//! Entries of the connection table, made and flushed through ctnetlink.
+
+use weir_packet::{Addr, Family};
+
+use crate::netlink::{ACK, CREATE, EXCL, Messages, Socket};
+use crate::{KernelError, Namespace};
+
+const SUBSYSTEM: u16 = 1 << 8;
+const MSG_NEW: u16 = SUBSYSTEM;
+const MSG_DELETE: u16 = SUBSYSTEM | 2;
+
+const TUPLE_ORIG: u16 = 1;
+const TUPLE_REPLY: u16 = 2;
+const STATUS: u16 = 3;
+const PROTOINFO: u16 = 4;
+const TIMEOUT: u16 = 7;
+const MARK: u16 = 8;
+const TUPLE_MASTER: u16 = 14;
+
+const IPS_SEEN_REPLY: u32 = 2;
+const IPS_ASSURED: u32 = 4;
+const IPS_CONFIRMED: u32 = 8;
+
+const TCP_ESTABLISHED: u8 = 3;
+const TCP_LIBERAL: u8 = 8;
+const SCTP_ESTABLISHED: u8 = 4;
+
+/// How long an entry lives, in seconds: longer than any batch.
+const LIFE_SECONDS: u32 = 600;
+
+/// One direction of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Tuple {
+    /// Address family.
+    pub family: Family,
+    /// Source.
+    pub saddr: Addr,
+    /// Destination.
+    pub daddr: Addr,
+    /// Protocol number.
+    pub proto: u8,
+    /// What tells connections between the same addresses apart.
+    pub key: Key,
+}
+
+/// What tells connections of a protocol apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Key {
+    /// Source and destination port.
+    Ports(u16, u16),
+    /// ICMP or ICMPv6: identifier, type, code.
+    Icmp(u16, u8, u8),
+    /// A protocol that conntrack knows nothing of.
+    None,
+}
+
+/// An entry to be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The direction of the first packet.
+    pub original: Tuple,
+    /// The direction of answers.
+    pub reply: Tuple,
+    /// Whether an answer was seen: its packets are ESTABLISHED.
+    pub answered: bool,
+    /// The entry that this one is RELATED to, which must be there.
+    pub master: Option<Tuple>,
+    /// Connection mark.
+    pub mark: u32,
+}
+
+impl Tuple {
+    /// The other direction, where nothing is translated.
+    pub fn reversed(self) -> Tuple {
+        let key = match self.key {
+            Key::Ports(s, d) => Key::Ports(d, s),
+            // nf_conntrack_proto_icmp.c and _icmpv6.c, invmap.
+            Key::Icmp(id, kind, code) => Key::Icmp(id, icmp_answer(self.family, kind), code),
+            Key::None => Key::None,
+        };
+        Tuple { saddr: self.daddr, daddr: self.saddr, key, ..self }
+    }
+}
+
+fn icmp_answer(family: Family, kind: u8) -> u8 {
+    match (family, kind) {
+        (Family::V4, 8) => 0,
+        (Family::V4, 0) => 8,
+        (Family::V4, 13) => 14,
+        (Family::V4, 14) => 13,
+        (Family::V4, 15) => 16,
+        (Family::V4, 16) => 15,
+        (Family::V4, 17) => 18,
+        (Family::V4, 18) => 17,
+        (Family::V6, 128) => 129,
+        (Family::V6, 129) => 128,
+        (_, other) => other,
+    }
+}
+
+/// The connection table of one namespace.
+#[derive(Debug)]
+pub struct ConnectionTable {
+    socket: Socket,
+    name: String,
+}
+
+impl ConnectionTable {
+    /// Opens the table of a namespace.
+    ///
+    /// # Errors
+    /// Where the kernel has no ctnetlink.
+    pub fn open(namespace: &Namespace) -> Result<ConnectionTable, KernelError> {
+        let name = namespace.name().to_owned();
+        let socket = namespace
+            .enter(Socket::open)?
+            .map_err(KernelError::io("open connection table of", &name))?;
+        Ok(ConnectionTable { socket, name })
+    }
+
+    /// Makes entries; returns how many the kernel refused (one that is there already, or that it
+    /// has no room for in its own words).
+    ///
+    /// # Errors
+    /// Where the socket is broken.
+    pub fn create(&mut self, entries: &[Entry]) -> Result<usize, KernelError> {
+        let mut refused = 0;
+        for some in entries.chunks(256) {
+            let mut messages = Messages::default();
+            for entry in some {
+                push_entry(&mut messages, entry);
+            }
+            let done = self.socket.send(messages).and_then(|()| self.socket.errors());
+            let errors = done.map_err(KernelError::io("add connections to", &self.name))?;
+            refused += errors.len();
+        }
+        Ok(refused)
+    }
+
+    /// Removes all entries.
+    ///
+    /// # Errors
+    /// Where the kernel refuses.
+    pub fn flush(&mut self) -> Result<(), KernelError> {
+        let mut messages = Messages::default();
+        messages.begin(MSG_DELETE, ACK, 0, 0);
+        self.socket.transact(messages).map_err(KernelError::io("flush connections of", &self.name))
+    }
+}
+
+fn push_entry(m: &mut Messages, entry: &Entry) {
+    m.begin(MSG_NEW, CREATE | EXCL, family_number(entry.original.family), 0);
+    m.nested(TUPLE_ORIG, |m| push_tuple(m, &entry.original));
+    m.nested(TUPLE_REPLY, |m| push_tuple(m, &entry.reply));
+    let answered = if entry.answered { IPS_SEEN_REPLY | IPS_ASSURED } else { 0 };
+    m.attribute(STATUS, &(IPS_CONFIRMED | answered).to_be_bytes());
+    m.attribute(TIMEOUT, &LIFE_SECONDS.to_be_bytes());
+    if entry.mark != 0 {
+        m.attribute(MARK, &entry.mark.to_be_bytes());
+    }
+    if let Some(master) = &entry.master {
+        m.nested(TUPLE_MASTER, |m| push_tuple(m, master));
+    }
+    match entry.original.proto {
+        6 => m.nested(PROTOINFO, |m| {
+            m.nested(1, |m| {
+                m.attribute(1, &[TCP_ESTABLISHED]);
+                // Sequence numbers are not what is tested.
+                m.attribute(4, &[TCP_LIBERAL, TCP_LIBERAL]);
+                m.attribute(5, &[TCP_LIBERAL, TCP_LIBERAL]);
+            });
+        }),
+        132 => m.nested(PROTOINFO, |m| {
+            m.nested(3, |m| {
+                m.attribute(1, &[SCTP_ESTABLISHED]);
+                m.attribute(2, &0u32.to_be_bytes());
+                m.attribute(3, &0u32.to_be_bytes());
+            });
+        }),
+        _ => {}
+    }
+}
+
+fn push_tuple(m: &mut Messages, tuple: &Tuple) {
+    m.nested(1, |m| match tuple.family {
+        Family::V4 => {
+            m.attribute(1, &(tuple.saddr.0 as u32).to_be_bytes());
+            m.attribute(2, &(tuple.daddr.0 as u32).to_be_bytes());
+        }
+        Family::V6 => {
+            m.attribute(3, &tuple.saddr.0.to_be_bytes());
+            m.attribute(4, &tuple.daddr.0.to_be_bytes());
+        }
+    });
+    m.nested(2, |m| {
+        m.attribute(1, &[tuple.proto]);
+        match tuple.key {
+            Key::Ports(source, destination) => {
+                m.attribute(2, &source.to_be_bytes());
+                m.attribute(3, &destination.to_be_bytes());
+            }
+            Key::Icmp(id, kind, code) => {
+                let first = if tuple.family == Family::V4 { 4 } else { 7 };
+                m.attribute(first, &id.to_be_bytes());
+                m.attribute(first + 1, &[kind]);
+                m.attribute(first + 2, &[code]);
+            }
+            Key::None => {}
+        }
+    });
+}
+
+fn family_number(family: Family) -> u8 {
+    match family {
+        Family::V4 => 2,
+        Family::V6 => 10,
+    }
+}

@@ -1,0 +1,141 @@
+//! Sockets that put packets on their way: frames onto a link, packets out of a host.
+
+use std::io;
+use std::mem::size_of;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, ipproto, sockopt};
+use weir_packet::{Family, Packet};
+
+use crate::{KernelError, Namespace};
+
+/// Sends Ethernet frames out of one device.
+#[derive(Debug)]
+pub struct FrameSocket {
+    fd: OwnedFd,
+}
+
+impl FrameSocket {
+    /// Opens a socket on a device of a namespace.
+    ///
+    /// # Errors
+    /// Where there is no such device.
+    pub fn open(namespace: &Namespace, device: &str) -> Result<FrameSocket, KernelError> {
+        let index = namespace.ifindex(device)?;
+        let fd = namespace
+            .enter(|| packet_socket(index))?
+            .map_err(KernelError::io("open packet socket on", device))?;
+        Ok(FrameSocket { fd })
+    }
+
+    /// Sends one frame. On a veth the other side has usually done with it when this returns.
+    ///
+    /// # Errors
+    /// Where the device is down or the frame too long.
+    pub fn send(&self, frame: &[u8]) -> io::Result<()> {
+        rustix::net::send(&self.fd, frame, SendFlags::empty())?;
+        Ok(())
+    }
+}
+
+/// A packet socket that sends on a device and receives nothing (protocol 0).
+fn packet_socket(index: u32) -> io::Result<OwnedFd> {
+    // SAFETY: plain system calls; the descriptor is checked before it is owned; the address is a
+    // zeroed sockaddr_ll, which is valid, and its length is given.
+    unsafe {
+        let raw = libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0);
+        if raw < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let fd = OwnedFd::from_raw_fd(raw);
+        let mut addr: libc::sockaddr_ll = std::mem::zeroed();
+        addr.sll_family = libc::AF_PACKET as u16;
+        addr.sll_ifindex = index as i32;
+        let length = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+        if libc::bind(fd.as_raw_fd(), (&raw const addr).cast(), length) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(fd)
+    }
+}
+
+/// Sends whole packets, network header included, out of a host: they pass OUTPUT.
+#[derive(Debug)]
+pub struct HostSocket {
+    fd: OwnedFd,
+}
+
+impl HostSocket {
+    /// Opens a socket whose packets leave by a device.
+    ///
+    /// # Errors
+    /// Where the kernel refuses (not root, no such device).
+    pub fn open(
+        namespace: &Namespace,
+        family: Family,
+        device: &str,
+    ) -> Result<HostSocket, KernelError> {
+        let index = namespace.ifindex(device)?;
+        let fd = namespace
+            .enter(|| host_socket(family, index))?
+            .map_err(KernelError::io("open raw socket on", device))?;
+        Ok(HostSocket { fd })
+    }
+
+    /// Sends one packet.
+    ///
+    /// # Errors
+    /// Where the kernel refuses the packet, a firewall that drops it included (`EPERM`).
+    pub fn send(&self, packet: &Packet, bytes: &[u8]) -> io::Result<()> {
+        let to = SocketAddr::new(packet.daddr.ip(packet.family), 0);
+        match to.ip() {
+            IpAddr::V4(_) | IpAddr::V6(_) => {
+                rustix::net::sendto(&self.fd, bytes, SendFlags::DONTWAIT, &to)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives all later packets a mark.
+    ///
+    /// # Errors
+    /// Where the kernel refuses.
+    pub fn set_mark(&self, mark: u32) -> io::Result<()> {
+        set_option(&self.fd, libc::SO_MARK, mark as i32)
+    }
+}
+
+fn host_socket(family: Family, index: u32) -> io::Result<OwnedFd> {
+    let domain = match family {
+        Family::V4 => AddressFamily::INET,
+        Family::V6 => AddressFamily::INET6,
+    };
+    // A raw socket of protocol RAW takes packets with their header and receives none.
+    let fd = rustix::net::socket_with(
+        domain,
+        SocketType::RAW,
+        SocketFlags::CLOEXEC,
+        Some(ipproto::RAW),
+    )?;
+    sockopt::set_socket_send_buffer_size_force(&fd, 16 << 20)?;
+    if family == Family::V4 {
+        sockopt::set_socket_broadcast(&fd, true)?;
+    }
+    set_option(&fd, libc::SO_BINDTOIFINDEX, index as i32)?;
+    Ok(fd)
+}
+
+fn set_option(fd: &OwnedFd, option: i32, value: i32) -> io::Result<()> {
+    // SAFETY: the value is an int that lives through the call, and its length is given.
+    let result = unsafe {
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_SOCKET,
+            option,
+            (&raw const value).cast(),
+            size_of::<i32>() as libc::socklen_t,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}

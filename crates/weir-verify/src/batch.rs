@@ -1,0 +1,219 @@
+//! Packets that go the same way, made so that each can be told from the others.
+//!
+//! A packet is told by its identification (IPv4) or flow label (IPv6), which no rule looks at and
+//! nothing on the way rewrites. Its length is its alone too, where padding changes nothing that a
+//! rule tests, so that byte counters tell packets apart.
+
+use std::collections::HashSet;
+
+use weir_kernel::conntrack;
+use weir_packet::{Family, Packet, Transport};
+use weir_semantics::Entry;
+
+use crate::arm::{FIREWALL_MAC, WORLD_MAC};
+use crate::flow;
+
+/// Most packets of a batch: fewer than the kernel queues for one processor.
+pub(crate) const PACKETS_MAX: usize = 900;
+/// Longest packet that a link takes.
+const LENGTH_MAX: usize = 1500;
+/// Numbers of packets go from 1 to here, then begin again.
+const NUMBER_MAX: u32 = 60_000;
+
+/// What all packets of a batch have in common.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Way {
+    pub family: Family,
+    pub entry: Entry,
+    pub iif: String,
+    pub oif: String,
+    pub mark: u32,
+}
+
+impl Way {
+    pub fn of(packet: &Packet, entry: Entry) -> Way {
+        let (iif, oif) = match entry {
+            Entry::Forward => (packet.iif.clone(), packet.oif.clone()),
+            Entry::Input => (packet.iif.clone(), String::new()),
+            Entry::Output => (String::new(), packet.oif.clone()),
+        };
+        Way { family: packet.family, entry, iif, oif, mark: packet.mark }
+    }
+
+    /// The order in which ways are tried: routes change seldom, names of devices often.
+    pub fn order(&self) -> (Family, u8, bool, &str, &str, u32) {
+        (self.family, self.entry as u8, self.iif == self.oif, &self.iif, &self.oif, self.mark)
+    }
+}
+
+/// A packet, ready to be sent.
+#[derive(Clone, Debug)]
+pub(crate) struct Prepared {
+    /// As the interpreter sees it.
+    pub packet: Packet,
+    /// An Ethernet frame, or for OUTPUT the packet from its network header on.
+    pub frame: Vec<u8>,
+    /// Connections that must be there before.
+    pub connections: Vec<conntrack::Entry>,
+}
+
+/// Packets that go the same way at the same time.
+#[derive(Clone, Debug)]
+pub(crate) struct Batch {
+    pub way: Way,
+    pub packets: Vec<Prepared>,
+    numbers: Vec<u32>,
+}
+
+/// Gives each packet its number, and makes its bytes.
+#[derive(Debug)]
+pub(crate) struct Maker {
+    next: u32,
+    /// Families in which lengths are tested: there, packets stay as long as they are.
+    lengths_matter: Vec<Family>,
+}
+
+impl Maker {
+    pub fn new(lengths_matter: Vec<Family>) -> Maker {
+        Maker { next: 1, lengths_matter }
+    }
+
+    /// A batch of packets that all go `way`, at most [`PACKETS_MAX`].
+    pub fn batch(&mut self, way: Way, packets: impl IntoIterator<Item = Packet>) -> Batch {
+        let mut lengths = HashSet::new();
+        let mut batch = Batch { way, packets: Vec::new(), numbers: Vec::new() };
+        for packet in packets {
+            let number = self.next;
+            self.next = if number == NUMBER_MAX { 1 } else { number + 1 };
+            batch.numbers.push(number);
+            batch.packets.push(self.prepare(packet, number, batch.way.entry, &mut lengths));
+        }
+        assert!(batch.packets.len() <= PACKETS_MAX, "a batch fits into the kernel's queue");
+        batch
+    }
+
+    fn prepare(
+        &self,
+        mut packet: Packet,
+        number: u32,
+        entry: Entry,
+        lengths: &mut HashSet<usize>,
+    ) -> Prepared {
+        if packet.family == Family::V4 || packet.is_fragment() {
+            packet.ident = number as u16;
+        }
+        if entry != Entry::Output && packet.smac.is_none() {
+            packet.smac = Some(WORLD_MAC);
+        }
+        let mut connections = Vec::new();
+        let is_related = packet.ct.state == weir_packet::CtState::Related;
+        if is_related && flow::is_icmp_error(&packet) {
+            connections.push(flow::quote(&mut packet, number));
+        } else {
+            connections.extend(flow::entries(&packet, number));
+        }
+        if !self.lengths_matter.contains(&packet.family) {
+            pad(&mut packet, lengths);
+        }
+        let frame = match entry {
+            Entry::Output => with_label(packet.to_bytes(), 0, number),
+            Entry::Forward | Entry::Input => with_label(packet.to_frame(FIREWALL_MAC), 14, number),
+        };
+        Prepared { packet, frame, connections }
+    }
+}
+
+/// Writes the number into the flow label of an IPv6 packet, which no checksum covers.
+fn with_label(mut bytes: Vec<u8>, at: usize, number: u32) -> Vec<u8> {
+    if bytes[at] >> 4 == 6 {
+        bytes[at + 1] |= (number >> 16) as u8 & 0x0f;
+        bytes[at + 2..at + 4].copy_from_slice(&(number as u16).to_be_bytes());
+    }
+    bytes
+}
+
+/// Lengthens the payload until no other packet of the batch is as long.
+fn pad(packet: &mut Packet, lengths: &mut HashSet<usize>) {
+    let pads = match packet.transport {
+        Transport::Tcp { .. } | Transport::Udp { .. } | Transport::Icmp { .. } => true,
+        // What follows is read by conntrack, or is part of what is cut short.
+        Transport::Sctp { .. } | Transport::Dccp { .. } | Transport::Truncated => false,
+        Transport::None => packet.proto != 47 && packet.fragment.offset != 0,
+    };
+    // A piece before the last has a multiple of eight bytes.
+    if pads && !packet.fragment.more {
+        let mut length = packet.len();
+        while length < LENGTH_MAX && lengths.contains(&length) {
+            length += 1;
+        }
+        if !lengths.contains(&length) {
+            packet.payload.resize(packet.payload.len() + length - packet.len(), 0);
+        }
+    }
+    lengths.insert(packet.len());
+}
+
+impl Batch {
+    /// Which packet of the batch these bytes are; `None` where they are none of it.
+    pub fn position(&self, bytes: &[u8]) -> Option<usize> {
+        let number = match (bytes.first()? >> 4, bytes.get(..8)?) {
+            (4, b) => u32::from(u16::from_be_bytes([b[4], b[5]])),
+            (6, b) => u32::from(b[1] & 0x0f) << 16 | u32::from(u16::from_be_bytes([b[2], b[3]])),
+            _ => return None,
+        };
+        let first = *self.numbers.first()?;
+        // Numbers are consecutive, but for those that were taken out and where they begin again.
+        let guess = number.wrapping_sub(first) as usize;
+        if self.numbers.get(guess) == Some(&number) {
+            return Some(guess);
+        }
+        self.numbers.iter().position(|n| *n == number)
+    }
+
+    /// The batch with only these packets, in order.
+    pub fn only(&self, positions: impl IntoIterator<Item = usize>) -> Batch {
+        let mut batch = Batch { way: self.way.clone(), packets: Vec::new(), numbers: Vec::new() };
+        for at in positions {
+            batch.packets.push(self.packets[at].clone());
+            batch.numbers.push(self.numbers[at]);
+        }
+        batch
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_packet::Addr;
+
+    fn udp(family: Family) -> Packet {
+        let mut p = Packet::new(family, Addr(1), Addr(2), 17);
+        p.transport = Transport::Udp { sport: 1, dport: 2 };
+        p
+    }
+
+    #[test]
+    fn each_packet_of_a_batch_has_its_own_number_and_length() {
+        for family in [Family::V4, Family::V6] {
+            let way = Way::of(&udp(family), Entry::Forward);
+            let mut maker = Maker::new(Vec::new());
+            maker.next = NUMBER_MAX - 1;
+            let batch = maker.batch(way, vec![udp(family); 5]);
+            let lengths: HashSet<_> = batch.packets.iter().map(|p| p.packet.len()).collect();
+            assert_eq!(lengths.len(), 5);
+            for (i, p) in batch.packets.iter().enumerate() {
+                assert_eq!(batch.position(&p.frame[14..]), Some(i), "{family:?}");
+            }
+            let odd = batch.only([1, 3]);
+            assert_eq!(odd.position(&batch.packets[3].frame[14..]), Some(1));
+            assert_eq!(odd.position(&batch.packets[2].frame[14..]), None);
+        }
+    }
+
+    #[test]
+    fn lengths_that_are_tested_are_left_alone() {
+        let way = Way::of(&udp(Family::V4), Entry::Input);
+        let batch = Maker::new(vec![Family::V4]).batch(way, vec![udp(Family::V4); 3]);
+        assert!(batch.packets.iter().all(|p| p.packet.len() == 28));
+    }
+}

@@ -1,0 +1,224 @@
+//! Counters of one firewall, by original rule.
+//!
+//! A form's manifest says which counters add up to each original; the original's own counters say
+//! the same of themselves. iptables counters are read from the kernel as iptables reads them, the
+//! others from what `ipset save` and `nft list table` print.
+
+mod text;
+
+use std::collections::HashMap;
+
+use weir_kernel::Namespace;
+use weir_kernel::xtables::{Count, TableCounters};
+use weir_model::{Counter, CreditMap, Family, Firewall, RulePlace};
+
+use crate::VerifyError;
+
+/// Which counters add up to which original, and how to read them.
+#[derive(Debug)]
+pub(crate) struct Credits {
+    firewall: Namespace,
+    tables: Vec<Table>,
+    /// nft tables: family and name.
+    nft: Vec<(String, String)>,
+    has_sets: bool,
+    /// Where each counter that the tools print is in [`readings`](Self::readings).
+    index: HashMap<Counter, usize>,
+    /// For each original, the readings that add up to it.
+    sums: Vec<Vec<usize>>,
+    readings: Vec<Count>,
+}
+
+#[derive(Debug)]
+struct Table {
+    counters: TableCounters,
+    /// Where its readings begin.
+    first: usize,
+}
+
+/// The originals of a firewall: every rule and every policy, in a fixed order.
+#[derive(Debug)]
+pub(crate) struct Originals {
+    /// `iptables/filter/FORWARD/3`.
+    pub keys: Vec<String>,
+    at: HashMap<(Family, RulePlace), usize>,
+}
+
+impl Originals {
+    pub fn new(firewall: &Firewall) -> Originals {
+        let (mut keys, mut at) = (Vec::new(), HashMap::new());
+        for ruleset in firewall.rulesets() {
+            for table in &ruleset.tables {
+                for chain in &table.chains {
+                    let rules = 1..=chain.rules.len() as u32;
+                    let policy = chain.policy.map(|_| None);
+                    for number in rules.map(Some).chain(policy) {
+                        let chain = chain.name.clone();
+                        let place = RulePlace { table: table.name, chain, number };
+                        at.insert((ruleset.family, place.clone()), keys.len());
+                        keys.push(format!("{}/{place}", tool(ruleset.family)));
+                    }
+                }
+            }
+        }
+        Originals { keys, at }
+    }
+
+    /// Where an original stands in the order.
+    pub fn at(&self, family: Family, place: RulePlace) -> Option<usize> {
+        self.at.get(&(family, place)).copied()
+    }
+
+    /// The credit map of the original itself: every rule counts for itself.
+    pub fn own_credit(&self) -> CreditMap {
+        let own = self.at.iter().map(|((family, place), i)| {
+            let tool = tool(*family).to_owned();
+            let (table, chain) = (place.table.to_string(), place.chain.to_string());
+            let counter = match place.number {
+                Some(number) => Counter::Rule { tool, table, chain, number },
+                None => Counter::Policy { tool, table, chain },
+            };
+            (self.keys[*i].clone(), vec![counter])
+        });
+        CreditMap(own.collect())
+    }
+}
+
+/// `iptables` or `ip6tables`.
+pub(crate) fn tool(family: Family) -> &'static str {
+    match family {
+        Family::V4 => "iptables",
+        Family::V6 => "ip6tables",
+    }
+}
+
+fn family_of(tool: &str) -> Family {
+    if tool == "ip6tables" { Family::V6 } else { Family::V4 }
+}
+
+impl Credits {
+    /// Finds every counter that the map names in the firewall.
+    ///
+    /// # Errors
+    /// Where the map names a counter that is not there, or none for an original.
+    pub fn new(
+        name: &str,
+        firewall: &Namespace,
+        originals: &Originals,
+        map: &CreditMap,
+    ) -> Result<Credits, VerifyError> {
+        let mut credits = Credits {
+            firewall: firewall.clone(),
+            tables: Vec::new(),
+            nft: Vec::new(),
+            has_sets: false,
+            index: HashMap::new(),
+            sums: Vec::new(),
+            readings: Vec::new(),
+        };
+        credits.find_sources(map)?;
+        credits.read_all()?;
+        for key in &originals.keys {
+            let Some(counters) = map.0.get(key) else {
+                return Err(VerifyError::NoCounter { way: name.into(), key: key.clone() });
+            };
+            let find = |c: &Counter| {
+                credits.index.get(c).copied().ok_or_else(|| VerifyError::CounterNotThere {
+                    way: name.into(),
+                    counter: format!("{c:?}"),
+                })
+            };
+            credits.sums.push(counters.iter().map(find).collect::<Result<_, _>>()?);
+        }
+        Ok(credits)
+    }
+
+    /// The tables and sets that the map names.
+    fn find_sources(&mut self, map: &CreditMap) -> Result<(), VerifyError> {
+        let mut names: Vec<(&str, &str)> = Vec::new();
+        for counter in map.0.values().flatten() {
+            match counter {
+                Counter::Rule { tool, table, .. } | Counter::Policy { tool, table, .. } => {
+                    if !names.contains(&(tool, table)) {
+                        names.push((tool, table));
+                    }
+                }
+                Counter::Element { .. } => self.has_sets = true,
+                Counter::NftRule { family, table, .. }
+                | Counter::NftElement { family, table, .. } => {
+                    let name = (family.clone(), table.clone());
+                    if !self.nft.contains(&name) {
+                        self.nft.push(name);
+                    }
+                }
+            }
+        }
+        for (tool, table) in names {
+            let counters = TableCounters::open(&self.firewall, family_of(tool), table)?;
+            let first = self.readings.len();
+            for (i, place) in counters.places().iter().enumerate() {
+                let (tool, table) = (tool.to_owned(), table.to_owned());
+                let chain = place.chain.clone();
+                let counter = match place.number {
+                    Some(number) => Counter::Rule { tool, table, chain, number },
+                    None => Counter::Policy { tool, table, chain },
+                };
+                self.index.insert(counter, first + i);
+            }
+            self.readings.resize(first + counters.places().len(), Count::default());
+            self.tables.push(Table { counters, first });
+        }
+        Ok(())
+    }
+
+    fn read_all(&mut self) -> Result<(), VerifyError> {
+        for table in &mut self.tables {
+            let counts = table.counters.read()?;
+            self.readings[table.first..table.first + counts.len()].copy_from_slice(&counts);
+        }
+        let mut printed = Vec::new();
+        if self.has_sets {
+            let text = self.firewall.run(&["ipset", "save"], b"")?;
+            text::ipset(&String::from_utf8_lossy(&text), &mut printed);
+        }
+        for (family, table) in &self.nft {
+            let list = ["nft", "-nn", "list", "table", family, table];
+            let text = self.firewall.run(&list, b"")?;
+            text::nft(family, table, &String::from_utf8_lossy(&text), &mut printed);
+        }
+        for (counter, count) in printed {
+            let next = self.readings.len();
+            let at = *self.index.entry(counter).or_insert(next);
+            if at == next {
+                self.readings.push(count);
+            } else {
+                self.readings[at] = count;
+            }
+        }
+        Ok(())
+    }
+
+    /// How much each original has counted since the last reading, in the order of [`Originals`].
+    ///
+    /// # Errors
+    /// Where the counters cannot be read.
+    pub fn since_last(&mut self) -> Result<Vec<Count>, VerifyError> {
+        let before = self.readings.clone();
+        self.read_all()?;
+        let delta = |i: usize| {
+            let old = before.get(i).copied().unwrap_or_default();
+            let new = self.readings[i];
+            Count {
+                packets: new.packets.wrapping_sub(old.packets),
+                bytes: new.bytes.wrapping_sub(old.bytes),
+            }
+        };
+        let sum = |at: &Vec<usize>| {
+            at.iter().map(|i| delta(*i)).fold(Count::default(), |a, b| Count {
+                packets: a.packets + b.packets,
+                bytes: a.bytes + b.bytes,
+            })
+        };
+        Ok(self.sums.iter().map(sum).collect())
+    }
+}

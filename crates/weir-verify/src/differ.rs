@@ -1,0 +1,198 @@
+//! What a packet should do, what it did, and the difference in words.
+
+use std::collections::BTreeMap;
+
+use weir_kernel::xtables::Count;
+use weir_model::{Effect, Target};
+use weir_packet::{CtState, Family, Fragment, Packet, Transport};
+use weir_semantics::{Outcome, Verdict};
+
+use crate::arm::Left;
+use crate::counters::Originals;
+
+/// What the interpreter says of a packet.
+#[derive(Clone, Debug)]
+pub(crate) struct Expected {
+    /// Whether it comes through.
+    pub passes: bool,
+    /// The verdict in words.
+    pub verdict: String,
+    /// Originals that count it, each as often as it does.
+    pub hits: Vec<usize>,
+    /// Its bytes, as they count.
+    pub bytes: u64,
+    /// As it leaves.
+    pub packet: Packet,
+    /// Ports and addresses are the kernel's choice.
+    pub translated: bool,
+}
+
+impl Expected {
+    pub fn of(outcome: &Outcome<'_>, sent: &Packet, originals: &Originals) -> Expected {
+        let family = sent.family;
+        let hits = outcome.hits.iter().filter_map(|h| originals.at(family, h.place()?)).collect();
+        let is_nat = |t: &Target| matches!(t, Target::Nat(_));
+        Expected {
+            passes: outcome.verdict == Verdict::Accept,
+            verdict: format!("{:?}", outcome.verdict),
+            hits,
+            bytes: sent.len() as u64,
+            packet: outcome.packet.clone(),
+            translated: outcome.effects.iter().any(|e| is_nat(e.target)),
+        }
+    }
+
+    /// Adds what the packet counts to `counts`, by original.
+    pub fn count(&self, counts: &mut [Count]) {
+        for at in &self.hits {
+            counts[*at].packets += 1;
+            counts[*at].bytes += self.bytes;
+        }
+    }
+
+    /// How the packet's end differs, in words; `None` where it does not.
+    pub fn end_differs(&self, left: Option<&Left>) -> Option<String> {
+        match (self.passes, left) {
+            (false, None) => None,
+            (true, None) => Some(format!("expected {}, but it did not come through", self.verdict)),
+            (false, Some(_)) => Some(format!("expected {}, but it came through", self.verdict)),
+            (true, Some(left)) => self.left_differs(left),
+        }
+    }
+
+    fn left_differs(&self, left: &Left) -> Option<String> {
+        let mut differs = Vec::new();
+        let mut compare = |what: &str, expected: String, seen: String| {
+            if expected != seen {
+                differs.push(format!("expected {what} {expected} as it leaves, but it is {seen}"));
+            }
+        };
+        let p = &self.packet;
+        compare("mark", format!("{:#x}", p.mark), format!("{:#x}", left.mark));
+        let head = Head::of(&left.bytes, p)?;
+        compare("tos", p.tos.to_string(), head.tos.to_string());
+        compare("ttl", p.ttl.to_string(), head.ttl.to_string());
+        if !self.translated {
+            compare("source", format!("{:x}", p.saddr.0), format!("{:x}", head.saddr));
+            compare("destination", format!("{:x}", p.daddr.0), format!("{:x}", head.daddr));
+            if let (Some(ports), Some(seen)) = (p.ports(), head.ports) {
+                compare("ports", format!("{ports:?}"), format!("{seen:?}"));
+            }
+        }
+        (!differs.is_empty()).then(|| differs.join("; "))
+    }
+}
+
+/// The fields that a firewall may change, out of a packet's first bytes.
+struct Head {
+    tos: u8,
+    ttl: u8,
+    saddr: u128,
+    daddr: u128,
+    ports: Option<(u16, u16)>,
+}
+
+impl Head {
+    fn of(b: &[u8], packet: &Packet) -> Option<Head> {
+        let number = |range: std::ops::Range<usize>| {
+            Some(b.get(range)?.iter().fold(0u128, |n, b| n << 8 | u128::from(*b)))
+        };
+        let (tos, ttl, addrs, transport) = match packet.family {
+            Family::V4 => (*b.get(1)?, *b.get(8)?, [12..16, 16..20], 20),
+            Family::V6 => {
+                let tos = (number(0..2)? >> 4) as u8;
+                (tos, *b.get(7)?, [8..24, 24..40], if packet.is_fragment() { 48 } else { 40 })
+            }
+        };
+        let [saddr, daddr] = addrs.map(number);
+        let port = |at: usize| number(at..at + 2).map(|n| n as u16);
+        let ports = port(transport).zip(port(transport + 2));
+        Some(Head { tos, ttl, saddr: saddr?, daddr: daddr?, ports })
+    }
+}
+
+/// Counters that differ, in words.
+pub(crate) fn counts_differ(
+    expected: &[Count],
+    seen: &[Count],
+    originals: &Originals,
+) -> Vec<String> {
+    let mut lines = Vec::new();
+    for ((key, expected), seen) in originals.keys.iter().zip(expected).zip(seen) {
+        if expected != seen {
+            lines.push(format!(
+                "{key}: expected {} packets {} bytes, counted {} packets {} bytes",
+                expected.packets, expected.bytes, seen.packets, seen.bytes
+            ));
+        }
+    }
+    lines
+}
+
+/// The name of the deviation that a packet may meet in a form that is not iptables.
+pub(crate) fn deviation(packet: &Packet) -> Option<&'static str> {
+    if packet.transport == Transport::Truncated {
+        return Some("truncated header");
+    }
+    (packet.fragment.offset != 0).then_some("later fragment")
+}
+
+/// Whether the outcome is out of reach: handed to a program, or ended by what weir does not know.
+pub(crate) fn out_of_reach(outcome: &Outcome<'_>) -> Option<&'static str> {
+    let other = |t: &Target, name: &str| {
+        matches!(t, Target::Effect(e) if matches!(&**e, Effect::Other(x) if x.module == name))
+    };
+    match outcome.verdict {
+        Verdict::Divert(_) => Some("handed to a program of the host"),
+        Verdict::Unknown => Some("decided by a target that weir does not know"),
+        _ if outcome.effects.iter().any(|e| other(e.target, "TEE")) => Some("copied by TEE"),
+        Verdict::Accept | Verdict::Drop | Verdict::Reject(_) | Verdict::Expired => None,
+    }
+}
+
+/// A packet in a line.
+pub(crate) fn describe(packet: &Packet, way: &str) -> String {
+    let family = packet.family;
+    let mut out = format!("{way}: ");
+    for (word, device) in [("iif", &packet.iif), ("oif", &packet.oif)] {
+        if !device.is_empty() {
+            out += &format!("{word} {device} ");
+        }
+    }
+    if let Some(mac) = packet.smac {
+        out += &format!("smac {} ", mac.map(|b| format!("{b:02x}")).join(":"));
+    }
+    let (saddr, daddr) = (packet.saddr.display(family), packet.daddr.display(family));
+    out += &format!("{saddr} > {daddr} proto {}", packet.proto);
+    match &packet.transport {
+        Transport::Icmp { kind, code, .. } => out += &format!(" icmp {kind}/{code}"),
+        Transport::Truncated => out += " cut short",
+        Transport::Tcp { flags, .. } => out += &format!(" flags {flags:#04x}"),
+        _ => {}
+    }
+    if let Some((sport, dport)) = packet.ports() {
+        out += &format!(" ports {sport} > {dport}");
+    }
+    let Fragment { offset, more, .. } = packet.fragment;
+    if packet.is_fragment() {
+        out += &format!(" fragment {offset}{}", if more { "+" } else { "" });
+    }
+    let (tos, ttl, length) = (packet.tos, packet.ttl, packet.len());
+    out + &format!(" tos {tos} ttl {ttl} length {length} ct {}", state_name(packet.ct.state))
+}
+
+/// iptables' word for a conntrack state.
+pub(crate) fn state_name(state: CtState) -> &'static str {
+    match state {
+        CtState::Invalid => "INVALID",
+        CtState::New => "NEW",
+        CtState::Established => "ESTABLISHED",
+        CtState::Related => "RELATED",
+        CtState::Untracked => "UNTRACKED",
+    }
+}
+
+/// A tally of words.
+pub(crate) fn tally(map: &mut BTreeMap<String, u64>, word: &str) {
+    *map.entry(word.to_owned()).or_default() += 1;
+}

@@ -1,0 +1,90 @@
+//! Connections that must be there before a packet is what it shall be to conntrack.
+
+use weir_kernel::conntrack::{Entry, Key, Tuple};
+use weir_packet::{Addr, CtState, Family, Packet, Transport};
+
+/// Entries that make conntrack see the packet in the state that it carries; none where a packet
+/// is so by its nature (NEW, INVALID, UNTRACKED), or cannot be made so.
+///
+/// `number` tells the masters of different packets apart.
+pub(crate) fn entries(packet: &Packet, number: u32) -> Vec<Entry> {
+    let Some(tuple) = tuple(packet) else { return Vec::new() };
+    let original = if packet.ct.reply { tuple.reversed() } else { tuple };
+    let entry = Entry {
+        original,
+        reply: original.reversed(),
+        answered: true,
+        master: None,
+        mark: packet.ct.mark,
+    };
+    match packet.ct.state {
+        CtState::Established => vec![entry],
+        CtState::Related => {
+            let master = master(packet.family, number);
+            let related = Entry { answered: false, master: Some(master), ..entry };
+            let reply = master.reversed();
+            vec![Entry { original: master, reply, answered: true, master: None, mark: 0 }, related]
+        }
+        CtState::New | CtState::Invalid | CtState::Untracked => Vec::new(),
+    }
+}
+
+/// The connection that a related one belongs to.
+fn master(family: Family, number: u32) -> Tuple {
+    let (saddr, daddr) = match family {
+        Family::V4 => (0xc000_00c8, 0xc000_00c9),
+        Family::V6 => (0x0100 << 112 | 0xc8, 0x0100 << 112 | 0xc9),
+    };
+    let key = Key::Ports((number >> 16) as u16, number as u16);
+    Tuple { family, saddr: Addr(saddr), daddr: Addr(daddr), proto: 17, key }
+}
+
+fn tuple(packet: &Packet) -> Option<Tuple> {
+    if packet.fragment.offset != 0 || packet.fragment.more {
+        return None;
+    }
+    let key = match &packet.transport {
+        Transport::Tcp { sport, dport, .. }
+        | Transport::Udp { sport, dport }
+        | Transport::Sctp { sport, dport, .. } => Key::Ports(*sport, *dport),
+        Transport::Icmp { kind, code, rest } if is_request_or_answer(packet.family, *kind) => {
+            Key::Icmp(u16::from_be_bytes([rest[0], rest[1]]), *kind, *code)
+        }
+        // GRE's key is in its payload; DCCP is not tracked by ports since Linux 6.16.
+        Transport::None if packet.proto != 47 => Key::None,
+        Transport::Icmp { .. }
+        | Transport::Dccp { .. }
+        | Transport::None
+        | Transport::Truncated => return None,
+    };
+    let Packet { family, saddr, daddr, proto, .. } = *packet;
+    Some(Tuple { family, saddr, daddr, proto, key })
+}
+
+/// Types that conntrack has an inverse of (nf_conntrack_proto_icmp.c, _icmpv6.c).
+fn is_request_or_answer(family: Family, kind: u8) -> bool {
+    match family {
+        Family::V4 => matches!(kind, 0 | 8 | 13..=18),
+        Family::V6 => matches!(kind, 128 | 129),
+    }
+}
+
+/// Whether the packet is an ICMP error, which conntrack relates to the packet that it quotes.
+pub(crate) fn is_icmp_error(packet: &Packet) -> bool {
+    match (&packet.transport, packet.family) {
+        (Transport::Icmp { kind, .. }, Family::V4) => matches!(kind, 3 | 4 | 5 | 11 | 12),
+        (Transport::Icmp { kind, .. }, Family::V6) => matches!(kind, 1..=4),
+        _ => false,
+    }
+}
+
+/// Makes an ICMP error that shall be RELATED quote a packet, and gives the connection of that one.
+pub(crate) fn quote(packet: &mut Packet, number: u32) -> Entry {
+    let mut inner = Packet::new(packet.family, packet.daddr, packet.saddr, 17);
+    let sport = 1024 + (number % 60_000) as u16;
+    inner.transport = Transport::Udp { sport, dport: 53 };
+    inner.payload = vec![0; 8];
+    packet.payload = inner.to_bytes();
+    let original = tuple(&inner).expect("UDP has ports");
+    Entry { original, reply: original.reversed(), answered: true, master: None, mark: 0 }
+}

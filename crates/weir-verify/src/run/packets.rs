@@ -1,0 +1,56 @@
+//! Which packets are sent.
+
+use std::collections::HashMap;
+
+use weir_model::{Family, Field, Firewall, Packet, Ruleset, Test, tests_of};
+use weir_semantics::Entry;
+use weir_semantics::traffic::{self, TrafficOptions};
+
+use crate::VerifyOptions;
+use crate::batch::Way;
+
+/// Devices where the ruleset names none.
+const DEVICES: [&str; 2] = ["weir-in", "weir-out"];
+/// What is made beyond what is asked for, in hundredths: some packets will be excluded.
+const SURPLUS_PERCENT: usize = 160;
+
+/// Packets for every family and entry, by the way they go, in the order of ways.
+pub(crate) fn by_way(firewall: &Firewall, options: &VerifyOptions) -> Vec<(Way, Vec<Packet>)> {
+    let families = firewall.rulesets().count().max(1);
+    let mut ways: HashMap<Way, Vec<Packet>> = HashMap::new();
+    for ruleset in firewall.rulesets() {
+        let wanted = options.packets * SURPLUS_PERCENT / 100 / families;
+        for (entry, percent) in [(Entry::Forward, 60), (Entry::Input, 25), (Entry::Output, 15)] {
+            let count = wanted * percent / 100 + 1;
+            let wish = TrafficOptions { seed: options.seed, count, entry, ..Default::default() };
+            for mut packet in traffic::packets(ruleset, &firewall.sets, &wish) {
+                name_devices(&mut packet, entry);
+                ways.entry(Way::of(&packet, entry)).or_default().push(packet);
+            }
+        }
+    }
+    let mut ways: Vec<_> = ways.into_iter().collect();
+    ways.sort_by(|(a, _), (b, _)| a.order().cmp(&b.order()));
+    ways
+}
+
+fn name_devices(packet: &mut Packet, entry: Entry) {
+    if packet.iif.is_empty() && entry != Entry::Output {
+        packet.iif = DEVICES[0].to_owned();
+    }
+    if packet.oif.is_empty() && entry != Entry::Input {
+        packet.oif = DEVICES[1].to_owned();
+    }
+}
+
+/// Families in which some rule tests a packet's length.
+pub(crate) fn lengths_matter(firewall: &Firewall) -> Vec<Family> {
+    let tests_length = |ruleset: &&Ruleset| {
+        ruleset.rules().any(|(_, _, rule)| {
+            tests_of(rule, ruleset.family)
+                .iter()
+                .any(|t| matches!(t, Test::Field { field: Field::Length, .. }))
+        })
+    };
+    firewall.rulesets().filter(tests_length).map(|r| r.family).collect()
+}

@@ -1,0 +1,278 @@
+//! One ruleset under test: its firewall, its counters, and what was found.
+
+use std::path::Path;
+
+use weir_kernel::xtables::Count;
+use weir_kernel::{KernelError, Namespace, Session};
+use weir_model::manifest::Manifest;
+use weir_model::{Family, Firewall};
+use weir_semantics::Entry;
+
+use crate::arm::{Arm, FIREWALL_MAC, Left, Seen};
+use crate::batch::Batch;
+use crate::counters::{Credits, Originals};
+use crate::differ::{self, Expected, counts_differ};
+use crate::{Difference, VerifyError, WayReport};
+
+use super::{Round, way_name};
+
+/// A ruleset under test.
+#[derive(Debug)]
+pub(crate) struct Tested {
+    arm: Arm,
+    credits: Credits,
+    /// What the form does differently by its nature, where it is not iptables.
+    deviates: bool,
+    pub report: WayReport,
+    /// Ethernet frames of the packets that differ.
+    pub frames: Vec<Vec<u8>>,
+}
+
+impl Tested {
+    /// The original, loaded by the tools whose text it is.
+    pub fn original(
+        session: &Session,
+        firewall: &Firewall,
+        families: &[Family],
+        originals: &Originals,
+    ) -> Result<Tested, VerifyError> {
+        let name = "linear";
+        let load = |ns: &Namespace| {
+            load_original(ns, firewall)
+                .map_err(|source| VerifyError::Load { way: name.into(), source })
+        };
+        let arm = Arm::new(session, name, families, &[], load)?;
+        let credits = Credits::new(name, &arm.firewall, originals, &originals.own_credit())?;
+        Ok(Tested::with(arm, credits, false))
+    }
+
+    /// A form, loaded by its own script.
+    pub fn form(
+        session: &Session,
+        dir: &Path,
+        manifest: &Manifest,
+        families: &[Family],
+        originals: &Originals,
+    ) -> Result<Tested, VerifyError> {
+        // The same form may be there twice, compiled with other options.
+        let alike = |n: &String| n.contains(&format!("-fw-{}", manifest.form));
+        let count = session.namespaces().into_iter().filter(alike).count();
+        let name = match count {
+            0 => manifest.form.clone(),
+            n => format!("{}-{n}", manifest.form),
+        };
+        let script = dir.join("load.sh");
+        let load = |ns: &Namespace| {
+            ns.run(&["sh", &script.to_string_lossy()], b"")
+                .map(drop)
+                .map_err(|source| VerifyError::Load { way: name.clone(), source })
+        };
+        let arm = Arm::new(session, &name, families, &[], load)?;
+        let credits = Credits::new(&name, &arm.firewall, originals, &manifest.counters)?;
+        Ok(Tested::with(arm, credits, !manifest.deviations.is_empty()))
+    }
+
+    fn with(arm: Arm, credits: Credits, deviates: bool) -> Tested {
+        let report = WayReport { name: arm.name.clone(), ..WayReport::default() };
+        Tested { arm, credits, deviates, report, frames: Vec::new() }
+    }
+
+    /// Sends a round, compares, and looks closely at what differs; at most `room` differences
+    /// come back.
+    pub fn round(
+        &mut self,
+        round: &Round,
+        originals: &Originals,
+        room: usize,
+    ) -> Result<Vec<Difference>, VerifyError> {
+        let mut found = Vec::new();
+        // What a form may treat in its own way is counted apart from what it may not.
+        let (same, apart): (Vec<_>, Vec<_>) = round
+            .batches
+            .iter()
+            .flat_map(|(batch, expected)| (0..expected.len()).map(move |at| (batch, expected, at)))
+            .map(|(batch, expected, at)| Item { batch, expected: &expected[at], at })
+            .partition(|i| !self.deviates || i.deviation().is_none());
+        for items in [same, apart] {
+            if !items.is_empty() {
+                self.items(&items, originals, room, &mut found)?;
+            }
+        }
+        Ok(found)
+    }
+
+    fn items(
+        &mut self,
+        items: &[Item<'_>],
+        originals: &Originals,
+        room: usize,
+        found: &mut Vec<Difference>,
+    ) -> Result<(), VerifyError> {
+        self.report.compared += items.len() as u64;
+        let (left, counts) = self.pass(items)?;
+        let mut expected = vec![Count::default(); originals.keys.len()];
+        for item in items {
+            item.expected.count(&mut expected);
+        }
+        let mut ended = 0;
+        for (item, left) in items.iter().zip(&left) {
+            let Some(what) = item.expected.end_differs(left.as_ref()) else { continue };
+            if !self.name_deviation(item) {
+                ended += 1;
+                self.report.verdict_differences += 1;
+                if found.len() < room {
+                    found.push(self.difference(item, vec![what]));
+                }
+            }
+        }
+        if expected != counts && ended == 0 {
+            self.halve(items, originals, room, found)?;
+        }
+        Ok(())
+    }
+
+    /// Finds the packets that are counted otherwise: sends halves again, and halves of those that
+    /// differ, until single packets are left.
+    fn halve(
+        &mut self,
+        items: &[Item<'_>],
+        originals: &Originals,
+        room: usize,
+        found: &mut Vec<Difference>,
+    ) -> Result<(), VerifyError> {
+        let mut open: Vec<&[Item<'_>]> = vec![items];
+        while let Some(some) = open.pop() {
+            let (_, counts) = self.pass(some)?;
+            let mut expected = vec![Count::default(); originals.keys.len()];
+            for item in some {
+                item.expected.count(&mut expected);
+            }
+            if expected == counts {
+                continue;
+            }
+            if some.len() > 1 && found.len() < room {
+                let (a, b) = some.split_at(some.len() / 2);
+                open.extend([b, a]);
+                continue;
+            }
+            // With enough examples, a part that differs counts as one.
+            if !some.iter().all(|i| self.name_deviation(i)) {
+                self.report.counter_differences += 1;
+                if found.len() < room {
+                    let lines = counts_differ(&expected, &counts, originals);
+                    found.push(self.difference(&some[0], lines));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends packets, in their batches, and reads what came through and what counted.
+    fn pass(&mut self, items: &[Item<'_>]) -> Result<(Vec<Option<Left>>, Vec<Count>), VerifyError> {
+        let mut left = Vec::with_capacity(items.len());
+        for same in items.chunk_by(|a, b| std::ptr::eq(a.batch, b.batch)) {
+            let batch = same[0].batch.only(same.iter().map(|i| i.at));
+            left.extend(self.send(&batch)?.left);
+        }
+        self.report.counter_readings += 1;
+        Ok((left, self.credits.since_last()?))
+    }
+
+    /// Sends a batch; every packet of it was delivered by the firewall without rules, so each must
+    /// come as far as the first hook.
+    fn send(&mut self, batch: &Batch) -> Result<Seen, VerifyError> {
+        let seen = self.arm.send(batch)?;
+        let lost = seen.begun.iter().filter(|b| !**b).count();
+        if lost > 0 {
+            return Err(VerifyError::Lost { way: self.arm.name.clone(), lost });
+        }
+        Ok(seen)
+    }
+
+    /// Sends one packet, and reads what counted.
+    pub fn alone(&mut self, batch: &Batch) -> Result<(Seen, Vec<Count>), VerifyError> {
+        let seen = self.send(batch)?;
+        self.report.counter_readings += 1;
+        Ok((seen, self.credits.since_last()?))
+    }
+
+    /// Compares one packet that was sent alone.
+    pub fn judge(
+        &mut self,
+        batch: &Batch,
+        expected: &Expected,
+        seen: &Seen,
+        counts: &[Count],
+        originals: &Originals,
+    ) -> Option<Difference> {
+        self.report.compared += 1;
+        let item = Item { batch, expected, at: 0 };
+        let mut wanted = vec![Count::default(); originals.keys.len()];
+        expected.count(&mut wanted);
+        let end = expected.end_differs(seen.left[0].as_ref());
+        if end.is_none() && wanted == counts || self.name_deviation(&item) {
+            return None;
+        }
+        if end.is_some() {
+            self.report.verdict_differences += 1;
+        } else {
+            self.report.counter_differences += 1;
+        }
+        let lines = counts_differ(&wanted, counts, originals);
+        Some(self.difference(&item, end.into_iter().chain(lines).collect()))
+    }
+
+    /// Counts a difference under its name, where it has one.
+    fn name_deviation(&mut self, item: &Item<'_>) -> bool {
+        let Some(name) = item.deviation().filter(|_| self.deviates) else { return false };
+        differ::tally(&mut self.report.named, name);
+        true
+    }
+
+    fn difference(&mut self, item: &Item<'_>, what: Vec<String>) -> Difference {
+        let prepared = &item.batch.packets[item.at];
+        let way = &item.batch.way;
+        let frame = match way.entry {
+            Entry::Output => prepared.packet.to_frame(FIREWALL_MAC),
+            Entry::Forward | Entry::Input => prepared.frame.clone(),
+        };
+        self.frames.push(frame);
+        Difference {
+            way: self.arm.name.clone(),
+            packet: differ::describe(&prepared.packet, &way_name(way)),
+            what,
+            frame: 0,
+        }
+    }
+}
+
+/// One packet of a batch, with what is expected of it.
+#[derive(Clone, Copy, Debug)]
+struct Item<'r> {
+    batch: &'r Batch,
+    expected: &'r Expected,
+    at: usize,
+}
+
+impl Item<'_> {
+    fn deviation(&self) -> Option<&'static str> {
+        differ::deviation(&self.batch.packets[self.at].packet)
+    }
+}
+
+/// Loads sets and rules with the tools that wrote such text.
+fn load_original(ns: &Namespace, firewall: &Firewall) -> Result<(), KernelError> {
+    if !firewall.sets.is_empty() {
+        let text = weir_syntax::ipset::print(&firewall.sets);
+        ns.run(&["ipset", "restore"], text.as_bytes())?;
+    }
+    for ruleset in firewall.rulesets() {
+        let tool = match ruleset.family {
+            Family::V4 => "iptables-legacy-restore",
+            Family::V6 => "ip6tables-legacy-restore",
+        };
+        let text = weir_syntax::iptables::print(ruleset, false);
+        ns.run(&[tool], text.as_bytes())?;
+    }
+    Ok(())
+}
