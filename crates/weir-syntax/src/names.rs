@@ -132,6 +132,36 @@ pub(crate) fn service(name: &str, protocol: Option<&str>) -> Option<u16> {
     table.get(&(name.to_owned(), protocol.map(str::to_owned))).copied()
 }
 
+/// The number of an account's name in `/etc/passwd` or `/etc/group`.
+pub(crate) fn account(file: &str, name: &str) -> Option<u32> {
+    let text = std::fs::read_to_string(file).ok()?;
+    text.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        (fields.next()? == name).then(|| fields.nth(1)?.parse().ok())?
+    })
+}
+
+/// The rows of one of iproute2's tables (`group`, `rt_realms`): number and name.
+fn iproute_rows(table: &str) -> Vec<(u32, String)> {
+    let text = std::fs::read_to_string(format!("/etc/iproute2/{table}")).unwrap_or_default();
+    let row = |line: &str| {
+        let mut words = fields(line);
+        let number = crate::number::whole(words.next()?, 0, u32::MAX.into())?;
+        Some((number as u32, words.next()?.to_owned()))
+    };
+    text.lines().filter_map(row).collect()
+}
+
+/// The number of a name in one of iproute2's tables.
+pub(crate) fn iproute(table: &str, name: &str) -> Option<u32> {
+    iproute_rows(table).into_iter().find(|(_, n)| n == name).map(|(number, _)| number)
+}
+
+/// The name of a number in one of iproute2's tables.
+pub(crate) fn iproute_name(table: &str, number: u32) -> Option<String> {
+    iproute_rows(table).into_iter().find(|(n, _)| *n == number).map(|(_, name)| name)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

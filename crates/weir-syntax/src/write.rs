@@ -30,6 +30,15 @@ pub(crate) fn hex(out: &mut String, value: u64) {
     }
 }
 
+/// Appends `0x…` with zeros in front up to `digits`.
+pub(crate) fn hex_wide(out: &mut String, value: u64, digits: u32) {
+    out.push_str("0x");
+    for i in (0..digits).rev() {
+        let digit = (value >> (4 * i)) & 15;
+        out.push(char::from_digit(digit as u32, 16).unwrap_or('0'));
+    }
+}
+
 /// Appends an address as `inet_ntop` writes it.
 pub(crate) fn addr(out: &mut String, addr: Addr, family: Family) {
     use std::fmt::Write as _;

@@ -14,6 +14,25 @@ pub(crate) fn addr(text: &str, family: Family) -> Option<Addr> {
     }
 }
 
+/// A numeric address as `inet_aton` reads it: the last part fills what is left (`10.1` is
+/// 10.0.0.1).
+pub(crate) fn host(text: &str, family: Family) -> Option<Addr> {
+    if family == Family::V6 {
+        return addr(text, family);
+    }
+    let parts: Vec<&str> = text.split('.').collect();
+    let (last, first) = parts.split_last()?;
+    if first.len() > 3 || !text.starts_with(|c: char| c.is_ascii_digit()) {
+        return None;
+    }
+    let mut out = 0;
+    for part in first {
+        out = out << 8 | number::whole(part, 0, 255)?;
+    }
+    let left = 8 * (4 - first.len() as u64);
+    Some(Addr((out << left | number::whole(last, 0, (1 << left) - 1)?).into()))
+}
+
 fn dotted(text: &str, whole: bool) -> Option<u32> {
     let mut out = 0u32;
     let mut parts = 0;

@@ -6,18 +6,30 @@
 //! row by itself.
 
 mod chunks;
+mod divert;
+mod effects;
+mod fields;
+mod hashlimit;
 mod header;
+mod host;
 mod icmp;
 mod limit;
 mod log;
 mod marking;
 mod nat;
+mod payload;
+mod policy;
 mod ports;
 mod reject;
+mod set;
+mod spi;
 mod state;
+mod stateful;
+mod tcp_option;
+mod time;
 pub(crate) mod value;
 
-use weir_model::matching::{Opaque, OptionValue, Value};
+use weir_model::matching::{Host, Opaque, OptionValue, Stateful, Value};
 use weir_model::target::{Effect, TtlChange};
 use weir_model::{Family, Match, Target};
 
@@ -40,6 +52,40 @@ pub(super) static MATCHES: &[&Extension<Match>] = &[
     &header::CONNMARK,
     &ports::SCTP,
     &ports::DCCP,
+    &host::ADDRTYPE,
+    &stateful::RECENT,
+    &host::OWNER,
+    &set::MATCH,
+    &fields::IPRANGE,
+    &fields::LENGTH,
+    &fields::TTL,
+    &fields::HL,
+    &fields::DSCP,
+    &fields::TOS,
+    &fields::PKTTYPE,
+    &hashlimit::HASHLIMIT,
+    &stateful::STATISTIC,
+    &stateful::QUOTA,
+    &stateful::CONNLIMIT,
+    &stateful::CONNBYTES,
+    &host::PHYSDEV,
+    &host::RPFILTER,
+    &host::SOCKET,
+    &host::HELPER,
+    &host::CPU,
+    &host::CGROUP,
+    &host::DEVGROUP,
+    &host::REALM,
+    &policy::POLICY,
+    &tcp_option::TCPMSS,
+    &tcp_option::ECN,
+    &spi::ESP,
+    &spi::AH,
+    &spi::AH6,
+    &time::TIME,
+    &payload::STRING,
+    &payload::U32,
+    &payload::BPF,
 ];
 
 /// Targets.
@@ -54,6 +100,23 @@ pub(super) static TARGETS: &[&Extension<Target>] = &[
     &nat::REDIRECT,
     &nat::NETMAP,
     &log::NFLOG,
+    &effects::NOTRACK,
+    &effects::CT,
+    &effects::CLASSIFY,
+    &effects::TOS,
+    &effects::DSCP,
+    &effects::TTL,
+    &effects::HL,
+    &effects::CHECKSUM,
+    &effects::TCPMSS,
+    &effects::TRACE,
+    &effects::AUDIT,
+    &effects::TEE,
+    &effects::ECN,
+    &set::TARGET,
+    &divert::NFQUEUE,
+    &divert::TPROXY,
+    &divert::SYNPROXY,
 ];
 
 /// The match of that name.
@@ -100,6 +163,25 @@ impl Options {
     }
 }
 
+/// A match whose answer the packet's modelled fields do not give.
+fn host(module: &'static str, options: Vec<OptionValue>) -> Match {
+    Match::Host(Box::new(Host { module, options }))
+}
+
+/// A match that keeps a budget or a memory.
+fn stateful(module: &'static str, options: Vec<OptionValue>) -> Match {
+    Match::Stateful(Box::new(Stateful { module, options }))
+}
+
+/// What the kernel asks of a rule's matches because of its target.
+pub(super) fn check_rule(
+    target: &Target,
+    matches: &[Match],
+    span: weir_model::Span,
+) -> crate::diagnostic::Fallible<()> {
+    effects::check_rule(target, matches, span)
+}
+
 /// Appends ` -m …`.
 pub(super) fn print_match(out: &mut String, m: &Match, family: Family) {
     match m {
@@ -124,13 +206,13 @@ pub(super) fn print_match(out: &mut String, m: &Match, family: Family) {
         Match::Stateful(s) => print_module(out, " -m ", s.module, &s.options, family),
         Match::Host(h) => print_module(out, " -m ", h.module, &h.options, family),
         Match::Opaque(o) => print_opaque(out, " -m ", o),
-        Match::IpRange { .. }
-        | Match::Length(_)
-        | Match::Ttl { .. }
-        | Match::Dscp(_)
-        | Match::Tos(_)
-        | Match::PktType(_)
-        | Match::Set(_) => {}
+        Match::IpRange { src, dst } => fields::print_iprange(out, src, dst, family),
+        Match::Length(m) => fields::print_length(out, m),
+        Match::Ttl { op, value } => fields::print_ttl(out, *op, *value, family),
+        Match::Dscp(m) => fields::print_dscp(out, m),
+        Match::Tos(m) => fields::print_tos(out, m),
+        Match::PktType(m) => fields::print_pkttype(out, m),
+        Match::Set(m) => set::print(out, m),
     }
 }
 
@@ -217,8 +299,30 @@ fn print_module(
         out.push_str(o.name);
         if o.value != Value::Flag {
             out.push(' ');
-            print_value(out, &o.value, family);
+            if !print_own(out, module, o, family) {
+                print_value(out, &o.value, family);
+            }
         }
+    }
+}
+
+/// What a module prints in its own way; false leaves it to the general one.
+fn print_own(out: &mut String, module: &str, o: &OptionValue, family: Family) -> bool {
+    match module {
+        "owner" | "physdev" | "devgroup" | "realm" | "cgroup" => host::print_value(out, module, o),
+        "recent" | "connbytes" => stateful::print_value(out, module, o, family),
+        "hashlimit" => hashlimit::print_value(out, &o.value),
+        "policy" => policy::print_value(out, o, family),
+        "time" => time::print_value(out, o),
+        "string" | "u32" | "bpf" => payload::print_value(out, o),
+        "SET" | "CT" | "TEE" => match &o.value {
+            Value::Text(text) => {
+                out.push_str(text);
+                true
+            }
+            _ => false,
+        },
+        _ => false,
     }
 }
 

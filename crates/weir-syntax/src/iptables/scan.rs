@@ -647,6 +647,7 @@ impl<'a, 'w> Scan<'_, 'a, 'w> {
             Jump::Opaque(o) => (Target::Opaque(Box::new(o)), self.jump_span),
             Jump::Extension => target.unwrap_or((Target::None, self.jump_span)),
         };
+        extension::check_rule(&target, &line.matches, span)?;
         line.target = target;
         line.spans.push(span);
         Ok(line)

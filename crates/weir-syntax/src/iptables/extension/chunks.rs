@@ -6,7 +6,7 @@ use crate::diagnostic::Fallible;
 use crate::iptables::option::Taken;
 
 /// Name, number, and the letters of its flag bits (bit 7 first).
-const CHUNKS: [(&str, u8, &str); 17] = [
+const CHUNKS: [(&str, u8, &str); 18] = [
     ("DATA", 0, "----IUBE"),
     ("INIT", 1, "--------"),
     ("INIT_ACK", 2, "--------"),
@@ -24,6 +24,7 @@ const CHUNKS: [(&str, u8, &str); 17] = [
     ("SHUTDOWN_COMPLETE", 14, "-------T"),
     ("ASCONF", 193, "--------"),
     ("ASCONF_ACK", 128, "--------"),
+    ("FORWARD_TSN", 192, "--------"),
 ];
 
 /// `all|any|only LIST`, spelled as `iptables-save` does.
@@ -43,7 +44,6 @@ pub(super) fn parse(t: &Taken) -> Fallible<Neg<String>> {
     // Of each chunk the flag bits that must be set, and those looked at.
     let mut flags = [(0u8, 0u8); CHUNKS.len()];
     if t.second.eq_ignore_ascii_case("ALL") {
-        set = [true; CHUNKS.len()];
         let value = format!("{how} ALL");
         return Ok(Neg { negated: t.negated, value });
     } else if t.second.eq_ignore_ascii_case("NONE") {

@@ -22,15 +22,24 @@ const SCALE: u64 = 10_000;
 const BURST: u64 = 5;
 
 fn build(g: &Given) -> Fallible<Match> {
-    let mut rate = from_period(SCALE * 3600 / 3);
+    let mut ticks = SCALE * 3600 / 3;
     let mut burst = BURST;
     for t in g.iter() {
         match t.id {
-            0 => rate = from_period(period(t, t.arg, SCALE)?),
+            0 => ticks = period(t, t.arg, SCALE)?,
             _ => burst = value::integer(t, 0, 10_000)?,
         }
     }
-    let mut options = vec![OptionValue { negated: false, name: "limit", value: rate }];
+    let bucket = credits((ticks as u32).wrapping_mul(burst as u32));
+    if burst == 0 || bucket < credits(ticks as u32) {
+        return g
+            .problem("rate and burst are more than the kernel can count")
+            .help("a lower --limit-burst (1 at least), or a rate per hour in place of per day")
+            .fail();
+    }
+    let (count, unit) = printed(ticks, SCALE);
+    let value = Value::Rate(count, unit);
+    let mut options = vec![OptionValue { negated: false, name: "limit", value }];
     if burst != BURST {
         let value = Value::Number(burst);
         options.push(OptionValue { negated: false, name: "limit-burst", value });
@@ -71,9 +80,9 @@ pub(super) fn seconds_of(unit: &str) -> Option<u64> {
         .map(|(_, seconds)| seconds)
 }
 
-/// The rate that the tools print for a period in ticks.
-fn from_period(period: u64) -> Value {
-    let units = [86_400, 3600, 60, 1].map(|seconds| seconds * SCALE);
+/// The rate that the tools print for a period in ticks: count, and the unit in milliseconds.
+pub(super) fn printed(period: u64, scale: u64) -> (u64, u64) {
+    let units = [86_400, 3600, 60, 1].map(|seconds| seconds * scale);
     let mut chosen = 0;
     for (i, ticks) in units.iter().enumerate().skip(1) {
         if period > *ticks || ticks / period < ticks % period {
@@ -81,5 +90,15 @@ fn from_period(period: u64) -> Value {
         }
         chosen = i;
     }
-    Value::Rate(units[chosen] / period, units[chosen] / SCALE * 1000)
+    (units[chosen] / period, units[chosen] / scale * 1000)
+}
+
+/// Credits that the kernel gives for ticks, in its own 32 bits (`user2credits` in
+/// net/netfilter/xt_limit.c, for kernels of 250 or 1000 ticks a second).
+fn credits(ticks: u32) -> u32 {
+    const PER_SECOND: u32 = 32_000;
+    if ticks > u32::MAX / PER_SECOND {
+        return (ticks / SCALE as u32).wrapping_mul(PER_SECOND);
+    }
+    ticks.wrapping_mul(PER_SECOND) / SCALE as u32
 }

@@ -45,6 +45,8 @@ pub(super) static CONNMARK: Extension<Target> = Extension {
         opt("ctmask", 7).excludes(1 << 9),
         opt("nfmask", 8).excludes(1 << 9),
         opt("mask", 9).excludes(1 << 7 | 1 << 8),
+        opt("left-shift-mark", 10).excludes(1 << 11),
+        opt("right-shift-mark", 11).excludes(1 << 10),
     ],
     build: connmark,
     place: ANYWHERE,
@@ -83,27 +85,36 @@ fn connmark(g: &Given) -> Fallible<Target> {
             .fail();
     };
     let mut options = super::Options::default();
+    let masks: Vec<_> = g.iter().filter(|t| (7..=9).contains(&t.id)).collect();
     if t.id <= 4 {
-        if let Some(mask) = g.iter().find(|t| t.id >= 7) {
-            return mask.problem("a mask belongs to --save-mark and --restore-mark only").fail();
+        let (v, mut mask) = xmark(t)?;
+        match masks[..] {
+            [m] if m.id == 9 => mask = value::integer(m, 0, ALL)?,
+            [m, ..] => return m.problem("a mask of --save-mark and --restore-mark").fail(),
+            [] => {}
         }
-        let (v, mask) = xmark(t)?;
         options.push("set-xmark", Value::Masked(v, mask));
-        return Ok(super::log::effect("CONNMARK", options));
-    }
-    let (mut ctmask, mut nfmask) = (ALL, ALL);
-    for m in g.iter().filter(|t| t.id >= 7) {
-        let v = value::integer(m, 0, ALL)?;
-        if m.id != 8 {
-            ctmask = v;
+    } else {
+        let (mut ctmask, mut nfmask) = (ALL, ALL);
+        for m in masks {
+            let v = value::integer(m, 0, ALL)?;
+            if m.id != 8 {
+                ctmask = v;
+            }
+            if m.id != 7 {
+                nfmask = v;
+            }
         }
-        if m.id != 7 {
-            nfmask = v;
+        options.push(if t.id == 5 { "save-mark" } else { "restore-mark" }, Value::Flag);
+        options.push("nfmask", Value::Hex(nfmask));
+        options.push("ctmask", Value::Hex(ctmask));
+    }
+    if let Some(t) = g.iter().find(|t| t.id >= 10) {
+        match value::integer(t, 0, 32)? {
+            0 => {}
+            n => options.push(g.spelled(t.id), Value::Number(n)),
         }
     }
-    options.push(if t.id == 5 { "save-mark" } else { "restore-mark" }, Value::Flag);
-    options.push("nfmask", Value::Hex(nfmask));
-    options.push("ctmask", Value::Hex(ctmask));
     Ok(super::log::effect("CONNMARK", options))
 }
 

@@ -8,7 +8,7 @@ use super::value;
 use crate::diagnostic::Fallible;
 use crate::iptables::address;
 use crate::iptables::option::{Extension, Given, Place, Taken, flag, opt};
-use crate::{number, write};
+use crate::write;
 
 const NAT: &[TableName] = &[TableName::Nat];
 
@@ -64,9 +64,8 @@ fn nat(target: NatTarget) -> Target {
 fn netmap(g: &Given) -> Fallible<Target> {
     let Some(t) = g.first(0) else { return g.problem("NETMAP without --to").fail() };
     let (a, mask) = value::net(t, t.arg, g)?;
-    if g.family.prefix_len(mask.0).is_none() {
-        return t.problem("the mask's ones are not contiguous").fail();
-    }
+    // The tool takes a mask that is no prefix for that of a host.
+    let mask = if g.family.prefix_len(mask.0).is_some() { mask } else { Addr(g.family.max()) };
     Ok(nat(NatTarget::Netmap(Addr(a.0 & mask.0), mask)))
 }
 
@@ -77,7 +76,7 @@ fn flags(g: &Given, range: &mut NatRange) {
 }
 
 fn has_ports(base: &Base) -> bool {
-    base.proto.is_some_and(|p| !p.negated && matches!(p.proto, 1 | 6 | 17 | 33 | 58 | 132 | 136))
+    base.proto.is_some_and(|p| !p.negated && matches!(p.proto, 1 | 6 | 17 | 33 | 132))
 }
 
 fn need_ports(t: &Taken, g: &Given) -> Fallible<()> {
@@ -115,7 +114,7 @@ fn range(g: &Given, destination: bool) -> Fallible<NatRange> {
     };
     if let Some(p) = ports {
         need_ports(t, g)?;
-        read_ports(t, p, destination, &mut out)?;
+        read_ports(t, p, if destination { Shift::Kept } else { Shift::Lost }, &mut out)?;
     }
     if !addrs.is_empty() {
         let (lo, hi) = addrs.split_once('-').unwrap_or((addrs, addrs));
@@ -133,19 +132,24 @@ fn range(g: &Given, destination: bool) -> Fallible<NatRange> {
     Ok(out)
 }
 
-/// `port[-port[/base]]`.
-fn read_ports(t: &Taken, text: &str, shift: bool, out: &mut NatRange) -> Fallible<()> {
-    let port = |p: &str, min: u64| match number::whole(p, min, 65535) {
-        Some(p) => Ok(p as u16),
-        None => t.problem(format!("{p:?} is no port")).help("write the number").fail(),
-    };
+/// `port[-port[/base]]`, numbers or names of services.
+fn read_ports(t: &Taken, text: &str, shift: Shift, out: &mut NatRange) -> Fallible<()> {
+    let port = |p: &str| super::ports::port(t, p, "");
     let (lo, rest) = text.split_once('-').map_or((text, None), |(lo, r)| (lo, Some(r)));
-    let lo = port(lo, 1)?;
+    let lo = port(lo)?;
     let (hi, base) = match rest {
         None => (lo, None),
-        Some(rest) => match rest.split_once('/').filter(|_| shift) {
-            Some((hi, base)) => (port(hi, 1)?, Some(port(base, 1)?)),
-            None => (port(rest, 1)?, None),
+        Some(rest) => match (rest.split_once('/'), shift) {
+            (None, _) => (port(rest)?, None),
+            (Some((hi, base)), Shift::Kept) => (port(hi)?, Some(port(base)?)),
+            // Read, and forgotten by the tool.
+            (Some((hi, base)), Shift::Lost) => {
+                port(base)?;
+                (port(hi)?, Some(0))
+            }
+            (Some(_), Shift::Refused) => {
+                return t.problem("a shifted range of ports is only for DNAT").fail();
+            }
         },
     };
     if hi < lo {
@@ -156,12 +160,20 @@ fn read_ports(t: &Taken, text: &str, shift: bool, out: &mut NatRange) -> Fallibl
     Ok(())
 }
 
+/// What becomes of the base of a shifted range of ports.
+#[derive(Clone, Copy)]
+enum Shift {
+    Kept,
+    Lost,
+    Refused,
+}
+
 fn ports_only(g: &Given) -> Fallible<NatRange> {
     let mut out = NatRange::default();
     flags(g, &mut out);
     if let Some(t) = g.first(4) {
         need_ports(t, g)?;
-        read_ports(t, t.arg, false, &mut out)?;
+        read_ports(t, t.arg, Shift::Refused, &mut out)?;
     }
     Ok(out)
 }

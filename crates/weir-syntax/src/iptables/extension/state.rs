@@ -97,7 +97,7 @@ fn status(t: &Taken) -> Fallible<u32> {
 }
 
 fn addr(t: &Taken, g: &Given) -> Fallible<AddrMatch> {
-    let (a, mask) = super::value::net(t, t.arg, g)?;
+    let (a, mask) = super::value::host_net(t, g)?;
     Ok(AddrMatch { negated: t.negated, addr: Addr(a.0 & mask.0), mask })
 }
 

@@ -60,11 +60,26 @@ pub(super) fn masked(t: &Taken, max: u64) -> Fallible<(u64, u64)> {
     }
 }
 
-/// An address; several of a host's name are no value here.
-pub(super) fn addr(t: &Taken, text: &str, g: &Given) -> Fallible<Addr> {
-    match address::addr(text, g.family) {
+/// An address as the system's resolver reads it (`inet_aton` for IPv4).
+pub(super) fn host(t: &Taken, g: &Given) -> Fallible<Addr> {
+    match address::host(t.arg, g.family) {
         Some(a) => Ok(a),
-        None => host(t, text, g),
+        None => named_host(t, t.arg, g),
+    }
+}
+
+/// `address[/mask]` as the system's resolver reads it, the address not under its mask.
+pub(super) fn host_net(t: &Taken, g: &Given) -> Fallible<(Addr, Addr)> {
+    let (name, mask) = match t.arg.rsplit_once('/') {
+        Some((name, m)) => (name, address::mask(m, g.family)),
+        None => (t.arg, Some(Addr(g.family.max()))),
+    };
+    let Some(mask) = mask else {
+        return bad_addr(t.arg, t.arg_span, BadAddr::Mask, g.family, g.resolve).fail();
+    };
+    match address::host(name, g.family) {
+        Some(a) => Ok((a, mask)),
+        None => Ok((named_host(t, name, g)?, mask)),
     }
 }
 
@@ -73,13 +88,13 @@ pub(super) fn net(t: &Taken, text: &str, g: &Given) -> Fallible<(Addr, Addr)> {
     match address::net(text, g.family) {
         Ok(net) => Ok(net),
         Err(BadAddr::Name) if !text.contains(['/', ',']) => {
-            Ok((host(t, text, g)?, Addr(g.family.max())))
+            Ok((named_host(t, text, g)?, Addr(g.family.max())))
         }
         Err(bad) => bad_addr(text, t.arg_span, bad, g.family, g.resolve).fail(),
     }
 }
 
-fn host(t: &Taken, text: &str, g: &Given) -> Fallible<Addr> {
+fn named_host(t: &Taken, text: &str, g: &Given) -> Fallible<Addr> {
     let bad = address::not_an_addr(text, g.family);
     if g.resolve && bad == BadAddr::Name && looks_like_host(text) {
         let found = address::resolve(text, g.family);

@@ -1,0 +1,212 @@
+//! `-m time`: hours, days of the week and of the month, dates. All in UTC unless `--kerneltz`.
+
+use weir_model::Match;
+use weir_model::matching::{OptionValue, Value};
+
+use crate::diagnostic::Fallible;
+use crate::iptables::option::{ANYWHERE, Extension, Given, Taken, flag, opt};
+use crate::number;
+
+pub(super) static TIME: Extension<Match> = Extension {
+    name: "time",
+    family: None,
+    options: &[
+        opt("datestart", 0),
+        opt("datestop", 1),
+        opt("timestart", 2),
+        opt("timestop", 3),
+        opt("monthdays", 4).invert(),
+        opt("weekdays", 5).invert(),
+        flag("contiguous", 6),
+        flag("kerneltz", 7),
+        flag("localtz", 8).excludes(1 << 9),
+        flag("utc", 9).excludes(1 << 8),
+    ],
+    build: time,
+    place: ANYWHERE,
+};
+
+/// Last second that the match can say.
+const DATE_MAX: u64 = i32::MAX as u64;
+const DAY_LAST: u64 = 86_399;
+const WEEKDAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
+const MONTHDAYS: [&str; 31] = [
+    "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15", "16", "17",
+    "18", "19", "20", "21", "22", "23", "24", "25", "26", "27", "28", "29", "30", "31",
+];
+
+fn time(g: &Given) -> Fallible<Match> {
+    let mut options = super::Options::default();
+    let start = g.first(2).map_or(Ok(0), clock)?;
+    let stop = g.first(3).map_or(Ok(DAY_LAST), clock)?;
+    if g.has(6) && stop >= start {
+        return g
+            .problem("--contiguous where the stop time is not before the start time")
+            .help("it is for times that run over midnight")
+            .fail();
+    }
+    if start != 0 || stop != DAY_LAST {
+        options.push("timestart", Value::Duration(start));
+        options.push("timestop", Value::Duration(stop));
+    }
+    if let Some(t) = g.first(4) {
+        push_days(&mut options, "monthdays", days(t, &MONTHDAYS)?, &MONTHDAYS);
+    }
+    if let Some(t) = g.first(5) {
+        push_days(&mut options, "weekdays", days(t, &WEEKDAYS)?, &WEEKDAYS);
+    }
+    let from = g.first(0).map_or(Ok(0), date)?;
+    if from != 0 {
+        options.push("datestart", Value::Number(from));
+    }
+    options.push("datestop", Value::Number(g.first(1).map_or(Ok(DATE_MAX), date)?));
+    if g.has(7) || g.has(8) {
+        options.push("kerneltz", Value::Flag);
+    }
+    if g.has(6) {
+        options.push("contiguous", Value::Flag);
+    }
+    Ok(super::host("time", options.0))
+}
+
+/// All days are no test.
+fn push_days(options: &mut super::Options, name: &'static str, set: u64, names: &[&'static str]) {
+    if set != (1 << names.len()) - 1 {
+        let chosen = (0..names.len()).filter(|i| set >> i & 1 == 1).map(|i| names[i]).collect();
+        options.push(name, Value::Words(chosen));
+    }
+}
+
+/// Days by name (two letters are enough) or number.
+fn days(t: &Taken, names: &[&str]) -> Fallible<u64> {
+    let all = (1u64 << names.len()) - 1;
+    let mut set = 0;
+    for word in t.arg.split(',') {
+        let named = || {
+            names
+                .iter()
+                .position(|n| n.is_ascii() && word.len() >= 2 && word.get(..2) == n.get(..2))
+        };
+        let index = match number::whole(word, 1, names.len() as u64) {
+            Some(n) => Some(n as usize - 1),
+            None if names.len() == 7 => named(),
+            None => None,
+        };
+        match index {
+            Some(i) => set |= 1 << i,
+            None => {
+                return t
+                    .problem(format!("no day {word:?}"))
+                    .help("Mon to Sun or 1 to 7 for weekdays, 1 to 31 for days of the month")
+                    .fail();
+            }
+        }
+    }
+    Ok(if t.negated { !set & all } else { set })
+}
+
+/// `hh:mm[:ss]` as seconds of the day.
+fn clock(t: &Taken) -> Fallible<u64> {
+    let read = || {
+        let mut parts = t.arg.split(':');
+        let mut part = |max: u64| {
+            let text = parts.next()?;
+            let digits = text.bytes().all(|b| b.is_ascii_digit());
+            text.parse::<u64>().ok().filter(|n| digits && *n <= max)
+        };
+        let (h, m) = (part(23)?, part(59)?);
+        let s = match t.arg.matches(':').count() {
+            1 => 0,
+            2 => part(59)?,
+            _ => return None,
+        };
+        Some(h * 3600 + m * 60 + s)
+    };
+    match read() {
+        Some(s) => Ok(s),
+        None => t.problem(format!("{} is no time of day", t.arg)).help("hh:mm or hh:mm:ss").fail(),
+    }
+}
+
+/// `YYYY[-MM[-DD[Thh[:mm[:ss]]]]]` as seconds since 1970.
+fn date(t: &Taken) -> Fallible<u64> {
+    let read = || {
+        let (day, clock) = t.arg.split_once('T').unwrap_or((t.arg, ""));
+        let number = |s: &str, lo: u64, hi: u64| {
+            let digits = !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
+            s.parse::<u64>().ok().filter(|n| digits && (lo..=hi).contains(n))
+        };
+        let mut parts = day.split('-');
+        let year = number(parts.next()?, 1970, 2038)?;
+        let month = parts.next().map_or(Some(1), |s| number(s, 1, 12))?;
+        let d = parts.next().map_or(Some(1), |s| number(s, 1, 31))?;
+        if parts.next().is_some() || (!clock.is_empty() && day.matches('-').count() != 2) {
+            return None;
+        }
+        let mut parts = clock.split(':').filter(|_| !clock.is_empty());
+        let h = parts.next().map_or(Some(0), |s| number(s, 0, 23))?;
+        let m = parts.next().map_or(Some(0), |s| number(s, 0, 59))?;
+        let s = parts.next().map_or(Some(0), |s| number(s, 0, 59))?;
+        let seconds = (days_since_1970(year, month, d) * 24 + h) * 3600 + m * 60 + s;
+        (parts.next().is_none() && seconds <= DATE_MAX).then_some(seconds)
+    };
+    match read() {
+        Some(s) => Ok(s),
+        None => t
+            .problem(format!("{} is no date from 1970 to 2038-01-19T03:14:07", t.arg))
+            .help("YYYY-MM-DDThh:mm:ss, from the right as much left out as you like")
+            .fail(),
+    }
+}
+
+/// Days from 1970-01-01 in the Gregorian calendar (years begin in March to put the leap day last).
+fn days_since_1970(year: u64, month: u64, day: u64) -> u64 {
+    let y = if month <= 2 { year - 1 } else { year };
+    let shifted = (month + 9) % 12;
+    let of_year = (153 * shifted + 2) / 5 + day - 1;
+    y * 365 + y / 4 - y / 100 + y / 400 + of_year - 719_468
+}
+
+fn civil(days: u64) -> (u64, u64, u64) {
+    let z = days + 719_468;
+    let era = z / 146_097;
+    let of_era = z % 146_097;
+    let y = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * y + y / 4 - y / 100);
+    let shifted = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * shifted + 2) / 5 + 1;
+    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
+    (y + era * 400 + u64::from(month <= 2), month, day)
+}
+
+/// Times of day and dates.
+pub(super) fn print_value(out: &mut String, o: &OptionValue) -> bool {
+    use std::fmt::Write as _;
+    let hms = |s: u64| (s / 3600, s / 60 % 60, s % 60);
+    match &o.value {
+        Value::Duration(s) => {
+            let (h, m, s) = hms(*s);
+            let _ = write!(out, "{h:02}:{m:02}:{s:02}");
+        }
+        Value::Number(seconds) => {
+            let (year, month, day) = civil(seconds / 86_400);
+            let (h, m, s) = hms(seconds % 86_400);
+            let _ = write!(out, "{year}-{month:02}-{day:02}T{h:02}:{m:02}:{s:02}");
+        }
+        _ => return false,
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_and_dates_are_inverse() {
+        for (days, date) in [(0, (1970, 1, 1)), (11_016, (2000, 2, 29)), (24_855, (2038, 1, 19))] {
+            assert_eq!(civil(days), date);
+            assert_eq!(days_since_1970(date.0, date.1, date.2), days);
+        }
+    }
+}
