@@ -1,7 +1,7 @@
 //! From a firewall to an artefact.
 
 use weir_model::manifest::{Checked, CompiledRun, Kept, Manifest};
-use weir_model::{Family, Firewall, IpSet, Name, Ruleset};
+use weir_model::{Chain, Family, Firewall, IpSet, Name, Ruleset};
 use weir_passes::run::Places;
 use weir_passes::sets::SetOptions;
 use weir_passes::tree::TreeOptions;
@@ -64,6 +64,8 @@ fn by_iptables(
             .map_err(|example| CompileError::Differs { form, example })?
     };
     progress("writing", 0.0);
+    let mut after = after;
+    mark(&mut after, &id);
     let touched = Touched::by_iptables(&after);
     let mut files = Vec::new();
     for ruleset in after.rulesets() {
@@ -129,6 +131,19 @@ fn by_nft(
     };
     progress("writing", 1.0);
     Ok(Artefact::new(files, manifest))
+}
+
+/// Marks every table with an empty chain, so that the kernel itself says which artefact is in
+/// force: the mark comes and goes with the rules, in one transaction.
+fn mark(firewall: &mut Firewall, id: &str) {
+    let name: Name = format!("weir:{id}").into();
+    for table in
+        [&mut firewall.v4, &mut firewall.v6].into_iter().flatten().flat_map(|r| &mut r.tables)
+    {
+        if table.chain(&name).is_none() {
+            table.chains.push(Chain::new(name.clone(), None));
+        }
+    }
 }
 
 /// Eight hexadecimal digits that only this ruleset in this form, made so, has.

@@ -78,6 +78,23 @@ for table in $nft_tables $nft_gone; do
     "$NFT" list table "${table%:*}" "${table#*:}" >>"$fresh/nft" 2>/dev/null || :
 done
 
+# The number of a namespace that is gone may be given to another: what is said to be in force must
+# be found in the kernel, by its mark (an empty chain) or by its nft tables.
+if [ -n "$in_force" ] && [ -z "$nft_gone" ]; then
+    found=
+    for file in "$fresh/iptables" "$fresh/ip6tables"; do
+        if [ -s "$file" ] && grep -q "^:weir:$in_force " "$file"; then
+            found=yes
+        fi
+    done
+    if [ -s "$fresh/nft" ] && grep -q '^table .* {$' "$fresh/nft"; then
+        found=yes
+    fi
+    if [ -z "$found" ]; then
+        in_force=
+    fi
+fi
+
 if [ -n "$sets" ]; then
     "$IPSET" list -n >"$fresh/had"
     add=$here/user.ipset
