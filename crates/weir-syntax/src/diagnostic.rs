@@ -14,6 +14,20 @@ pub struct Diagnostic {
     pub label: String,
     /// What to do about it.
     pub help: Option<String>,
+    /// How it is headed.
+    pub heading: Heading,
+}
+
+/// How a diagnostic is headed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Heading {
+    /// The text cannot be used.
+    #[default]
+    Error,
+    /// It does not do what it seems to say.
+    Warning,
+    /// It is odd, or costs something.
+    Note,
 }
 
 /// A parser's result: errors are rare and large, so they are boxed.
@@ -22,7 +36,19 @@ pub(crate) type Fallible<T> = Result<T, Box<Diagnostic>>;
 impl Diagnostic {
     /// An error about the bytes of `span`.
     pub fn new(message: impl Into<String>, span: Span) -> Self {
-        Diagnostic { message: message.into(), span, label: String::new(), help: None }
+        Diagnostic {
+            message: message.into(),
+            span,
+            label: String::new(),
+            help: None,
+            heading: Heading::Error,
+        }
+    }
+
+    /// With another heading than `error`.
+    pub fn heading(mut self, heading: Heading) -> Self {
+        self.heading = heading;
+        self
     }
 
     /// With words at the marker.
@@ -95,7 +121,12 @@ fn draw(
     let mark = if d.label.is_empty() { mark } else { mark.label(d.label.as_str()) };
     let snippet =
         Snippet::source(window.as_str()).line_start(lines.of(start)).path(file).annotation(mark);
-    let mut group: Group = Level::ERROR.primary_title(d.message.as_str()).element(snippet);
+    let level = match d.heading {
+        Heading::Error => Level::ERROR,
+        Heading::Warning => Level::WARNING,
+        Heading::Note => Level::NOTE,
+    };
+    let mut group: Group = level.primary_title(d.message.as_str()).element(snippet);
     if let Some(help) = &d.help {
         group = group.element(Level::HELP.message(help.as_str()));
     }

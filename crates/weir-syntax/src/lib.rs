@@ -24,4 +24,4 @@ mod names;
 mod number;
 mod write;
 
-pub use diagnostic::{Diagnostic, render};
+pub use diagnostic::{Diagnostic, Heading, render};

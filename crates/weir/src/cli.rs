@@ -311,6 +311,9 @@ pub struct Traffic {
     /// Seed.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+    /// Devices of every packet, where the topology settles them: `eth0,eth1`.
+    #[arg(long, value_name = "IN,OUT", value_delimiter = ',', num_args = 2)]
+    pub devices: Option<Vec<String>>,
     /// The pcap file to write; `FILE.verdicts` beside it holds a verdict a line.
     #[arg(short, long, value_name = "FILE")]
     pub output: PathBuf,

@@ -32,13 +32,14 @@ fn main() -> ExitCode {
 fn run(command: Command, color: bool) -> anyhow::Result<Answer> {
     match command {
         Command::Fmt(args) => command::fmt::run(&args, color),
-        Command::Compile(args) => command::compile::run(&args, color),
+        Command::Check(args) => command::check::run(&args, color),
         Command::Explain(args) => command::explain::run(&args, color),
-        Command::Check(_)
-        | Command::Verify(_)
-        | Command::Traffic(_)
-        | Command::Lab(_)
-        | Command::Doctor(_) => anyhow::bail!("not built yet"),
+        Command::Compile(args) => command::compile::run(&args, color),
+        Command::Verify(args) => command::verify::run(&args, color),
+        Command::Traffic(args) => command::traffic::run(&args, color),
+        Command::Lab(cli::Lab::Run(args)) => command::lab::run(&args),
+        Command::Lab(cli::Lab::Report(args)) => command::lab::report(&args),
+        Command::Doctor(_) => anyhow::bail!("not built yet"),
         Command::Reap => command::doctor::reap(),
         Command::Example(args) => command::example::run(&args),
         Command::Completions { shell } => {

@@ -1,6 +1,7 @@
 //! What people see: colours, standard output that may be closed, progress on standard error.
 
 use std::io::{self, IsTerminal as _, Write as _};
+use std::time::Duration;
 
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -47,7 +48,7 @@ impl Progress {
     /// An empty bar.
     pub fn new() -> Self {
         let bar = ProgressBar::with_draw_target(Some(1000), ProgressDrawTarget::stderr_with_hz(8));
-        let style = "{elapsed_precise} [{bar:30}] {percent:>3} % {msg} (left {eta})";
+        let style = "{elapsed_precise} [{bar:30}] {percent:>3} % {msg}";
         bar.set_style(
             ProgressStyle::with_template(style)
                 .unwrap_or_else(|_| ProgressStyle::default_bar())
@@ -60,6 +61,17 @@ impl Progress {
     pub fn show(&self, what: &str, done: f64) {
         self.bar.set_message(what.to_owned());
         self.bar.set_position((done.clamp(0.0, 1.0) * 1000.0) as u64);
+    }
+}
+
+impl Progress {
+    /// As [`show`](Progress::show), with the time left as whoever works reckons it.
+    pub fn show_left(&self, what: &str, done: u64, total: u64, left: Option<Duration>) {
+        let what = match left {
+            Some(left) => format!("{what} ({} s left)", left.as_secs()),
+            None => what.to_owned(),
+        };
+        self.show(&what, done as f64 / total.max(1) as f64);
     }
 }
 

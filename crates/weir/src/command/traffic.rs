@@ -1,1 +1,88 @@
-//! `weir traffic`.
+//! `weir traffic`: frames for a ruleset with the verdict that each should meet.
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result, bail};
+use weir_model::{Family, Firewall, Packet};
+use weir_packet::{Mac, pcap};
+use weir_semantics::traffic::{
+    self, Pattern as Kind, PatternOptions, TrafficOptions, packets, patterns,
+};
+use weir_semantics::{AlwaysFalse, Interpreter, Verdict};
+
+use super::Answer;
+use crate::cli::{Pattern, Traffic};
+use crate::{operand, terminal};
+
+/// Where frames go: a locally administered address; whoever plays them puts in the real one.
+const DESTINATION: Mac = [2, 0, 0, 0, 0, 1];
+
+/// Writes the pcap file and the verdicts beside it.
+pub fn run(args: &Traffic, color: bool) -> Result<Answer> {
+    let loaded = operand::load(args.file.as_deref(), &args.operand, color)?;
+    let mut all = Vec::new();
+    for family in [Family::V4, Family::V6] {
+        all.extend(of_family(&loaded.firewall, family, args));
+    }
+    if all.is_empty() {
+        bail!("the ruleset has no packets of this pattern: try another --pattern");
+    }
+    all.truncate(args.count);
+    let frames = all.iter().map(|(packet, _)| packet.to_frame(DESTINATION));
+    pcap::write(&args.output, frames)
+        .with_context(|| format!("write {}", args.output.display()))?;
+    let mut beside = args.output.clone().into_os_string();
+    beside.push(".verdicts");
+    let beside = PathBuf::from(beside);
+    let verdicts: String = all.iter().map(|(_, verdict)| word(*verdict)).collect();
+    fs::write(&beside, verdicts).with_context(|| format!("write {}", beside.display()))?;
+    let dropped = all.iter().filter(|(_, v)| *v != Verdict::Accept).count();
+    terminal::print(&format!(
+        "{} frames in {}, {} to be accepted, {dropped} to be dropped\n",
+        all.len(),
+        args.output.display(),
+        all.len() - dropped,
+    ))
+}
+
+fn pair(names: &[String]) -> Option<(String, String)> {
+    let [iif, oif] = names else { return None };
+    Some((iif.clone(), oif.clone()))
+}
+
+fn word(verdict: Verdict) -> &'static str {
+    if verdict == Verdict::Accept { "accept\n" } else { "drop\n" }
+}
+
+fn of_family(firewall: &Firewall, family: Family, args: &Traffic) -> Vec<(Packet, Verdict)> {
+    let Some(ruleset) = firewall.ruleset(family) else { return Vec::new() };
+    let entry = args.hook.entry();
+    let pattern = match args.pattern {
+        Pattern::Boundary => {
+            let options =
+                TrafficOptions { seed: args.seed, count: args.count, entry, ..Default::default() };
+            let interpreter = Interpreter::new(firewall);
+            let judged = |packet: Packet| {
+                let verdict = interpreter.journey(&packet, entry, &mut AlwaysFalse).verdict;
+                (packet, verdict)
+            };
+            return packets(ruleset, &firewall.sets, &options).into_iter().map(judged).collect();
+        }
+        Pattern::End => Kind::AllMatchAtEnd,
+        Pattern::Uniform => Kind::Uniform,
+        Pattern::Zipf => Kind::Zipf,
+        Pattern::Near => Kind::Miss,
+        Pattern::Far => Kind::Far,
+    };
+    let options = PatternOptions {
+        pattern,
+        family,
+        seed: args.seed,
+        count: args.count,
+        entry,
+        devices: args.devices.as_deref().and_then(pair),
+        ..traffic::PatternOptions::default()
+    };
+    patterns(firewall, &options)
+}
