@@ -104,6 +104,11 @@ pub enum LabError {
 }
 
 impl LabError {
+    /// Whether a command said that there is nothing to measure (status 77).
+    pub(crate) fn is_nothing_to_measure(&self) -> bool {
+        matches!(self, LabError::Command { status, .. } if status == "exit status: 77")
+    }
+
     /// For `map_err`: an operation on a file that failed.
     pub(crate) fn file(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.to_owned();

@@ -52,21 +52,36 @@ fn one(run: &mut Run<'_>, step: &Step) -> Result<(), LabError> {
     let mut trial = trial(run, step, Kind::Load, seconds);
     trial.noise = noise(&before, run);
     run.keep(trial)?;
-    let add = &run.loaded.subjects.0[name].add;
-    if !add.is_empty() && step.block < run.preset.adds {
-        let before = Moment::now(run.core);
-        let seconds = command(run, &namespace, &step.scenario, name, "add", add)?;
-        let more = run.files.more(&run.loaded.study, &step.scenario);
-        let mut trial = self::trial(run, step, Kind::Add, seconds);
-        trial.additions = additions(&more)?;
-        trial.noise = noise(&before, run);
-        run.keep(trial)?;
+    if step.block < run.preset.adds {
+        add(run, step, &namespace)?;
     }
     let unload = &run.loaded.subjects.0[name].unload;
     if !unload.is_empty() {
         command(run, &namespace, &step.scenario, name, "unload", unload)?;
     }
     run.bench.topology.remove(namespace)
+}
+
+/// Adds single rules to those in force, where the subject does such a thing.
+fn add(run: &mut Run<'_>, step: &Step, namespace: &Namespace) -> Result<(), LabError> {
+    let name = &step.arm.subject;
+    let subject = &run.loaded.subjects.0[name];
+    let point = &step.scenario;
+    let ready = if subject.prepare_add.is_empty() {
+        Ok(0.0)
+    } else {
+        command(run, namespace, point, name, "prepare_add", &subject.prepare_add)
+    };
+    if subject.add.is_empty() || ready.as_ref().is_err_and(LabError::is_nothing_to_measure) {
+        return Ok(());
+    }
+    ready?;
+    let before = Moment::now(run.core);
+    let seconds = command(run, namespace, point, name, "add", &subject.add)?;
+    let mut trial = trial(run, step, Kind::Add, seconds);
+    trial.additions = additions(&run.files.more(&run.loaded.study, point))?;
+    trial.noise = noise(&before, run);
+    run.keep(trial)
 }
 
 fn command(

@@ -12,6 +12,9 @@
 //! | `SEED`, `IN`, `OUT` | the run's seed; the firewall's devices |
 //! | an axis in capital letters | the value on it, e.g. `RULES` |
 //! | `WEIR` | the weir that runs the study |
+//!
+//! A command that ends with status 77 says that there is nothing to measure at this point; any
+//! other status but 0 ends the run.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -49,6 +52,9 @@ pub struct Subject {
     /// Prints `dropped N`: the packets that the rules dropped so far.
     #[serde(default)]
     pub count: String,
+    /// Runs before `add`, and is not timed; makes room, e.g. in a set that is as large as the ruleset.
+    #[serde(default)]
+    pub prepare_add: String,
     /// Adds the rules of `MORE` to those in force, one command each; is timed.
     #[serde(default)]
     pub add: String,
