@@ -6,9 +6,12 @@
 //! one below, on and one above each edge, a bit of a mask flipped, another protocol, another
 //! conntrack state, fragments, cut headers). One packet in five is random, its fields drawn mostly
 //! from the values that the rules name.
+//!
+//! [`patterns`] makes the packets of a measurement, each with the verdict that it meets.
 
 mod dice;
 mod paths;
+pub mod pattern;
 mod random;
 mod variant;
 mod wish;
@@ -19,6 +22,7 @@ use weir_model::{IpSet, Packet, Ruleset};
 
 use self::dice::Dice;
 use self::paths::{Paths, Reached};
+pub use self::pattern::{Pattern, PatternOptions, patterns};
 use self::random::Pool;
 use self::variant::{Allowed, variants};
 use self::wish::{Defaults, Wish};

@@ -23,7 +23,6 @@ pub(crate) struct Reached<'r> {
 #[derive(Debug)]
 pub(crate) struct WalkPaths<'r> {
     pub hook: Hook,
-    #[expect(dead_code, reason = "patterns look at one table")]
     pub table: TableName,
     /// For each chain the jumps to it from chains that are fewer jumps away; none for the base.
     jumps: Vec<Vec<(usize, &'r Rule)>>,

@@ -41,6 +41,8 @@ pub(crate) struct Wish {
     exact: Vec<(Field, u128)>,
     /// Devices that are these, whatever the tests say.
     devices: Vec<(Field, String)>,
+    /// Protocol of choice, where the tests leave it open.
+    proto: Option<u8>,
 }
 
 /// What a packet has where nothing is wished.
@@ -59,7 +61,7 @@ impl Wish {
     /// Nothing is wished.
     pub fn new(family: Family, entry: Entry) -> Self {
         let (tests, exact, devices) = (Vec::new(), Vec::new(), Vec::new());
-        Wish { family, entry, shape: Shape::Whole, tests, exact, devices }
+        Wish { family, entry, shape: Shape::Whole, tests, exact, devices, proto: None }
     }
 
     /// Wishes that all tests of a rule hold at `hook`; whether that is possible at all.
@@ -104,6 +106,16 @@ impl Wish {
             }
         }
         true
+    }
+
+    /// Takes this protocol where the tests leave it open.
+    pub fn prefer_proto(&mut self, proto: u8) {
+        self.proto = Some(proto);
+    }
+
+    /// Whether no test looks at the field.
+    pub fn leaves_open(&self, field: Field) -> bool {
+        !self.tests_field(field)
     }
 
     /// Sets a field, whatever the tests say.
@@ -255,6 +267,7 @@ impl Wish {
         let ports = self.tests_field(Field::Sport) || self.tests_field(Field::Dport);
         match dice.below(4) {
             _ if self.tests_field(Field::TcpFlags) => 6,
+            _ if self.proto.is_some() => self.proto.map_or(6, u128::from),
             0 => 17,
             1 if !ports => 47,
             _ => 6,

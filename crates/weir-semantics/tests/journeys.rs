@@ -1,0 +1,217 @@
+//! What a file of cases cannot say: questions and their order, translations that the caller
+//! settles, depth, loops, repeatability.
+
+use weir_model::matching::Opaque;
+use weir_model::target::NatTarget;
+use weir_model::{Addr, Chain, Firewall, Hook, Policy, Rule, RuleId, TableName, Target};
+use weir_semantics::language::parse_packet;
+use weir_semantics::{
+    AlwaysFalse, AlwaysTrue, Answers, Difference, Entry, Interpreter, Question, Scripted, Seeded,
+    Subject, Translation, Verdict,
+};
+use weir_syntax::iptables::{ParseOptions, parse};
+
+fn firewall(text: &str) -> Firewall {
+    let ruleset = parse(text, &ParseOptions::default()).expect("a good ruleset");
+    Firewall { v4: Some(ruleset), ..Firewall::default() }
+}
+
+fn filter(rules: &str) -> Firewall {
+    firewall(&format!("*filter\n{rules}COMMIT\n"))
+}
+
+fn chains(firewall: &mut Firewall) -> &mut Vec<Chain> {
+    &mut firewall.v4.as_mut().expect("a v4 ruleset").tables[0].chains
+}
+
+fn packet(words: &str) -> weir_model::Packet {
+    parse_packet(words).expect("a good packet")
+}
+
+#[test]
+fn matches_are_asked_from_left_to_right() {
+    let before = filter("-A FORWARD -p udp -m limit --limit 1/sec -m udp --dport 9 -j DROP\n");
+    let after = filter("-A FORWARD -p udp -m udp --dport 9 -m limit --limit 1/sec -j DROP\n");
+    let other_port = packet("udp dport 10");
+    let asked = |firewall: &Firewall| {
+        let interpreter = Interpreter::new(firewall);
+        interpreter.journey(&other_port, Entry::Forward, &mut AlwaysTrue).asked.len()
+    };
+    assert_eq!(asked(&before), 1, "limit spends a token on a packet to another port");
+    assert_eq!(asked(&after), 0);
+}
+
+#[test]
+fn moving_a_stateful_match_is_caught() {
+    let before = filter("-A FORWARD -p udp -m limit --limit 1/sec -m udp --dport 9 -j DROP\n");
+    let after = filter("-A FORWARD -p udp -m udp --dport 9 -m limit --limit 1/sec -j DROP\n");
+    let (one, other) = (Interpreter::new(&before), Interpreter::new(&after));
+    let p = packet("udp dport 10");
+    let one = one.journey(&p, Entry::Forward, &mut AlwaysTrue);
+    let other = other.journey(&p, Entry::Forward, &mut AlwaysTrue);
+    assert_eq!(one.difference(&one.clone()), None);
+    assert_eq!(one.difference(&other), Some(Difference::Stateful));
+}
+
+#[test]
+fn seeded_answers_follow_the_rule_wherever_it_stands() {
+    let text = "-A FORWARD -m limit --limit 1/sec -j DROP\n";
+    let mut before = filter(text);
+    let mut after = filter(&format!(
+        ":moved - [0:0]\n-A FORWARD -j moved\n{}",
+        text.replace("FORWARD", "moved")
+    ));
+    for (f, chain) in [(&mut before, "FORWARD"), (&mut after, "moved")] {
+        let chain = chains(f).iter_mut().find(|c| &*c.name == chain).expect("the chain");
+        chain.rules[0].credit = vec![RuleId(77)];
+    }
+    let (one, other) = (Interpreter::new(&before), Interpreter::new(&after));
+    let mut dropped = 0;
+    for port in 0..200 {
+        let p = packet(&format!("udp dport {port}"));
+        let a = one.journey(&p, Entry::Forward, &mut Seeded(3)).verdict;
+        assert_eq!(a, other.journey(&p, Entry::Forward, &mut Seeded(3)).verdict);
+        dropped += u32::from(a == Verdict::Drop);
+    }
+    assert!((50..150).contains(&dropped), "{dropped} of 200 dropped");
+}
+
+#[test]
+fn scripted_answers_are_by_rule() {
+    let f = filter(
+        "-A FORWARD -m limit --limit 1/sec -j DROP\n-A FORWARD -m limit --limit 1/sec -j ACCEPT\n",
+    );
+    let interpreter = Interpreter::new(&f);
+    let mut script = Scripted { rules: [(RuleId(1), true)].into(), otherwise: false };
+    let outcome = interpreter.journey(&packet("udp dport 1"), Entry::Forward, &mut script);
+    assert_eq!(outcome.verdict, Verdict::Accept);
+    assert_eq!(outcome.hits.len(), 1);
+}
+
+#[test]
+fn an_unknown_target_ends_the_walk_where_the_caller_says_so() {
+    let mut f = filter("-A FORWARD -j DROP\n");
+    let opaque = Opaque { name: "FROBNICATE".to_owned(), words: Vec::new() };
+    chains(&mut f)
+        .iter_mut()
+        .find(|c| &*c.name == "FORWARD")
+        .expect("FORWARD")
+        .rules
+        .insert(0, Rule::new(Target::Opaque(Box::new(opaque))));
+    let interpreter = Interpreter::new(&f);
+    let p = packet("udp dport 1");
+    let goes_on = interpreter.journey(&p, Entry::Forward, &mut AlwaysFalse);
+    assert_eq!((goes_on.verdict, goes_on.asked[0].subject), (Verdict::Drop, Subject::Target));
+    let ends = interpreter.journey(&p, Entry::Forward, &mut AlwaysTrue);
+    assert_eq!(ends.verdict, Verdict::Unknown);
+}
+
+/// Chooses as a kernel with one address and free ports would.
+struct Chooses;
+
+impl Answers for Chooses {
+    fn answer(&mut self, _: &Question<'_>) -> bool {
+        false
+    }
+
+    fn translate(&mut self, t: &Translation<'_>) -> Option<(Addr, Option<u16>)> {
+        assert!(matches!(t.target, NatTarget::Masquerade(_)));
+        Some((Addr(0xcb00_7101), Some(40_000)))
+    }
+}
+
+#[test]
+fn the_caller_settles_what_a_translation_leaves_open() {
+    let f = firewall("*nat\n-A POSTROUTING -j MASQUERADE\nCOMMIT\n");
+    let interpreter = Interpreter::new(&f);
+    let p = packet("ip saddr 192.0.2.1 udp sport 9 udp dport 1");
+    let told = interpreter.journey(&p, Entry::Forward, &mut Chooses).packet;
+    assert_eq!((told.saddr, told.ports()), (Addr(0xcb00_7101), Some((40_000, 1))));
+    assert!(told.ct.snat);
+    let untold = interpreter.journey(&p, Entry::Forward, &mut AlwaysFalse).packet;
+    assert_eq!((untold.saddr, untold.ports()), (p.saddr, p.ports()));
+}
+
+#[test]
+fn a_thousand_nested_chains_are_walked() {
+    let mut text = String::new();
+    for i in 0..1000 {
+        text.push_str(&format!(":c{i} - [0:0]\n"));
+    }
+    text.push_str("-A FORWARD -j c0\n");
+    for i in 0..999 {
+        text.push_str(&format!("-A c{i} -j c{}\n", i + 1));
+    }
+    text.push_str("-A c999 -p tcp -j DROP\n");
+    let f = filter(&text);
+    let interpreter = Interpreter::new(&f);
+    let deep = interpreter.journey(&packet("tcp dport 1"), Entry::Forward, &mut AlwaysFalse);
+    assert_eq!((deep.verdict, deep.tried), (Verdict::Drop, 1001));
+    let back = interpreter.journey(&packet("udp dport 1"), Entry::Forward, &mut AlwaysFalse);
+    assert_eq!(back.verdict, Verdict::Accept);
+}
+
+#[test]
+fn a_loop_ends_in_a_drop() {
+    let mut f = filter(":a - [0:0]\n:b - [0:0]\n-A FORWARD -j a\n-A a -j b\n-A b\n");
+    let interpreter = Interpreter::new(&f);
+    let p = packet("udp dport 1");
+    let good = interpreter.journey(&p, Entry::Forward, &mut AlwaysFalse);
+    assert_eq!(good.verdict, Verdict::Accept);
+    for target in [Target::Jump("a".into()), Target::Goto("a".into())] {
+        let b = chains(&mut f).iter_mut().find(|c| &*c.name == "b").expect("b");
+        b.rules[0].target = target;
+        let looped = Interpreter::new(&f);
+        let outcome = looped.journey(&p, Entry::Forward, &mut AlwaysFalse);
+        assert_eq!(outcome.verdict, Verdict::Drop);
+    }
+}
+
+#[test]
+fn one_table_and_one_chain_can_be_walked_alone() {
+    let f = filter(":a - [0:0]\n-A FORWARD -p tcp -j a\n-A a -p tcp -m tcp --dport 22 -j DROP\n");
+    let interpreter = Interpreter::new(&f);
+    let mut ssh = packet("tcp dport 22");
+    let walk = |p: &mut weir_model::Packet| {
+        interpreter.walk(TableName::Filter, Hook::Forward, p, &mut AlwaysFalse).0
+    };
+    assert_eq!(walk(&mut ssh), Verdict::Drop);
+    assert_eq!(walk(&mut packet("udp dport 22")), Verdict::Accept);
+    let chain = |p: &mut weir_model::Packet| {
+        interpreter.walk_chain(TableName::Filter, "a", Hook::Forward, p, &mut AlwaysFalse).0
+    };
+    assert_eq!(chain(&mut ssh), Some(Verdict::Drop));
+    assert_eq!(chain(&mut packet("tcp dport 23")), None);
+    // A table that is not there accepts.
+    let (verdict, log) = interpreter.walk(TableName::Raw, Hook::Output, &mut ssh, &mut AlwaysFalse);
+    assert_eq!((verdict, log.tried), (Verdict::Accept, 0));
+}
+
+#[test]
+fn other_users_of_conntrack_bring_the_nat_table_into_play() {
+    let f = firewall("*nat\n-A PREROUTING -p udp\nCOMMIT\n");
+    let p = packet("udp dport 1");
+    let alone = Interpreter::new(&f);
+    assert!(alone.journey(&p, Entry::Forward, &mut AlwaysFalse).hits.is_empty());
+    let with = Interpreter::new(&f).with_conntrack();
+    assert!(!with.journey(&p, Entry::Forward, &mut AlwaysFalse).hits.is_empty());
+}
+
+#[test]
+fn notrack_alone_does_not_use_conntrack() {
+    let notrack = firewall("*raw\n-A PREROUTING -j CT --notrack\nCOMMIT\n");
+    assert!(!Interpreter::new(&notrack).conntrack_in_use(weir_model::Family::V4));
+    let state = filter("-A FORWARD -m conntrack --ctstate NEW\n");
+    assert!(Interpreter::new(&state).conntrack_in_use(weir_model::Family::V4));
+    assert!(!Interpreter::new(&state).conntrack_in_use(weir_model::Family::V6));
+}
+
+#[test]
+#[should_panic(expected = "nowhere")]
+fn a_jump_to_nowhere_is_the_programs_own_mistake() {
+    let mut f = filter("-A FORWARD -j DROP\n");
+    let mut base = Chain::new("FORWARD", Some(Policy::Accept));
+    base.rules.push(Rule::new(Target::Jump("nowhere".into())));
+    *chains(&mut f) = vec![base];
+    let _ = Interpreter::new(&f);
+}
