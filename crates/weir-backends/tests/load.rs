@@ -1,0 +1,262 @@
+//! `load.sh` and `unload.sh` of every iptables form, in namespaces of the test's own.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use weir_backends::{Artefact, CompileOptions, Form, artefact, compile};
+use weir_kernel::{Namespace, Session};
+use weir_model::Firewall;
+use weir_syntax::ipset;
+use weir_syntax::iptables::{self, ParseOptions};
+use weir_testkit::lacking;
+
+const FORMS: [Form; 3] = [Form::Linear, Form::Tree, Form::Ipset];
+
+/// What is in force before anything is loaded.
+const BEFORE: &str = "*filter\n:INPUT ACCEPT [3:180]\n:FORWARD DROP [7:420]\n:OUTPUT ACCEPT [0:0]\n\
+    :mine - [0:0]\n[5:300] -A FORWARD -s 192.0.2.0/24 -j mine\n[2:120] -A mine -j ACCEPT\nCOMMIT\n";
+
+/// A session with one namespace and a folder of the test's own.
+struct Place {
+    session: Session,
+    inside: Namespace,
+}
+
+impl Place {
+    fn new() -> Option<Place> {
+        let session = match Session::new() {
+            Ok(session) => session,
+            Err(e) => {
+                lacking(&format!("needs root and network namespaces: {e}"));
+                return None;
+            }
+        };
+        let inside = session.namespace("fw").expect("a namespace");
+        Some(Place { session, inside })
+    }
+
+    fn run(&self, argv: &[&str], input: &str) -> String {
+        let out = self.inside.run(argv, input.as_bytes()).expect("the tool runs");
+        String::from_utf8(out).unwrap()
+    }
+
+    /// Tables and counters, without the dated comments.
+    fn saved(&self, counters: bool) -> String {
+        let mut text = String::new();
+        for tool in ["iptables-legacy-save", "ip6tables-legacy-save"] {
+            let args: &[&str] = if counters { &[tool, "-c"] } else { &[tool] };
+            text.push_str(&self.run(args, ""));
+        }
+        text.lines().filter(|l| !l.starts_with('#')).flat_map(|l| [l, "\n"]).collect()
+    }
+
+    fn sets(&self) -> String {
+        self.run(&["ipset", "save"], "")
+    }
+
+    /// Runs a script of an artefact from another working directory.
+    fn script(&self, dir: &Path, name: &str) -> Result<String, String> {
+        let mut command = self.inside.command(dir.join(name));
+        let out = command.current_dir("/").output().expect("the script starts");
+        let text = |b: Vec<u8>| String::from_utf8(b).unwrap();
+        if out.status.success() { Ok(text(out.stdout)) } else { Err(text(out.stderr)) }
+    }
+
+    fn dir(&self, name: &str) -> PathBuf {
+        self.session.directory().join(name)
+    }
+
+    fn write(&self, made: &Artefact, name: &str) -> PathBuf {
+        let dir = self.dir(name);
+        artefact::write(made, &dir).expect("the artefact is written");
+        dir
+    }
+}
+
+fn firewall(v4: &str, v6: &str, sets: &str) -> Firewall {
+    let sets = if sets.is_empty() { Vec::new() } else { ipset::parse(sets).unwrap() };
+    let parse = |text: &str, family| {
+        let options =
+            ParseOptions { family: Some(family), sets: Some(&sets), ..Default::default() };
+        (!text.is_empty()).then(|| iptables::parse(text, &options).unwrap())
+    };
+    use weir_model::Family::{V4, V6};
+    Firewall { v4: parse(v4, V4), v6: parse(v6, V6), sets: sets.clone() }
+}
+
+/// Both families, enough like rules for trees and for sets, and a rule that must stay.
+fn example() -> Firewall {
+    let mut v4 = String::from(
+        "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD DROP [0:0]\n:OUTPUT ACCEPT [0:0]\n:tail - [0:0]\n",
+    );
+    for i in 0..90 {
+        v4 += &format!("-A FORWARD -s 10.{}.{}.1/32 -j ACCEPT\n", i % 7, i);
+    }
+    v4 +=
+        "-A FORWARD -m limit --limit 5/min -j LOG\n-A FORWARD -g tail\n-A tail -j RETURN\nCOMMIT\n";
+    let mut v6 =
+        String::from("*filter\n:INPUT ACCEPT [0:0]\n:FORWARD DROP [0:0]\n:OUTPUT ACCEPT [0:0]\n");
+    for i in 0..90 {
+        v6 += &format!("-A FORWARD -d 2001:db8:{i:x}::/48 -p tcp -m tcp --dport 22 -j DROP\n");
+    }
+    v6 += "COMMIT\n";
+    firewall(&v4, &v6, "")
+}
+
+fn made(firewall: &Firewall, form: Form) -> Artefact {
+    let options = CompileOptions { check_packets: 2000, ..Default::default() };
+    compile(firewall, form, &options, &mut |_, _| {}).expect("the form is equal")
+}
+
+/// The rules of an artefact, in an order that does not depend on that of the chains.
+fn rules_of(made: &Artefact) -> Vec<String> {
+    let mut lines: Vec<String> = ["iptables.rules", "ip6tables.rules"]
+        .iter()
+        .filter_map(|f| made.file(f))
+        .flat_map(|b| {
+            String::from_utf8(b.to_vec()).unwrap().lines().map(str::to_owned).collect::<Vec<_>>()
+        })
+        .filter(|l| l.starts_with("-A"))
+        .collect();
+    lines.sort();
+    lines
+}
+
+fn rules_in(saved: &str) -> Vec<String> {
+    let mut lines: Vec<String> =
+        saved.lines().filter(|l| l.starts_with("-A")).map(str::to_owned).collect();
+    lines.sort();
+    lines
+}
+
+#[test]
+fn every_form_loads_as_printed_and_unload_puts_back_what_was() {
+    let Some(place) = Place::new() else { return };
+    place.run(&["iptables-legacy-restore", "-c"], BEFORE);
+    place.run(&["ip6tables-legacy-restore"], "*filter\nCOMMIT\n");
+    place.run(&["ipset", "restore"], "create theirs hash:ip\nadd theirs 192.0.2.9\n");
+    let (tables, sets) = (place.saved(true), place.sets());
+    assert!(tables.contains("[5:300] -A FORWARD"), "{tables}");
+    let firewall = example();
+    for form in FORMS {
+        let artefact = made(&firewall, form);
+        let dir = place.write(&artefact, &format!("{form} it's; $(false) \"quoted\""));
+        let said = place.script(&dir, "load.sh").expect("it loads");
+        assert!(said.starts_with(&format!("loaded {form} ")), "{said}");
+        assert_eq!(rules_in(&place.saved(false)), rules_of(&artefact), "{form}");
+        // Once more, over itself: what unload.sh knows is what was there before.
+        place.script(&dir, "load.sh").expect("it loads over itself");
+        place.script(&dir, "unload.sh").expect("it unloads");
+        assert_eq!(place.saved(true), tables, "{form}");
+        assert_eq!(place.sets(), sets, "{form}");
+        place.script(&dir, "unload.sh").expect_err("there is nothing to unload");
+    }
+}
+
+#[test]
+fn forms_load_over_each_other_and_unload_in_turn() {
+    let Some(place) = Place::new() else { return };
+    place.run(&["iptables-legacy-restore", "-c"], BEFORE);
+    place.run(&["ip6tables-legacy-restore"], "*filter\nCOMMIT\n");
+    let tables = place.saved(true);
+    let firewall = example();
+    let dirs: Vec<_> =
+        FORMS.map(|f| place.write(&made(&firewall, f), f.as_str())).into_iter().collect();
+    let mut in_force = vec![tables];
+    for dir in &dirs {
+        place.script(dir, "load.sh").expect("it loads over another form");
+        in_force.push(place.saved(true));
+    }
+    let refused = place.script(&dirs[0], "unload.sh").expect_err("another is in force");
+    assert!(refused.contains("was loaded since"), "{refused}");
+    for dir in dirs.iter().rev() {
+        assert_eq!(Some(place.saved(true)), in_force.pop());
+        place.script(dir, "unload.sh").expect("it unloads");
+    }
+    assert_eq!(Some(place.saved(true)), in_force.pop());
+    assert_eq!(place.sets(), "");
+}
+
+#[test]
+fn a_load_that_fails_changes_nothing() {
+    let Some(place) = Place::new() else { return };
+    place.run(&["iptables-legacy-restore", "-c"], BEFORE);
+    place.run(&["ip6tables-legacy-restore"], "*filter\nCOMMIT\n");
+    let tables = place.saved(true);
+    for form in FORMS {
+        let dir = place.write(&made(&example(), form), form.as_str());
+        // The first family and the sets are in the kernel when the second fails.
+        let path = dir.join("ip6tables.rules");
+        let broken =
+            fs::read_to_string(&path).unwrap().replace("COMMIT", "-A nowhere -j DROP\nCOMMIT");
+        fs::write(&path, broken).unwrap();
+        let said = place.script(&dir, "load.sh").expect_err("it must fail");
+        assert!(said.contains("nothing was changed"), "{said}");
+        assert_eq!(place.saved(true), tables, "{form}");
+        assert_eq!(place.sets(), "", "{form}");
+    }
+}
+
+#[test]
+fn sets_of_the_user_are_made_once_and_never_bent() {
+    let Some(place) = Place::new() else { return };
+    let rules = "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n\
+        -A INPUT -m set --match-set lan src -j DROP\nCOMMIT\n";
+    let sets =
+        "create lan hash:net family inet hashsize 1024 maxelem 65536\nadd lan 192.0.2.0/24\n";
+    let dir = place.write(&made(&firewall(rules, "", sets), Form::Tree), "tree");
+    place.script(&dir, "load.sh").expect("it loads");
+    assert!(place.sets().contains("add lan 192.0.2.0/24"));
+    place.script(&dir, "unload.sh").expect("it unloads");
+    assert_eq!(place.sets(), "");
+
+    place.run(&["ipset", "restore"], "create lan hash:net\nadd lan 198.51.100.0/24\n");
+    place.script(&dir, "load.sh").expect("it loads where the set is there");
+    assert!(!place.sets().contains("192.0.2.0"), "a set that is there keeps its elements");
+    place.script(&dir, "unload.sh").expect("it unloads");
+    assert!(place.sets().contains("198.51.100.0/24"), "and is not taken away");
+
+    place.run(&["ipset", "restore"], "destroy lan\ncreate lan hash:ip\n");
+    let refused = place.script(&dir, "load.sh").expect_err("another type");
+    assert!(refused.contains("of another type"), "{refused}");
+    assert!(!place.saved(false).contains("match-set"));
+}
+
+#[test]
+fn names_and_comments_are_never_run_as_shell() {
+    let Some(place) = Place::new() else { return };
+    let witness = place.dir("witness");
+    let path = witness.display();
+    let rules = format!(
+        "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n\
+         :`id`;$HOME&<b>'\" - [0:0]\n\
+         -A INPUT -m comment --comment \"$(touch {path}); `touch {path}` <script>\" -j ACCEPT\n\
+         -A INPUT -m set --match-set a;$(id)|b src -j DROP\nCOMMIT\n"
+    );
+    let sets = "create a;$(id)|b hash:ip family inet hashsize 1024 maxelem 65536\n\
+        add a;$(id)|b 192.0.2.1\n";
+    let firewall = firewall(&rules, "", sets);
+    for form in FORMS {
+        let dir = place.write(&made(&firewall, form), form.as_str());
+        place.script(&dir, "load.sh").expect("it loads");
+        let saved = place.saved(false);
+        assert!(saved.contains(":`id`;$HOME&<b>'\" - [0:0]"), "{saved}");
+        assert!(place.sets().contains("add a;$(id)|b 192.0.2.1"));
+        place.script(&dir, "unload.sh").expect("it unloads");
+    }
+    assert!(!witness.exists());
+}
+
+#[test]
+fn what_a_dead_namespace_left_is_not_taken_for_this_one() {
+    let Some(place) = Place::new() else { return };
+    let dir = place.write(&made(&example(), Form::Tree), "tree");
+    place.script(&dir, "load.sh").expect("it loads");
+    // As if the namespace had gone with its tables and its number was given to a new one.
+    place.run(&["iptables-legacy-restore", "-c"], BEFORE);
+    place.run(&["ip6tables-legacy-restore"], "*filter\nCOMMIT\n");
+    let tables = place.saved(true);
+    place.script(&dir, "load.sh").expect("it loads");
+    place.script(&dir, "unload.sh").expect("it unloads");
+    assert_eq!(place.saved(true), tables);
+}
