@@ -1,0 +1,105 @@
+//! The check before writing: it passes what is equal and catches what is not.
+
+use weir_backends::check::{self, CheckOptions};
+use weir_model::{Firewall, Target};
+use weir_passes::run::Places;
+use weir_passes::tree::{self, TreeOptions};
+use weir_syntax::iptables::{self, ParseOptions};
+
+const OPTIONS: CheckOptions = CheckOptions { seed: 1, packets: 8000 };
+
+/// Hosts under two networks, one of them accepted late as a whole, and a RETURN.
+fn example() -> Firewall {
+    let mut text = String::from(
+        "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD DROP [0:0]\n:OUTPUT ACCEPT [0:0]\n:a - [0:0]\n\
+         -A FORWARD -j a\n-A FORWARD -p udp -j ACCEPT\n",
+    );
+    for i in 0..40 {
+        let target = ["ACCEPT", "DROP", "RETURN"][i % 3];
+        text += &format!("-A a -s 192.0.{}.{}/32 -j {target}\n", i % 2, i * 3);
+        if i == 30 {
+            text += "-A a -s 192.0.1.0/24 -p tcp -j LOG\n-A a -s 192.0.1.0/25 -j ACCEPT\n";
+        }
+    }
+    text += "-A a -s 192.0.0.0/24 -j REJECT\n-A a -p icmp -j DROP\nCOMMIT\n";
+    let v4 = iptables::parse(&text, &ParseOptions::default()).unwrap();
+    Firewall { v4: Some(v4), ..Firewall::default() }
+}
+
+fn tree_of(firewall: &Firewall) -> Firewall {
+    let v4 = firewall.v4.as_ref().unwrap();
+    let made = tree::compile(v4, &TreeOptions::default(), &Places::of(v4));
+    assert!(!made.compiled.is_empty());
+    Firewall { v4: Some(made.ruleset), ..firewall.clone() }
+}
+
+/// What the check says of the example's tree after it was spoiled.
+fn spoiled(spoil: impl Fn(&mut Firewall)) -> Result<(), String> {
+    let before = example();
+    let mut after = tree_of(&before);
+    spoil(&mut after);
+    let result =
+        check::equal(&before, &[&after], &OPTIONS, check::through(&after), &mut |_, _| {});
+    result.map(|_| ()).map_err(|e| e.to_string())
+}
+
+fn leaves(after: &mut Firewall) -> impl Iterator<Item = &mut weir_model::Chain> {
+    let table = &mut after.v4.as_mut().unwrap().tables[0];
+    table.chains.iter_mut().filter(|c| c.name.starts_with("w4:"))
+}
+
+#[test]
+fn an_equal_tree_passes() {
+    spoiled(|_| {}).unwrap();
+}
+
+#[test]
+fn overlapping_prefixes_in_the_wrong_order_are_caught() {
+    let said = spoiled(|after| {
+        for leaf in leaves(after) {
+            leaf.rules.sort_by_key(|r| match &r.target {
+                Target::Goto(_) => 2,
+                Target::Accept => 0,
+                _ => 1,
+            });
+        }
+    });
+    let said = said.unwrap_err();
+    assert!(said.contains("before: ") && said.contains("after: "), "{said}");
+    assert!(said.contains("192.0."), "the packet is shown: {said}");
+}
+
+#[test]
+fn a_return_that_only_leaves_the_leaf_is_caught() {
+    spoiled(|after| {
+        let table = &mut after.v4.as_mut().unwrap().tables[0];
+        for rule in table.chains.iter_mut().flat_map(|c| &mut c.rules) {
+            if let Target::Goto(chain) = &rule.target
+                && rule.base.saddr.is_some()
+            {
+                rule.target = Target::Jump(chain.clone());
+            }
+        }
+    })
+    .unwrap_err();
+}
+
+#[test]
+fn a_lost_log_line_is_caught() {
+    let said = spoiled(|after| {
+        for leaf in leaves(after) {
+            leaf.rules.retain(|r| !matches!(r.target, Target::Effect(_)));
+        }
+    });
+    assert!(said.unwrap_err().starts_with("effects differs"));
+}
+
+#[test]
+fn credit_given_to_the_wrong_rule_is_caught() {
+    let said = spoiled(|after| {
+        let leaf = leaves(after).find(|c| c.rules.len() > 2).unwrap();
+        let credit = leaf.rules[1].credit.clone();
+        leaf.rules[0].credit = credit;
+    });
+    assert!(said.unwrap_err().starts_with("credit differs"));
+}
