@@ -233,7 +233,7 @@ impl Builder {
                 span,
             });
             let why = format!(
-                "nft cannot say it: {}; {} of {} stays in iptables",
+                "nft cannot express {}; {} of {} stays in iptables",
                 refused.why,
                 stays.join(", "),
                 table.name

@@ -42,10 +42,10 @@ pub(super) fn nat(target: &NatTarget, family: Family) -> Result<String, String> 
         NatTarget::Snat(r) => ("snat to ", r, true),
         NatTarget::Masquerade(r) => ("masquerade", r, false),
         NatTarget::Redirect(r) => ("redirect", r, false),
-        NatTarget::Netmap(..) => return Err("NETMAP".into()),
+        NatTarget::Netmap(..) => return Err("-j NETMAP".into()),
     };
     if range.base_port.is_some() {
-        return Err("address translation with a shifted port range".into());
+        return Err("a translation to a shifted port range".into());
     }
     let mut text = word.to_string();
     if !to && range.ports.is_some() {
@@ -102,18 +102,18 @@ pub(super) fn effect(effect: &Effect, family: Family) -> Result<String, String> 
         Effect::Tos { value, mask: 0xfc } if value & 3 == 0 => {
             format!("{ip} dscp set {:#x}", value >> 2)
         }
-        Effect::Tos { mask, .. } => return Err(format!("TOS under the mask {mask:#04x}")),
+        Effect::Tos { mask, .. } => return Err(format!("-j TOS under the mask {mask:#04x}")),
         Effect::Dscp(dscp) => format!("{ip} dscp set {dscp:#x}"),
         Effect::Ttl { op: TtlChange::Set, value } if family == Family::V4 => {
             format!("ip ttl set {value}")
         }
         Effect::Ttl { op: TtlChange::Set, value } => format!("ip6 hoplimit set {value}"),
-        Effect::Ttl { .. } => return Err("TTL by a difference".into()),
+        Effect::Ttl { .. } => return Err("-j TTL by a difference".into()),
         Effect::Other(ext) => match ext.module {
             "LOG" => log(ext)?,
             "NFLOG" => nflog(ext)?,
             "CONNMARK" => connmark(ext)?,
-            module => return Err(module.into()),
+            module => return Err(format!("-j {module}")),
         },
     })
 }
@@ -127,13 +127,13 @@ fn changed(old: &str, value: u32, mask: u32) -> String {
 }
 
 fn unknown(ext: &Extension, o: &OptionValue) -> String {
-    format!("{} --{}", ext.module, o.name)
+    format!("-j {} --{}", ext.module, o.name)
 }
 
 /// Quotes what stands between quotes in nft: no quote can, and `$` begins a variable.
 fn quoted(ext: &Extension, text: &str) -> Result<String, String> {
     if text.contains(['"', '$', '\\']) || text.chars().any(char::is_control) {
-        return Err(format!("{} with the prefix {text:?}", ext.module));
+        return Err(format!("-j {} with the prefix {text:?}", ext.module));
     }
     Ok(format!("\"{text}\""))
 }
@@ -208,6 +208,6 @@ fn connmark(ext: &Extension) -> Result<String, String> {
         [OptionValue { name: "set-xmark", value: Value::Masked(value, mask), .. }] => {
             Ok(format!("ct mark set {}", changed("ct mark", *value as u32, *mask as u32)))
         }
-        _ => Err("CONNMARK of some bits of one mark into another".into()),
+        _ => Err("-j CONNMARK of some bits of one mark into another".into()),
     }
 }

@@ -33,11 +33,11 @@ pub(super) fn lower(m: &Match, place: Place) -> Result<Vec<Cond>, String> {
         Match::Conntrack(c) => return conntrack(c, place),
         Match::Stateful(s) => (s.module, &s.options),
         Match::Host(h) => (h.module, &h.options),
-        Match::Opaque(o) => return Err(format!("match {} is not known", o.name)),
-        Match::Tcp { .. } => return Err("tcp --tcp-option".into()),
-        Match::Sctp { .. } => return Err("sctp --chunk-types".into()),
-        Match::Dccp { .. } => return Err("dccp --dccp-types and --dccp-option".into()),
-        _ => return Err("match".into()),
+        Match::Opaque(o) => return Err(format!("the unknown match {}", o.name)),
+        Match::Tcp { .. } => return Err("-m tcp --tcp-option".into()),
+        Match::Sctp { .. } => return Err("-m sctp --chunk-types".into()),
+        Match::Dccp { .. } => return Err("-m dccp --dccp-types and --dccp-option".into()),
+        _ => return Err("this match".into()),
     };
     match module {
         "limit" => limit(options, place),
@@ -45,13 +45,13 @@ pub(super) fn lower(m: &Match, place: Place) -> Result<Vec<Cond>, String> {
         "addrtype" => addrtype(options, place),
         "owner" => owner(options, place),
         "rpfilter" => rpfilter(options, place),
-        _ => Err(format!("match {module}")),
+        _ => Err(format!("-m {module}")),
     }
 }
 
 fn unknown(module: &str, o: &OptionValue) -> String {
     let not = if o.negated { "! " } else { "" };
-    format!("{module} {not}--{}", o.name)
+    format!("-m {module} {not}--{}", o.name)
 }
 
 /// The same token bucket: `burst` tokens, one back each `1/rate`.
@@ -100,7 +100,7 @@ fn statistic(options: &[OptionValue], place: Place) -> Result<Vec<Cond>, String>
             let less = if not { ">=" } else { "<" };
             format!("numgen random mod 0x80000000 {less} {p:#x}")
         }
-        _ => return Err("statistic with these options".into()),
+        _ => return Err("-m statistic with these options".into()),
     };
     Ok(vec![Cond::Opaque(place.opaque(text, false))])
 }
@@ -108,14 +108,14 @@ fn statistic(options: &[OptionValue], place: Place) -> Result<Vec<Cond>, String>
 /// Both ask inet_dev_addr_type. For IPv6 xt_addrtype asks the routing table in a way of its own.
 fn addrtype(options: &[OptionValue], place: Place) -> Result<Vec<Cond>, String> {
     if place.family == Family::V6 {
-        return Err("addrtype for IPv6".into());
+        return Err("-m addrtype for IPv6".into());
     }
     let has = |name| options.iter().any(|o| o.name == name);
     let device = match (has("limit-iface-in"), has("limit-iface-out")) {
         (false, false) => "",
         (true, false) => " . iif",
         (false, true) => " . oif",
-        (true, true) => return Err("addrtype --limit-iface-in --limit-iface-out".into()),
+        (true, true) => return Err("-m addrtype --limit-iface-in --limit-iface-out".into()),
     };
     let mut out = Vec::new();
     for o in options {
@@ -176,7 +176,7 @@ fn owner(options: &[OptionValue], place: Place) -> Result<Vec<Cond>, String> {
         }
     }
     if out.len() > 1 && out.iter().any(|c| matches!(c, Cond::Unless(_))) {
-        return Err("owner with several tests, one negated".into());
+        return Err("-m owner with several tests, one of them negated".into());
     }
     Ok(out)
 }
@@ -203,7 +203,7 @@ fn conntrack(c: &Conntrack, place: Place) -> Result<Vec<Cond>, String> {
     let mut out = Vec::new();
     if let Some(Neg { negated, value }) = &c.state {
         if *negated || value & !(NEW | ESTABLISHED | RELATED) != 0 {
-            return Err("conntrack with a state that implies no entry, and more".into());
+            return Err("-m conntrack with more than a state that implies no entry".into());
         }
         ct_state_test(&mut out, *value, false);
     }
@@ -231,20 +231,20 @@ fn conntrack(c: &Conntrack, place: Place) -> Result<Vec<Cond>, String> {
     for (dir, what, m) in ports {
         let Some(Neg { negated, value: PortSpan { lo, hi } }) = m else { continue };
         if c.proto.as_ref().is_none_or(|p| p.negated) {
-            return Err(format!("conntrack test of a port without --ctproto ({dir} {what})"));
+            return Err(format!("-m conntrack with a port and no --ctproto ({dir} {what})"));
         }
         let value = if lo == hi { lo.to_string() } else { format!("{lo}-{hi}") };
         push(format!("ct {dir} {what} {}{value}", not(*negated)));
     }
     if let Some(Neg { negated, value }) = &c.status {
         if *value == 0 {
-            return Err("conntrack --ctstatus NONE".into());
+            return Err("-m conntrack --ctstatus NONE".into());
         }
         let compare = if *negated { "==" } else { "!=" };
         push(format!("ct status & {value:#x} {compare} 0"));
     }
     if c.expire.is_some() {
-        return Err("conntrack --ctexpire".into());
+        return Err("-m conntrack --ctexpire".into());
     }
     if let Some(original) = c.original_dir {
         push(format!("ct direction {}", if original { "original" } else { "reply" }));
@@ -258,7 +258,7 @@ fn not(negated: bool) -> &'static str {
 
 fn ct_address(dir: &str, what: &str, m: &AddrMatch, family: Family) -> Result<String, String> {
     let ip = if family == Family::V4 { "ip" } else { "ip6" };
-    let len = family.prefix_len(m.mask.0).ok_or("conntrack address with a mask with holes")?;
+    let len = family.prefix_len(m.mask.0).ok_or("-m conntrack with a mask with holes")?;
     let mut text = format!("ct {dir} {ip} {what} {}{}", not(m.negated), m.addr.display(family));
     if len < family.bits() {
         let _ = write!(text, "/{len}");

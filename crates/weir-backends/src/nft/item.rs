@@ -124,10 +124,11 @@ fn act(target: &Target, family: Family) -> Result<Act, String> {
         Target::Jump(c) => Act::Jump(c.clone()),
         Target::Goto(c) => Act::Goto(c.clone()),
         Target::Reject(word) => {
-            action::reject(word, family).ok_or_else(|| format!("REJECT with {word}"))?;
+            action::reject(word, family)
+                .ok_or_else(|| format!("-j REJECT --reject-with {word}"))?;
             Act::Reject(word)
         }
-        Target::Divert(ext) => return Err(format!("{} hands packets on", ext.module)),
+        Target::Divert(ext) => return Err(format!("-j {}, which hands packets on", ext.module)),
         Target::Nat(nat) => {
             action::nat(nat, family)?;
             Act::Nat((**nat).clone())
@@ -136,7 +137,7 @@ fn act(target: &Target, family: Family) -> Result<Act, String> {
             action::effect(e, family)?;
             Act::Effect((**e).clone())
         }
-        Target::Opaque(o) => return Err(format!("target {} is not known", o.name)),
+        Target::Opaque(o) => return Err(format!("the unknown target {}", o.name)),
     })
 }
 
@@ -174,7 +175,7 @@ fn lower_test(
         }
         Test::Set { index } => {
             let Match::Set(m) = &rule.matches[index] else { unreachable!("located by index") };
-            return Err(format!("set {} may change at run time", m.name));
+            return Err(format!("-m set: {} may change at any time", m.name));
         }
         Test::Opaque { index: at, stateful } => {
             debug_assert_eq!(index, Some(at));
@@ -231,7 +232,7 @@ fn device_test(
         return Ok(!negated);
     }
     if name.contains(['"', '*', '\\']) || name.chars().any(char::is_control) {
-        return Err(format!("device name {name:?} cannot be quoted"));
+        return Err(format!("the device name {name:?}"));
     }
     out.push(Cond::Test(nft::Test { load, with: With::Device { name, prefix }, negated }));
     Ok(true)
@@ -260,7 +261,7 @@ fn field_test(
         Field::Tos => Load::Tos,
         Field::PktType => Load::PktType,
         Field::CtState | Field::Iif | Field::Oif => {
-            return Err(format!("test of {}", field.row().name));
+            return Err(format!("a test of {}", field.row().name));
         }
     };
     let max = field.max(family);
@@ -282,7 +283,7 @@ fn field_test(
 /// `-f` tells later fragments from all else by the offset.
 fn fragment_test(p: Predicate, negated: bool, family: Family) -> Result<nft::Test, String> {
     if family == Family::V6 || p != Predicate::In(vec![(1, 1)]) {
-        return Err("test for fragments".into());
+        return Err("a test for fragments".into());
     }
     let with = With::Spans(vec![(0, 0)]);
     Ok(nft::Test { load: Load::FragmentOffset, with, negated: !negated })

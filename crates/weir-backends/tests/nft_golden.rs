@@ -1,0 +1,70 @@
+//! `testdata/backends/nft`: rulesets, and the nft text that they become; nft must take it.
+
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+use weir_backends::{CompileOptions, nft};
+use weir_model::{Family, Firewall};
+use weir_syntax::iptables::{self, ParseOptions};
+use weir_testkit::data;
+
+const CUT: &str = "\n---\n";
+
+fn compiled(text: &str) -> String {
+    let ruleset = match iptables::parse(text, &ParseOptions::default()) {
+        Ok(ruleset) => ruleset,
+        Err(d) => panic!("{}", weir_syntax::render(&d, "case", text, false)),
+    };
+    let firewall = match ruleset.family {
+        Family::V4 => Firewall { v4: Some(ruleset), ..Firewall::default() },
+        Family::V6 => Firewall { v6: Some(ruleset), ..Firewall::default() },
+    };
+    let options = CompileOptions { check_packets: 5000, ..CompileOptions::default() };
+    nft::compile(&firewall, &options, &mut |_, _| {}).unwrap_or_else(|e| panic!("{e}")).text
+}
+
+/// What `nft -c -f -` says in a network namespace of its own; `None` where it takes the text.
+fn refusal_of_nft(text: &str) -> Option<String> {
+    let mut nft = Command::new("unshare")
+        .args(["--net", "nft", "-c", "-f", "-"])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("run unshare (util-linux) and nft (nftables)");
+    let mut input = nft.stdin.take().expect("its input is a pipe");
+    input.write_all(text.as_bytes()).expect("nft reads all of its input");
+    drop(input);
+    let done = nft.wait_with_output().expect("nft ends");
+    (!done.status.success()).then(|| String::from_utf8_lossy(&done.stderr).into_owned())
+}
+
+#[test]
+fn rulesets_become_the_text_that_stands_beside_them() {
+    let files = data::files("backends/nft", "txt");
+    assert!(files.len() >= 10, "the cases are there");
+    let mut changed = Vec::new();
+    for file in files {
+        let case = std::fs::read_to_string(&file).expect("read the case");
+        let (rules, expected) = case.split_once(CUT).unwrap_or((case.trim_end(), ""));
+        let text = compiled(&format!("{rules}\n"));
+        if let Some(why) = refusal_of_nft(&text) {
+            panic!("{}: nft refuses it: {why}\n{text}", file.display());
+        }
+        if text != expected {
+            changed.push(file.display().to_string());
+            if weir_testkit::is_blessing() {
+                std::fs::write(&file, format!("{rules}{CUT}{text}")).expect("bless the case");
+            }
+        }
+    }
+    assert!(
+        changed.is_empty() || weir_testkit::is_blessing(),
+        "{changed:#?} became something else"
+    );
+}
+
+#[test]
+fn nft_refuses_what_it_cannot_read() {
+    assert_eq!(refusal_of_nft("table ip t {\n}\n"), None);
+    assert!(refusal_of_nft("table ip t {\n\tchain reject {\n\t}\n}\n").is_some());
+}
