@@ -131,6 +131,11 @@ impl Files {
         (part, frames)
     }
 
+    /// Whether any frame is IPv6.
+    pub(crate) fn has_ipv6(&self) -> bool {
+        self.frames.values().flatten().any(Frame::is_ipv6)
+    }
+
     fn make(
         &self,
         variable: &'static str,

@@ -31,6 +31,13 @@ pub struct Frame {
     pub to_drop: bool,
 }
 
+impl Frame {
+    /// Whether it holds an IPv6 packet.
+    pub fn is_ipv6(&self) -> bool {
+        self.bytes.get(12..ETHERNET) == Some(&[0x86, 0xdd])
+    }
+}
+
 /// The file of verdicts beside a pcap file: `FILE.verdicts`.
 pub fn verdicts_path(pcap: &Path) -> PathBuf {
     let mut name = pcap.as_os_str().to_owned();

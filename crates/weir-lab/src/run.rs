@@ -256,6 +256,7 @@ impl Run<'_> {
     fn set_up(&mut self, rulesets: &[Scenario]) -> Result<(), LabError> {
         let study = &self.loaded.study;
         let again = study.again.as_ref().map(|again| again.subject.get_ref().clone());
+        let ipv6 = self.files.has_ipv6();
         for point in rulesets {
             let mut arms: Vec<Arm> =
                 self.subjects().map(|subject| Arm { subject, copy: 0 }).collect();
@@ -263,7 +264,7 @@ impl Run<'_> {
             arms.extend(second.map(|name| Arm { subject: name.clone(), copy: 1 }));
             for arm in arms {
                 self.step(&format!("set up {} at {point}", arm.subject), 0.3)?;
-                let firewall = self.bench.topology.firewall()?;
+                let firewall = self.bench.topology.firewall(ipv6)?;
                 self.probe(&firewall, point)?;
                 loading::load(self, &firewall.namespace, point, &arm.subject)?;
                 self.firewalls.insert((point.clone(), arm), firewall);

@@ -40,7 +40,7 @@ pub struct Firewall {
     pub namespace: Namespace,
     /// Index of the device that frames are played into.
     pub ifindex: u32,
-    /// Drop counters of its devices, and of the device that feeds it.
+    /// Drop counters of its devices, and of the sink's.
     pub devices: DeviceReader,
     /// Its IP stack's counters.
     pub stack: StackReader,
@@ -93,38 +93,41 @@ impl Topology {
         Ok(self.session.remove(namespace)?)
     }
 
-    /// Makes a firewall between source and sink that forwards everything.
+    /// Makes a firewall between source and sink that forwards everything, IPv6 only where it is
+    /// asked for: it sends packets of its own.
     ///
     /// # Errors
     /// Where the kernel refuses.
-    pub fn firewall(&mut self) -> Result<Firewall, LabError> {
+    pub fn firewall(&mut self, ipv6: bool) -> Result<Firewall, LabError> {
         let number = self.links;
         self.links += 1;
         let namespace = self.session.namespace(&format!("fw{number}"))?;
-        quieten(&namespace)?;
+        quieten(&namespace, ipv6)?;
         let near = format!("f{number}");
         let far = format!("k{number}");
         let (inner, outer) = (end(FIREWALL_MAC), end(OUT_MAC));
         let inside = VethOptions {
             a: end(SOURCE_MAC),
-            b: LinkEnd { addrs: addresses("198.18.0.1/24", "2001:2:0:1::1/64"), ..inner },
+            b: LinkEnd { addrs: addresses("198.18.0.1/24", "2001:2:0:1::1/64", ipv6), ..inner },
             gro: true,
             ..VethOptions::default()
         };
         self.session.veth(&self.source, &near, &namespace, DEVICE_IN, &inside)?;
         let outside = VethOptions {
-            a: LinkEnd { addrs: addresses("198.18.1.1/24", "2001:2:0:2::1/64"), ..outer },
+            a: LinkEnd { addrs: addresses("198.18.1.1/24", "2001:2:0:2::1/64", ipv6), ..outer },
             b: end(SINK_MAC),
             ..VethOptions::default()
         };
         self.session.veth(&namespace, DEVICE_OUT, &self.sink_side, &far, &outside)?;
-        route(&namespace)?;
+        route(&namespace, ipv6)?;
         let far_index = self.sink_side.ifindex(&far)?;
         self.sink.attach(&self.sink_side, far_index)?;
+        // What the ring behind the source's device cannot take is told by both of its ends
+        // (veth_get_stats64 in drivers/net/veth.c), so only the firewall's end is asked.
         let devices = DeviceReader::open(&[
-            (&self.source, near.as_str()),
             (&namespace, DEVICE_IN),
             (&namespace, DEVICE_OUT),
+            (&self.sink_side, far.as_str()),
         ])?;
         let stack = StackReader::open(&namespace)?;
         let ifindex = self.source.ifindex(&near)?;
@@ -136,36 +139,42 @@ fn end(mac: Mac) -> LinkEnd {
     LinkEnd { mac: Some(mac), addrs: Vec::new() }
 }
 
-fn addresses(v4: &str, v6: &str) -> Vec<String> {
-    vec![v4.to_owned(), v6.to_owned()]
+fn addresses(v4: &str, v6: &str, ipv6: bool) -> Vec<String> {
+    let both = [(v4, true), (v6, ipv6)];
+    both.iter().filter(|(_, wanted)| *wanted).map(|(addr, _)| (*addr).to_owned()).collect()
 }
 
 /// Forwarding on, and everything off that sends packets of its own or judges sources.
-fn quieten(namespace: &Namespace) -> Result<(), LabError> {
-    let settings = [
+fn quieten(namespace: &Namespace, ipv6: bool) -> Result<(), LabError> {
+    let common = [
         ("net.ipv4.ip_forward", "1"),
         ("net.ipv4.conf.all.rp_filter", "0"),
         ("net.ipv4.conf.default.rp_filter", "0"),
         ("net.ipv4.conf.all.send_redirects", "0"),
         ("net.ipv4.conf.default.send_redirects", "0"),
+    ];
+    let with_ipv6 = [
         ("net.ipv6.conf.all.forwarding", "1"),
         ("net.ipv6.conf.default.accept_dad", "0"),
         ("net.ipv6.conf.default.addr_gen_mode", "1"),
         ("net.ipv6.conf.default.router_solicitations", "0"),
     ];
-    for (key, value) in settings {
+    let without = [("net.ipv6.conf.default.disable_ipv6", "1")];
+    let more = if ipv6 { &with_ipv6[..] } else { &without[..] };
+    for (key, value) in common.iter().chain(more) {
         namespace.sysctl(key, value)?;
     }
     Ok(())
 }
 
-fn route(namespace: &Namespace) -> Result<(), LabError> {
+fn route(namespace: &Namespace, ipv6: bool) -> Result<(), LabError> {
     let mac = SINK_MAC.map(|byte| format!("{byte:02x}")).join(":");
-    namespace.ip(&[
-        format!("neigh replace 198.18.1.2 lladdr {mac} nud permanent dev {DEVICE_OUT}"),
-        format!("neigh replace 2001:2:0:2::2 lladdr {mac} nud permanent dev {DEVICE_OUT}"),
-        format!("route replace default via 198.18.1.2 dev {DEVICE_OUT}"),
-        format!("route replace ::/0 via 2001:2:0:2::2 dev {DEVICE_OUT}"),
-    ])?;
+    let hops = [("198.18.1.2", "default", true), ("2001:2:0:2::2", "::/0", ipv6)];
+    for (hop, destination, _) in hops.iter().filter(|(.., wanted)| *wanted) {
+        namespace.ip(&[
+            format!("neigh replace {hop} lladdr {mac} nud permanent dev {DEVICE_OUT}"),
+            format!("route replace {destination} via {hop} dev {DEVICE_OUT}"),
+        ])?;
+    }
     Ok(())
 }

@@ -43,6 +43,10 @@ pub(crate) fn measure(run: &mut Run<'_>, step: &Step) -> Result<(), LabError> {
         if !seen.played.finished {
             disturbance = Some("the generator did not come to its end".to_owned());
         }
+        let asked = seen.played.offered + seen.played.given_up;
+        if seen.played.given_up * 100 > asked {
+            disturbance = Some(format!("{} of {asked} packets were late", seen.played.given_up));
+        }
         if let Some((state, why)) = judge::of_packets(&trial) {
             (trial.state, trial.why) = (state, Some(why));
         } else if let Some(why) = disturbance {

@@ -14,7 +14,7 @@ fn frames(count: u8) -> Vec<Frame> {
         bytes.extend_from_slice(&[0x08, 0x00, 0x45, 0, 0, 28 + n, 0, 0, 0, 0, 64, 17, 0, 0]);
         bytes.extend_from_slice(&[192, 0, 2, n, 198, 51, 100, 2, 0x30, 0x39, 0, 53, 0, 8 + n]);
         bytes.resize(42 + usize::from(n), 0);
-        Frame { bytes, to_drop: n % 2 == 0 }
+        Frame { bytes, to_drop: n.is_multiple_of(2) }
     };
     (1..=count).map(frame).collect()
 }
@@ -22,6 +22,18 @@ fn frames(count: u8) -> Vec<Frame> {
 fn play(rate_pps: u64, packets_max: u64) -> Play {
     let duration = Duration::from_millis(100);
     Play { duration, rate_pps, packets_max, shuffled: true, seed: 1 }
+}
+
+/// A UDP frame from 2001:db8::1 to 2001:db8:1::2.
+fn frame_v6() -> Frame {
+    let mut bytes = vec![0; 12];
+    bytes.extend_from_slice(&[0x86, 0xdd, 0x60, 0, 0, 0, 0, 8, 17, 64]);
+    for last in [[0, 0, 1], [1, 0, 2]] {
+        bytes.extend_from_slice(&[0x20, 0x01, 0x0d, 0xb8, 0, last[0], 0, 0, 0, 0, 0, 0, 0, 0]);
+        bytes.extend_from_slice(&last[1..]);
+    }
+    bytes.extend_from_slice(&[0x30, 0x39, 0, 53, 0, 8, 0, 0]);
+    Frame { bytes, to_drop: false }
 }
 
 struct Pipeline {
@@ -32,10 +44,14 @@ struct Pipeline {
 
 impl Pipeline {
     fn new() -> Pipeline {
+        Pipeline::of(&frames(64))
+    }
+
+    fn of(frames: &[Frame]) -> Pipeline {
         let mut topology = Topology::new(Session::new().unwrap()).unwrap();
-        let firewall = topology.firewall().unwrap();
+        let firewall = topology.firewall(frames.iter().any(Frame::is_ipv6)).unwrap();
         let mut generator = Generator::new().unwrap();
-        generator.load_frames(&frames(64), 0x77, FIREWALL_MAC, SOURCE_MAC).unwrap();
+        generator.load_frames(frames, 0x77, FIREWALL_MAC, SOURCE_MAC).unwrap();
         topology.sink().expect(0x77);
         Pipeline { topology, firewall, generator }
     }
@@ -56,6 +72,15 @@ fn every_frame_arrives_behind_an_empty_firewall() {
     assert_eq!(arrived.delivered + arrived.leaked, played.offered);
     assert_eq!(arrived.leaked, played.to_drop, "marked frames are told from others");
     assert_eq!(pipeline.firewall.devices.dropped().unwrap(), 0);
+}
+
+#[test]
+fn ipv6_is_forwarded_too() {
+    let mut pipeline = Pipeline::of(&[frame_v6()]);
+    let before = pipeline.topology.sink().read().unwrap();
+    let played = pipeline.play(&play(0, 1000));
+    let arrived = pipeline.topology.sink().read().unwrap().since(before);
+    assert_eq!((arrived.delivered, played.offered), (1000, 1000));
 }
 
 #[test]
@@ -90,4 +115,43 @@ fn frames_lost_in_the_stack_are_in_its_counters() {
     pipeline.firewall.namespace.ip(&["route del default"]).unwrap();
     let played = pipeline.play(&play(0, 1000));
     assert_eq!(pipeline.firewall.stack.dropped().unwrap(), played.offered);
+}
+
+#[test]
+fn frames_into_a_link_without_napi_are_in_no_counter() {
+    let mut pipeline = Pipeline::new();
+    pipeline.firewall.namespace.set_gro("eth0", false).unwrap();
+    let before = pipeline.topology.sink().read().unwrap();
+    let played = pipeline.play(&play(0, 1000));
+    let arrived = pipeline.topology.sink().read().unwrap().since(before);
+    assert_eq!(played.offered, 1000);
+    assert_eq!(arrived.delivered + arrived.leaked, 0);
+    assert_eq!(pipeline.firewall.devices.dropped().unwrap(), 0, "this is why there is a probe");
+}
+
+#[test]
+fn frames_that_overflow_a_ring_are_counted_once() {
+    let mut pipeline = Pipeline::new();
+    let (source, ifindex) = (pipeline.topology.source().clone(), pipeline.firewall.ifindex);
+    let offered_by_one = || {
+        let mut generator = Generator::new().unwrap();
+        generator.load_frames(&frames(64), 0x77, FIREWALL_MAC, SOURCE_MAC).unwrap();
+        generator.play(&source, ifindex, &play(0, 0)).unwrap().offered
+    };
+    // Two cores into one ring; again where one of them had to wait for the other.
+    for _ in 0..50 {
+        let arrived_before = pipeline.topology.sink().read().unwrap();
+        let dropped_before = pipeline.firewall.devices.dropped().unwrap();
+        let offered = std::thread::scope(|scope| {
+            let threads = [scope.spawn(offered_by_one), scope.spawn(offered_by_one)];
+            threads.map(|thread| thread.join().unwrap()).iter().sum::<u64>()
+        });
+        let arrived = pipeline.topology.sink().read().unwrap().since(arrived_before);
+        let dropped = pipeline.firewall.devices.dropped().unwrap() - dropped_before;
+        assert_eq!(arrived.delivered + arrived.leaked + dropped, offered);
+        if dropped > 0 {
+            return;
+        }
+    }
+    panic!("no ring overflowed: the machine has one core?");
 }
