@@ -104,6 +104,8 @@ impl Trees<'_> {
         if self.compiled.len() == compiled_before {
             return chain.clone();
         }
+        // Runs are compiled from the last to the first.
+        self.compiled[compiled_before..].reverse();
         self.report_kept(&items);
         Chain { rules, ..chain.clone() }
     }

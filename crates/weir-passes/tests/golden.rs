@@ -1,0 +1,84 @@
+//! `testdata/passes`: rulesets, and what a pass makes of them.
+//!
+//! The cost model is one in which trees and sets pay for few rules, so that the cases stay short.
+
+use weir_model::{Family, Ruleset};
+use weir_passes::run::Places;
+use weir_passes::sets::SetOptions;
+use weir_passes::tree::TreeOptions;
+use weir_passes::{CostModel, Rewritten, sets, tree};
+use weir_syntax::iptables::{self, ParseOptions};
+use weir_testkit::data;
+
+const CUT: &str = "\n---\n";
+
+fn eager() -> CostModel {
+    CostModel {
+        check_ns: 10.0,
+        jump_ns: 10.0,
+        set_ns: 10.0,
+        probe_ns: 1.0,
+        inline_rules_max: 1,
+        ..CostModel::default()
+    }
+}
+
+fn read(rules: &str) -> Ruleset {
+    let options = ParseOptions { family: Some(Family::V4), ..ParseOptions::default() };
+    match iptables::parse(rules, &options) {
+        Ok(ruleset) => ruleset,
+        Err(d) => panic!("{}", weir_syntax::render(&d, "case", rules, false)),
+    }
+}
+
+/// Sets, tables, and what the pass says of them.
+fn print(made: &Rewritten) -> String {
+    let mut text = weir_syntax::ipset::print(&made.sets);
+    let mut ruleset = made.ruleset.clone();
+    for table in &mut ruleset.tables {
+        table.leading_comments.clear();
+    }
+    text += &iptables::print(&ruleset, false);
+    for run in &made.compiled {
+        text += &format!("# {} and {} rules from there: {}\n", run.first, run.rules, run.into);
+    }
+    for kept in &made.kept {
+        text += &format!("# {} {}\n", kept.rule, kept.why);
+    }
+    text
+}
+
+fn compare(folder: &str, least: usize, pass: impl Fn(&Ruleset) -> Rewritten) {
+    let files = data::files(folder, "txt");
+    assert!(files.len() >= least, "the cases are there");
+    let mut changed = Vec::new();
+    for file in files {
+        let case = std::fs::read_to_string(&file).expect("read the case");
+        let (rules, expected) = case.split_once(CUT).unwrap_or((case.trim_end(), ""));
+        let text = print(&pass(&read(&format!("{rules}\n"))));
+        if text != expected {
+            changed.push(format!("{}:\n{text}", file.display()));
+            if weir_testkit::is_blessing() {
+                std::fs::write(&file, format!("{rules}{CUT}{text}")).expect("bless the case");
+            }
+        }
+    }
+    let fine = changed.is_empty() || weir_testkit::is_blessing();
+    assert!(fine, "these became something else:\n{}", changed.join("\n"));
+}
+
+#[test]
+fn runs_become_the_trees_that_stand_beside_them() {
+    compare("passes/tree", 7, |ruleset| {
+        let options = TreeOptions { cost: eager(), levels: None };
+        tree::compile(ruleset, &options, &Places::of(ruleset))
+    });
+}
+
+#[test]
+fn runs_become_the_sets_that_stand_beside_them() {
+    compare("passes/sets", 6, |ruleset| {
+        let options = SetOptions { cost: eager(), stem: "w4-example-".into(), taken: Vec::new() };
+        sets::compile(ruleset, &options, &Places::of(ruleset))
+    });
+}
