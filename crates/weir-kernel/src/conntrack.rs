@@ -15,7 +15,14 @@ const STATUS: u16 = 3;
 const PROTOINFO: u16 = 4;
 const TIMEOUT: u16 = 7;
 const MARK: u16 = 8;
-const TUPLE_MASTER: u16 = 14;
+const HELP: u16 = 5;
+const HELP_NAME: u16 = 1;
+
+const EXPECT_SUBSYSTEM: u16 = 2 << 8;
+const EXPECT_MASTER: u16 = 1;
+const EXPECT_TUPLE: u16 = 2;
+const EXPECT_MASK: u16 = 3;
+const EXPECT_TIMEOUT: u16 = 4;
 
 const IPS_SEEN_REPLY: u32 = 2;
 const IPS_ASSURED: u32 = 4;
@@ -63,8 +70,9 @@ pub struct Entry {
     pub reply: Tuple,
     /// Whether an answer was seen: its packets are ESTABLISHED.
     pub answered: bool,
-    /// The entry that this one is RELATED to, which must be there.
-    pub master: Option<Tuple>,
+    /// The connection that this one announces: its first packet is RELATED. Only a TCP
+    /// connection can announce one (it gets the helper for FTP).
+    pub announces: Option<Tuple>,
     /// Connection mark.
     pub mark: u32,
 }
@@ -158,8 +166,8 @@ fn push_entry(m: &mut Messages, entry: &Entry) {
     if entry.mark != 0 {
         m.attribute(MARK, &entry.mark.to_be_bytes());
     }
-    if let Some(master) = &entry.master {
-        m.nested(TUPLE_MASTER, |m| push_tuple(m, master));
+    if entry.announces.is_some() {
+        m.nested(HELP, |m| m.attribute(HELP_NAME, b"ftp\0"));
     }
     match entry.original.proto {
         6 => m.nested(PROTOINFO, |m| {
@@ -179,6 +187,23 @@ fn push_entry(m: &mut Messages, entry: &Entry) {
         }),
         _ => {}
     }
+    if let Some(announced) = &entry.announces {
+        push_expectation(m, &entry.original, announced);
+    }
+}
+
+fn push_expectation(m: &mut Messages, master: &Tuple, announced: &Tuple) {
+    m.begin(EXPECT_SUBSYSTEM, CREATE | EXCL, family_number(master.family), 0);
+    m.nested(EXPECT_MASTER, |m| push_tuple(m, master));
+    m.nested(EXPECT_TUPLE, |m| push_tuple(m, announced));
+    let all = Addr(announced.family.max());
+    let key = match announced.key {
+        Key::Ports(..) => Key::Ports(u16::MAX, u16::MAX),
+        other => other,
+    };
+    let mask = Tuple { saddr: all, daddr: all, key, ..*announced };
+    m.nested(EXPECT_MASK, |m| push_tuple(m, &mask));
+    m.attribute(EXPECT_TIMEOUT, &LIFE_SECONDS.to_be_bytes());
 }
 
 fn push_tuple(m: &mut Messages, tuple: &Tuple) {

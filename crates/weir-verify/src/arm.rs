@@ -27,6 +27,8 @@ pub(crate) const ADDRS: [[u128; 2]; 2] =
     [[0xc000_000a, 0xc000_000b], [0xfd57_6569 << 96 | 0x0a, 0xfd57_6569 << 96 | 0x0b]];
 
 const COPY_BYTES: u32 = 128;
+/// NF_INET_LOCAL_IN.
+const HOOK_INPUT: u8 = 1;
 /// How long a batch may take to pass.
 const PASS_LIMIT: Duration = Duration::from_secs(10);
 
@@ -48,6 +50,8 @@ pub(crate) struct Left {
     pub bytes: Vec<u8>,
     /// Its mark.
     pub mark: u32,
+    /// It stayed: the last hook was INPUT.
+    pub is_local: bool,
 }
 
 /// A firewall under test.
@@ -72,8 +76,10 @@ enum Route {
     Through,
     /// Back by the first link.
     Back,
-    /// To this host.
+    /// To this host, though its address is not the host's (as for a transparent proxy).
     Local,
+    /// To this host: every address is its own.
+    Own,
 }
 
 impl Arm {
@@ -160,8 +166,8 @@ impl Arm {
     /// From the host itself: a packet is through when its system call returns.
     fn send_out(&mut self, batch: &Batch, seen: &mut Seen) -> Result<(), VerifyError> {
         let host = &self.hosts[&batch.way.family];
-        host.set_mark(batch.way.mark).map_err(VerifyError::send)?;
         for p in &batch.packets {
+            host.set_mark(p.packet.mark).map_err(VerifyError::send)?;
             // The last hook ends every packet, which the system call tells.
             let _ = host.send(&p.packet, &p.frame);
         }
@@ -190,6 +196,7 @@ impl Arm {
             self.devices[i] = wanted.to_owned();
         }
         let route = match way.entry {
+            Entry::Input if way.own => Route::Own,
             Entry::Input => Route::Local,
             Entry::Forward if back => Route::Back,
             Entry::Forward => Route::Through,
@@ -206,18 +213,22 @@ impl Arm {
         let (flag, via) = gateway(family);
         let device = match route {
             Route::Back => &self.devices[0],
-            Route::Through | Route::Local => &self.devices[1],
+            Route::Through | Route::Local | Route::Own => &self.devices[1],
         };
-        let default = format!("default via {via} dev {device} onlink table 100");
-        let local = format!("local default dev {LOOPBACK} table local");
+        let local = format!("local default dev {LOOPBACK}");
         let line = match route {
-            Route::Local => format!("route replace {local}"),
-            Route::Through | Route::Back => format!("route replace {default}"),
+            Route::Own => format!("route replace {local} table local"),
+            Route::Local => format!("route replace {local} table 100"),
+            Route::Through | Route::Back => {
+                format!("route replace default via {via} dev {device} onlink table 100")
+            }
         };
-        let mut text = String::new();
-        if route != Route::Local && self.routed.get(&family) == Some(&Route::Local) {
-            text += &format!("route del {local}\n");
-        }
+        // A local and a gateway route stand beside each other: the old one goes first.
+        let mut text = match self.routed.get(&family) {
+            Some(Route::Own) => format!("route del {local} table local\n"),
+            Some(_) => "route flush table 100\n".to_owned(),
+            None => String::new(),
+        };
         text += &line;
         text.push('\n');
         self.firewall.run(&["ip", flag, "-batch", "-"], text.as_bytes())?;
@@ -255,7 +266,7 @@ impl Seen {
             prefix::BEGUN => self.begun[at] = true,
             prefix::END => {
                 let (bytes, mark) = (logged.payload.to_vec(), logged.mark);
-                self.left[at] = Some(Left { bytes, mark });
+                self.left[at] = Some(Left { bytes, mark, is_local: logged.hook == HOOK_INPUT });
             }
             prefix::NEW => self.states[at] = Some(CtState::New),
             prefix::ESTABLISHED => self.states[at] = Some(CtState::Established),
@@ -342,11 +353,18 @@ fn route(
         let (flag, via) = gateway(*family);
         let mut text = String::new();
         for device in devices {
-            text += &format!("neigh replace {via} lladdr 02:57:00:00:00:fe dev {device} nud permanent\n");
+            text += &format!(
+                "neigh replace {via} lladdr 02:57:00:00:00:fe dev {device} nud permanent\n"
+            );
         }
         text += &format!("rule add pref 100 not iif {LOOPBACK} lookup 100\n");
         text += &format!("rule add pref 200 iif {LOOPBACK} lookup 200\n");
-        text += &format!("route add default via {via} dev {} onlink table 200\n", devices[1]);
+        // The way back of what came in is the link that it came by (rpfilter); what is bound to
+        // the second link leaves by it.
+        for (metric, device) in [(1, &devices[0]), (2, &devices[1])] {
+            let to = format!("via {via} dev {device} onlink metric {metric}");
+            text += &format!("route add default {to} table 200\n");
+        }
         firewall.run(&["ip", flag, "-batch", "-"], text.as_bytes())?;
     }
     Ok(())

@@ -4,9 +4,9 @@
 //! nothing on the way rewrites. Its length is its alone too, where padding changes nothing that a
 //! rule tests, so that byte counters tell packets apart.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 
-use weir_kernel::conntrack;
+use weir_kernel::conntrack::{self, Tuple};
 use weir_packet::{Family, Packet, Transport};
 use weir_semantics::Entry;
 
@@ -17,6 +17,9 @@ use crate::flow;
 pub(crate) const PACKETS_MAX: usize = 900;
 /// Longest packet that a link takes.
 const LENGTH_MAX: usize = 1500;
+/// Protocol number of GRE, and the length of its longest header.
+const GRE: u8 = 47;
+const GRE_BYTES: usize = 16;
 /// Numbers of packets go from 1 to here, then begin again.
 const NUMBER_MAX: u32 = 60_000;
 
@@ -27,22 +30,25 @@ pub(crate) struct Way {
     pub entry: Entry,
     pub iif: String,
     pub oif: String,
-    pub mark: u32,
+    /// Every address is the host's own, as `addrtype` sees it (INPUT only).
+    pub own: bool,
 }
 
 impl Way {
-    pub fn of(packet: &Packet, entry: Entry) -> Way {
+    pub fn of(packet: &Packet, entry: Entry, own: bool) -> Way {
         let (iif, oif) = match entry {
             Entry::Forward => (packet.iif.clone(), packet.oif.clone()),
             Entry::Input => (packet.iif.clone(), String::new()),
             Entry::Output => (String::new(), packet.oif.clone()),
         };
-        Way { family: packet.family, entry, iif, oif, mark: packet.mark }
+        let own = own && entry == Entry::Input;
+        Way { family: packet.family, entry, iif, oif, own }
     }
 
     /// The order in which ways are tried: routes change seldom, names of devices often.
-    pub fn order(&self) -> (Family, u8, bool, &str, &str, u32) {
-        (self.family, self.entry as u8, self.iif == self.oif, &self.iif, &self.oif, self.mark)
+    pub fn order(&self) -> (Family, u8, bool, bool, &str, &str) {
+        let back = self.iif == self.oif;
+        (self.family, self.entry as u8, self.own, back, &self.iif, &self.oif)
     }
 }
 
@@ -55,6 +61,8 @@ pub(crate) struct Prepared {
     pub frame: Vec<u8>,
     /// Connections that must be there before.
     pub connections: Vec<conntrack::Entry>,
+    /// The host without rules took it as its own.
+    pub is_local: bool,
 }
 
 /// Packets that go the same way at the same time.
@@ -78,17 +86,26 @@ impl Maker {
         Maker { next: 1, lengths_matter }
     }
 
-    /// A batch of packets that all go `way`, at most [`PACKETS_MAX`].
-    pub fn batch(&mut self, way: Way, packets: impl IntoIterator<Item = Packet>) -> Batch {
-        let mut lengths = HashSet::new();
+    /// A batch of packets that all go `way`, at most `room`, taken out of `packets`. Those that
+    /// belong to the connection of another packet of the batch are left for a later one.
+    pub fn batch(&mut self, way: Way, packets: &mut VecDeque<Packet>, room: usize) -> Batch {
+        assert!(room <= PACKETS_MAX, "a batch fits into the kernel's queue");
+        let (mut lengths, mut connections) = (HashSet::new(), HashSet::new());
         let mut batch = Batch { way, packets: Vec::new(), numbers: Vec::new() };
-        for packet in packets {
+        for _ in 0..packets.len() {
+            if batch.packets.len() == room {
+                break;
+            }
+            let Some(packet) = packets.pop_front() else { break };
+            if !is_alone(&packet, &mut connections) {
+                packets.push_back(packet);
+                continue;
+            }
             let number = self.next;
             self.next = if number == NUMBER_MAX { 1 } else { number + 1 };
             batch.numbers.push(number);
             batch.packets.push(self.prepare(packet, number, batch.way.entry, &mut lengths));
         }
-        assert!(batch.packets.len() <= PACKETS_MAX, "a batch fits into the kernel's queue");
         batch
     }
 
@@ -113,14 +130,28 @@ impl Maker {
             connections.extend(flow::entries(&packet, number));
         }
         if !self.lengths_matter.contains(&packet.family) {
+            if packet.proto == GRE && !packet.is_fragment() {
+                // A shorter header cannot be translated.
+                packet.payload.resize(packet.payload.len().max(GRE_BYTES), 0);
+            }
             pad(&mut packet, lengths);
         }
         let frame = match entry {
             Entry::Output => with_label(packet.to_bytes(), 0, number),
             Entry::Forward | Entry::Input => with_label(packet.to_frame(FIREWALL_MAC), 14, number),
         };
-        Prepared { packet, frame, connections }
+        Prepared { packet, frame, connections, is_local: entry == Entry::Input }
     }
+}
+
+/// Whether no packet before belongs to the same connection, in either direction.
+fn is_alone(packet: &Packet, connections: &mut HashSet<Tuple>) -> bool {
+    let Some(tuple) = flow::tuple(packet) else { return true };
+    let reversed = tuple.reversed();
+    if connections.contains(&tuple) || connections.contains(&reversed) {
+        return false;
+    }
+    connections.insert(tuple)
 }
 
 /// Writes the number into the flow label of an IPv6 packet, which no checksum covers.
@@ -138,7 +169,7 @@ fn pad(packet: &mut Packet, lengths: &mut HashSet<usize>) {
         Transport::Tcp { .. } | Transport::Udp { .. } | Transport::Icmp { .. } => true,
         // What follows is read by conntrack, or is part of what is cut short.
         Transport::Sctp { .. } | Transport::Dccp { .. } | Transport::Truncated => false,
-        Transport::None => packet.proto != 47 && packet.fragment.offset != 0,
+        Transport::None => packet.proto != GRE && packet.fragment.offset != 0,
     };
     // A piece before the last has a multiple of eight bytes.
     if pads && !packet.fragment.more {
@@ -186,19 +217,23 @@ mod tests {
     use super::*;
     use weir_packet::Addr;
 
-    fn udp(family: Family) -> Packet {
+    fn udp(family: Family, sport: u16) -> Packet {
         let mut p = Packet::new(family, Addr(1), Addr(2), 17);
-        p.transport = Transport::Udp { sport: 1, dport: 2 };
+        p.transport = Transport::Udp { sport, dport: 2 };
         p
+    }
+
+    fn queue(family: Family, count: u16) -> VecDeque<Packet> {
+        (10..10 + count).map(|sport| udp(family, sport)).collect()
     }
 
     #[test]
     fn each_packet_of_a_batch_has_its_own_number_and_length() {
         for family in [Family::V4, Family::V6] {
-            let way = Way::of(&udp(family), Entry::Forward);
+            let way = Way::of(&udp(family, 1), Entry::Forward, false);
             let mut maker = Maker::new(Vec::new());
             maker.next = NUMBER_MAX - 1;
-            let batch = maker.batch(way, vec![udp(family); 5]);
+            let batch = maker.batch(way, &mut queue(family, 5), 10);
             let lengths: HashSet<_> = batch.packets.iter().map(|p| p.packet.len()).collect();
             assert_eq!(lengths.len(), 5);
             for (i, p) in batch.packets.iter().enumerate() {
@@ -212,8 +247,22 @@ mod tests {
 
     #[test]
     fn lengths_that_are_tested_are_left_alone() {
-        let way = Way::of(&udp(Family::V4), Entry::Input);
-        let batch = Maker::new(vec![Family::V4]).batch(way, vec![udp(Family::V4); 3]);
+        let way = Way::of(&udp(Family::V4, 1), Entry::Input, false);
+        let mut packets = queue(Family::V4, 3);
+        let batch = Maker::new(vec![Family::V4]).batch(way, &mut packets, 10);
         assert!(batch.packets.iter().all(|p| p.packet.len() == 28));
+    }
+
+    #[test]
+    fn a_batch_has_one_packet_of_a_connection() {
+        let way = Way::of(&udp(Family::V4, 1), Entry::Input, false);
+        let mut packets = queue(Family::V4, 2);
+        let mut answer = udp(Family::V4, 2);
+        (answer.saddr, answer.daddr) = (Addr(2), Addr(1));
+        answer.transport = Transport::Udp { sport: 2, dport: 10 };
+        packets.push_back(answer.clone());
+        let batch = Maker::new(Vec::new()).batch(way, &mut packets, 10);
+        assert_eq!(batch.packets.len(), 2);
+        assert_eq!(packets, [answer]);
     }
 }

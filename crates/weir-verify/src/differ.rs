@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use weir_kernel::xtables::Count;
-use weir_model::{Effect, Target};
+use weir_model::{Effect, RuleId, Target};
 use weir_packet::{CtState, Family, Fragment, Packet, Transport};
 use weir_semantics::{Outcome, Verdict};
 
@@ -19,6 +19,8 @@ pub(crate) struct Expected {
     pub verdict: String,
     /// Originals that count it, each as often as it does.
     pub hits: Vec<usize>,
+    /// Originals that may count it or not: only the kernel knows, and nothing else depends on it.
+    pub maybe: Vec<usize>,
     /// Its bytes, as they count.
     pub bytes: u64,
     /// As it leaves.
@@ -28,25 +30,29 @@ pub(crate) struct Expected {
 }
 
 impl Expected {
-    pub fn of(outcome: &Outcome<'_>, sent: &Packet, originals: &Originals) -> Expected {
+    /// `maybe`: rules whose counter may count the packet or not.
+    pub fn of(
+        outcome: &Outcome<'_>,
+        sent: &Packet,
+        maybe: &[RuleId],
+        originals: &Originals,
+    ) -> Expected {
         let family = sent.family;
-        let hits = outcome.hits.iter().filter_map(|h| originals.at(family, h.place()?)).collect();
+        let (mut hits, mut open) = (Vec::new(), Vec::new());
+        for hit in &outcome.hits {
+            let Some(at) = hit.place().and_then(|p| originals.at(family, p)) else { continue };
+            let is_open = hit.credit.first().is_some_and(|id| maybe.contains(id));
+            if is_open { open.push(at) } else { hits.push(at) }
+        }
         let is_nat = |t: &Target| matches!(t, Target::Nat(_));
         Expected {
             passes: outcome.verdict == Verdict::Accept,
             verdict: format!("{:?}", outcome.verdict),
             hits,
+            maybe: open,
             bytes: sent.len() as u64,
             packet: outcome.packet.clone(),
             translated: outcome.effects.iter().any(|e| is_nat(e.target)),
-        }
-    }
-
-    /// Adds what the packet counts to `counts`, by original.
-    pub fn count(&self, counts: &mut [Count]) {
-        for at in &self.hits {
-            counts[*at].packets += 1;
-            counts[*at].bytes += self.bytes;
         }
     }
 
@@ -111,22 +117,68 @@ impl Head {
     }
 }
 
-/// Counters that differ, in words.
-pub(crate) fn counts_differ(
-    expected: &[Count],
-    seen: &[Count],
-    originals: &Originals,
-) -> Vec<String> {
-    let mut lines = Vec::new();
-    for ((key, expected), seen) in originals.keys.iter().zip(expected).zip(seen) {
-        if expected != seen {
-            lines.push(format!(
-                "{key}: expected {} packets {} bytes, counted {} packets {} bytes",
-                expected.packets, expected.bytes, seen.packets, seen.bytes
-            ));
+/// What the counters of all originals should say: each between two counts, which are mostly the
+/// same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Tally {
+    least: Vec<Count>,
+    most: Vec<Count>,
+}
+
+impl Tally {
+    pub fn of<'e>(
+        expected: impl IntoIterator<Item = &'e Expected>,
+        originals: &Originals,
+    ) -> Tally {
+        let none = vec![Count::default(); originals.keys.len()];
+        let mut tally = Tally { least: none.clone(), most: none };
+        for e in expected {
+            for at in &e.hits {
+                add(&mut tally.least[*at], e.bytes);
+            }
+            for at in e.hits.iter().chain(&e.maybe) {
+                add(&mut tally.most[*at], e.bytes);
+            }
         }
+        tally
     }
-    lines
+
+    fn all<'t>(&'t self, seen: &'t [Count]) -> impl Iterator<Item = (Count, Count, Count)> + 't {
+        self.least.iter().zip(&self.most).zip(seen).map(|((l, m), s)| (*l, *m, *s))
+    }
+
+    /// Whether every counter is where it should be.
+    pub fn holds(&self, seen: &[Count]) -> bool {
+        self.all(seen).all(|(least, most, seen)| is_between(least, seen, most))
+    }
+
+    /// Counters that are not where they should be, in words.
+    pub fn differs(&self, seen: &[Count], originals: &Originals) -> Vec<String> {
+        let all = originals.keys.iter().zip(self.all(seen));
+        all.filter(|(_, (least, most, seen))| !is_between(*least, *seen, *most))
+            .map(|(key, (least, most, seen))| {
+                let at_most = if least == most {
+                    String::new()
+                } else {
+                    format!(" to {} packets {} bytes", most.packets, most.bytes)
+                };
+                format!(
+                    "{key}: expected {} packets {} bytes{at_most}, counted {} packets {} bytes",
+                    least.packets, least.bytes, seen.packets, seen.bytes
+                )
+            })
+            .collect()
+    }
+}
+
+fn add(count: &mut Count, bytes: u64) {
+    count.packets += 1;
+    count.bytes += bytes;
+}
+
+fn is_between(least: Count, seen: Count, most: Count) -> bool {
+    (least.packets..=most.packets).contains(&seen.packets)
+        && (least.bytes..=most.bytes).contains(&seen.bytes)
 }
 
 /// The name of the deviation that a packet may meet in a form that is not iptables.
@@ -139,9 +191,7 @@ pub(crate) fn deviation(packet: &Packet) -> Option<&'static str> {
 
 /// Whether the outcome is out of reach: handed to a program, or ended by what weir does not know.
 pub(crate) fn out_of_reach(outcome: &Outcome<'_>) -> Option<&'static str> {
-    let other = |t: &Target, name: &str| {
-        matches!(t, Target::Effect(e) if matches!(&**e, Effect::Other(x) if x.module == name))
-    };
+    let other = |t: &Target, name: &str| matches!(t, Target::Effect(e) if matches!(&**e, Effect::Other(x) if x.module == name));
     match outcome.verdict {
         Verdict::Divert(_) => Some("handed to a program of the host"),
         Verdict::Unknown => Some("decided by a target that weir does not know"),

@@ -14,16 +14,18 @@ pub(crate) fn entries(packet: &Packet, number: u32) -> Vec<Entry> {
         original,
         reply: original.reversed(),
         answered: true,
-        master: None,
+        announces: None,
         mark: packet.ct.mark,
     };
     match packet.ct.state {
         CtState::Established => vec![entry],
+        // The nat table takes every related ICMP packet for an error that quotes another.
+        CtState::Related if matches!(packet.transport, Transport::Icmp { .. }) => Vec::new(),
+        // As a helper would: the connection is expected, its first packet makes it.
         CtState::Related => {
             let master = master(packet.family, number);
-            let related = Entry { answered: false, master: Some(master), ..entry };
-            let reply = master.reversed();
-            vec![Entry { original: master, reply, answered: true, master: None, mark: 0 }, related]
+            let (reply, announces) = (master.reversed(), Some(tuple));
+            vec![Entry { original: master, reply, answered: true, announces, mark: 0 }]
         }
         CtState::New | CtState::Invalid | CtState::Untracked => Vec::new(),
     }
@@ -35,11 +37,11 @@ fn master(family: Family, number: u32) -> Tuple {
         Family::V4 => (0xc000_00c8, 0xc000_00c9),
         Family::V6 => (0x0100 << 112 | 0xc8, 0x0100 << 112 | 0xc9),
     };
-    let key = Key::Ports((number >> 16) as u16, number as u16);
-    Tuple { family, saddr: Addr(saddr), daddr: Addr(daddr), proto: 17, key }
+    let key = Key::Ports(number as u16, 21);
+    Tuple { family, saddr: Addr(saddr), daddr: Addr(daddr), proto: 6, key }
 }
 
-fn tuple(packet: &Packet) -> Option<Tuple> {
+pub(crate) fn tuple(packet: &Packet) -> Option<Tuple> {
     if packet.fragment.offset != 0 || packet.fragment.more {
         return None;
     }
@@ -86,5 +88,5 @@ pub(crate) fn quote(packet: &mut Packet, number: u32) -> Entry {
     inner.payload = vec![0; 8];
     packet.payload = inner.to_bytes();
     let original = tuple(&inner).expect("UDP has ports");
-    Entry { original, reply: original.reversed(), answered: true, master: None, mark: 0 }
+    Entry { original, reply: original.reversed(), answered: true, announces: None, mark: 0 }
 }

@@ -3,7 +3,7 @@
 mod packets;
 mod tested;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::path::Path;
 use std::time::Instant;
 
@@ -11,10 +11,10 @@ use weir_backends::artefact;
 use weir_kernel::xtables::Count;
 use weir_kernel::{Session, interrupt};
 use weir_model::{CtState, Family, Firewall, RuleId};
-use weir_packet::Packet;
+use weir_packet::{Ct, Packet};
 use weir_semantics::{Entry, Interpreter, Outcome};
 
-use crate::answers::Known;
+use crate::answers::{Guesses, Known};
 use crate::arm::{Arm, Seen};
 use crate::batch::{Batch, Maker, PACKETS_MAX, Way};
 use crate::counters::{Originals, tool};
@@ -23,15 +23,54 @@ use crate::{VerifyError, VerifyOptions, VerifyReport};
 
 use self::tested::Tested;
 
+/// Rounds of guesses that are no larger are tried one packet at a time.
+const GUESS_MIN: usize = 4;
+
 /// Packets that are sent between two readings of the counters.
 #[derive(Debug, Default)]
 pub(crate) struct Round {
     pub batches: Vec<(Batch, Vec<Expected>)>,
 }
 
+/// What is to be compared next.
+#[derive(Debug, Default)]
+struct Rounds {
+    /// Packets whose way the interpreter knows.
+    plain: Round,
+    /// Packets whose way depends on what only the kernel can say.
+    guessed: Round,
+}
+
+impl Rounds {
+    fn len(&self) -> usize {
+        self.plain.len() + self.guessed.len()
+    }
+}
+
 impl Round {
     fn len(&self) -> usize {
         self.batches.iter().map(|(b, _)| b.packets.len()).sum()
+    }
+
+    fn push(&mut self, batch: &Batch, some: Vec<(usize, Expected)>) {
+        if !some.is_empty() {
+            let only = batch.only(some.iter().map(|(at, _)| *at));
+            self.batches.push((only, some.into_iter().map(|(_, e)| e).collect()));
+        }
+    }
+
+    fn halves(self) -> [Round; 2] {
+        let (half, mut before) = (self.len() / 2, 0);
+        let mut out = [Round::default(), Round::default()];
+        for (batch, expected) in self.batches {
+            let cut = half.saturating_sub(before).min(expected.len());
+            before += expected.len();
+            let mut first: Vec<_> = expected.into_iter().enumerate().collect();
+            let second = first.split_off(cut);
+            out[0].push(&batch, first);
+            out[1].push(&batch, second);
+        }
+        out
     }
 }
 
@@ -46,6 +85,9 @@ struct Run<'f> {
     maker: Maker,
     report: VerifyReport,
     hit: Vec<bool>,
+    /// Packets that went through the firewall without rules.
+    done: u64,
+    guesses: Guesses,
 }
 
 pub(crate) fn run(
@@ -78,6 +120,8 @@ pub(crate) fn run(
         maker: Maker::new(packets::lengths_matter(firewall)),
         report: VerifyReport { seed: options.seed, ..VerifyReport::default() },
         hit: vec![false; originals.keys.len()],
+        done: 0,
+        guesses: Guesses::new(),
         interpreter,
         options,
         originals,
@@ -114,20 +158,19 @@ fn rules(firewall: &Firewall, originals: &Originals) -> HashMap<(Family, RuleId)
 impl Run<'_> {
     fn rounds(
         &mut self,
-        ways: Vec<(Way, Vec<Packet>)>,
+        ways: Vec<(Way, VecDeque<Packet>)>,
         progress: &mut dyn FnMut(&str, f64),
     ) -> Result<(), VerifyError> {
-        let (mut round, mut done) = (Round::default(), 0);
-        for (way, packets) in ways {
-            let mut packets = packets.into_iter().peekable();
-            while packets.peek().is_some() {
-                let room = PACKETS_MAX - round.len();
-                let batch = self.maker.batch(way.clone(), packets.by_ref().take(room));
-                done += batch.packets.len();
-                self.add(&mut round, batch)?;
-                if round.len() >= PACKETS_MAX * 9 / 10 {
-                    self.compare(&mut round)?;
-                    let part = done as f64 / self.report.generated.max(1) as f64;
+        let mut rounds = Rounds::default();
+        for (way, mut packets) in ways {
+            while !packets.is_empty() {
+                let room = PACKETS_MAX - rounds.len();
+                let batch = self.maker.batch(way.clone(), &mut packets, room);
+                self.done += batch.packets.len() as u64;
+                self.add(&mut rounds, batch)?;
+                if rounds.len() >= PACKETS_MAX * 9 / 10 {
+                    self.flush(&mut rounds)?;
+                    let part = self.done as f64 / self.report.generated.max(1) as f64;
                     progress(&format!("{} packets compared", self.report.compared), part);
                 }
                 if interrupt::requested() {
@@ -135,72 +178,129 @@ impl Run<'_> {
                 }
             }
         }
-        self.compare(&mut round)
+        self.flush(&mut rounds)
     }
 
     /// Sends a batch through the firewall without rules, and adds what is to be compared to the
-    /// round. What only the kernel can answer is compared at once, packet by packet.
-    fn add(&mut self, round: &mut Round, mut batch: Batch) -> Result<(), VerifyError> {
+    /// rounds.
+    fn add(&mut self, rounds: &mut Rounds, mut batch: Batch) -> Result<(), VerifyError> {
         let seen = self.empty.send(&batch)?;
         let tracked = self.interpreter.conntrack_in_use(batch.way.family);
-        let (mut plain, mut single) = (Vec::new(), Vec::new());
+        let (mut plain, mut guessed, mut sample) = (Vec::new(), Vec::new(), Vec::new());
         for at in 0..batch.packets.len() {
-            let packet = &mut batch.packets[at].packet;
-            if seen.left[at].is_none() {
+            let prepared = &mut batch.packets[at];
+            let packet = &mut prepared.packet;
+            let Some(left) = &seen.left[at] else {
                 self.report.exclude(undelivered(packet, &seen, at, tracked), 1);
                 continue;
-            }
-            // Without conntrack every packet is INVALID: it has no entry.
-            packet.ct.state = seen.states[at].unwrap_or(CtState::Invalid);
-            if packet.ct.state != CtState::Established && packet.ct.state != CtState::Related {
-                packet.ct.reply = false;
-            }
-            let mut known = Known::by_place(batch.way.entry);
-            let outcome = self.interpreter.journey(packet, batch.way.entry, &mut known);
-            if known.open {
-                single.push(at);
-            } else if let Some(cause) = differ::out_of_reach(&outcome) {
+            };
+            if let Some(cause) = not_comparable(packet, &batch.way) {
                 self.report.exclude(cause, 1);
-            } else {
-                plain.push((at, Expected::of(&outcome, packet, &self.originals)));
+                continue;
+            }
+            take_state(packet, seen.states[at]);
+            prepared.is_local = left.is_local;
+            let known = Known::by_place(&batch.way, packet, left.is_local);
+            let mut known = known.and_guesses(&self.guesses);
+            let outcome = self.interpreter.journey(packet, batch.way.entry, &mut known);
+            if let Some(cause) = differ::out_of_reach(&outcome) {
+                self.report.exclude(cause, 1);
+                continue;
+            }
+            let expected = Expected::of(&outcome, packet, &known.maybe, &self.originals);
+            match (known.open, known.maybe.is_empty()) {
+                (true, _) => guessed.push((at, expected)),
+                (false, false) if self.is_sample() => sample.push(at),
+                (false, _) => plain.push((at, expected)),
             }
         }
-        let only = batch.only(plain.iter().map(|(at, _)| *at));
-        if !plain.is_empty() {
-            round.batches.push((only, plain.into_iter().map(|(_, e)| e).collect()));
-        }
-        if !single.is_empty() {
-            // The readings of single packets must not meet those of the round.
-            self.compare(round)?;
-        }
-        for at in single {
+        for at in sample {
             self.single(&batch.only([at]))?;
+        }
+        rounds.plain.push(&batch, plain);
+        rounds.guessed.push(&batch, guessed);
+        Ok(())
+    }
+
+    /// Whether a packet whose counters are known within bounds only shall be tried by itself.
+    fn is_sample(&self) -> bool {
+        self.singles_left() > self.singles_max() * 3 / 4
+    }
+
+    fn flush(&mut self, rounds: &mut Rounds) -> Result<(), VerifyError> {
+        let Rounds { plain, guessed } = std::mem::take(rounds);
+        if plain.len() > 0 {
+            self.compare(&plain)?;
+        }
+        self.guess(guessed)
+    }
+
+    /// Packets whose way depends on what only the kernel can say: sent together as if every rule
+    /// answered as it did last. Where the counters bear that out in every ruleset, that is what the
+    /// kernel answered; else halves are tried, and in the end one packet at a time.
+    fn guess(&mut self, round: Round) -> Result<(), VerifyError> {
+        let mut open = vec![round];
+        while let Some(round) = open.pop() {
+            if round.len() == 0 || interrupt::requested() {
+                continue;
+            }
+            if round.len() > GUESS_MIN || self.singles_left() == 0 {
+                let mut holds = true;
+                for tested in &mut self.tested {
+                    holds = holds && tested.holds(&round, &self.originals)?;
+                }
+                if holds {
+                    self.note_all(&round);
+                    continue;
+                }
+            }
+            if round.len() > GUESS_MIN {
+                let [a, b] = round.halves();
+                open.extend([b, a]);
+                continue;
+            }
+            for (batch, _) in &round.batches {
+                for at in 0..batch.packets.len() {
+                    self.single(&batch.only([at]))?;
+                }
+            }
         }
         Ok(())
     }
 
+    /// How many packets may have been tried one at a time by now: in step with all packets, so
+    /// that every way has its share.
+    fn singles_max(&self) -> u64 {
+        let part = self.done as f64 / self.report.generated.max(1) as f64;
+        (self.options.singles_max as f64 * part) as u64
+    }
+
+    fn singles_left(&self) -> u64 {
+        self.singles_max().saturating_sub(self.report.singles)
+    }
+
     /// Sends a round through every ruleset and compares.
-    fn compare(&mut self, round: &mut Round) -> Result<(), VerifyError> {
-        let round = std::mem::take(round);
-        if round.len() == 0 {
-            return Ok(());
-        }
-        for (batch, expected) in &round.batches {
-            for (prepared, expected) in batch.packets.iter().zip(expected) {
-                self.note(&prepared.packet, &batch.way, expected);
-            }
-        }
+    fn compare(&mut self, round: &Round) -> Result<(), VerifyError> {
+        self.note_all(round);
         for tested in &mut self.tested {
             let room = self.options.differences_max.saturating_sub(self.report.differences.len());
-            let mut found = tested.round(&round, &self.originals, room)?;
+            let mut found = tested.round(round, &self.originals, room)?;
             self.report.differences.append(&mut found);
         }
         Ok(())
     }
 
+    fn note_all(&mut self, round: &Round) {
+        for (batch, expected) in &round.batches {
+            for (prepared, expected) in batch.packets.iter().zip(expected) {
+                self.note(&prepared.packet, &batch.way, expected);
+            }
+        }
+    }
+
     /// One packet whose way depends on what only the kernel can say.
     fn single(&mut self, batch: &Batch) -> Result<(), VerifyError> {
-        if self.report.singles as usize >= self.options.singles_max {
+        if self.singles_left() == 0 {
             self.report.exclude("beyond the number of packets tried one at a time", 1);
             return Ok(());
         }
@@ -210,8 +310,12 @@ impl Run<'_> {
         for i in 0..self.tested.len() {
             let (seen, counts) = self.tested[i].alone(batch)?;
             let counted = self.counted(family, &counts);
-            let mut known = Known::by_counters(entry, &counted);
+            let known = Known::by_place(&batch.way, packet, batch.packets[0].is_local);
+            let mut known = known.and_counters(&counted);
             let outcome = self.interpreter.journey(packet, entry, &mut known);
+            for asked in &outcome.asked {
+                self.guesses.extend(asked.credit.iter().map(|id| ((family, *id), asked.answer)));
+            }
             if is_ambiguous(&outcome, &counted) {
                 self.report.exclude("a stateful rule was asked twice and held once", 1);
                 return Ok(());
@@ -220,7 +324,7 @@ impl Run<'_> {
                 self.report.exclude(cause, 1);
                 return Ok(());
             }
-            let expected = Expected::of(&outcome, packet, &self.originals);
+            let expected = Expected::of(&outcome, packet, &[], &self.originals);
             let room = self.options.differences_max.saturating_sub(self.report.differences.len());
             let found = self.tested[i].judge(batch, &expected, &seen, &counts, &self.originals);
             self.report.differences.extend(found.into_iter().take(room));
@@ -268,6 +372,9 @@ impl Run<'_> {
             difference.frame = if self.options.pcap.is_some() { i as u64 + 1 } else { 0 };
         }
         self.report.not_compared.push(
+            "packets that come in have no mark, and belong to no translated connection".to_owned(),
+        );
+        self.report.not_compared.push(
             "answers that the firewall sends by itself (REJECT, echo replies) end before OUTPUT"
                 .to_owned(),
         );
@@ -288,6 +395,31 @@ pub(crate) fn way_name(way: &Way) -> String {
         Entry::Output => "output",
     };
     format!("{family} {entry}")
+}
+
+/// What conntrack takes the packet for; INVALID, without an entry, where it is not in use.
+fn take_state(packet: &mut Packet, state: Option<CtState>) {
+    let state = state.unwrap_or(CtState::Invalid);
+    let made = packet.ct;
+    packet.ct = Ct::of(state);
+    if state == CtState::Established && made.state == state {
+        (packet.ct.reply, packet.ct.mark) = (made.reply, made.mark);
+    }
+}
+
+/// Why a packet that is delivered is not compared all the same.
+fn not_comparable(packet: &Packet, way: &Way) -> Option<&'static str> {
+    if has_extension_headers(packet) {
+        return Some("IPv6 extension headers are not modelled");
+    }
+    let to_all = packet.family == Family::V4 && packet.daddr.0 == Family::V4.max();
+    (way.entry == Entry::Output && to_all)
+        .then_some("sent to all: the host passes a copy for itself")
+}
+
+/// Whether headers follow that `-p` looks behind, and a packet of ours does not hold.
+fn has_extension_headers(packet: &Packet) -> bool {
+    packet.family == Family::V6 && matches!(packet.proto, 0 | 43 | 44 | 51 | 60)
 }
 
 /// Why the host itself does not deliver a packet.

@@ -68,13 +68,7 @@ fn count(line: &str) -> Option<Count> {
 }
 
 /// Elements of one line: `elements = { a counter packets 1 bytes 2 : jump b,`.
-fn elements(
-    family: &str,
-    table: &str,
-    set: &str,
-    line: &str,
-    out: &mut Vec<(Counter, Count)>,
-) {
+fn elements(family: &str, table: &str, set: &str, line: &str, out: &mut Vec<(Counter, Count)>) {
     let line = line.strip_prefix("elements = {").unwrap_or(line).trim_end_matches('}');
     for element in line.split(", ") {
         let element = element.trim().trim_end_matches(',');

@@ -1,6 +1,6 @@
 //! Which packets are sent.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use weir_model::{Family, Field, Firewall, Packet, Ruleset, Test, tests_of};
 use weir_semantics::Entry;
@@ -15,17 +15,23 @@ const DEVICES: [&str; 2] = ["weir-in", "weir-out"];
 const SURPLUS_PERCENT: usize = 160;
 
 /// Packets for every family and entry, by the way they go, in the order of ways.
-pub(crate) fn by_way(firewall: &Firewall, options: &VerifyOptions) -> Vec<(Way, Vec<Packet>)> {
+pub(crate) fn by_way(firewall: &Firewall, options: &VerifyOptions) -> Vec<(Way, VecDeque<Packet>)> {
     let families = firewall.rulesets().count().max(1);
-    let mut ways: HashMap<Way, Vec<Packet>> = HashMap::new();
+    let mut ways: HashMap<Way, VecDeque<Packet>> = HashMap::new();
     for ruleset in firewall.rulesets() {
         let wanted = options.packets * SURPLUS_PERCENT / 100 / families;
         for (entry, percent) in [(Entry::Forward, 60), (Entry::Input, 25), (Entry::Output, 15)] {
             let count = wanted * percent / 100 + 1;
             let wish = TrafficOptions { seed: options.seed, count, entry, ..Default::default() };
-            for mut packet in traffic::packets(ruleset, &firewall.sets, &wish) {
+            let packets = traffic::packets(ruleset, &firewall.sets, &wish);
+            for (i, mut packet) in packets.into_iter().enumerate() {
                 name_devices(&mut packet, entry);
-                ways.entry(Way::of(&packet, entry)).or_default().push(packet);
+                if entry != Entry::Output {
+                    // Nobody marks a packet before the first hook.
+                    packet.mark = 0;
+                }
+                let own = i % 2 == 1;
+                ways.entry(Way::of(&packet, entry, own)).or_default().push_back(packet);
             }
         }
     }
