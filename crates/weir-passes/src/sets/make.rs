@@ -239,25 +239,35 @@ fn alive<'a>(entries: Vec<Entry<'a>>, family: Family) -> Vec<Entry<'a>> {
     out
 }
 
+/// Entries of which no two overlap.
+#[derive(Default)]
+struct Layer<'a> {
+    prefixes: HashMap<Option<(u8, u16)>, PrefixSet>,
+    entries: Vec<Entry<'a>>,
+}
+
+impl Layer<'_> {
+    fn overlaps(&self, e: &Entry<'_>) -> bool {
+        self.prefixes.get(&e.port).is_some_and(|s| s.overlaps(e.prefix))
+    }
+}
+
 /// Entries parted so that in none of the parts two overlap, and of two that overlap the earlier
 /// is in the earlier part; `None` where that takes too many parts.
 fn layers<'a>(entries: Vec<Entry<'a>>, family: Family) -> Option<Vec<Vec<Entry<'a>>>> {
-    let mut layers: Vec<(HashMap<Option<(u8, u16)>, PrefixSet>, Vec<Entry<'a>>)> = Vec::new();
+    let mut layers: Vec<Layer<'a>> = Vec::new();
     for e in entries {
-        let held = |sets: &HashMap<Option<(u8, u16)>, PrefixSet>| {
-            sets.get(&e.port).is_some_and(|s| s.overlaps(e.prefix))
-        };
-        let at = layers.iter().rposition(|(sets, _)| held(sets)).map_or(0, |i| i + 1);
+        let at = layers.iter().rposition(|l| l.overlaps(&e)).map_or(0, |i| i + 1);
         if at == layers.len() {
             if at == LAYERS_MAX {
                 return None;
             }
-            layers.push((HashMap::new(), Vec::new()));
+            layers.push(Layer::default());
         }
-        let (sets, members) = &mut layers[at];
-        let set = sets.entry(e.port).or_insert_with(|| PrefixSet::new(family));
-        set.insert(e.prefix);
-        members.push(e);
+        let layer = &mut layers[at];
+        let prefixes = layer.prefixes.entry(e.port).or_insert_with(|| PrefixSet::new(family));
+        prefixes.insert(e.prefix);
+        layer.entries.push(e);
     }
-    Some(layers.into_iter().map(|(_, members)| members).collect())
+    Some(layers.into_iter().map(|l| l.entries).collect())
 }
