@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use weir_kernel::{Namespace, Session};
+use weir_kernel::Namespace;
 use weir_stats::Scenario;
 
 use crate::LabError;
@@ -33,18 +33,10 @@ pub(crate) struct Job<'a> {
 }
 
 impl Surroundings {
-    /// Runs a command outside of any firewall.
-    pub(crate) fn outside(&self, session: &Session, job: &Job<'_>) -> Result<(), LabError> {
-        let mut command = session.command("sh");
-        self.prepare(&mut command, job);
-        let child = command.spawn().map_err(|source| job.not_started(source))?;
-        session.adopt(&child)?;
-        let output = child.wait_with_output().map_err(|source| job.not_started(source))?;
-        job.check(&output)
-    }
-
-    /// Runs a command inside a firewall; how long it took, and what it printed.
-    pub(crate) fn inside(
+    /// Runs a command inside a namespace; how long it took, and what it printed.
+    ///
+    /// What it starts is in the namespace too, so it ends with the session at the latest.
+    pub(crate) fn run(
         &self,
         namespace: &Namespace,
         job: &Job<'_>,

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
-use weir_kernel::Session;
+use weir_kernel::Namespace;
 use weir_stats::{RulesetRecord, Scenario};
 
 use crate::LabError;
@@ -19,6 +19,8 @@ const KEPT_BYTES: u64 = 16 * 1024;
 /// Files of one run, by the part of the grid that they depend on.
 pub(crate) struct Files {
     folder: PathBuf,
+    /// Where the commands run that make them: a namespace that leads nowhere.
+    tools: Namespace,
     surroundings: Surroundings,
     frames: BTreeMap<Scenario, Vec<Frame>>,
     prepared: BTreeMap<(Scenario, String), PathBuf>,
@@ -26,9 +28,14 @@ pub(crate) struct Files {
 
 impl Files {
     /// Nothing made yet; everything goes into `folder`.
-    pub(crate) fn new(folder: PathBuf, surroundings: Surroundings) -> Result<Files, LabError> {
+    pub(crate) fn new(
+        folder: PathBuf,
+        tools: Namespace,
+        surroundings: Surroundings,
+    ) -> Result<Files, LabError> {
         fs::create_dir_all(&folder).map_err(LabError::file("create", &folder))?;
-        Ok(Files { folder, surroundings, frames: BTreeMap::new(), prepared: BTreeMap::new() })
+        let (frames, prepared) = (BTreeMap::new(), BTreeMap::new());
+        Ok(Files { folder, tools, surroundings, frames, prepared })
     }
 
     /// The variables of every command.
@@ -54,7 +61,6 @@ impl Files {
     /// Makes the ruleset of a point, where it is not there yet; its record the first time.
     pub(crate) fn make_ruleset(
         &self,
-        session: &Session,
         study: &Study,
         point: &Scenario,
         out: &Path,
@@ -64,7 +70,7 @@ impl Files {
             return Ok(None);
         }
         let part = point.on(&study.ruleset.axis_names());
-        self.make("RULESET", session, &study.ruleset, &part, &path)?;
+        self.make("RULESET", &study.ruleset, &part, &path)?;
         let text = fs::read(&path).map_err(LabError::file("read", &path))?;
         let hash = Sha256::digest(&text);
         let mut record = RulesetRecord {
@@ -86,27 +92,17 @@ impl Files {
     }
 
     /// Makes the rules to add at a point.
-    pub(crate) fn make_more(
-        &self,
-        session: &Session,
-        study: &Study,
-        point: &Scenario,
-    ) -> Result<(), LabError> {
+    pub(crate) fn make_more(&self, study: &Study, point: &Scenario) -> Result<(), LabError> {
         let Some(more) = &study.more else { return Ok(()) };
         let path = self.path("more", more, point);
         if path.exists() {
             return Ok(());
         }
-        self.make("MORE", session, more, &point.on(&more.axis_names()), &path)
+        self.make("MORE", more, &point.on(&more.axis_names()), &path)
     }
 
     /// Makes and reads the frames of a point.
-    pub(crate) fn make_frames(
-        &mut self,
-        session: &Session,
-        study: &Study,
-        point: &Scenario,
-    ) -> Result<(), LabError> {
+    pub(crate) fn make_frames(&mut self, study: &Study, point: &Scenario) -> Result<(), LabError> {
         let part = point.on(&study.traffic.axis_names());
         if self.frames.contains_key(&part) {
             return Ok(());
@@ -119,7 +115,7 @@ impl Files {
             scenario: &part,
             files: vec![("FRAMES", &path), ("RULESET", &ruleset)],
         };
-        self.surroundings.outside(session, &job)?;
+        self.surroundings.run(&self.tools, &job)?;
         self.frames.insert(part, frames::load(&path)?);
         Ok(())
     }
@@ -139,7 +135,6 @@ impl Files {
     fn make(
         &self,
         variable: &'static str,
-        session: &Session,
         source: &Source,
         part: &Scenario,
         path: &Path,
@@ -150,13 +145,12 @@ impl Files {
             scenario: part,
             files: vec![(variable, path)],
         };
-        self.surroundings.outside(session, &job)
+        self.surroundings.run(&self.tools, &job).map(drop)
     }
 
     /// Runs a subject's `prepare` at a point, once.
     pub(crate) fn prepare(
         &mut self,
-        session: &Session,
         study: &Study,
         point: &Scenario,
         name: &str,
@@ -176,7 +170,7 @@ impl Files {
                 scenario: &part,
                 files: vec![("DIR", &folder), ("RULESET", &ruleset)],
             };
-            self.surroundings.outside(session, &job)?;
+            self.surroundings.run(&self.tools, &job)?;
         }
         self.prepared.insert(key, folder);
         Ok(())

@@ -102,7 +102,7 @@ fn command(
         scenario: point,
         files: vec![("RULESET", &ruleset), ("DIR", &folder), ("MORE", &more)],
     };
-    let (taken, _) = run.files.surroundings().inside(namespace, &job)?;
+    let (taken, _) = run.files.surroundings().run(namespace, &job)?;
     Ok(taken.as_secs_f64())
 }
 

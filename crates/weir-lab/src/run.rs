@@ -105,6 +105,7 @@ pub fn run(
     interrupt::install().map_err(failed)?;
     let session = Session::new()?;
     let work = session.directory().join("study");
+    let tools = session.namespace("tools")?;
     let surroundings = Surroundings { weir: options.weir.clone(), seed: options.seed };
     let core = match options.core {
         Some(core) => core,
@@ -120,7 +121,7 @@ pub fn run(
         options,
         out,
         bench,
-        files: Files::new(work, surroundings)?,
+        files: Files::new(work, tools, surroundings)?,
         firewalls: BTreeMap::new(),
         trials: Vec::new(),
         rulesets: Vec::new(),
@@ -232,22 +233,20 @@ impl Run<'_> {
         let study = &self.loaded.study;
         for point in rulesets {
             self.step(&format!("make the ruleset at {point}"), 0.1)?;
-            let session = self.bench.topology.session();
-            let record = self.files.make_ruleset(session, study, point, self.out)?;
+            let record = self.files.make_ruleset(study, point, self.out)?;
             self.rulesets.extend(record);
-            self.files.make_more(session, study, point)?;
+            self.files.make_more(study, point)?;
             for name in self.subjects().collect::<Vec<_>>() {
                 let subject = &self.loaded.subjects.0[&name];
                 if !subject.prepare.is_empty() {
                     self.step(&format!("prepare {name} at {point}"), 0.5)?;
                 }
-                let session = self.bench.topology.session();
-                self.files.prepare(session, study, point, &name, &subject.prepare)?;
+                self.files.prepare(study, point, &name, &subject.prepare)?;
             }
         }
         for point in points {
             self.step(&format!("make the frames at {point}"), 0.1)?;
-            self.files.make_frames(self.bench.topology.session(), study, point)?;
+            self.files.make_frames(study, point)?;
         }
         Ok(())
     }

@@ -71,11 +71,6 @@ impl Topology {
         &mut self.sink
     }
 
-    /// The session that owns the namespaces.
-    pub fn session(&self) -> &Session {
-        &self.session
-    }
-
     /// A namespace that forwards, without links: rulesets are loaded there to be timed.
     ///
     /// # Errors

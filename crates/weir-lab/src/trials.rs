@@ -82,7 +82,7 @@ fn play(run: &mut Run<'_>, step: &Step, seconds: f64, check: bool) -> Result<See
             scenario: &point,
             files: vec![("RULESET", &ruleset), ("DIR", &folder)],
         };
-        let (_, text) = surroundings.inside(&firewall.namespace, &job)?;
+        let (_, text) = surroundings.run(&firewall.namespace, &job)?;
         dropped_in(&text).ok_or_else(|| LabError::Command {
             what: job.what.clone(),
             scenario: point.clone(),
