@@ -14,6 +14,8 @@ mod option;
 mod print;
 mod reader;
 mod scan;
+#[doc(hidden)]
+pub mod tables;
 pub(crate) mod word;
 
 use weir_model::{Family, IpSet, Ruleset, TableName};

@@ -1,7 +1,7 @@
 //! Numbers as the tools read them: `strtoul` with base 0.
 //!
-//! Decimal, `0x` hexadecimal and leading-zero octal, with blanks and a sign before them; a
-//! negative number wraps around, and so is above most limits.
+//! Decimal, `0x` hexadecimal and leading-zero octal, with blanks and a sign before them. A negative
+//! number is none: it would wrap around to one above all limits.
 
 /// A number at the start of `text`, and what follows it.
 pub(crate) fn leading(text: &str) -> Option<(u64, &str)> {
@@ -25,7 +25,9 @@ pub(crate) fn leading(text: &str) -> Option<(u64, &str)> {
         value = value.checked_mul(radix.into())?.checked_add(digit.into())?;
         used += 1;
     }
-    let value = if negative { value.wrapping_neg() } else { value };
+    if negative && value != 0 {
+        return None;
+    }
     Some((value, &digits[used..]))
 }
 

@@ -115,7 +115,9 @@ pub(crate) fn word(out: &mut String, text: &str) {
 
 /// Appends a device name with its `+`.
 pub(crate) fn device(out: &mut String, name: &Name, prefix: bool) {
-    word(out, name);
+    if !name.is_empty() {
+        word(out, name);
+    }
     if prefix {
         out.push('+');
     }

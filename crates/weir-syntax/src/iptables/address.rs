@@ -14,6 +14,14 @@ pub(crate) fn addr(text: &str, family: Family) -> Option<Addr> {
     }
 }
 
+/// An address in its standard form only (`inet_pton`).
+pub(crate) fn plain(text: &str, family: Family) -> Option<Addr> {
+    match family {
+        Family::V4 => text.parse::<std::net::Ipv4Addr>().ok().map(Addr::from),
+        Family::V6 => addr(text, family),
+    }
+}
+
 /// A numeric address as `inet_aton` reads it: the last part fills what is left (`10.1` is
 /// 10.0.0.1).
 pub(crate) fn host(text: &str, family: Family) -> Option<Addr> {

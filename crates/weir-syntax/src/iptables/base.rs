@@ -184,7 +184,7 @@ impl<'w> Scan<'_, '_, 'w> {
                     .help("the table is named by its *TABLE line")
                     .fail();
             }
-            b'w' | b'W' | b'V' | b'h' => {
+            b'n' | b'x' | b'w' | b'W' | b'V' | b'h' => {
                 return Diagnostic::new(format!("-{} has no meaning here", letter as char), span)
                     .help("remove it")
                     .fail();
@@ -217,10 +217,8 @@ impl<'w> Scan<'_, '_, 'w> {
                 }
             }
         }
-        if negated && !more.is_empty() {
-            return Diagnostic::new("! with several addresses", arg.span)
-                .help("write a chain that returns on each, or an ipset")
-                .fail();
+        if negated {
+            self.negated_address = Some(arg.span);
         }
         let all = |m: &AddrMatch| !m.negated && m.mask.0 == 0;
         // A list is expanded into rules: the addresses that are no test stay in it.

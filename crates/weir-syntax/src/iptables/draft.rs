@@ -123,6 +123,7 @@ impl Draft {
         names: &mut Interner<'a>,
     ) -> Fallible<()> {
         match line.command.letter {
+            0 => Ok(()),
             b'A' | b'I' | b'D' | b'R' | b'C' => self.rule(line, beside),
             letter => self.chain_command(letter, &line, beside, names),
         }
@@ -500,13 +501,22 @@ fn check_devices(line: &Line, chain: &str) -> Fallible<()> {
 }
 
 fn check_sets(line: &Line, sets: &[IpSet]) -> Fallible<()> {
-    for (m, span) in line.matches.iter().zip(&line.spans) {
-        let Match::Set(m) = m else { continue };
-        if !sets.iter().any(|s| s.name == m.name) {
-            return Diagnostic::new(format!("no set {}", m.name), *span)
-                .help("the ipset text beside the ruleset has no such set: add its `create` line")
-                .fail();
+    let check = |name: &str, span: Span| {
+        if sets.iter().any(|s| &*s.name == name) {
+            return Ok(());
         }
+        Diagnostic::new(format!("no set {name}"), span)
+            .help("the ipset text beside the ruleset has no such set: add its `create` line")
+            .fail()
+    };
+    for (m, span) in line.matches.iter().zip(&line.spans) {
+        if let Match::Set(m) = m {
+            check(&m.name, *span)?;
+        }
+    }
+    let span = line.spans.last().copied().unwrap_or(line.command.span);
+    for name in super::extension::sets_of(&line.target) {
+        check(name, span)?;
     }
     Ok(())
 }

@@ -182,6 +182,21 @@ pub(super) fn check_rule(
     effects::check_rule(target, matches, span)
 }
 
+/// The sets that a target names.
+pub(super) fn sets_of(target: &Target) -> impl Iterator<Item = &str> {
+    let options = match target {
+        Target::Effect(e) => match &**e {
+            Effect::Other(x) if x.module == "SET" => &x.options[..],
+            _ => &[],
+        },
+        _ => &[],
+    };
+    options.iter().filter_map(|o| match &o.value {
+        Value::Text(words) => words.split(' ').next(),
+        _ => None,
+    })
+}
+
 /// Appends ` -m …`.
 pub(super) fn print_match(out: &mut String, m: &Match, family: Family) {
     match m {

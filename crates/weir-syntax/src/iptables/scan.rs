@@ -57,6 +57,33 @@ pub(super) struct Line<'w> {
     pub given: Vec<(u8, Span)>,
 }
 
+impl Line<'_> {
+    /// A line that changes nothing.
+    fn ignored() -> Self {
+        let command = Command {
+            letter: 0,
+            span: Span::NONE,
+            chain: None,
+            chain_span: Span::NONE,
+            operand: None,
+            operand_span: Span::NONE,
+        };
+        Line {
+            command,
+            base: Base::default(),
+            sources: Addrs::new(),
+            destinations: Addrs::new(),
+            matches: Vec::new(),
+            target: Target::None,
+            counters: None,
+            spans: Vec::new(),
+            hooks: u8::MAX,
+            narrowed_by: "",
+            given: Vec::new(),
+        }
+    }
+}
+
 /// Bit of a hook in a set of hooks.
 pub(super) const fn hook_bit(hook: Hook) -> u8 {
     1 << hook as u8
@@ -115,6 +142,10 @@ pub(super) struct Scan<'c, 'a, 'w> {
     jump_span: Span,
     pub given: Vec<(u8, Span)>,
     proto_used: bool,
+    /// A `-s` or `-d` with `!`.
+    pub negated_address: Option<Span>,
+    /// `-4` in a text of ip6tables and `-6` in one of iptables: the tool skips such a line.
+    ignored: bool,
 }
 
 /// An argument: its text and place.
@@ -153,8 +184,10 @@ pub(super) fn scan<'c, 'a, 'w>(
         jump_span: Span::NONE,
         given: Vec::new(),
         proto_used: false,
+        negated_address: None,
+        ignored: false,
     };
-    while scan.at < words.len() {
+    while scan.at < words.len() && !scan.ignored {
         scan.step()?;
     }
     scan.finish()
@@ -169,6 +202,7 @@ impl<'a, 'w> Scan<'_, 'a, 'w> {
         match text.as_bytes() {
             [b'-', b'-', _, ..] => self.long(word),
             [b'-', letter, ..] if *letter != b'-' => self.short(word),
+            b"--" if self.at == self.words.len() => Ok(()),
             b"!" => {
                 if self.invert.is_some() {
                     return Diagnostic::new("two ! in a row", word.span).help("write one").fail();
@@ -215,10 +249,9 @@ impl<'a, 'w> Scan<'_, 'a, 'w> {
             let arg = match arity {
                 Arity::Flag => None,
                 _ if at < text.len() => {
-                    let start = word.span.start + at as u32;
-                    let rest = Arg { text: &text[at..], span: Span { start, end: word.span.end } };
+                    let attached = &text[at..];
                     at = text.len();
-                    Some(rest)
+                    Some(self.attached(letter, attached, word))
                 }
                 _ => Some(self.argument(word.span, &text[..2])?),
             };
@@ -238,6 +271,18 @@ impl<'a, 'w> Scan<'_, 'a, 'w> {
         }
     }
 
+    /// An argument that stands in the same word as its option.
+    ///
+    /// iptables 1.8 takes the whole word for the argument of `-s -d -i -o -p`: `-ieth0` is a device
+    /// of the name `-ieth0`.
+    fn attached(&self, letter: u8, text: &'w str, word: &'w Word<'a>) -> Arg<'w> {
+        if b"sdiop".contains(&letter) {
+            return Arg { text: &word.text, span: word.span };
+        }
+        let start = word.span.end - (text.len() as u32).min(word.span.end - word.span.start);
+        Arg { text, span: Span { start, end: word.span.end } }
+    }
+
     fn apply(&mut self, letter: u8, arg: Option<Arg<'w>>, span: Span) -> Fallible<()> {
         let whole = Span { end: arg.map_or(span.end, |a| a.span.end), ..span };
         if let (Some(bang), false) = (self.invert, base::invertible(letter)) {
@@ -245,7 +290,10 @@ impl<'a, 'w> Scan<'_, 'a, 'w> {
                 .help("remove it")
                 .fail();
         }
-        if base::is_command(letter) {
+        let other = if self.around.family == Family::V4 { b'6' } else { b'4' };
+        if letter == other {
+            self.ignored = true;
+        } else if base::is_command(letter) {
             self.command(letter, arg, whole)?;
         } else {
             match letter {
@@ -405,10 +453,6 @@ impl<'a, 'w> Scan<'_, 'a, 'w> {
             Some((n, v)) => (n, Some(v)),
             None => (&text[2..], None),
         };
-        let value = value.map(|v| {
-            let start = word.span.end - (v.len() as u32).min(word.span.end - word.span.start);
-            Arg { text: v, span: Span { start, end: word.span.end } }
-        });
         loop {
             match self.find(name) {
                 Found::Base(letter) => {
@@ -421,13 +465,16 @@ impl<'a, 'w> Scan<'_, 'a, 'w> {
                             )
                             .fail();
                         }
-                        (Arity::Flag, v) => v,
-                        (_, Some(v)) => Some(v),
+                        (_, Some(v)) => Some(self.attached(letter, v, word)),
+                        (Arity::Flag, None) => None,
                         (_, None) => Some(self.argument(word.span, text)?),
                     };
                     return self.apply(letter, arg, word.span);
                 }
-                Found::Extension(owner, opt) => return self.take(owner, opt, value, word),
+                Found::Extension(owner, opt) => {
+                    let value = value.map(|v| self.attached(0, v, word));
+                    return self.take(owner, opt, value, word);
+                }
                 Found::Ambiguous(names) => {
                     return Diagnostic::new(format!("--{name} may be {names}"), word.span)
                         .help("write the name in full")
@@ -575,11 +622,26 @@ impl<'a, 'w> Scan<'_, 'a, 'w> {
         Ok(())
     }
 
+    /// `!` and a list of addresses do not go together in one rule.
+    fn check_lists(&self) -> Fallible<()> {
+        if self.sources.is_empty() && self.destinations.is_empty() {
+            return Ok(());
+        }
+        let Some(span) = self.negated_address else { return Ok(()) };
+        Diagnostic::new("! beside a list of addresses", span)
+            .help("write a chain that returns on each address, or an ipset")
+            .fail()
+    }
+
     fn finish(self) -> Fallible<Line<'w>> {
+        if self.ignored {
+            return Ok(Line::ignored());
+        }
         if let Some(bang) = self.invert {
             return Diagnostic::new("! before nothing", bang).help("remove it").fail();
         }
         let start = self.words.first().map_or(Span::NONE, |w| w.span);
+        self.check_lists()?;
         let Some(command) = self.command else {
             return Diagnostic::new("line without a command", start)
                 .help("a rule begins with -A CHAIN")

@@ -83,7 +83,7 @@ fn nfqueue(g: &Given) -> Fallible<Target> {
 fn tproxy(g: &Given) -> Fallible<Target> {
     let mut options = super::Options::default();
     let Some(t) = g.first(0) else { return g.problem("TPROXY without --on-port").fail() };
-    options.push("on-port", Value::Number(ports::port(t, t.arg, "")?.into()));
+    options.push("on-port", Value::Number(ports::resolved_port(t, t.arg)?.into()));
     let ip = g.first(1).map_or(Ok(Addr(0)), |t| value::host(t, g))?;
     options.push("on-ip", Value::Addr(ip));
     let (mark, mask) = g.first(2).map_or(Ok((0, 0)), |t| value::masked(t, u32::MAX.into()))?;

@@ -30,9 +30,9 @@ pub(super) static CT: Extension<Target> = Extension {
         opt("timeout", 2),
         opt("ctevents", 3),
         opt("expevents", 4),
-        opt("zone-orig", 5).excludes(1 << 7),
-        opt("zone-reply", 6).excludes(1 << 7),
-        opt("zone", 7).excludes(1 << 5 | 1 << 6),
+        opt("zone-orig", 5),
+        opt("zone-reply", 6),
+        opt("zone", 7),
     ],
     build: ct,
     place: RAW,
@@ -193,9 +193,22 @@ fn events(t: &Taken, known: &[&'static str]) -> Fallible<Value> {
     Ok(Value::Words((0..known.len()).filter(|i| set[*i]).map(|i| known[i]).collect()))
 }
 
+/// Helpers of the kernel and the protocols that they listen to.
+const HELPERS: [(&str, &[u8]); 9] = [
+    ("ftp", &[6]),
+    ("sip", &[6, 17]),
+    ("irc", &[6]),
+    ("tftp", &[17]),
+    ("amanda", &[17]),
+    ("pptp", &[6]),
+    ("sane", &[6]),
+    ("snmp", &[17]),
+    ("netbios-ns", &[17]),
+];
+
 fn ct(g: &Given) -> Fallible<Target> {
     let mut options = super::Options::default();
-    for id in 0..=7 {
+    for id in 0..=4 {
         let Some(t) = g.first(id) else { continue };
         let v = match id {
             0 => Value::Flag,
@@ -204,22 +217,57 @@ fn ct(g: &Given) -> Fallible<Target> {
             }
             1 | 2 => Value::Text(t.arg.to_owned()),
             3 => events(t, &EVENTS)?,
-            4 => events(t, &EVENTS[..1])?,
-            _ if t.arg == "mark" => Value::Word("mark"),
-            _ => Value::Number(value::integer(t, 0, 0xffff)?),
+            _ => events(t, &EVENTS[..1])?,
         };
-        if id == 1 && g.base.proto.is_none_or(|p| p.negated) {
-            return t
-                .problem("helper in a rule that is not for one protocol")
-                .help("write -p tcp or -p udp in the rule")
-                .fail();
+        if id == 1 && !g.has(0) {
+            check_helper(t, g)?;
         }
         options.push(g.spelled(id), v);
     }
+    push_zone(g, &mut options)?;
     match &options.0[..] {
         [only] if only.name == "notrack" => Ok(effect(Effect::CtNotrack)),
         _ => Ok(log::effect("CT", options)),
     }
+}
+
+fn check_helper(t: &Taken, g: &Given) -> Fallible<()> {
+    let protocol = g.base.proto.filter(|p| !p.negated).map(|p| p.proto);
+    let known = HELPERS.iter().find(|(name, _)| *name == t.arg).map(|(_, protocols)| *protocols);
+    match (protocol, known) {
+        (None, _) => t
+            .problem("helper in a rule that is not for one protocol")
+            .help("write -p tcp or -p udp in the rule")
+            .fail(),
+        (Some(p), Some(known)) if !known.contains(&p) => {
+            t.problem(format!("helper {} does not listen to the rule's protocol", t.arg)).fail()
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Of several zones the last number counts, `mark` before any; both directions are none.
+fn push_zone(g: &Given, options: &mut super::Options) -> Fallible<()> {
+    let mut zone = Value::Number(0);
+    for t in g.iter().filter(|t| t.id >= 5) {
+        if t.arg == "mark" {
+            zone = Value::Word("mark");
+            continue;
+        }
+        let n = value::integer(t, 0, 0xffff)?;
+        if zone != Value::Word("mark") {
+            zone = Value::Number(n);
+        }
+    }
+    if zone != Value::Number(0) {
+        let name = match (g.has(5), g.has(6)) {
+            (true, false) => "zone-orig",
+            (false, true) => "zone-reply",
+            _ => "zone",
+        };
+        options.push(name, zone);
+    }
+    Ok(())
 }
 
 /// Two hexadecimal numbers, of which 16 bits count.
@@ -277,10 +325,12 @@ fn tee(g: &Given) -> Fallible<Target> {
     let mut options = super::Options::default();
     options.push("gateway", Value::Addr(gateway));
     if let Some(t) = g.first(1) {
-        if t.arg.is_empty() || t.arg.len() > 15 {
-            return t.problem("device name is not 1 to 15 bytes").fail();
+        if t.arg.len() > 15 {
+            return t.problem("device name is longer than 15 bytes").fail();
         }
-        options.push("oif", Value::Text(t.arg.to_owned()));
+        if !t.arg.is_empty() {
+            options.push("oif", Value::Text(t.arg.to_owned()));
+        }
     }
     Ok(log::effect("TEE", options))
 }

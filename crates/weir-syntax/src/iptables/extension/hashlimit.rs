@@ -67,7 +67,9 @@ fn hashlimit(g: &Given) -> Fallible<Match> {
         options.push("hashlimit-burst", burst);
     }
     if let Some(mode) = g.first(9) {
-        options.push("hashlimit-mode", modes(mode)?);
+        if let Some(modes) = modes(mode)? {
+            options.push("hashlimit-mode", modes);
+        }
     }
     let Some(name) = g.first(10) else { return g.problem("no --hashlimit-name").fail() };
     if name.arg.is_empty()
@@ -82,7 +84,8 @@ fn hashlimit(g: &Given) -> Fallible<Match> {
     let plain = [(5, 0), (6, 0), (7, GC_INTERVAL), (8, rate.expire_print)];
     for (id, silent) in plain {
         let n = match g.first(id) {
-            Some(t) => value::integer(t, 0, u32::MAX.into())?,
+            // A table that is never, or always, swept is refused by the kernel.
+            Some(t) => value::integer(t, u64::from(id >= 7), u32::MAX.into())?,
             None if id == 8 => rate.expire_read,
             None => continue,
         };
@@ -103,7 +106,7 @@ fn hashlimit(g: &Given) -> Fallible<Match> {
         options.push("hashlimit-rate-match", Value::Flag);
     }
     if let Some(t) = g.first(12) {
-        let n = value::integer(t, 0, u32::MAX.into())?;
+        let n = value::integer(t, 1, u32::MAX.into())?;
         if g.has(11) && n != 1 {
             options.push("hashlimit-rate-interval", Value::Number(n));
         }
@@ -117,7 +120,10 @@ fn in_packets(t: &Taken, g: &Given) -> Fallible<Rate> {
     let (count, millis) = super::limit::printed(period, SCALE);
     let burst = match g.first(4) {
         None => BURST,
-        Some(t) => value::integer(t, 1, BURST_MAX)?,
+        Some(t) => match leading_bytes(t.arg) {
+            Some(n) if (1..=BURST_MAX).contains(&n) => n,
+            _ => return t.problem(format!("{} is not from 1 to {BURST_MAX}", t.arg)).fail(),
+        },
     };
     Ok(Rate {
         value: Value::Rate(count, millis),
@@ -139,7 +145,7 @@ fn in_bytes(t: &Taken, g: &Given) -> Fallible<Rate> {
     let real = (u64::from(u32::MAX) / cost - 1) << 4;
     let burst = match g.first(4) {
         None => None,
-        Some(t) => match byte_count(t.arg) {
+        Some(t) => match leading_bytes(t.arg) {
             Some(burst) if burst < real => {
                 return t.problem(format!("burst is below the rate of {real} bytes")).fail();
             }
@@ -154,6 +160,11 @@ fn in_bytes(t: &Taken, g: &Given) -> Fallible<Rate> {
         expire_read: expire,
         expire_print: expire,
     })
+}
+
+/// A burst: what follows the number counts only where it is a unit.
+fn leading_bytes(text: &str) -> Option<u64> {
+    byte_count(text).or_else(|| Some(number::leading(text)?.0)).filter(|n| *n <= u32::MAX.into())
 }
 
 /// `10b`, `5kb`, `1mb`.
@@ -177,7 +188,7 @@ fn spelled(bytes: u64) -> String {
     format!("{}{unit}", bytes / factor)
 }
 
-fn modes(t: &Taken) -> Fallible<Value> {
+fn modes(t: &Taken) -> Fallible<Option<Value>> {
     // In the order of printing.
     const MODES: [&str; 4] = ["srcip", "srcport", "dstip", "dstport"];
     let mut set = [false; 4];
@@ -188,10 +199,7 @@ fn modes(t: &Taken) -> Fallible<Value> {
         }
     }
     let chosen: Vec<_> = (0..4).filter(|i| set[*i]).map(|i| MODES[i]).collect();
-    if chosen.is_empty() {
-        return t.problem("no mode").help("leave the option out").fail();
-    }
-    Ok(Value::Words(chosen))
+    Ok((!chosen.is_empty()).then_some(Value::Words(chosen)))
 }
 
 /// Names and rates in bytes are printed as they are.

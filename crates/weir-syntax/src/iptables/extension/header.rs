@@ -90,7 +90,7 @@ pub(super) fn print_mac(out: &mut String, m: &Neg<[u8; 6]>) {
     out.push_str(" -m mac");
     write::option(out, m.negated, "--mac-source");
     let [a, b, c, d, e, f] = m.value;
-    let _ = write!(out, "{a:02X}:{b:02X}:{c:02X}:{d:02X}:{e:02X}:{f:02X}");
+    let _ = write!(out, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}");
 }
 
 pub(super) fn print_mark(out: &mut String, module: &str, m: &Neg<Masked>) {

@@ -101,7 +101,7 @@ pub(super) static CGROUP: Extension<Match> = Extension {
         Some(_) => one(g, "cgroup", "path", |t| Ok(Value::Text(t.arg.to_owned()))),
         None => g.problem("cgroup without --path or --cgroup").fail(),
     },
-    place: ANYWHERE,
+    place: Place::hooks(&[Input, Output, Postrouting]),
 };
 
 pub(super) static DEVGROUP: Extension<Match> = Extension {
@@ -148,6 +148,10 @@ fn flags_in_order(g: &Given, module: &'static str, order: &[u8]) -> Match {
 
 fn owner(g: &Given) -> Fallible<Match> {
     let mut options = Vec::new();
+    let groups = g.iter().position(|t| t.id == 3);
+    if groups < g.iter().position(|t| t.id == 1) && groups.is_some() {
+        return g.problem("--suppl-groups before --gid-owner").help("write it after").fail();
+    }
     for id in [2, 0, 1, 3] {
         let Some(t) = g.first(id) else { continue };
         let value = match id {

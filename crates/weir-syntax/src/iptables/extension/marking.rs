@@ -45,8 +45,8 @@ pub(super) static CONNMARK: Extension<Target> = Extension {
         opt("ctmask", 7).excludes(1 << 9),
         opt("nfmask", 8).excludes(1 << 9),
         opt("mask", 9).excludes(1 << 7 | 1 << 8),
-        opt("left-shift-mark", 10).excludes(1 << 11),
-        opt("right-shift-mark", 11).excludes(1 << 10),
+        opt("left-shift-mark", 10),
+        opt("right-shift-mark", 11),
     ],
     build: connmark,
     place: ANYWHERE,
@@ -84,38 +84,47 @@ fn connmark(g: &Given) -> Fallible<Target> {
             .help("give --set-mark, --save-mark or --restore-mark")
             .fail();
     };
-    let mut options = super::Options::default();
-    let masks: Vec<_> = g.iter().filter(|t| (7..=9).contains(&t.id)).collect();
-    if t.id <= 4 {
-        let (v, mut mask) = xmark(t)?;
-        match masks[..] {
-            [m] if m.id == 9 => mask = value::integer(m, 0, ALL)?,
-            [m, ..] => return m.problem("a mask of --save-mark and --restore-mark").fail(),
-            [] => {}
-        }
-        options.push("set-xmark", Value::Masked(v, mask));
-    } else {
-        let (mut ctmask, mut nfmask) = (ALL, ALL);
-        for m in masks {
-            let v = value::integer(m, 0, ALL)?;
-            if m.id != 8 {
-                ctmask = v;
-            }
-            if m.id != 7 {
-                nfmask = v;
-            }
-        }
-        options.push(if t.id == 5 { "save-mark" } else { "restore-mark" }, Value::Flag);
-        options.push("nfmask", Value::Hex(nfmask));
-        options.push("ctmask", Value::Hex(ctmask));
+    let mut m = Marking { value: 0, ctmask: ALL, nfmask: ALL, shift: (0, "") };
+    for t in g.iter() {
+        m.apply(t, g)?;
     }
-    if let Some(t) = g.iter().find(|t| t.id >= 10) {
-        match value::integer(t, 0, 32)? {
-            0 => {}
-            n => options.push(g.spelled(t.id), Value::Number(n)),
-        }
+    let mut options = super::Options::default();
+    if t.id <= 4 {
+        options.push("set-xmark", Value::Masked(m.value, m.ctmask));
+    } else {
+        options.push(g.spelled(t.id), Value::Flag);
+        options.push("nfmask", Value::Hex(m.nfmask));
+        options.push("ctmask", Value::Hex(m.ctmask));
+    }
+    if m.shift.0 != 0 {
+        options.push(m.shift.1, Value::Number(m.shift.0));
     }
     Ok(super::log::effect("CONNMARK", options))
+}
+
+/// What CONNMARK's options say one after another; later ones win.
+struct Marking {
+    value: u64,
+    ctmask: u64,
+    nfmask: u64,
+    shift: (u64, &'static str),
+}
+
+impl Marking {
+    fn apply(&mut self, t: &Taken, g: &Given) -> Fallible<()> {
+        match t.id {
+            0..=4 => (self.value, self.ctmask) = xmark(t)?,
+            7 => self.ctmask = value::integer(t, 0, ALL)?,
+            8 => self.nfmask = value::integer(t, 0, ALL)?,
+            9 => {
+                self.ctmask = value::integer(t, 0, ALL)?;
+                self.nfmask = self.ctmask;
+            }
+            10.. => self.shift = (value::integer(t, 0, 31)?, g.spelled(t.id)),
+            _ => {}
+        }
+        Ok(())
+    }
 }
 
 pub(super) fn print_mark(out: &mut String, value: u32, mask: u32) {

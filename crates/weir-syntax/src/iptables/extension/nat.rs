@@ -99,7 +99,10 @@ fn range(g: &Given, destination: bool) -> Fallible<NatRange> {
             None => (t.arg, None),
         },
         Family::V6 => match t.arg.strip_prefix('[') {
-            None => (t.arg, None),
+            None => match t.arg.strip_prefix(':').filter(|p| !p.starts_with(':')) {
+                Some(p) => ("", Some(p)),
+                None => (t.arg, None),
+            },
             Some(rest) => {
                 let Some((a, p)) = rest.split_once(']') else {
                     return t.problem("bracket is not closed").fail();
@@ -118,7 +121,7 @@ fn range(g: &Given, destination: bool) -> Fallible<NatRange> {
     }
     if !addrs.is_empty() {
         let (lo, hi) = addrs.split_once('-').unwrap_or((addrs, addrs));
-        let read = |text: &str| match address::addr(text, g.family) {
+        let read = |text: &str| match address::plain(text, g.family) {
             Some(a) => Ok(a),
             None => {
                 let bad = address::not_an_addr(text, g.family);

@@ -96,23 +96,42 @@ fn string(g: &Given) -> Fallible<Match> {
 }
 
 /// Text with stretches of hexadecimal between bars; a backslash takes the next byte as it is.
+///
+/// A blank may follow each pair of digits and stand after an opening bar; a bar at the very end
+/// opens nothing.
 fn hex_pattern(text: &str) -> Option<Vec<u8>> {
+    let s = text.as_bytes();
     let mut out = Vec::new();
     let mut hex = false;
-    let mut bytes = text.bytes();
-    while let Some(b) = bytes.next() {
-        match (hex, b) {
-            (false, b'\\') => out.push(bytes.next()?),
-            (_, b'|') => hex = !hex,
-            (false, b) => out.push(b),
-            (true, b' ') => {}
-            (true, b) => {
-                let (hi, lo) = ((b as char).to_digit(16)?, (bytes.next()? as char).to_digit(16)?);
-                out.push((hi << 4 | lo) as u8);
-            }
+    let mut i = 0;
+    while i < s.len() {
+        if s[i] == b'\\' && !hex {
+            out.push(*s.get(i + 1)?);
+            i += 2;
+            continue;
         }
+        if s[i] == b'|' {
+            hex = !hex;
+            while hex && s.get(i + 1) == Some(&b' ') {
+                i += 1;
+            }
+            if i + 1 >= s.len() {
+                break;
+            }
+            i += 1;
+        }
+        if !hex {
+            out.push(s[i]);
+            i += 1;
+            continue;
+        }
+        // A pair of digits must have something after it: at least the closing bar.
+        s.get(i + 2)?;
+        let digit = |b: u8| (b as char).to_digit(16);
+        out.push((digit(s[i])? << 4 | digit(s[i + 1])?) as u8);
+        i += if s[i + 2] == b' ' { 3 } else { 2 };
     }
-    (!hex).then_some(out)
+    Some(out)
 }
 
 fn needs_hex(bytes: &[u8]) -> bool {

@@ -110,13 +110,17 @@ fn both_ports(g: &Given, protocol: &str) -> Fallible<(PortTest, PortTest)> {
 
 /// `80`, `http`, `1024:`, `:1023`, `a:b`.
 pub(super) fn span(t: &Taken, text: &str, protocol: &str) -> Fallible<PortSpan> {
+    // tcp and sctp read by hand, the others by the system's resolver.
+    let strict = matches!(protocol, "tcp" | "sctp");
+    let one = |text| if strict { port(t, text, protocol) } else { resolved_port(t, text) };
     let Some((lo, hi)) = text.split_once(':') else {
-        let p = port(t, text, protocol)?;
+        let p = one(text)?;
         return Ok(PortSpan { lo: p, hi: p });
     };
-    let lo = if lo.is_empty() { 0 } else { port(t, lo, protocol)? };
-    let hi = if hi.is_empty() { u16::MAX } else { port(t, hi, protocol)? };
-    if lo > hi {
+    let lo = if lo.is_empty() { 0 } else { one(lo)? };
+    let hi = if hi.is_empty() { u16::MAX } else { one(hi)? };
+    // Of udp, dccp and conntrack the tools take a range that holds no port.
+    if lo > hi && strict {
         return t
             .problem(format!("port range {text} begins above its end"))
             .help(format!("write {hi}:{lo}"))
@@ -135,6 +139,23 @@ pub(super) fn port(t: &Taken, text: &str, protocol: &str) -> Fallible<u16> {
     match names::service(text, filter) {
         Some(p) => Ok(p),
         None => bad_port(t, text, protocol).fail(),
+    }
+}
+
+/// A port as the system's resolver reads it: decimal, or a name of any protocol.
+///
+/// The resolver wraps numbers above 65535 around and takes nothing for 0: both are refused here.
+pub(super) fn resolved_port(t: &Taken, text: &str) -> Fallible<u16> {
+    if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
+        return match text.parse() {
+            Ok(p) => Ok(p),
+            Err(_) => t.problem(format!("port {text} is above 65535")).fail(),
+        };
+    }
+    match names::service(text, None) {
+        Some(p) => Ok(p),
+        None if text.is_empty() => t.problem("empty port").help("write its number").fail(),
+        None => bad_port(t, text, "any protocol").fail(),
     }
 }
 

@@ -37,9 +37,10 @@ pub(super) static TARGET: Extension<Target> = Extension {
     name: "SET",
     family: None,
     options: &[
-        opt("add-set", 0).two(),
-        opt("del-set", 1).two(),
-        opt("map-set", 2).two(),
+        // A `!` before them is read, and forgotten by the tool.
+        opt("add-set", 0).two().invert(),
+        opt("del-set", 1).two().invert(),
+        opt("map-set", 2).two().invert(),
         needs_add(flag("exist", 3)),
         needs_add(opt("timeout", 4)),
         flag("map-mark", 5).also(1 << 2),

@@ -109,7 +109,6 @@ fn protocol(t: &Taken) -> Fallible<Neg<u8>> {
     let lower = t.arg.to_ascii_lowercase();
     let found = number::whole(t.arg, 0, 255).map(|n| n as u8).or_else(|| names::protocol(&lower));
     match found {
-        Some(0) if t.negated => t.problem("! with every protocol never holds").fail(),
         Some(value) => Ok(Neg { negated: t.negated, value }),
         None => t.problem(format!("no protocol {}", t.arg)).fail(),
     }

@@ -1,0 +1,102 @@
+//! weir takes the lines that `iptables-legacy-restore` and `ip6tables-legacy-restore` take, refuses
+//! those that they refuse, and prints what `iptables-legacy-save` prints after loading.
+//!
+//! For each module that weir knows, 200 seeded lines or more are made from its option table with
+//! good and bad values. What weir accepts is loaded in one go; what it refuses is tried line by
+//! line. The judge is a real load in a fresh network namespace, which is stricter than `--test`:
+//! lines that only the kernel refuses are counted apart.
+
+mod generate;
+mod tool;
+
+use std::process::{Command, ExitCode, Stdio};
+
+use weir_model::Family;
+use weir_syntax::iptables::tables::modules;
+
+/// Lines for each module and family.
+const LINES: usize = 200;
+/// Namespaces that work at the same time.
+const WORKERS: usize = 2;
+const SEED: u64 = 0x77_65_69_72;
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().collect();
+    if let Some(i) = args.iter().position(|a| a == "--worker") {
+        let number: usize = args.get(i + 1).and_then(|n| n.parse().ok()).unwrap_or(0);
+        let only = args.get(i + 2).cloned();
+        return worker(number, only.as_deref());
+    }
+    if args.iter().any(|a| a == "--list") {
+        return ExitCode::SUCCESS;
+    }
+    if let Some(lack) = tool::lacking() {
+        println!("agreement: not run, it needs {lack}");
+        let on_ci = std::env::var_os("CI").is_some();
+        return if on_ci { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+    }
+    println!("agreement: seed {SEED:#x}, {LINES} lines a module and family");
+    let Ok(program) = std::env::current_exe() else { return ExitCode::FAILURE };
+    let only = std::env::var("WEIR_MODULE").unwrap_or_default();
+    let children: Vec<_> = (0..WORKERS)
+        .map(|n| {
+            let mut command = Command::new("unshare");
+            command.arg("-n").arg(&program).args(["--worker", &n.to_string(), &only]);
+            command.stdout(Stdio::piped()).spawn()
+        })
+        .collect();
+    let mut good = true;
+    for child in children {
+        match child.and_then(|c| c.wait_with_output()) {
+            Ok(out) => {
+                print!("{}", String::from_utf8_lossy(&out.stdout));
+                good &= out.status.success();
+            }
+            Err(error) => {
+                println!("agreement: {error}");
+                good = false;
+            }
+        }
+    }
+    if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Goes through its share of the modules, in the namespace that it was started in.
+fn worker(number: usize, only: Option<&str>) -> ExitCode {
+    tool::prepare_sets();
+    let mut good = true;
+    let mut total = tool::Counts::default();
+    let mut subjects: Vec<Option<_>> = vec![None];
+    subjects.extend(modules().into_iter().map(Some));
+    for (i, module) in subjects.iter().enumerate() {
+        let name = module.as_ref().map_or("base", |m| m.name);
+        let wanted = only.is_none_or(|o| o.is_empty() || o == name);
+        if i % WORKERS != number || !wanted {
+            continue;
+        }
+        for family in [Family::V4, Family::V6] {
+            if module.as_ref().is_some_and(|m| m.family.is_some_and(|f| f != family)) {
+                continue;
+            }
+            let seed = SEED ^ (i as u64) << 8 ^ family.bits() as u64;
+            let lines = generate::lines(module.as_ref(), family, seed, LINES);
+            let (counts, differences) = tool::compare(family, &lines);
+            total.add(&counts);
+            println!("{name:<12} {family:?} {counts}");
+            for d in differences.iter().take(12) {
+                println!("    {d}");
+            }
+            if counts.accepted == 0 || counts.refused == 0 {
+                // NOTRACK and the like take no options: nothing but their place can be wrong.
+                let plain = module.as_ref().is_some_and(|m| m.options.is_empty());
+                if counts.accepted == 0 || !plain {
+                    println!("    only good or only bad lines were made");
+                    good = false;
+                }
+            }
+            good &= differences.is_empty();
+        }
+    }
+    println!("worker {number}: {total}");
+    if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
