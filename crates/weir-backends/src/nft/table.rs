@@ -115,8 +115,8 @@ impl<'f> Plan<'f> {
         seen
     }
 
-    /// The chains that the nft table holds: those that a moved hook may enter, and those that no
-    /// hook enters but that nft can say whole.
+    /// The chains that the nft table holds: those that a moved hook may enter, and, where nothing
+    /// stays in iptables, those that no hook enters but that nft can say whole.
     fn wanted(&self) -> HashSet<&'f str> {
         let bad: HashSet<&str> = self.refused.iter().map(|r| &*r.chain).collect();
         let mut entered: HashSet<&str> = HashSet::new();
@@ -128,6 +128,10 @@ impl<'f> Plan<'f> {
                 wanted.extend(reach);
             }
         }
+        if !self.all_moved() {
+            return wanted;
+        }
+        // What no hook enters may still be why conntrack is in use.
         for chain in self.table.chains.iter().filter(|c| !entered.contains(&*c.name)) {
             let reach = self.reach(&chain.name);
             if reach.iter().all(|c| !bad.contains(c)) {
