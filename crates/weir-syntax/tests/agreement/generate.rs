@@ -144,9 +144,7 @@ fn base_options(
         words.push(random.pick(&["-f", "! -f", "--fragments", "-v", "-n", "-w"]).to_owned());
     }
     if random.percent(base / 12) {
-        words.push(
-            random.pick(&["-c 5 6", "--set-counters 7 8", "! !", "--", "-4", "stray"]).to_owned(),
-        );
+        words.push(random.pick(&["-c 5 6", "--set-counters 7 8", "! !", "--", "stray"]).to_owned());
     }
 }
 
@@ -171,6 +169,10 @@ fn module_words(
     words: &mut Vec<String>,
 ) {
     words.push(format!("{} {}", if m.target { "-j" } else { "-m" }, m.name));
+    if m.name == "TCPMSS" && random.percent(90) {
+        let last = words.len() - 1;
+        words.insert(last, "-m tcp --tcp-flags SYN,RST SYN".to_owned());
+    }
     let mut chosen: Vec<&OptionRow> = Vec::new();
     let mut ids: Vec<u8> = m.options.iter().map(|o| o.id).collect();
     ids.sort_unstable();
@@ -248,7 +250,9 @@ fn second(m: &Module, random: &mut Random) -> String {
 
 fn value(m: &Module, o: &OptionRow, family: Family, random: &mut Random) -> String {
     let good = good_values(m.name, o.name, family);
-    if random.percent(86) {
+    // Other paths depend on the host.
+    let of_host = o.name == "path" || (m.name == "CT" && matches!(o.name, "helper" | "timeout"));
+    if of_host || random.percent(86) {
         return random.pick(good).to_owned();
     }
     const BAD: [&str; 24] = [
@@ -613,6 +617,7 @@ fn last_values(module: &str, option: &str, v4: bool) -> &'static [&'static str] 
         "type" => &["accept", "DROP", "reject"],
         "queue-balance" => &["0:3", "5:9", "1:65535"],
         "wscale" => &["0", "7", "14"],
+        "ecn-tcp-cwr" | "ecn-tcp-ece" => &["0", "1"],
         "ecn-ip-ect" => &["0", "1", "3"],
         _ => &["5", "1", "0"],
     }

@@ -249,7 +249,7 @@ fn compare_print(
 
 /// What weir refuses although the tool does not, because the tool silently reads another thing:
 /// the words of the error.
-const SAFER: [&str; 4] = [
+const SAFER: [&str; 7] = [
     // 70000 is 4464, and no port is 0 (udp, dccp, conntrack, TPROXY).
     "is above 65535",
     "empty port",
@@ -257,14 +257,25 @@ const SAFER: [&str; 4] = [
     "old negation",
     // `--physdev-in ""`.
     "empty device name",
+    // Days 8 and nothing (time).
+    "no day ",
+    // 256 is 0, and 70000 is 4464 (SYNPROXY).
+    "is not from 0 to 255",
+    "is not from 0 to 65535",
 ];
 
 /// Lines that `iptables-save` prints so that they cannot be read back as they were.
-const KNOWN_LOSSES: [fn(&str, &str) -> bool; 4] = [
+const KNOWN_LOSSES: [fn(&str, &str) -> bool; 8] = [
     // A negated test of everything is left out.
     |ours, theirs| ours.contains("! -i +") && !theirs.contains("! -i +"),
     |ours, theirs| ours.contains("! -o +") && !theirs.contains("! -o +"),
     |ours, theirs| ours.contains("port 0:65535") && !theirs.contains("port 0:65535"),
+    |ours, theirs| ours.contains("spi 0:4294967295") && !theirs.contains("spi 0:"),
+    // From 0 to 0 is printed as from 0 on.
+    |ours, theirs| ours.replace("--connbytes 0:0", "--connbytes 0") == theirs,
+    // No day at all is an empty word.
+    |ours, theirs| ours.contains("! --weekdays") && theirs.contains("--weekdays  "),
+    |ours, theirs| ours.contains("! --monthdays") && theirs.contains("--monthdays  "),
     // Names with blanks are not quoted.
     |ours, theirs| ours.replace('"', "") == theirs,
 ];

@@ -8,7 +8,6 @@ use weir_model::{Addr, TableName, Target};
 use super::{ports, value};
 use crate::diagnostic::Fallible;
 use crate::iptables::option::{ANYWHERE, Extension, Given, Place, flag, opt};
-use crate::number;
 
 pub(super) static NFQUEUE: Extension<Target> = Extension {
     name: "NFQUEUE",
@@ -52,23 +51,17 @@ fn divert(module: &'static str, options: super::Options) -> Target {
 fn nfqueue(g: &Given) -> Fallible<Target> {
     let mut options = super::Options::default();
     match g.first(1) {
-        Some(t) => {
-            let read = || {
-                let (lo, hi) = t.arg.split_once(':')?;
-                Some((number::whole(lo, 0, 0xffff)?, number::whole(hi, 0, 0xffff)?))
-            };
-            match read() {
-                Some((lo, hi)) if lo < hi && hi - lo < 0xffff => {
-                    options.push("queue-balance", Value::Range(lo, hi));
-                }
-                _ => {
-                    return t
-                        .problem(format!("{} is no range of queues", t.arg))
-                        .help("FIRST:LAST, at most 65535 of them")
-                        .fail();
-                }
+        Some(t) => match value::range(t, 0xffff)? {
+            (lo, hi) if lo < hi && hi - lo < 0xffff => {
+                options.push("queue-balance", Value::Range(lo, hi));
             }
-        }
+            _ => {
+                return t
+                    .problem(format!("{} is no range of queues", t.arg))
+                    .help("FIRST:LAST, at most 65535 of them")
+                    .fail();
+            }
+        },
         None => {
             let n = g.first(0).map_or(Ok(0), |t| value::integer(t, 0, 0xffff))?;
             options.push("queue-num", Value::Number(n));
@@ -96,7 +89,7 @@ fn synproxy(g: &Given) -> Fallible<Target> {
     for id in 0..=4 {
         let Some(t) = g.first(id) else { continue };
         let v = match id {
-            2 => Value::Number(value::integer(t, 0, 14)?),
+            2 => Value::Number(value::integer(t, 0, 255)?),
             3 => Value::Number(value::integer(t, 0, 0xffff)?),
             _ => Value::Flag,
         };

@@ -2,7 +2,7 @@
 //! TRACE, AUDIT, TEE, TCPMSS, ECN.
 
 use weir_model::Hook::{Forward, Output, Postrouting};
-use weir_model::matching::Value;
+use weir_model::matching::{OptionValue, Value};
 use weir_model::target::{Effect, TtlChange};
 use weir_model::{Family, Match, Span, TableName, Target};
 
@@ -149,9 +149,14 @@ pub(super) static TCPMSS: Extension<Target> = Extension {
 pub(super) static ECN: Extension<Target> = Extension {
     name: "ECN",
     family: Some(Family::V4),
-    options: &[flag("ecn-tcp-remove", 0).mandatory()],
-    build: |_| Ok(bare("ECN", "ecn-tcp-remove")),
-    place: Place { protocols: &[6], tables: &[TableName::Mangle], hooks: &[] },
+    options: &[
+        flag("ecn-tcp-remove", 0).excludes(0b0110),
+        opt("ecn-tcp-cwr", 1).excludes(0b0001),
+        opt("ecn-tcp-ece", 2).excludes(0b0001),
+        opt("ecn-ip-ect", 3),
+    ],
+    build: ecn,
+    place: MANGLE,
 };
 
 fn effect(e: Effect) -> Target {
@@ -162,6 +167,38 @@ fn bare(module: &'static str, option: &'static str) -> Target {
     let mut options = super::Options::default();
     options.push(option, Value::Flag);
     log::effect(module, options)
+}
+
+fn ecn(g: &Given) -> Fallible<Target> {
+    let mut options = super::Options::default();
+    let mut zeros = 0;
+    for t in [0, 2, 1, 3].into_iter().filter_map(|id| g.first(id)) {
+        let tcp = g.base.proto.is_some_and(|p| p.proto == 6 && !p.negated);
+        if t.id != 3 && !tcp {
+            return Diagnostic::new("TCP's bits in a rule that is not for TCP alone", t.span)
+                .help("write -p tcp in the rule")
+                .fail();
+        }
+        let v = match t.id {
+            0 => Value::Flag,
+            id => {
+                let n = value::integer(t, 0, if id == 3 { 3 } else { 1 })?;
+                zeros += u8::from(id != 3 && n == 0);
+                Value::Number(n)
+            }
+        };
+        options.push(g.spelled(t.id), v);
+    }
+    // Both bits set to zero is what --ecn-tcp-remove says.
+    if zeros == 2 {
+        options.0.retain(|o| o.name == "ecn-ip-ect");
+        let remove = OptionValue { negated: false, name: "ecn-tcp-remove", value: Value::Flag };
+        options.0.insert(0, remove);
+    }
+    if options.0.is_empty() {
+        return g.problem("ECN without an operation").help("give --ecn-tcp-remove").fail();
+    }
+    Ok(log::effect("ECN", options))
 }
 
 const EVENTS: [&str; 10] = [
@@ -212,8 +249,9 @@ fn ct(g: &Given) -> Fallible<Target> {
         let Some(t) = g.first(id) else { continue };
         let v = match id {
             0 => Value::Flag,
-            1 | 2 if t.arg.is_empty() || t.arg.len() > 31 => {
-                return t.problem("name is not 1 to 31 bytes").fail();
+            1 | 2 if t.arg.is_empty() => continue,
+            1 | 2 if t.arg.len() > 31 => {
+                return t.problem("name is longer than 31 bytes").fail();
             }
             1 | 2 => Value::Text(t.arg.to_owned()),
             3 => events(t, &EVENTS)?,
@@ -337,17 +375,16 @@ fn tee(g: &Given) -> Fallible<Target> {
 
 fn tcpmss(g: &Given) -> Fallible<Target> {
     let mut options = super::Options::default();
+    let max = if g.family == Family::V4 { 65_515 } else { 65_495 };
+    let mss = g.first(0).map(|t| value::integer(t, 0, max)).transpose()?;
     // Both may be given: the later one counts.
-    match g.iter().last() {
-        Some(t) if t.id == 0 => {
-            let max = if g.family == Family::V4 { 65_515 } else { 65_495 };
-            options.push("set-mss", Value::Number(value::integer(t, 0, max)?));
-        }
-        Some(_) => {
+    match (g.iter().last().map(|t| t.id), mss) {
+        (Some(0), Some(mss)) => options.push("set-mss", Value::Number(mss)),
+        (Some(_), _) => {
             g.only_at(&[Forward, Output, Postrouting]);
             options.push("clamp-mss-to-pmtu", Value::Flag);
         }
-        None => {
+        (None, _) => {
             return g
                 .problem("TCPMSS without an action")
                 .help("give --clamp-mss-to-pmtu or --set-mss")

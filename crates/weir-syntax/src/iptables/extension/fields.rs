@@ -27,6 +27,7 @@ pub(super) static TTL: Extension<Match> = Extension {
     family: Some(Family::V4),
     options: &[
         opt("ttl-eq", 0).invert().excludes(6),
+        opt("ttl", 0).invert().excludes(6),
         opt("ttl-lt", 1).excludes(5),
         opt("ttl-gt", 2).excludes(3),
     ],

@@ -38,6 +38,7 @@ pub(super) static HASHLIMIT: Extension<Match> = Extension {
 
 /// Ticks a second (`XT_HASHLIMIT_SCALE_v2`).
 const SCALE: u64 = 1_000_000;
+const RATE_MATCH: u8 = 11;
 const BURST: u64 = 5;
 const BURST_MAX: u64 = 1_000_000;
 /// Milliseconds between two sweeps where not given; not printed back.
@@ -48,6 +49,8 @@ const GC_INTERVAL: u64 = 1000;
 struct Rate {
     value: Value,
     burst: Option<Value>,
+    /// Seconds, for a match of the rate itself.
+    interval: u64,
     expire_read: u64,
     expire_print: u64,
 }
@@ -102,14 +105,18 @@ fn hashlimit(g: &Given) -> Fallible<Match> {
             _ => return t.problem(format!("{} is no prefix length to {bits}", t.arg)).fail(),
         }
     }
-    if g.has(11) {
+    if g.has(RATE_MATCH) {
         options.push("hashlimit-rate-match", Value::Flag);
     }
-    if let Some(t) = g.first(12) {
-        let n = value::integer(t, 1, u32::MAX.into())?;
-        if g.has(11) && n != 1 {
-            options.push("hashlimit-rate-interval", Value::Number(n));
-        }
+    let interval = match g.first(12) {
+        Some(t) => match number::atoi(t.arg) {
+            n if n > 0 => n as u64,
+            _ => return t.problem(format!("{} is no interval from 1 second on", t.arg)).fail(),
+        },
+        None => rate.interval,
+    };
+    if g.has(RATE_MATCH) && interval != 1 {
+        options.push("hashlimit-rate-interval", Value::Number(interval));
     }
     Ok(super::stateful("hashlimit", options.0))
 }
@@ -125,12 +132,16 @@ fn in_packets(t: &Taken, g: &Given) -> Fallible<Rate> {
             _ => return t.problem(format!("{} is not from 1 to {BURST_MAX}", t.arg)).fail(),
         },
     };
-    Ok(Rate {
-        value: Value::Rate(count, millis),
-        burst: Some(Value::Number(burst)),
-        expire_read: unit.unwrap_or(1) * 1000,
-        expire_print: millis,
-    })
+    let expire_read = unit.unwrap_or(1) * 1000;
+    let burst = Some(Value::Number(burst));
+    // A flow's rate is compared with a number per interval: no period is computed.
+    if g.has(RATE_MATCH) {
+        let count = number::atoi(t.arg).max(0) as u64;
+        let (value, interval) = (Value::Rate(count, 1000), expire_read / 1000);
+        return Ok(Rate { value, burst, interval, expire_read, expire_print: 1000 });
+    }
+    let value = Value::Rate(count, millis);
+    Ok(Rate { value, burst, interval: 1, expire_read, expire_print: millis })
 }
 
 /// `512kb/s`.
@@ -157,6 +168,7 @@ fn in_bytes(t: &Taken, g: &Given) -> Fallible<Rate> {
     Ok(Rate {
         value: Value::Text(format!("{}/s", spelled(real))),
         burst,
+        interval: 1,
         expire_read: expire,
         expire_print: expire,
     })

@@ -63,7 +63,7 @@ fn nat(target: NatTarget) -> Target {
 
 fn netmap(g: &Given) -> Fallible<Target> {
     let Some(t) = g.first(0) else { return g.problem("NETMAP without --to").fail() };
-    let (a, mask) = value::net(t, t.arg, g)?;
+    let (a, mask) = value::host_net(t, g)?;
     // The tool takes a mask that is no prefix for that of a host.
     let mask = if g.family.prefix_len(mask.0).is_some() { mask } else { Addr(g.family.max()) };
     Ok(nat(NatTarget::Netmap(Addr(a.0 & mask.0), mask)))
@@ -76,7 +76,7 @@ fn flags(g: &Given, range: &mut NatRange) {
 }
 
 fn has_ports(base: &Base) -> bool {
-    base.proto.is_some_and(|p| !p.negated && matches!(p.proto, 1 | 6 | 17 | 33 | 132))
+    base.proto.is_some_and(|p| matches!(p.proto, 1 | 6 | 17 | 33 | 132))
 }
 
 fn need_ports(t: &Taken, g: &Given) -> Fallible<()> {

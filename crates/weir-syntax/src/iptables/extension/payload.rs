@@ -135,7 +135,7 @@ fn hex_pattern(text: &str) -> Option<Vec<u8>> {
 }
 
 fn needs_hex(bytes: &[u8]) -> bool {
-    bytes.last() == Some(&b'|') || bytes.iter().any(|b| !(0x20..0x7f).contains(b))
+    bytes.iter().any(|b| !(0x20..0x7f).contains(b))
 }
 
 /// The expression in the spelling of `iptables-save`.

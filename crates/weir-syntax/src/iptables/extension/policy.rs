@@ -74,9 +74,10 @@ fn policy(g: &Given) -> Fallible<Match> {
     if strict {
         head.push("strict", Value::Flag);
     }
-    let elements = elements(g)?;
-    if none && elements.iter().any(|e| !e.is_empty()) {
-        return g.problem("elements of a policy with --pol none").help("remove them").fail();
+    let mut elements = elements(g, none)?;
+    if none {
+        // Read, and forgotten by the tool.
+        elements.clear();
     }
     if strict && elements.iter().any(Vec::is_empty) {
         return g
@@ -95,7 +96,7 @@ fn policy(g: &Given) -> Fallible<Match> {
 }
 
 /// The elements, each with its options in the order of printing.
-fn elements(g: &Given) -> Fallible<Vec<Vec<OptionValue>>> {
+fn elements(g: &Given, none: bool) -> Fallible<Vec<Vec<OptionValue>>> {
     let mut given: Vec<Vec<&Taken>> = vec![Vec::new()];
     for t in g.iter().filter(|t| t.id >= REQID) {
         if t.id == NEXT {
@@ -119,7 +120,9 @@ fn elements(g: &Given) -> Fallible<Vec<Vec<OptionValue>>> {
             let value = element_value(t, g)?;
             options.push(OptionValue { negated: t.negated, name: g.spelled(t.id), value });
         }
-        check_tunnel(&options, &element)?;
+        if !none {
+            check_tunnel(&options, &element)?;
+        }
         out.push(options);
     }
     Ok(out)

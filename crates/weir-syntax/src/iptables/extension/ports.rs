@@ -402,7 +402,7 @@ pub(super) fn print_dccp(
     out.push_str(" -m dccp");
     print_ports(out, sport, dport);
     if let Some(Neg { negated, value }) = types {
-        write::option(out, *negated, "--dccp-type");
+        write::option(out, *negated, "--dccp-types");
         out.push_str(value);
     }
     print_option(out, "--dccp-option", option);

@@ -1,7 +1,7 @@
 //! `-m state`, and `-m conntrack` with all of its options.
 
 use weir_model::matching::{Conntrack, Neg, ct_state};
-use weir_model::{Addr, AddrMatch, Family, Match, PortSpan};
+use weir_model::{AddrMatch, Family, Match, PortSpan};
 
 use crate::diagnostic::Fallible;
 use crate::iptables::option::{ANYWHERE, Extension, Given, Taken, opt};
@@ -98,7 +98,8 @@ fn status(t: &Taken) -> Fallible<u32> {
 
 fn addr(t: &Taken, g: &Given) -> Fallible<AddrMatch> {
     let (a, mask) = super::value::host_net(t, g)?;
-    Ok(AddrMatch { negated: t.negated, addr: Addr(a.0 & mask.0), mask })
+    // Kept as written: the kernel compares under the mask, and the tools print all bits.
+    Ok(AddrMatch { negated: t.negated, addr: a, mask })
 }
 
 fn port(t: &Taken) -> Fallible<Neg<PortSpan>> {

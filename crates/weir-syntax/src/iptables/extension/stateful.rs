@@ -216,8 +216,10 @@ fn connbytes(g: &Given) -> Fallible<Match> {
         Some(w) => Ok(Value::Word(w)),
         None => t.problem(format!("{} is not one of {}", t.arg, words.join(", "))).fail(),
     };
+    // The tool says "not" by swapping the bounds: with equal ones that says nothing.
+    let negated = t.negated && lo != hi;
     let options = vec![
-        OptionValue { negated: t.negated, name: "connbytes", value },
+        OptionValue { negated, name: "connbytes", value },
         OptionValue {
             negated: false,
             name: "connbytes-mode",

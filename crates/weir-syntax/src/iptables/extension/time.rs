@@ -20,7 +20,7 @@ pub(super) static TIME: Extension<Match> = Extension {
         flag("contiguous", 6),
         flag("kerneltz", 7),
         flag("localtz", 8).excludes(1 << 9),
-        flag("utc", 9).excludes(1 << 8),
+        flag("utc", 9).excludes(1 << 8 | 1 << 7),
     ],
     build: time,
     place: ANYWHERE,
@@ -39,7 +39,7 @@ fn time(g: &Given) -> Fallible<Match> {
     let mut options = super::Options::default();
     let start = g.first(2).map_or(Ok(0), clock)?;
     let stop = g.first(3).map_or(Ok(DAY_LAST), clock)?;
-    if g.has(6) && stop >= start {
+    if g.has(6) && stop > start {
         return g
             .problem("--contiguous where the stop time is not before the start time")
             .help("it is for times that run over midnight")
@@ -69,9 +69,13 @@ fn time(g: &Given) -> Fallible<Match> {
     Ok(super::host("time", options.0))
 }
 
-/// All days are no test.
+/// All days are no test. No day is written as not all of them: the tool prints an empty list,
+/// which cannot be read back.
 fn push_days(options: &mut super::Options, name: &'static str, set: u64, names: &[&'static str]) {
-    if set != (1 << names.len()) - 1 {
+    if set == 0 {
+        let value = Value::Words(names.to_vec());
+        options.0.push(OptionValue { negated: true, name, value });
+    } else if set != (1 << names.len()) - 1 {
         let chosen = (0..names.len()).filter(|i| set >> i & 1 == 1).map(|i| names[i]).collect();
         options.push(name, Value::Words(chosen));
     }
@@ -81,7 +85,7 @@ fn push_days(options: &mut super::Options, name: &'static str, set: u64, names: 
 fn days(t: &Taken, names: &[&str]) -> Fallible<u64> {
     let all = (1u64 << names.len()) - 1;
     let mut set = 0;
-    for word in t.arg.split(',') {
+    for word in t.arg.strip_suffix(',').unwrap_or(t.arg).split(',') {
         let named = || {
             names
                 .iter()
@@ -112,9 +116,11 @@ fn clock(t: &Taken) -> Fallible<u64> {
         let mut part = |max: u64| {
             let text = parts.next()?;
             let digits = text.bytes().all(|b| b.is_ascii_digit());
-            text.parse::<u64>().ok().filter(|n| digits && *n <= max)
+            let n = if text.is_empty() { Ok(0) } else { text.parse::<u64>() };
+            n.ok().filter(|n| digits && *n <= max)
         };
         let (h, m) = (part(23)?, part(59)?);
+        // An empty part is 0.
         let s = match t.arg.matches(':').count() {
             1 => 0,
             2 => part(59)?,
@@ -133,7 +139,7 @@ fn date(t: &Taken) -> Fallible<u64> {
     let read = || {
         let (day, clock) = t.arg.split_once('T').unwrap_or((t.arg, ""));
         let number = |s: &str, lo: u64, hi: u64| {
-            let digits = !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
+            let digits = s.bytes().all(|b| b.is_ascii_digit());
             s.parse::<u64>().ok().filter(|n| digits && (lo..=hi).contains(n))
         };
         let mut parts = day.split('-');

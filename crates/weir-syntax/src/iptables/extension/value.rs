@@ -83,17 +83,6 @@ pub(super) fn host_net(t: &Taken, g: &Given) -> Fallible<(Addr, Addr)> {
     }
 }
 
-/// `address[/mask]`, the address not under its mask.
-pub(super) fn net(t: &Taken, text: &str, g: &Given) -> Fallible<(Addr, Addr)> {
-    match address::net(text, g.family) {
-        Ok(net) => Ok(net),
-        Err(BadAddr::Name) if !text.contains(['/', ',']) => {
-            Ok((named_host(t, text, g)?, Addr(g.family.max())))
-        }
-        Err(bad) => bad_addr(text, t.arg_span, bad, g.family, g.resolve).fail(),
-    }
-}
-
 fn named_host(t: &Taken, text: &str, g: &Given) -> Fallible<Addr> {
     let bad = address::not_an_addr(text, g.family);
     if g.resolve && bad == BadAddr::Name && looks_like_host(text) {
