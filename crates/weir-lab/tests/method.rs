@@ -1,0 +1,121 @@
+//! The method on a simulated link: what the order of trials and the estimates are good for.
+//!
+//! The machine slows down while it is measured, and now and then a neighbour takes a part of it.
+//! No clock, no kernel: the "trials" are numbers from a seed.
+
+use weir_lab::plan::{Arm, Step, block};
+use weir_stats::random::Random;
+use weir_stats::series::{Selection, ratio};
+use weir_stats::{Difference, Estimate, Kind, Noise, Quantity, Scenario, State, Trial};
+
+const BLOCKS: u32 = 9;
+
+/// A machine whose speed falls by a third over a run, with bursts of a neighbour in it.
+struct Machine {
+    random: Random,
+    speed: f64,
+    fall: f64,
+}
+
+impl Machine {
+    fn new(seed: u64, trials: usize) -> Machine {
+        Machine { random: Random::new(seed), speed: 1.0, fall: 1.0 / 3.0 / trials as f64 }
+    }
+
+    /// Packets a second of a firewall that forwards `true_pps` on a quiet machine.
+    fn measure(&mut self, true_pps: f64) -> f64 {
+        self.speed -= self.fall;
+        let jitter = 1.0 + (self.random.below(2001) as f64 - 1000.0) / 1e5;
+        let burst = if self.random.below(12) == 0 { 0.5 } else { 1.0 };
+        true_pps * self.speed * jitter * burst
+    }
+}
+
+fn arms() -> Vec<Arm> {
+    ["one", "two", "same"].map(|name| Arm { subject: name.to_owned(), copy: 0 }).to_vec()
+}
+
+/// "two" forwards 5 % less than "one"; "same" as much as "one".
+fn true_pps(subject: &str) -> f64 {
+    if subject == "two" { 950_000.0 } else { 1_000_000.0 }
+}
+
+fn run(steps: &[Step], seed: u64) -> Vec<Trial> {
+    let mut machine = Machine::new(seed, steps.len());
+    steps.iter().map(|step| trial(step, machine.measure(true_pps(&step.arm.subject)))).collect()
+}
+
+fn trial(step: &Step, pps: f64) -> Trial {
+    Trial {
+        number: 0,
+        kind: Kind::Rate,
+        scenario: step.scenario.clone(),
+        subject: step.arm.subject.clone(),
+        copy: 0,
+        block: step.block,
+        order: step.order,
+        leg: step.leg,
+        repeat: 0,
+        offered: 1,
+        delivered: 1,
+        leaked: 0,
+        foreign: 0,
+        to_drop: 0,
+        dropped: Vec::new(),
+        seconds: 1.0,
+        pps,
+        rate_pps: 0.0,
+        additions: 0,
+        noise: Noise::default(),
+        state: State::Accepted,
+        why: None,
+    }
+}
+
+fn interleaved(seed: u64) -> Vec<Step> {
+    let point = [Scenario::default().with("rules", 16)];
+    (0..BLOCKS).flat_map(|number| block(&point, |_| arms(), number, seed)).collect()
+}
+
+/// The same trials, all of a subject before the next one begins.
+fn one_after_another(seed: u64) -> Vec<Step> {
+    let mut steps = interleaved(seed);
+    steps.sort_by(|a, b| a.arm.subject.cmp(&b.arm.subject));
+    steps
+}
+
+fn estimate(steps: &[Step], subject: &str, seed: u64) -> Estimate {
+    let trials = run(steps, seed);
+    let point = Scenario::default();
+    let first = Selection::new(Quantity::Pps, subject, &point);
+    let second = Selection::new(Quantity::Pps, "one", &point);
+    ratio(first, second, &trials, seed).unwrap()
+}
+
+#[test]
+fn interleaving_finds_a_small_difference_on_a_drifting_machine() {
+    let near = (0..100)
+        .filter(|seed| (estimate(&interleaved(*seed), "two", *seed).value - 0.95).abs() < 0.02)
+        .count();
+    assert!(near >= 90, "{near} of 100");
+}
+
+#[test]
+fn the_same_twice_is_seldom_called_different() {
+    let different = (0..100)
+        .filter(|seed| {
+            estimate(&interleaved(*seed), "same", *seed).difference(0.02) != Difference::None
+        })
+        .count();
+    assert!(different <= 5, "{different} of 100");
+}
+
+#[test]
+fn one_subject_after_another_is_caught_to_mislead() {
+    let wrong = (0..100)
+        .filter(|seed| {
+            estimate(&one_after_another(*seed), "same", *seed).difference(0.02) != Difference::None
+        })
+        .count();
+    assert!(wrong >= 50, "{wrong} of 100: the drift alone makes a difference");
+}
