@@ -12,13 +12,14 @@ use crate::artefact::{Artefact, ArtefactFile, sha256};
 use crate::check::{self, CheckOptions};
 use crate::form::{CompileError, CompileOptions, Form, Progress};
 use crate::load::{self, Touched};
-use crate::{counters, memory, nft};
+use crate::{counters, memory, nft, read_back};
 
 /// Compiles a firewall to a form that is equal to it, with the scripts that load it.
 ///
 /// # Errors
 /// [`CompileError::Unsupported`] where the form cannot say something, [`CompileError::Differs`]
-/// where the form is not equal, [`CompileError::Option`] where an option makes no sense.
+/// where the form is not equal, [`CompileError::Printed`] where its text does not read back as it,
+/// [`CompileError::Option`] where an option makes no sense.
 pub fn compile(
     firewall: &Firewall,
     form: Form,
@@ -66,6 +67,7 @@ fn by_iptables(
     progress("writing", 0.0);
     let mut after = after;
     mark(&mut after, &id);
+    read_back::agrees(&after).map_err(|what| CompileError::Printed { form, what })?;
     let touched = Touched::by_iptables(&after);
     let mut files = Vec::new();
     for ruleset in after.rulesets() {

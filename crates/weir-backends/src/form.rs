@@ -96,6 +96,14 @@ pub enum CompileError {
         /// The packet, and both ways.
         example: Box<Counterexample>,
     },
+    /// The text of the form does not read back as the form. Nothing is written.
+    #[error("the text of the {form} form does not say what was checked: {what}")]
+    Printed {
+        /// Which form.
+        form: Form,
+        /// The first thing that is another.
+        what: String,
+    },
     /// An option asks for something that there is not.
     #[error("{0}")]
     Option(String),

@@ -15,6 +15,7 @@ pub mod form;
 pub mod load;
 pub mod memory;
 pub mod nft;
+mod read_back;
 
 pub use artefact::{Artefact, ArtefactFile, ReadError, WriteError};
 pub use check::Counterexample;

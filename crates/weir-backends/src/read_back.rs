@@ -1,0 +1,139 @@
+//! What was printed says what was checked.
+//!
+//! The check before writing compares models, but what is loaded is text. So the text is read
+//! again, by the same parser that read the original, and must be the model that was checked: a
+//! match that a printer leaves out would otherwise open the firewall.
+
+use weir_model::set::Method;
+use weir_model::{Family, Firewall, IpSet, Rule, Ruleset, Span};
+use weir_syntax::iptables::ParseOptions;
+use weir_syntax::{ipset, iptables};
+
+/// Whether the texts of a firewall's rulesets and sets read back as they are; the first thing that
+/// does not, in words, where they do not.
+pub fn agrees(firewall: &Firewall) -> Result<(), String> {
+    for ruleset in firewall.rulesets() {
+        let options = ParseOptions { family: Some(ruleset.family), ..ParseOptions::default() };
+        let text = iptables::print(ruleset, false);
+        let back = iptables::parse(&text, &options).map_err(|errors| {
+            let first = errors.first().map_or("", |d| d.message.as_str());
+            format!("{} is refused: {first}", tool(ruleset.family))
+        })?;
+        if let Some(place) = first_difference(ruleset, &back) {
+            return Err(format!("{}/{place} is another rule", tool(ruleset.family)));
+        }
+    }
+    sets_agree(&firewall.sets)
+}
+
+fn tool(family: Family) -> &'static str {
+    crate::counters::tool(family)
+}
+
+/// Where two rulesets say something else, apart from origins, counters and comment lines.
+fn first_difference(a: &Ruleset, b: &Ruleset) -> Option<String> {
+    if a.tables.len() != b.tables.len() {
+        return Some("tables".to_owned());
+    }
+    for table in &a.tables {
+        let Some(other) = b.table(&table.name) else { return Some(table.name.to_string()) };
+        let by_name: std::collections::HashMap<_, _> =
+            other.chains.iter().map(|c| (&c.name, c)).collect();
+        for chain in &table.chains {
+            let place = |n: usize| format!("{}/{}/{n}", table.name, chain.name);
+            let Some(other) = by_name.get(&chain.name) else { return Some(place(0)) };
+            if other.policy != chain.policy {
+                return Some(format!("{}/{}/policy", table.name, chain.name));
+            }
+            let same = chain.rules.iter().zip(&other.rules).take_while(|(a, b)| says_same(a, b));
+            let same = same.count();
+            if same != chain.rules.len() || same != other.rules.len() {
+                return Some(place(same + 1));
+            }
+        }
+    }
+    None
+}
+
+fn says_same(a: &Rule, b: &Rule) -> bool {
+    a.base == b.base && a.matches == b.matches && a.target == b.target
+}
+
+fn sets_agree(sets: &[IpSet]) -> Result<(), String> {
+    let text = ipset::print(sets);
+    let back = ipset::parse(&text).map_err(|errors| {
+        format!("ipset text is refused: {}", errors.first().map_or("", |d| d.message.as_str()))
+    })?;
+    let plain = |set: &IpSet| {
+        let mut set = set.clone();
+        set.span = Span::NONE;
+        set.leading_comments.clear();
+        if set.kind.method == Method::Bitmap {
+            // Its `create` line has no family: addresses of a bitmap are IPv4.
+            set.family = None;
+        }
+        for element in &mut set.elements {
+            element.span = Span::NONE;
+            element.credit.clear();
+            // What an element counted is printed where it is known; that is no part of its meaning.
+            element.counters = None;
+        }
+        set
+    };
+    match sets.iter().zip(&back).find(|(a, b)| plain(a) != plain(b)) {
+        Some((set, _)) => Err(format!("set {} is another set", set.name)),
+        None if sets.len() != back.len() => Err("some sets are missing".to_owned()),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_model::Match;
+
+    fn firewall(rules: &str) -> Firewall {
+        let text = format!("*filter\n:INPUT DROP [0:0]\n:c - [0:0]\n{rules}COMMIT\n");
+        let ruleset = iptables::parse(&text, &ParseOptions::default()).expect("a ruleset");
+        Firewall { v4: Some(ruleset), ..Firewall::default() }
+    }
+
+    #[test]
+    fn a_ruleset_reads_back() {
+        let rules = "-A INPUT -s 192.0.2.0/24 -p tcp -m tcp --dport 22 -j c\n-A c -j ACCEPT\n";
+        assert_eq!(agrees(&firewall(rules)), Ok(()));
+    }
+
+    #[test]
+    fn a_match_that_the_text_lacks_is_found() {
+        let whole = firewall("-A INPUT -m mark --mark 0x1 -j ACCEPT\n").v4.expect("IPv4");
+        let lacks = firewall("-A INPUT -j ACCEPT\n").v4.expect("IPv4");
+        assert_eq!(first_difference(&whole, &whole), None);
+        assert_eq!(first_difference(&whole, &lacks), Some("filter/INPUT/1".to_owned()));
+    }
+
+    #[test]
+    fn a_missing_rule_chain_or_policy_is_found() {
+        let whole = firewall("-A INPUT -j c\n-A c -j ACCEPT\n").v4.expect("IPv4");
+        let mut short = whole.clone();
+        short.tables[0].chains.iter_mut().for_each(|c| c.rules.truncate(0));
+        assert_eq!(first_difference(&whole, &short), Some("filter/INPUT/1".to_owned()));
+        assert_eq!(first_difference(&short, &whole), Some("filter/INPUT/1".to_owned()));
+        let mut open = whole.clone();
+        open.tables[0].chains[0].policy = Some(weir_model::Policy::Accept);
+        assert_eq!(first_difference(&whole, &open), Some("filter/INPUT/policy".to_owned()));
+        let mut fewer = whole.clone();
+        fewer.tables[0].chains.pop();
+        assert_eq!(first_difference(&whole, &fewer), Some("filter/c/0".to_owned()));
+    }
+
+    #[test]
+    fn what_a_printer_cannot_say_is_not_written() {
+        let mut made = firewall("-A INPUT -m comment --comment x -j ACCEPT\n");
+        let ruleset = made.v4.as_mut().expect("IPv4");
+        let rule = ruleset.tables[0].chains.iter_mut().flat_map(|c| &mut c.rules).next();
+        // A line break cannot stand in a rule.
+        rule.expect("a rule").matches = vec![Match::Comment("x\n-A INPUT -j DROP".to_owned())];
+        assert!(agrees(&made).is_err());
+    }
+}
