@@ -7,6 +7,7 @@
 mod cost;
 mod counts;
 mod rules;
+mod shadow;
 mod unused;
 
 use serde::Serialize;
@@ -46,9 +47,10 @@ pub struct Finding {
 }
 
 /// Every kind of finding, with what it means.
-pub const KINDS: [(&str, &str); 13] = [
+pub const KINDS: [(&str, &str); 14] = [
     ("unreachable-chain", "no rule that a packet can reach jumps to the chain"),
     ("duplicate-rule", "an earlier rule of the chain has the same tests and decides"),
+    ("shadowed-rule", "an earlier rule of the chain takes all packets that the rule would match"),
     ("rule-after-catch-all", "an earlier rule of the chain takes every packet"),
     ("jump-to-empty-chain", "the chain that the rule jumps to holds no rules"),
     ("jump-loop", "the chain leads back to itself"),

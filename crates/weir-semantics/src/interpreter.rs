@@ -3,11 +3,10 @@
 //! [`Interpreter::new`] lowers every rule once. [`Interpreter::journey`] then sends packets on
 //! their way:
 //!
-//! | entry | hooks and tables |
-//! |---|---|
-//! | forward | PREROUTING raw, mangle, nat; FORWARD mangle, filter, security; POSTROUTING mangle, nat |
-//! | input | PREROUTING raw, mangle, nat; INPUT mangle, filter, security, nat |
-//! | output | OUTPUT raw, mangle, nat, filter, security; POSTROUTING mangle, nat |
+//! - *forward*: PREROUTING raw, mangle, nat; FORWARD mangle, filter, security; POSTROUTING mangle,
+//!   nat;
+//! - *input*: PREROUTING raw, mangle, nat; INPUT mangle, filter, security, nat;
+//! - *output*: OUTPUT raw, mangle, nat, filter, security; POSTROUTING mangle, nat.
 //!
 //! What the kernel knows at a hook, the rules of that hook see: no output device before routing,
 //! none at INPUT, no input device on a local packet; no conntrack entry in the raw table (it runs

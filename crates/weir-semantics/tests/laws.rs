@@ -134,8 +134,13 @@ fn difference(a: &Firewall, b: &Firewall) -> Option<(Packet, Difference)> {
     })
 }
 
+/// Nothing is written beside the sources; a failure prints its ruleset.
+fn config() -> ProptestConfig {
+    ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(config())]
 
     #[test]
     fn return_at_the_end_of_a_user_chain_changes_nothing(before in firewall()) {

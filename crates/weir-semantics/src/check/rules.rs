@@ -1,28 +1,32 @@
-//! Rules that do not do what they seem to say: duplicates, rules behind a catch-all, jumps into
-//! nothing, tests that exclude each other, modules that weir does not know.
+//! Rules that do not do what they seem to say: behind a catch-all, with tests that exclude each
+//! other, of modules that weir does not know; chains that accept what no rule decided.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 
-use weir_model::{Chain, Field, Match, Predicate, Rule, Target, Test, tests_of};
+use weir_model::{Chain, Field, Match, Predicate, Rule, Table, Target, Test, tests_of};
 
 use super::counts::{match_name, target_name};
+use super::shadow::{self, Earlier};
 use super::{Report, Said, Severity};
 
 /// Looks through every chain.
 pub(super) fn look(found: &mut Report<'_>) {
+    let closed = closed(found);
     for chain in 0..found.table.chains.len() {
-        look_chain(found, chain);
+        look_chain(found, chain, &closed);
     }
-    policies(found);
+    policies(found, &closed);
 }
 
-fn look_chain(found: &mut Report<'_>, at: usize) {
+/// Chains that no packet leaves undecided, by name.
+type Closed<'a> = HashMap<&'a str, bool>;
+
+fn look_chain(found: &mut Report<'_>, at: usize, closed: &Closed<'_>) {
     let family = found.ruleset.family;
     let table = found.table;
     let chain = &table.chains[at];
     let mut catch_all = None;
-    let mut earlier: HashMap<String, usize> = HashMap::new();
+    let mut earlier = Earlier::default();
     for (i, rule) in chain.rules.iter().enumerate() {
         let tests = tests_of(rule, family);
         if let Some(by) = catch_all {
@@ -30,10 +34,10 @@ fn look_chain(found: &mut Report<'_>, at: usize) {
             // One finding says it for all that follow.
             break;
         }
-        if decides(rule) && tests.is_empty() {
+        if tests.is_empty() && (decides(rule) || jumps_into(rule, closed)) {
             catch_all = Some(i);
         }
-        duplicate(found, at, i, &mut earlier);
+        shadow::look(found, at, i, &mut earlier);
         if let Some(why) = contradiction(&tests) {
             let message = format!("the rule never matches: {why}");
             let help = "remove it, or correct one of the two tests".to_owned();
@@ -45,8 +49,56 @@ fn look_chain(found: &mut Report<'_>, at: usize) {
 }
 
 /// True where the walk of this chain never goes on behind the rule once it matched.
-fn decides(rule: &Rule) -> bool {
+pub(super) fn decides(rule: &Rule) -> bool {
     rule.target.decides() || matches!(rule.target, Target::Return | Target::Goto(_))
+}
+
+/// True where the rule leads into a chain that no packet leaves undecided.
+fn jumps_into(rule: &Rule, closed: &Closed<'_>) -> bool {
+    rule.target.chain().is_some_and(|to| closed.get(&**to).copied().unwrap_or(false))
+}
+
+/// Which chains no packet leaves undecided: a rule without tests decides or leads into such a
+/// chain, and no rule before it returns. Callees first, without recursion.
+fn closed<'a>(found: &Report<'a>) -> Closed<'a> {
+    let table: &'a Table = found.table;
+    let family = found.ruleset.family;
+    let by_name: HashMap<&str, usize> =
+        table.chains.iter().enumerate().map(|(i, c)| (&*c.name, i)).collect();
+    let mut closed: Closed<'a> = HashMap::new();
+    let mut begun = vec![false; table.chains.len()];
+    for start in 0..table.chains.len() {
+        let mut stack = vec![start];
+        while let Some(&at) = stack.last() {
+            let chain = &table.chains[at];
+            let callees = chain.rules.iter().filter_map(|r| by_name.get(&**r.target.chain()?));
+            let open: Vec<usize> = callees.copied().filter(|to| !begun[*to]).collect();
+            if !std::mem::replace(&mut begun[at], true) && !open.is_empty() {
+                stack.extend(open);
+                continue;
+            }
+            stack.pop();
+            if !closed.contains_key(&*chain.name) {
+                let is = closes(chain, family, &closed);
+                closed.insert(&chain.name, is);
+            }
+        }
+    }
+    closed
+}
+
+fn closes(chain: &Chain, family: weir_model::Family, closed: &Closed<'_>) -> bool {
+    for rule in &chain.rules {
+        let into = jumps_into(rule, closed);
+        match rule.target {
+            Target::Return => return false,
+            Target::Goto(_) if !into => return false,
+            _ if !(into || rule.target.decides()) => {}
+            _ if tests_of(rule, family).is_empty() => return true,
+            _ => {}
+        }
+    }
+    false
 }
 
 fn after_catch_all(chain: &Chain, by: usize) -> Said {
@@ -63,47 +115,6 @@ fn after_catch_all(chain: &Chain, by: usize) -> Said {
         ),
         help: format!("move rule {} to the end, or remove what follows it", by + 1),
     }
-}
-
-/// A rule that repeats an earlier one which decided; the same rule without deciding counts twice,
-/// which may be meant.
-fn duplicate(found: &mut Report<'_>, at: usize, i: usize, earlier: &mut HashMap<String, usize>) {
-    let rule = &found.table.chains[at].rules[i];
-    let stateful = rule.matches.iter().any(|m| {
-        matches!(m, Match::Stateful(_) | Match::Host(_) | Match::Opaque(_) | Match::Set(_))
-    });
-    // What an effect in between changes (a mark, a set) may make the second one match.
-    if matches!(rule.target, Target::Effect(_) | Target::Opaque(_) | Target::Jump(_)) {
-        earlier.clear();
-        return;
-    }
-    if stateful || !decides(rule) {
-        return;
-    }
-    match earlier.entry(key(rule)) {
-        Entry::Vacant(slot) => {
-            slot.insert(i);
-        }
-        Entry::Occupied(slot) => {
-            let first = *slot.get();
-            let same = found.table.chains[at].rules[first].target == rule.target;
-            let what = if same { "repeats" } else { "has the tests of" };
-            let message = format!("the rule {what} rule {}, which decides first", first + 1);
-            let help = format!("remove it, or rule {}", first + 1);
-            let severity = if same { Severity::Note } else { Severity::Warning };
-            found.rule(at, i, Said { id: "duplicate-rule", severity, message, help });
-        }
-    }
-}
-
-/// The tests of a rule as text; comments test nothing.
-fn key(rule: &Rule) -> String {
-    use std::fmt::Write;
-    let mut key = format!("{:?}", rule.base);
-    for m in rule.matches.iter().filter(|m| !matches!(m, Match::Comment(_))) {
-        let _ = write!(key, "{m:?}");
-    }
-    key
 }
 
 /// Two tests of one field that no value satisfies.
@@ -173,7 +184,7 @@ fn opaque(found: &mut Report<'_>, at: usize, i: usize) {
 }
 
 /// INPUT or FORWARD that accepts what no rule decided, although its rules drop.
-fn policies(found: &mut Report<'_>) {
+fn policies(found: &mut Report<'_>, closed: &Closed<'_>) {
     if found.table.name != weir_model::TableName::Filter {
         return;
     }
@@ -183,13 +194,8 @@ fn policies(found: &mut Report<'_>) {
         if !guarded || chain.policy != Some(weir_model::Policy::Accept) || chain.rules.is_empty() {
             continue;
         }
-        let family = found.ruleset.family;
-        let last = chain.rules.iter().rev().find(|r| !r.target.falls_through());
-        let catches = last.is_some_and(|r| {
-            decides(r) && r.target != Target::Return && tests_of(r, family).is_empty()
-        });
         let accepts = chain.rules.iter().filter(|r| r.target == Target::Accept).count();
-        if catches || accepts == 0 {
+        if closed.get(&*chain.name) == Some(&true) || accepts == 0 {
             continue;
         }
         let message = format!(

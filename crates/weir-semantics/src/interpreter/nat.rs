@@ -25,9 +25,10 @@ pub(crate) fn uses_ct(rule: &Rule) -> bool {
     let by_target = match &rule.target {
         Target::Nat(_) => true,
         Target::Divert(e) => e.module == "SYNPROXY",
-        Target::Effect(e) => {
-            matches!(&**e, Effect::Other(e) if ["CONNMARK", "CONNSECMARK", "CT"].contains(&e.module))
-        }
+        Target::Effect(e) => match &**e {
+            Effect::Other(e) => ["CONNMARK", "CONNSECMARK", "CT"].contains(&e.module),
+            _ => false,
+        },
         _ => false,
     };
     by_target || rule.matches.iter().any(by_match)

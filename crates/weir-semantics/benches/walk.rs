@@ -1,0 +1,64 @@
+//! What a packet costs in the interpreter: short rulesets, long rows of rules, a generated network.
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use weir_example::{IspOptions, isp};
+use weir_model::Firewall;
+use weir_semantics::check::findings;
+use weir_semantics::traffic::{TrafficOptions, packets};
+use weir_semantics::{Entry, Interpreter, Seeded};
+use weir_syntax::iptables::{ParseOptions, parse};
+
+fn main() {
+    let short = "*filter\n:FORWARD DROP [0:0]\n\
+        -A FORWARD -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT\n\
+        -A FORWARD -i eth0 -s 192.0.2.0/24 -p tcp -m multiport --dports 80,443 -j ACCEPT\n\
+        -A FORWARD -p udp -m udp --dport 53 -j ACCEPT\nCOMMIT\n";
+    bench("3 rules", short);
+    let mut long = "*filter\n".to_owned();
+    for i in 0..10_000 {
+        long.push_str(&format!("-A FORWARD -s 10.{}.{}.1/32 -j DROP\n", i / 256, i % 256));
+    }
+    long.push_str("COMMIT\n");
+    bench("10,000 addresses in a row", &long);
+    let example = isp(&IspOptions::default());
+    bench("generated network, IPv4", &example.v4);
+    bench("generated network, IPv6", &example.v6);
+}
+
+fn bench(name: &str, text: &str) {
+    let ruleset = parse(text, &ParseOptions::default()).expect("a good ruleset");
+    let rules = ruleset.rules().count();
+    let firewall = match ruleset.family {
+        weir_model::Family::V4 => Firewall { v4: Some(ruleset), ..Firewall::default() },
+        weir_model::Family::V6 => Firewall { v6: Some(ruleset), ..Firewall::default() },
+    };
+    let begin = Instant::now();
+    let found = findings(&firewall);
+    println!("{name}: {rules} rules, {} findings in {:.1?}", found.len(), begin.elapsed());
+    let begin = Instant::now();
+    let interpreter = Interpreter::new(&firewall);
+    println!("  indexed in {:.1?}", begin.elapsed());
+    let ruleset = firewall.rulesets().next().expect("a ruleset");
+    let options = TrafficOptions { count: 20_000, entry: Entry::Forward, ..Default::default() };
+    let begin = Instant::now();
+    let traffic = packets(ruleset, &firewall.sets, &options);
+    println!("  {} packets made in {:.1?}", traffic.len(), begin.elapsed());
+    let (begin, mut tried, mut hit) = (Instant::now(), 0u64, std::collections::HashSet::new());
+    for packet in &traffic {
+        let outcome = interpreter.journey(black_box(packet), options.entry, &mut Seeded(1));
+        tried += u64::from(outcome.tried);
+    }
+    let seconds = begin.elapsed().as_secs_f64();
+    for packet in &traffic {
+        let outcome = interpreter.journey(packet, options.entry, &mut Seeded(1));
+        hit.extend(outcome.hits.iter().flat_map(|h| h.credit.iter().copied()));
+    }
+    println!(
+        "  {:.0} packets/s, {:.1} ns a rule, {} rules hit",
+        traffic.len() as f64 / seconds,
+        seconds * 1e9 / tried as f64,
+        hit.len(),
+    );
+}

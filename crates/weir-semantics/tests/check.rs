@@ -1,0 +1,200 @@
+//! What `weir check` finds, and what it leaves alone.
+
+use weir_model::Firewall;
+use weir_semantics::check::{Finding, KINDS, Severity, counts, findings};
+use weir_syntax::iptables::{ParseOptions, parse};
+
+fn firewall(text: &str, sets: &str) -> Firewall {
+    let ruleset = parse(text, &ParseOptions::default()).expect("a good ruleset");
+    let sets = weir_syntax::ipset::parse(sets).expect("good sets");
+    Firewall { v4: Some(ruleset), v6: None, sets }
+}
+
+fn look(text: &str, sets: &str) -> Vec<Finding> {
+    findings(&firewall(text, sets))
+}
+
+/// Findings of a filter table, as `id place`.
+fn found(rules: &str) -> Vec<String> {
+    let place = |f: &Finding| f.place.as_ref().map(ToString::to_string).unwrap_or_default();
+    let all = look(&format!("*filter\n{rules}COMMIT\n"), "");
+    all.iter().map(|f| format!("{} {}", f.id, place(f))).collect()
+}
+
+#[test]
+fn a_sound_ruleset_has_no_findings() {
+    let rules = "\
+:FORWARD DROP [0:0]
+:web - [0:0]
+-A FORWARD -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
+-A FORWARD -p tcp -j web
+-A FORWARD -s 192.0.2.0/24 -p udp -m udp --dport 53 -j ACCEPT
+-A FORWARD -s 198.51.100.0/24 -p udp -m udp --dport 53 -j ACCEPT
+-A web -p tcp -m multiport --dports 80,443 -j ACCEPT
+";
+    assert_eq!(found(rules), [""; 0]);
+}
+
+#[test]
+fn unreachable_chains_are_found_through_other_unreachable_ones() {
+    let rules = ":a - [0:0]\n:b - [0:0]\n:c - [0:0]\n\
+        -A FORWARD -j c\n-A a -j b\n-A b -j DROP\n-A c -p tcp -j DROP\n";
+    assert_eq!(
+        found(rules),
+        ["unreachable-chain filter/a/policy", "unreachable-chain filter/b/policy"]
+    );
+}
+
+#[test]
+fn duplicates_are_found_whatever_their_comment() {
+    let rules = "\
+-A FORWARD -s 192.0.2.1/32 -p tcp -m comment --comment one -j DROP
+-A FORWARD -s 192.0.2.2/32 -p tcp -j DROP
+-A FORWARD -s 192.0.2.1/32 -p tcp -m comment --comment two -j DROP
+-A FORWARD -s 192.0.2.2/32 -p tcp -j ACCEPT
+";
+    let all = look(&format!("*filter\n:FORWARD DROP [0:0]\n{rules}COMMIT\n"), "");
+    let said: Vec<_> = all.iter().map(|f| (f.id, f.severity)).collect();
+    assert_eq!(said, [("duplicate-rule", Severity::Note), ("duplicate-rule", Severity::Warning)]);
+}
+
+#[test]
+fn rules_that_count_twice_are_no_duplicates() {
+    assert_eq!(found("-A FORWARD -s 192.0.2.1/32\n-A FORWARD -s 192.0.2.1/32\n"), [""; 0]);
+    let limits = "-A FORWARD -m limit --limit 3/sec -j DROP\n".repeat(2);
+    assert_eq!(found(&limits), [""; 0]);
+}
+
+#[test]
+fn what_an_effect_may_change_is_no_duplicate() {
+    let rules = "\
+-A FORWARD -m mark --mark 0x1 -j DROP
+-A FORWARD -j MARK --set-xmark 0x1/0xffffffff
+-A FORWARD -m mark --mark 0x1 -j DROP
+";
+    let text = format!("*mangle\n{rules}COMMIT\n");
+    assert_eq!(look(&text, "").len(), 0);
+}
+
+#[test]
+fn a_rule_under_a_wider_one_is_shadowed() {
+    let wide = "-A FORWARD -s 10.0.0.0/8 -j DROP\n";
+    let narrow = "-A FORWARD -s 10.1.0.0/16 -p tcp -m tcp --dport 22 -j ACCEPT\n";
+    let drop = ":FORWARD DROP [0:0]\n";
+    assert_eq!(found(&format!("{drop}{wide}{narrow}")), ["shadowed-rule filter/FORWARD/2"]);
+    assert_eq!(found(&format!("{drop}{narrow}{wide}")), [""; 0]);
+    let other = "-A FORWARD -s 11.1.0.0/16 -p tcp -m tcp --dport 22 -j ACCEPT\n";
+    assert_eq!(found(&format!("{drop}{wide}{other}")), [""; 0]);
+    let negated = "-A FORWARD ! -s 10.1.0.0/16 -j ACCEPT\n";
+    assert_eq!(found(&format!("{drop}{wide}{negated}")), [""; 0]);
+}
+
+#[test]
+fn rules_after_a_catch_all_are_one_finding() {
+    let rules = "\
+-A FORWARD -p tcp -j DROP
+-A FORWARD -j ACCEPT
+-A FORWARD -p udp -j DROP
+-A FORWARD -p icmp -j DROP
+";
+    assert_eq!(found(rules), ["rule-after-catch-all filter/FORWARD/3"]);
+}
+
+#[test]
+fn a_chain_that_decides_everything_is_a_catch_all() {
+    let chains = ":all - [0:0]\n:end - [0:0]\n-A FORWARD -j all\n-A FORWARD -p udp -j ACCEPT\n";
+    let closed = "-A all -p tcp -j ACCEPT\n-A all -j end\n-A end -j DROP\n";
+    assert_eq!(found(&format!("{chains}{closed}")), ["rule-after-catch-all filter/FORWARD/2"]);
+    let open = "-A all -p tcp -j RETURN\n-A all -j end\n-A end -j DROP\n";
+    assert_eq!(found(&format!("{chains}{open}")), ["no-final-drop filter/FORWARD/policy"]);
+}
+
+#[test]
+fn jumps_to_empty_chains_and_loops_are_found() {
+    assert_eq!(
+        found(":a - [0:0]\n-A FORWARD -p tcp -j a\n"),
+        ["jump-to-empty-chain filter/FORWARD/1"]
+    );
+    // No parser lets a loop through; a program may make one.
+    let text = "*filter\n:a - [0:0]\n:b - [0:0]\n:c - [0:0]\n-A FORWARD -p tcp -j a\n\
+        -A a -j b\n-A b -p tcp -g c\n-A c -p tcp -j DROP\nCOMMIT\n";
+    let mut looped = firewall(text, "");
+    assert_eq!(findings(&looped).len(), 0);
+    let table = &mut looped.v4.as_mut().expect("a v4 ruleset").tables[0];
+    let b = table.chains.iter_mut().find(|c| &*c.name == "b").expect("b");
+    b.rules[0].target = weir_model::Target::Goto("a".into());
+    let ids: Vec<_> = findings(&looped).iter().map(|f| f.id).collect();
+    assert_eq!(ids, ["unreachable-chain", "jump-loop"]);
+}
+
+#[test]
+fn tests_that_exclude_each_other_are_found() {
+    let ports = "-A FORWARD -p tcp -m tcp --dport 22 -m multiport --dports 80,443 -j DROP\n";
+    assert_eq!(found(ports), ["never-matches filter/FORWARD/1"]);
+    let flags = "-A FORWARD -p tcp -m tcp --tcp-flags SYN ACK -j DROP\n";
+    assert_eq!(found(flags), ["never-matches filter/FORWARD/1"]);
+    let both = "-A FORWARD -p tcp -m tcp --tcp-flags SYN SYN -m tcp --tcp-flags ACK NONE -j DROP\n";
+    assert_eq!(found(both), [""; 0]);
+}
+
+#[test]
+fn an_open_end_is_a_warning_only_where_something_is_accepted() {
+    let open = ":INPUT ACCEPT [0:0]\n-A INPUT -p tcp -m tcp --dport 22 -j ACCEPT\n";
+    assert_eq!(found(open), ["no-final-drop filter/INPUT/policy"]);
+    let closed = format!("{open}-A INPUT -j REJECT --reject-with icmp-port-unreachable\n");
+    assert_eq!(found(&closed), [""; 0]);
+    assert_eq!(found(":INPUT ACCEPT [0:0]\n-A INPUT -s 192.0.2.1/32 -j DROP\n"), [""; 0]);
+}
+
+#[test]
+fn long_rows_of_addresses_and_late_states_are_found() {
+    let row = |n: usize| {
+        (0..n).map(|i| format!("-A FORWARD -s 192.0.2.{i}/32 -j DROP\n")).collect::<String>()
+    };
+    let state = "-A FORWARD -m conntrack --ctstate ESTABLISHED -j ACCEPT\n-A FORWARD -j DROP\n";
+    assert_eq!(
+        found(&format!("{}{state}", row(17))),
+        ["linear-addresses filter/FORWARD/1", "conntrack-not-first filter/FORWARD/18"]
+    );
+    assert_eq!(found(&format!("{}{state}", row(16))), [""; 0]);
+}
+
+#[test]
+fn sets_are_judged_where_some_are_given() {
+    let text = "*filter\n-A FORWARD -m set --match-set used src -j DROP\n\
+        -A FORWARD -m set --match-set lost src -j DROP\n\
+        -A FORWARD -m set --match-set void src -j DROP\nCOMMIT\n";
+    let sets = "create used hash:ip family inet\nadd used 192.0.2.1\n\
+        create spare hash:ip family inet\nadd spare 192.0.2.1\n\
+        create void hash:ip family inet\n";
+    let ids: Vec<_> = look(text, sets).iter().map(|f| f.id).collect();
+    assert_eq!(ids, ["unknown-set", "empty-set", "unused-set"]);
+    assert_eq!(look(text, "").len(), 0);
+}
+
+#[test]
+fn every_finding_has_a_kind_a_place_in_the_text_and_help() {
+    let text =
+        "*filter\n:a - [0:0]\n-A FORWARD -j a\n-A FORWARD -j DROP\n-A FORWARD -j DROP\nCOMMIT\n";
+    let all = look(text, "");
+    assert_eq!(all.len(), 2);
+    for f in all {
+        assert!(KINDS.iter().any(|(id, _)| *id == f.id));
+        assert!(!f.help.is_empty() && !f.message.ends_with('.'));
+        let range = f.span.range().expect("a place");
+        assert!(text[range].starts_with("-A FORWARD"));
+    }
+}
+
+#[test]
+fn counts_say_what_is_there() {
+    let text = "*filter\n:a - [0:0]\n-A FORWARD -s 192.0.2.1/32 -p tcp -m tcp --dport 1 -j a\n\
+        -A a -p tcp -m tcp --dport 2\n-A a -j LOG\nCOMMIT\n";
+    let counted = counts(&firewall(text, "create s hash:ip family inet\nadd s 192.0.2.1\n"));
+    assert_eq!((counted.rules, counted.sets, counted.elements), (3, 1, 1));
+    assert_eq!(counted.tables[0].chains[0].chain, "a");
+    let names: Vec<_> = counted.matches.iter().map(|c| (c.name.as_str(), c.count)).collect();
+    assert_eq!(names, [("-p", 2), ("tcp", 2), ("-s", 1)]);
+    let names: Vec<_> = counted.targets.iter().map(|c| (c.name.as_str(), c.count)).collect();
+    assert_eq!(names, [("LOG", 1), ("jump", 1), ("none", 1)]);
+}
