@@ -133,6 +133,9 @@ pub(crate) fn percent(share: f64) -> String {
         return "–".to_owned();
     }
     let value = share * 100.0;
+    if value >= 999.5 {
+        return format!("{}{NARROW}%", count(value.round() as u64));
+    }
     let digits = if value.abs() >= 9.95 || value == 0.0 { 0 } else { 1 };
     format!("{value:.digits$}{NARROW}%")
 }

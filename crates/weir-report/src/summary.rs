@@ -5,7 +5,7 @@ use std::fmt::Write;
 use weir_stats::{Quantity, Record};
 
 use crate::digest::{Digest, label};
-use crate::number::{count, interval, plain, rate, times};
+use crate::number::{interval, plain, rate, times};
 use crate::verdict::{trust, verdict};
 
 /// The gains of a run in a few aligned lines, ending with a newline.
@@ -17,16 +17,11 @@ pub fn summary(record: &Record) -> String {
     let mut text = clean(&verdict(&digest).sentence());
     text.push('\n');
     if let Some(headline) = &digest.headline {
-        let facet = &digest.facets[headline.facet].title;
-        let place: Vec<String> = [
-            digest.axis.zip(headline.at).map(|(axis, at)| format!("{} {}", count(at), axis.name)),
-            Some(facet.clone()).filter(|facet| !facet.is_empty()),
-        ]
-        .into_iter()
-        .flatten()
-        .collect();
-        let heading = if place.is_empty() { "subject".to_owned() } else { place.join(", ") };
-        let mut rows = vec![[heading, "packets/s".to_owned(), against(&digest)]];
+        let facet = &digest.facets[headline.facet].sentence;
+        if !facet.is_empty() {
+            let _ = writeln!(text, "{}", clean(facet));
+        }
+        let mut rows = vec![["subject".to_owned(), "packets/s".to_owned(), against(&digest)]];
         for subject in &record.run.subjects {
             let Some(estimate) = digest.estimate(Quantity::Pps, subject, &headline.scenario) else {
                 continue;

@@ -1,6 +1,6 @@
 //! The sentence that a page begins with, and whether to trust it.
 
-use weir_stats::{Difference, State, Trial};
+use weir_stats::{Difference, Kind, State, Trial, estimate};
 
 use crate::digest::{Digest, label};
 use crate::number::{count, interval, percent, plain, times};
@@ -98,12 +98,14 @@ impl Trust {
     }
 }
 
-/// Trust with the reasons that lower it, gravest first.
+/// Trust with the reasons that lower it, gravest first, and with what a reader should know though
+/// it lowers nothing.
 pub(crate) fn trust(digest: &Digest<'_>) -> (Trust, Vec<String>) {
     let mut reasons: Vec<(Trust, String)> = Vec::new();
     completeness(digest, &mut reasons);
     sums(digest, &mut reasons);
     noise(digest, &mut reasons);
+    pressure(digest, &mut reasons);
     reasons.sort_by_key(|reason| std::cmp::Reverse(reason.0));
     let trust = reasons.first().map_or(Trust::Ok, |(trust, _)| *trust);
     (trust, reasons.into_iter().map(|(_, reason)| reason).collect())
@@ -188,6 +190,28 @@ fn noise(digest: &Digest<'_>, reasons: &mut Vec<(Trust, String)>) {
     }
 }
 
+/// Other work on the machine. It does not lower the trust by itself: what it does to the numbers
+/// is seen where the same subject is measured twice.
+fn pressure(digest: &Digest<'_>, reasons: &mut Vec<(Trust, String)>) {
+    const BUSY: f64 = 0.25;
+    let waits: Vec<f64> = digest
+        .accepted()
+        .filter(|trial| trial.kind == Kind::Rate)
+        .map(|trial| trial.noise.psi)
+        .filter(|psi| psi.is_finite())
+        .collect();
+    let Some(median) = estimate::median(&waits).filter(|median| *median > BUSY) else { return };
+    reasons.push((
+        Trust::Ok,
+        format!(
+            "The machine was busy: tasks waited for a processor in {} of the median trial. The \
+             generator ran with scheduling {}.",
+            percent(median.min(1.0)),
+            digest.record.run.environment.scheduling
+        ),
+    ));
+}
+
 fn number_of(digest: &Digest<'_>, state: State) -> usize {
     digest.record.trials.iter().filter(|trial: &&Trial| trial.state == state).count()
 }
@@ -247,6 +271,12 @@ mod tests {
             floor.ratio.hi = 1.2;
         }
         assert_eq!(trust(&Digest::new(&shaking)).0, Trust::Noisy);
+
+        let mut busy = sample::record();
+        busy.trials.iter_mut().for_each(|trial| trial.noise.psi = 0.9);
+        let (badge, notes) = trust(&Digest::new(&busy));
+        assert_eq!(badge, Trust::Ok);
+        assert!(notes[0].starts_with("The machine was busy"), "{notes:?}");
 
         let mut disturbed = sample::record();
         for trial in disturbed.trials.iter_mut().step_by(4) {

@@ -54,7 +54,7 @@ fn strip(strip: &Strip, top: f64, width: f64, trials: &[Trial]) -> Markup {
     let finite = |trial: &Trial| (strip.of)(trial).max(0.0);
     let values = trials.iter().map(finite).filter(|value| value.is_finite());
     let worst = values.fold(0.0, f64::max);
-    let most = worst.max(strip.least);
+    let most = usual(trials.iter().map(finite).collect()).max(strip.least);
     let step = width / trials.len().max(1) as f64;
     let bars = |wanted: fn(&Trial) -> bool| -> String {
         let mut data = String::new();
@@ -62,8 +62,13 @@ fn strip(strip: &Strip, top: f64, width: f64, trials: &[Trial]) -> Markup {
             let value = finite(trial);
             if value.is_finite() && value > 0.0 {
                 let x = (at as f64 + 0.5) * step;
-                let height = (value / most * STRIP).max(1.0);
-                data.push_str(&format!("M{} {}v-{}", pixel(x), pixel(bottom), pixel(height)));
+                let height = (value / most).min(1.0) * STRIP;
+                data.push_str(&format!(
+                    "M{} {}v-{}",
+                    pixel(x),
+                    pixel(bottom),
+                    pixel(height.max(1.0))
+                ));
             }
         }
         data
@@ -77,6 +82,15 @@ fn strip(strip: &Strip, top: f64, width: f64, trials: &[Trial]) -> Markup {
         path class="disturbed" stroke-width=(pixel(thickness)) d=(bars(|trial| !is_kept(trial))) {}
         line class="axis" x1="0" x2=(pixel(width)) y1=(pixel(bottom)) y2=(pixel(bottom)) {}
     }
+}
+
+/// Nearly the largest value: a few lone ones may reach over the strip's top, or all others would
+/// vanish beside them.
+fn usual(mut values: Vec<f64>) -> f64 {
+    values.retain(|value| value.is_finite());
+    values.sort_by(f64::total_cmp);
+    let last = values.len().saturating_sub(1);
+    values.get(last * 98 / 100).copied().unwrap_or(0.0)
 }
 
 fn is_kept(trial: &Trial) -> bool {

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use weir_stats::claim::By;
 use weir_stats::{ClaimRecord, ClaimTest, Outcome, PaperValue, Place, Quantity};
 
-use crate::digest::Digest;
+use crate::digest::{Digest, capital};
 use crate::number::{interval, plain};
 
 /// The claims of the study, the paper's first.
@@ -20,7 +20,7 @@ pub(super) fn section(digest: &Digest<'_>) -> Markup {
                 p {
                     (paper.authors) ", " cite { (paper.title) } " (" (paper.year) "), "
                     (paper.part) ". "
-                    span.about { (paper.setting) }
+                    span.about { (capital(&paper.setting)) "." }
                 }
             }
             p.about {
@@ -57,7 +57,7 @@ fn row(digest: &Digest<'_>, record: &ClaimRecord) -> Markup {
                 (record.claim.text)
                 @if let Some(place) = &record.claim.place { " " span.range { "(" (place) ")" } }
             }
-            td.tight { span.badge.(class(record.outcome)) { (record.outcome.to_string()) } }
+            td.tight { span.badge.(class(record.outcome)) { (word(record)) } }
             td {
                 @if let Some(estimate) = &record.estimate {
                     (plain(estimate.value)) " " span.range { (interval(estimate, plain)) }
@@ -77,6 +77,16 @@ fn class(outcome: Outcome) -> &'static str {
         Outcome::ReproducedInShape => "noisy",
         Outcome::NotReproduced => "invalid",
         Outcome::NeedsHardware | Outcome::NotMeasured => "plain",
+    }
+}
+
+/// The outcome in a word: a paper's claim is reproduced, our own is kept.
+fn word(record: &ClaimRecord) -> String {
+    match (record.claim.by, record.outcome) {
+        (By::Weir, Outcome::Reproduced) => "kept".to_owned(),
+        (By::Weir, Outcome::ReproducedInShape) => "nearly kept".to_owned(),
+        (By::Weir, Outcome::NotReproduced) => "not kept".to_owned(),
+        (_, outcome) => outcome.to_string(),
     }
 }
 

@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use weir_stats::Record;
 
 use crate::data;
-use crate::digest::{Digest, label};
+use crate::digest::Digest;
 use crate::number::{bytes, count, duration};
 
 /// Environment, commands, rulesets.
@@ -38,7 +38,7 @@ fn subjects(digest: &Digest<'_>) -> Markup {
                 tbody {
                     @for subject in &digest.record.run.subjects {
                         tr {
-                            th.tight scope="row" { (label(subject)) }
+                            th.tight scope="row" { code { (subject.name) } }
                             td {
                                 (subject.title) ". " span.range { (subject.about) }
                                 @if let Some(why) = &subject.lacking { br; "Not measured: " (why) }

@@ -18,8 +18,8 @@ pub(super) fn badge(digest: &Digest<'_>) -> Markup {
         div.trust {
             a.badge.(trust.class()) href="#trust" { (trust.word()) }
             ul {
-                @for reason in &reasons { li { (reason) } }
                 @if trust == Trust::Ok { li { (all_quiet(digest)) } }
+                @for reason in &reasons { li { (reason) } }
                 @if !run.preset.label.is_empty() { li { (run.preset.label) } }
             }
         }
@@ -58,7 +58,7 @@ pub(super) fn section(digest: &Digest<'_>) -> Markup {
                 }
                 dt { "repetition" }
                 dd {
-                    (run.preset.blocks) " blocks of trials of " (plain(run.preset.trial_seconds))
+                    (run.preset.blocks) " blocks of trials of " (run.preset.trial_seconds)
                     " s, subjects there and back in each; one boot of one machine"
                 }
             }
