@@ -119,6 +119,11 @@ pub(crate) fn plain(value: f64) -> String {
     }
 }
 
+/// A ratio close to 1, to a thousandth: what two equal things differ by.
+pub(crate) fn fine(value: f64) -> String {
+    if value.is_finite() { format!("{value:.3}") } else { "–".to_owned() }
+}
+
 /// An interval: `[28, 34]`; a single sample has none.
 pub(crate) fn interval(estimate: &Estimate, print: impl Fn(f64) -> String) -> String {
     if estimate.samples == 1 {

@@ -3,7 +3,7 @@
 use weir_stats::{Difference, Kind, State, Trial, estimate};
 
 use crate::digest::{Digest, label};
-use crate::number::{count, interval, percent, plain, times};
+use crate::number::{count, fine, interval, percent, plain, times};
 
 /// Effects below this share are not called a difference, whatever their interval says.
 const THRESHOLD: f64 = 0.02;
@@ -180,8 +180,8 @@ fn noise(digest: &Digest<'_>, reasons: &mut Vec<(Trust, String)>) {
                 Trust::Noisy,
                 format!(
                     "The same subject measured twice differs: {} {}.",
-                    times(ratio.value),
-                    interval(ratio, plain)
+                    fine(ratio.value),
+                    interval(ratio, fine)
                 ),
             ));
         }

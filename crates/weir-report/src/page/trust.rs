@@ -7,7 +7,7 @@ use weir_stats::{DropCount, Kind, State, Trial};
 
 use crate::chart::noise;
 use crate::digest::{Digest, label};
-use crate::number::{count, interval, plain};
+use crate::number::{count, fine, interval};
 use crate::verdict::{Trust, trust};
 
 /// The badge with its reasons.
@@ -31,7 +31,7 @@ fn all_quiet(digest: &Digest<'_>) -> String {
     match &digest.record.run.noise_floor {
         Some(floor) => format!(
             "{accepted} trials add up; the same subject measured twice agrees within {}.",
-            interval(&floor.ratio, plain)
+            interval(&floor.ratio, fine)
         ),
         None => format!("{accepted} trials add up."),
     }
@@ -52,7 +52,7 @@ pub(super) fn section(digest: &Digest<'_>) -> Markup {
                     dt { "noise floor" }
                     dd {
                         (digest.label_of(&floor.subject)) " measured twice, second against first: "
-                        (plain(floor.ratio.value)) " " (interval(&floor.ratio, plain))
+                        (fine(floor.ratio.value)) " " (interval(&floor.ratio, fine))
                         " over " (floor.ratio.samples) " pairs"
                     }
                 }
