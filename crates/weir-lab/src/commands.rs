@@ -8,7 +8,7 @@ use weir_kernel::Namespace;
 use weir_stats::Scenario;
 
 use crate::LabError;
-use crate::topology::{DEVICE_IN, DEVICE_OUT};
+use crate::topology::Devices;
 
 /// Variables that every command of a run sees.
 #[derive(Clone, Debug)]
@@ -17,6 +17,8 @@ pub(crate) struct Surroundings {
     pub(crate) weir: std::path::PathBuf,
     /// The run's seed.
     pub(crate) seed: u64,
+    /// The firewall's devices.
+    pub(crate) devices: Devices,
 }
 
 /// One command with its variables.
@@ -55,7 +57,7 @@ impl Surroundings {
         command.args(["-ec", job.text]);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.env("WEIR", &self.weir).env("SEED", self.seed.to_string());
-        command.env("IN", DEVICE_IN).env("OUT", DEVICE_OUT);
+        command.env("IN", &self.devices.input).env("OUT", &self.devices.output);
         for (axis, value) in &job.scenario.0 {
             command.env(axis.to_ascii_uppercase(), value.to_string());
         }

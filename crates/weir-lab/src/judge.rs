@@ -2,6 +2,7 @@
 
 use weir_stats::{State, Trial};
 
+use crate::drops::NETFILTER_DROP;
 use crate::study::NoiseLimits;
 
 /// What the packets of a trial say: they add up, none passed that had to be dropped, and the
@@ -27,6 +28,21 @@ pub(crate) fn of_packets(trial: &Trial) -> Option<(State, String)> {
             Some((State::Unbalanced, why))
         }
     }
+}
+
+/// What a validation trial says: the rules' own counters and the kernel's reasons agree.
+pub(crate) fn of_reasons(trial: &Trial) -> Option<(State, String)> {
+    let by_rules = dropped_by(trial, "rules");
+    let by_kernel = dropped_by(trial, &format!("skb: {NETFILTER_DROP}"));
+    (by_rules != by_kernel).then(|| {
+        let why = format!("the rules counted {by_rules} drops, the kernel {by_kernel}");
+        (State::Unbalanced, why)
+    })
+}
+
+fn dropped_by(trial: &Trial, counter: &str) -> u64 {
+    let of_counter = trial.dropped.iter().filter(|drop| drop.counter == counter);
+    of_counter.map(|drop| drop.packets).sum()
 }
 
 /// What the noise of a trial says. Pressure counts only where the generator had no priority:
@@ -99,6 +115,15 @@ mod tests {
         assert_eq!(state(&leaking), Some(State::Failed));
         assert_eq!(state(&trial(100, 69, 30, 31, 0)), Some(State::Failed));
         assert_eq!(state(&trial(100, 0, 0, 0, 100)), Some(State::Failed));
+    }
+
+    #[test]
+    fn a_count_that_the_kernel_does_not_know_is_caught() {
+        let mut trial = trial(100, 70, 30, 30, 0);
+        assert_eq!(of_reasons(&trial).map(|(state, _)| state), Some(State::Unbalanced));
+        let counter = format!("skb: {NETFILTER_DROP}");
+        trial.dropped.push(DropCount { counter, packets: 30 });
+        assert_eq!(of_reasons(&trial), None);
     }
 
     #[test]

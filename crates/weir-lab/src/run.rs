@@ -106,12 +106,17 @@ pub fn run(
     let session = Session::new()?;
     let work = session.directory().join("study");
     let tools = session.namespace("tools")?;
-    let surroundings = Surroundings { weir: options.weir.clone(), seed: options.seed };
+    let surroundings = Surroundings {
+        weir: options.weir.clone(),
+        seed: options.seed,
+        devices: loaded.study.devices.clone(),
+    };
     let core = match options.core {
         Some(core) => core,
         None => last_core()?,
     };
-    let bench = Bench::new(Topology::new(session)?, core, options.realtime)?;
+    let topology = Topology::new(session, loaded.study.devices.clone())?;
+    let bench = Bench::new(topology, core, options.realtime)?;
     let scheduling = bench.scheduling(Duration::from_secs_f64(preset.trial_seconds))?;
     let mut run = Run {
         axes: axes(&loaded, preset),

@@ -14,6 +14,7 @@ use weir_stats::{Claim, ClaimTest, Coordinate, Paper, PaperValue, Place, Scenari
 
 use crate::LabError;
 use crate::subject::Subjects;
+use crate::topology::Devices;
 
 /// A study as its file says.
 #[derive(Clone, Debug, Deserialize)]
@@ -29,6 +30,9 @@ pub struct Study {
     pub subjects: Vec<Spanned<String>>,
     /// Its grid; the order of axes is that of their names.
     pub axes: BTreeMap<String, AxisText>,
+    /// The devices that its rulesets know; `eth0` and `eth1` without it.
+    #[serde(default)]
+    pub devices: Devices,
     /// How a ruleset is made.
     pub ruleset: Source,
     /// How the frames are made: a pcap file `FRAMES` and its verdicts.

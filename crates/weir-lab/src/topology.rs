@@ -7,6 +7,7 @@
 //! Every firewall sees the same addresses: its two devices, their MAC addresses, and a default
 //! route behind it, so that one table of frames serves all.
 
+use serde::Deserialize;
 use weir_kernel::{LinkEnd, Namespace, Session, VethOptions};
 use weir_packet::Mac;
 
@@ -14,10 +15,22 @@ use crate::LabError;
 use crate::counters::{DeviceReader, StackReader};
 use crate::sink::Sink;
 
-/// The firewall's device towards the source.
-pub const DEVICE_IN: &str = "eth0";
-/// The firewall's device towards the sink.
-pub const DEVICE_OUT: &str = "eth1";
+/// Names of a firewall's two devices, as its ruleset knows them.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Devices {
+    /// Towards the source.
+    pub input: String,
+    /// Towards the sink.
+    pub output: String,
+}
+
+impl Default for Devices {
+    fn default() -> Devices {
+        Devices { input: "eth0".to_owned(), output: "eth1".to_owned() }
+    }
+}
+
 /// MAC address of the firewall's device towards the source.
 pub const FIREWALL_MAC: Mac = [0x02, 0, 0, 0, 0, 0x01];
 /// MAC address of the source.
@@ -28,6 +41,7 @@ const SINK_MAC: Mac = [0x02, 0, 0, 0, 0, 0x04];
 /// The source and the sink of a run.
 pub struct Topology {
     session: Session,
+    devices: Devices,
     source: Namespace,
     sink_side: Namespace,
     sink: Sink,
@@ -47,18 +61,18 @@ pub struct Firewall {
 }
 
 impl Topology {
-    /// Makes the source and the sink.
+    /// Makes the source and the sink; every firewall will have `devices`.
     ///
     /// # Errors
     /// Where the kernel refuses (not root).
-    pub fn new(session: Session) -> Result<Topology, LabError> {
+    pub fn new(session: Session, devices: Devices) -> Result<Topology, LabError> {
         let source = session.namespace("source")?;
         let sink_side = session.namespace("sink")?;
         for namespace in [&source, &sink_side] {
             // No neighbour discovery among the frames that are counted.
             namespace.sysctl("net.ipv6.conf.default.disable_ipv6", "1")?;
         }
-        Ok(Topology { session, source, sink_side, sink: Sink::new()?, links: 0 })
+        Ok(Topology { session, devices, source, sink_side, sink: Sink::new()?, links: 0 })
     }
 
     /// Where frames come from.
@@ -98,6 +112,7 @@ impl Topology {
         self.links += 1;
         let namespace = self.session.namespace(&format!("fw{number}"))?;
         quieten(&namespace, ipv6)?;
+        let Devices { input, output } = self.devices.clone();
         let near = format!("f{number}");
         let far = format!("k{number}");
         let (inner, outer) = (end(FIREWALL_MAC), end(OUT_MAC));
@@ -107,21 +122,21 @@ impl Topology {
             gro: true,
             ..VethOptions::default()
         };
-        self.session.veth(&self.source, &near, &namespace, DEVICE_IN, &inside)?;
+        self.session.veth(&self.source, &near, &namespace, &input, &inside)?;
         let outside = VethOptions {
             a: LinkEnd { addrs: addresses("198.18.1.1/24", "2001:2:0:2::1/64", ipv6), ..outer },
             b: end(SINK_MAC),
             ..VethOptions::default()
         };
-        self.session.veth(&namespace, DEVICE_OUT, &self.sink_side, &far, &outside)?;
-        route(&namespace, ipv6)?;
+        self.session.veth(&namespace, &output, &self.sink_side, &far, &outside)?;
+        route(&namespace, &output, ipv6)?;
         let far_index = self.sink_side.ifindex(&far)?;
         self.sink.attach(&self.sink_side, far_index)?;
         // What the ring behind the source's device cannot take is told by both of its ends
         // (veth_get_stats64 in drivers/net/veth.c), so only the firewall's end is asked.
         let devices = DeviceReader::open(&[
-            (&namespace, DEVICE_IN),
-            (&namespace, DEVICE_OUT),
+            (&namespace, input.as_str()),
+            (&namespace, output.as_str()),
             (&self.sink_side, far.as_str()),
         ])?;
         let stack = StackReader::open(&namespace)?;
@@ -162,13 +177,13 @@ fn quieten(namespace: &Namespace, ipv6: bool) -> Result<(), LabError> {
     Ok(())
 }
 
-fn route(namespace: &Namespace, ipv6: bool) -> Result<(), LabError> {
+fn route(namespace: &Namespace, device: &str, ipv6: bool) -> Result<(), LabError> {
     let mac = SINK_MAC.map(|byte| format!("{byte:02x}")).join(":");
     let hops = [("198.18.1.2", "default", true), ("2001:2:0:2::2", "::/0", ipv6)];
     for (hop, destination, _) in hops.iter().filter(|(.., wanted)| *wanted) {
         namespace.ip(&[
-            format!("neigh replace {hop} lladdr {mac} nud permanent dev {DEVICE_OUT}"),
-            format!("route replace {destination} via {hop} dev {DEVICE_OUT}"),
+            format!("neigh replace {hop} lladdr {mac} nud permanent dev {device}"),
+            format!("route replace {destination} via {hop} dev {device}"),
         ])?;
     }
     Ok(())

@@ -23,7 +23,8 @@ pub(crate) fn validate(run: &mut Run<'_>, point: &Scenario, arm: &Arm) -> Result
     let seen = play(run, &step, seconds, true)?;
     let mut trial = trial(run, &step, &seen);
     trial.state = State::Warmup;
-    if let Some((state, why)) = judge::of_packets(&trial) {
+    let unlike = run.bench.knows_reasons().then(|| judge::of_reasons(&trial)).flatten();
+    if let Some((state, why)) = judge::of_packets(&trial).or(unlike) {
         trial.state = state;
         trial.why = Some(why);
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use weir_kernel::Session;
 use weir_lab::frames::Frame;
 use weir_lab::generator::{Generator, Play};
-use weir_lab::topology::{FIREWALL_MAC, Firewall, SOURCE_MAC, Topology};
+use weir_lab::topology::{Devices, FIREWALL_MAC, Firewall, SOURCE_MAC, Topology};
 
 /// UDP frames from 192.0.2.n to 198.51.100.2, each of another length.
 fn frames(count: u8) -> Vec<Frame> {
@@ -48,7 +48,7 @@ impl Pipeline {
     }
 
     fn of(frames: &[Frame]) -> Pipeline {
-        let mut topology = Topology::new(Session::new().unwrap()).unwrap();
+        let mut topology = Topology::new(Session::new().unwrap(), Devices::default()).unwrap();
         let firewall = topology.firewall(frames.iter().any(Frame::is_ipv6)).unwrap();
         let mut generator = Generator::new().unwrap();
         generator.load_frames(frames, 0x77, FIREWALL_MAC, SOURCE_MAC).unwrap();
