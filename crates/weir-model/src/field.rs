@@ -97,6 +97,7 @@ pub struct Row {
     pub merge: Merge,
 }
 
+#[expect(clippy::too_many_arguments, reason = "the columns of the table below")]
 const fn row(
     field: Field,
     name: &'static str,

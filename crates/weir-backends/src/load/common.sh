@@ -1,3 +1,4 @@
+# What load.sh and unload.sh share: tools, state, and how tables are put back.
 LC_ALL=C
 export LC_ALL
 umask 077

@@ -1,4 +1,4 @@
-
+# Keep what is in force, then load: all or nothing.
 need readlink coreutils
 if [ -n "$v4_tables" ]; then
     need "$IPTABLES_RESTORE" iptables

@@ -1,4 +1,4 @@
-
+# Put back what load.sh kept.
 [ -d "$state" ] || die "this artefact is not loaded in this network namespace"
 [ "$in_force" = "$id" ] ||
     die "artefact $in_force was loaded since: unload that one first"
