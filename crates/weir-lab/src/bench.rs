@@ -49,6 +49,8 @@ pub(crate) enum Rules<'a> {
     Unwatched,
     /// By the subject's own command.
     Counted(RuleCount<'a>),
+    /// By the subject's own command, and the kernel's reasons beside it.
+    Checked(RuleCount<'a>),
     /// By the kernel's reasons for freeing packets.
     Reasons,
 }
@@ -151,7 +153,7 @@ impl Bench {
     ) -> Result<Seen, LabError> {
         let rules_before = count(rules)?;
         let watching = match (rules, &mut self.reasons) {
-            (Rules::Unwatched, _) | (_, None) => None,
+            (Rules::Unwatched | Rules::Counted(_), _) | (_, None) => None,
             (_, Some(reasons)) => Some((reasons.read()?, reasons.watch(&firewall.namespace)?)),
         };
         let before = self.counters(firewall)?;
@@ -176,7 +178,7 @@ impl Bench {
             reasons = drops::since(&program.read()?, &already);
         }
         let by_rules = match (rules, count(rules)?, rules_before) {
-            (Rules::Counted(_), Some(after), Some(before)) => after.saturating_sub(before),
+            (_, Some(after), Some(before)) => after.saturating_sub(before),
             (Rules::Reasons, ..) => reasons.get(NETFILTER_DROP).copied().unwrap_or(0),
             _ => 0,
         };
@@ -228,7 +230,7 @@ impl Bench {
 
 fn count(rules: Rules<'_>) -> Result<Option<u64>, LabError> {
     match rules {
-        Rules::Counted(count) => count().map(Some),
+        Rules::Counted(count) | Rules::Checked(count) => count().map(Some),
         Rules::Unwatched | Rules::Reasons => Ok(None),
     }
 }

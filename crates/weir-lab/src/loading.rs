@@ -52,7 +52,7 @@ fn one(run: &mut Run<'_>, step: &Step) -> Result<(), LabError> {
     let mut trial = trial(run, step, Kind::Load, seconds);
     trial.noise = noise(&before, run);
     run.keep(trial)?;
-    if step.block < run.preset.adds {
+    if step.block < run.preset.adds && run.loaded.study.more.is_some() {
         add(run, step, &namespace)?;
     }
     let unload = &run.loaded.subjects.0[name].unload;

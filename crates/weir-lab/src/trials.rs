@@ -92,10 +92,11 @@ fn play(run: &mut Run<'_>, step: &Step, seconds: f64, check: bool) -> Result<See
             message: text.lines().take(3).collect::<Vec<_>>().join("; "),
         })
     };
-    let rules = match (check || some_to_drop, subject.count.is_empty()) {
-        (false, _) => Rules::Unwatched,
-        (true, false) => Rules::Counted(&count),
-        (true, true) => Rules::Reasons,
+    let rules = match (check, some_to_drop, subject.count.is_empty()) {
+        (false, false, _) => Rules::Unwatched,
+        (false, true, false) => Rules::Counted(&count),
+        (true, _, false) => Rules::Checked(&count),
+        (_, _, true) => Rules::Reasons,
     };
     let play = Play {
         duration: Duration::from_secs_f64(seconds),
