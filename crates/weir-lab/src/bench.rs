@@ -27,7 +27,8 @@ pub(crate) struct Bench {
     realtime: bool,
     best_spin: Duration,
     loaded: Option<Scenario>,
-    magic: u32,
+    /// How often the table of frames was filled.
+    fillings: u32,
 }
 
 /// Reads how many packets a ruleset says that it dropped so far.
@@ -79,7 +80,7 @@ impl Bench {
             realtime,
             best_spin,
             loaded: None,
-            magic: 0,
+            fillings: 0,
         })
     }
 
@@ -113,9 +114,10 @@ impl Bench {
             return Ok(());
         }
         // Another word each time: a packet that is late belongs to no trial.
-        self.magic = (self.magic.max(seed as u32 & 0xffff) + 1).max(1) | 0x5765_0000;
-        self.generator.load_frames(frames, self.magic, FIREWALL_MAC, SOURCE_MAC)?;
-        self.topology.sink().expect(self.magic);
+        self.fillings += 1;
+        let magic = (seed as u32) << 16 | self.fillings;
+        self.generator.load_frames(frames, magic, FIREWALL_MAC, SOURCE_MAC)?;
+        self.topology.sink().expect(magic);
         self.loaded = Some(part.clone());
         Ok(())
     }
