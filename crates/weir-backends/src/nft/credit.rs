@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use weir_model::nft::{Credit, Ruleset, Statement, Table};
-use weir_model::{Counter, CreditMap, Family, RuleId};
+use weir_model::{Counter, CreditMap, Family, Hook, RuleId, Ruleset as Rules};
 
 use super::print;
 use super::table::Plan;
@@ -64,32 +64,42 @@ fn counters(table: &Table) -> Vec<(&[Credit], Counter)> {
     out
 }
 
-/// Notes the counters of what stays in iptables; every original gets an entry.
+/// Makes an entry for every original, and notes the policies that stay in iptables.
 pub(super) fn stays(map: &mut CreditMap, plan: &Plan<'_>) {
     let tool = tool(plan.family);
     let table = plan.table.name.to_string();
-    let here = plan.counts_in_iptables();
     for chain in &plan.table.chains {
-        let stays = here.contains(&*chain.name);
-        if chain.policy.is_some() {
-            let entry = map.0.entry(format!("{tool}/{table}/{}/policy", chain.name)).or_default();
-            if stays {
-                entry.push(Counter::Policy {
-                    tool: tool.into(),
-                    table: table.clone(),
-                    chain: chain.name.to_string(),
-                });
-            }
+        for number in 1..=chain.rules.len() {
+            map.0.entry(format!("{tool}/{table}/{}/{number}", chain.name)).or_default();
         }
-        for number in 1..=chain.rules.len() as u32 {
-            let entry = map.0.entry(format!("{tool}/{table}/{}/{number}", chain.name)).or_default();
-            if stays {
-                entry.push(Counter::Rule {
-                    tool: tool.into(),
-                    table: table.clone(),
+        let Some(hook) = Hook::of_chain(&chain.name).filter(|_| chain.policy.is_some()) else {
+            continue;
+        };
+        let entry = map.0.entry(format!("{tool}/{table}/{}/policy", chain.name)).or_default();
+        if !plan.moved.contains(&hook) {
+            entry.push(Counter::Policy {
+                tool: tool.into(),
+                table: table.clone(),
+                chain: chain.name.to_string(),
+            });
+        }
+    }
+}
+
+/// Notes the counters of the rules that are in iptables.
+pub(super) fn kept(map: &mut CreditMap, rest: &Rules, places: &HashMap<RuleId, String>) {
+    for table in &rest.tables {
+        for chain in &table.chains {
+            for (i, rule) in chain.rules.iter().enumerate() {
+                let counter = Counter::Rule {
+                    tool: tool(rest.family).into(),
+                    table: table.name.to_string(),
                     chain: chain.name.to_string(),
-                    number,
-                });
+                    number: i as u32 + 1,
+                };
+                for place in rule.credit.iter().filter_map(|id| places.get(id)) {
+                    map.0.entry(place.clone()).or_default().push(counter.clone());
+                }
             }
         }
     }

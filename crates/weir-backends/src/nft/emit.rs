@@ -16,6 +16,10 @@ use super::class::{Axis, Classes, Place, RUN_MIN, classes};
 use super::item::{Act, Cond, Item};
 use super::names::Names;
 
+/// Most often that runs split a chain: what follows is written rule by rule where it would split
+/// it again.
+const SPLITS_MAX: usize = 3;
+
 /// Writes the chains of one table.
 pub(super) struct Emitter {
     pub family: Family,
@@ -45,11 +49,13 @@ pub(super) struct Body {
     /// Where to go at its end; `None` is back to the caller.
     exit: Option<String>,
     comment: Option<String>,
+    /// How often it was split: each time its end is one call deeper.
+    splits: usize,
 }
 
 impl Body {
     pub fn new(name: String, comment: Option<String>) -> Self {
-        Body { name, rules: Vec::new(), exit: None, comment }
+        Body { name, rules: Vec::new(), exit: None, comment, splits: 0 }
     }
 
     pub fn push(&mut self, statements: Vec<Statement>) {
@@ -71,8 +77,13 @@ impl Emitter {
         while at < items.len() {
             match self.best_run(&axes, &mut extents, items, at) {
                 Some(run) => {
+                    let of = &items[at..at + run.len];
                     at += run.len;
-                    self.run(body, &items[at - run.len..at], run);
+                    if body.splits < SPLITS_MAX || !run.splits(of) {
+                        self.run(body, of, run);
+                    } else {
+                        of.iter().for_each(|item| self.item(body, item));
+                    }
                 }
                 None => {
                     self.item(body, &items[at]);
@@ -94,7 +105,8 @@ impl Emitter {
     /// What follows goes into a new chain; the body's chain ends by going there. Its name.
     fn split(&mut self, body: &mut Body) -> String {
         let rest = self.names.fresh(&body.name);
-        let next = Body { exit: body.exit.replace(rest.clone()), ..Body::new(rest.clone(), None) };
+        let exit = body.exit.replace(rest.clone());
+        let next = Body { exit, splits: body.splits + 1, ..Body::new(rest.clone(), None) };
         let done = std::mem::replace(body, next);
         self.finish(done);
         rest
@@ -189,25 +201,20 @@ impl Emitter {
         };
         let mut out = conds.to_vec();
         if let Some(first) = conds.iter().position(looks).filter(|_| self.guard) {
-            out.insert(first, self.fragment_guard());
+            out.insert(first, Cond::Test(self.fragment_guard()));
         }
         out
     }
 
-    /// Holds for all but later fragments. An IPv6 packet has an offset only where it is a piece.
-    fn fragment_guard(&self) -> Cond {
-        let whole = nft::Test {
-            load: Load::FragmentOffset,
-            with: With::Spans(vec![(0, 0)]),
-            negated: false,
+    /// Holds for all but later fragments.
+    fn fragment_guard(&self) -> nft::Test {
+        let (load, last) = match self.family {
+            Family::V4 => (Load::FragmentOffset, 0),
+            // An IPv6 packet has an offset only where it is a piece, and a test of what is not
+            // there does not hold.
+            Family::V6 => (Load::HeaderStart, 0xff_ffff),
         };
-        match self.family {
-            Family::V4 => Cond::Test(whole),
-            Family::V6 => {
-                let later = nft::Test { negated: true, ..whole };
-                Cond::Unless(Box::new(Statement::Test(later)))
-            }
-        }
+        nft::Test { load, with: With::Spans(vec![(0, last)]), negated: false }
     }
 }
 
@@ -217,6 +224,14 @@ struct Run {
     len: usize,
     classes: Classes,
     proto: Option<u128>,
+}
+
+impl Run {
+    /// True where writing it splits its chain.
+    fn splits(&self, items: &[Item]) -> bool {
+        let stripped: Vec<Item> = items.iter().map(|i| self.axis.strip(i)).collect();
+        self.classes.lists.iter().any(|list| Part::new(&stripped, list).needs_exit())
+    }
 }
 
 /// How far the items from here lie on an axis.
@@ -262,10 +277,6 @@ impl Emitter {
     ) -> Option<Run> {
         let mut best: Option<(f64, Run)> = None;
         for (axis, extent) in axes.iter().zip(extents) {
-            // Without knowing that IPv6 packets are whole, ports are looked at rule by rule.
-            if self.guard && self.family == Family::V6 && axis.loads[0].is_transport() {
-                continue;
-            }
             if at < extent.skip {
                 continue;
             }
@@ -354,8 +365,7 @@ impl Emitter {
             statements.push(Statement::Test(test));
         }
         if self.guard && key.iter().any(|k| k.load.is_transport()) {
-            let Cond::Test(guard) = self.fragment_guard() else { unreachable!("IPv4 only") };
-            statements.push(Statement::Test(guard));
+            statements.push(Statement::Test(self.fragment_guard()));
         }
         statements.push(Statement::Vmap { key, map: map.to_string() });
         body.push(statements);

@@ -196,8 +196,8 @@ const fn load(load: Load, family: Family) -> &'static str {
         Load::Daddr if v4 => "ip daddr",
         Load::Daddr => "ip6 daddr",
         Load::L4proto => "meta l4proto",
-        Load::FragmentOffset if v4 => "ip frag-off & 0x1fff",
-        Load::FragmentOffset => "frag frag-off",
+        Load::FragmentOffset => "ip frag-off & 0x1fff",
+        Load::HeaderStart => "@th,0,24",
         Load::Sport => "th sport",
         Load::Dport => "th dport",
         Load::TcpFlags => "tcp flags",
@@ -275,6 +275,7 @@ fn all(load: Load, family: Family) -> u128 {
         Load::Sport | Load::Dport | Load::IcmpTypeCode | Load::Length => 0xffff,
         Load::TcpFlags | Load::IcmpType | Load::L4proto | Load::Ttl | Load::Tos => 0xff,
         Load::EtherSaddr => 0xffff_ffff_ffff,
+        Load::HeaderStart => 0xff_ffff,
         _ => u128::from(u32::MAX),
     }
 }

@@ -228,17 +228,6 @@ impl<'f> Plan<'f> {
         let there = self.table.name.hooks().iter().filter(|h| self.base(**h).is_some());
         there.count() == self.moved.len()
     }
-
-    /// Where the rules of a chain count now.
-    pub fn counts_in_iptables(&self) -> HashSet<&'f str> {
-        let mut out = HashSet::new();
-        for hook in self.table.name.hooks() {
-            if self.base(*hook).is_some() && !self.moved.contains(hook) {
-                out.extend(self.reach(hook.chain()));
-            }
-        }
-        out
-    }
 }
 
 /// The deepest call from any base chain of a table, and the base chain.
