@@ -1,0 +1,53 @@
+//! `testdata/backends/iptables`: a ruleset, and the files that each iptables form of it has.
+
+use weir_backends::{CompileOptions, Form, compile};
+use weir_model::Firewall;
+use weir_passes::CostModel;
+use weir_syntax::iptables::{self, ParseOptions};
+use weir_testkit::data;
+
+const CUT: &str = "\n---\n";
+
+/// The data files of a form, and the counters of two of the original rules.
+fn forms(rules: &str) -> String {
+    let v4 = iptables::parse(rules, &ParseOptions::default()).expect("the case is read");
+    let firewall = Firewall { v4: Some(v4), ..Firewall::default() };
+    let cost = CostModel {
+        jump_ns: 1.0,
+        set_ns: 1.0,
+        probe_ns: 1.0,
+        inline_rules_max: 1,
+        ..CostModel::default()
+    };
+    let options = CompileOptions { cost, check_packets: 2000, ..CompileOptions::default() };
+    let mut text = String::new();
+    for form in [Form::Linear, Form::Tree, Form::Ipset] {
+        let made = compile(&firewall, form, &options, &mut |_, _| {}).expect("it is equal");
+        for file in made.files.iter().filter(|f| !f.executable) {
+            let bytes = String::from_utf8(file.bytes.clone()).unwrap();
+            // The identity changes with the version.
+            let bytes = bytes.replace(&made.manifest.id, "IDENTITY");
+            text += &format!("== {form}: {}\n{bytes}", file.name);
+        }
+        for rule in ["iptables/filter/FORWARD/2", "iptables/filter/FORWARD/policy"] {
+            let counters = format!("{:?}", made.manifest.counters.0[rule]);
+            let counters = counters.replace(&made.manifest.id, "IDENTITY");
+            text += &format!("== {form}: counters of {rule}\n{counters}\n");
+        }
+    }
+    text
+}
+
+#[test]
+fn every_form_has_the_files_that_stand_beside_the_ruleset() {
+    for file in data::files("backends/iptables", "txt") {
+        let case = std::fs::read_to_string(&file).expect("read the case");
+        let (rules, expected) = case.split_once(CUT).unwrap_or((case.trim_end(), ""));
+        let text = forms(&format!("{rules}\n"));
+        if weir_testkit::is_blessing() && text != expected {
+            std::fs::write(&file, format!("{rules}{CUT}{text}")).expect("bless the case");
+        } else {
+            assert_eq!(text, expected, "{} became something else", file.display());
+        }
+    }
+}
