@@ -162,7 +162,8 @@ mod tests {
 
     #[test]
     fn both_directions_of_the_named_device_are_counted() {
-        let text = "Inter-|   Receive\n face |bytes packets\n  eth0: 10 1 0 3 0 0 0 0 20 2 0 4 0 0 0 0\n\
+        let text = "Inter-|   Receive\n face |bytes packets\n\
+                    \u{20} eth0: 10 1 0 3 0 0 0 0 20 2 0 4 0 0 0 0\n\
                     eth01: 10 1 0 90 0 0 0 0 20 2 0 90 0 0 0 0\n";
         assert_eq!(device_drops(text, "eth0"), 7);
         assert_eq!(device_drops(text, "eth01"), 180);
@@ -174,7 +175,8 @@ mod tests {
         let v4 = "Ip: Forwarding InReceives InHdrErrors InDiscards OutNoRoutes\nIp: 1 900 2 3 4\n\
                   Icmp: InMsgs\nIcmp: 7\n";
         assert_eq!(stack_drops_v4(v4), 9);
-        let more = "TcpExt: SyncookiesSent IPReversePathFilter\nTcpExt: 9 2\nIpExt: InNoRoutes\nIpExt: 6\n";
+        let more = "TcpExt: SyncookiesSent IPReversePathFilter\nTcpExt: 9 2\n\
+                    IpExt: InNoRoutes\nIpExt: 6\n";
         assert_eq!(stack_drops_v4(more), 8);
         assert_eq!(stack_drops_v6("Ip6InReceives\t800\nIp6InDiscards\t5\n"), 5);
     }

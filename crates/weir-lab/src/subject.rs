@@ -52,7 +52,8 @@ pub struct Subject {
     /// Prints `dropped N`: the packets that the rules dropped so far.
     #[serde(default)]
     pub count: String,
-    /// Runs before `add`, and is not timed; makes room, e.g. in a set that is as large as the ruleset.
+    /// Runs before `add`, and is not timed; makes room, e.g. in a set that is as large as the
+    /// ruleset.
     #[serde(default)]
     pub prepare_add: String,
     /// Adds the rules of `MORE` to those in force, one command each; is timed.
