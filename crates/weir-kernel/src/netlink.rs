@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::netlink::{self, SocketAddrNetlink};
@@ -9,6 +10,7 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, 
 
 pub(crate) const REQUEST: u16 = 1;
 pub(crate) const ACK: u16 = 4;
+pub(crate) const DUMP: u16 = 0x300;
 pub(crate) const CREATE: u16 = 0x400;
 pub(crate) const EXCL: u16 = 0x200;
 const NESTED: u16 = 0x8000;
@@ -131,7 +133,7 @@ impl Socket {
     }
 
     /// Waits until there is something to read, at most `limit`; false where there is nothing.
-    pub fn wait(&self, limit: std::time::Duration) -> io::Result<bool> {
+    pub fn wait(&self, limit: Duration) -> io::Result<bool> {
         let timeout =
             Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: limit.subsec_nanos().into() };
         match poll(&mut [PollFd::new(&self.fd, PollFlags::IN)], Some(&timeout)) {
@@ -152,6 +154,34 @@ impl Socket {
             }
         })? {}
         Ok(errors)
+    }
+
+    /// Asks for a dump, and calls `f` for each message of it with its type and its body.
+    pub fn dump(
+        &mut self,
+        request: Messages,
+        limit: Duration,
+        mut f: impl FnMut(u16, &[u8]),
+    ) -> io::Result<()> {
+        self.send(request)?;
+        let end = Instant::now() + limit;
+        let mut result = None;
+        while result.is_none() {
+            let any = self.receive(|message| match message {
+                Message::Data(kind, body) => f(kind, body),
+                Message::Error(0) => {}
+                Message::Error(n) => result = Some(Err(io::Error::from_raw_os_error(-n))),
+                Message::Done => result = Some(Ok(())),
+            })?;
+            if !any {
+                let left = end.saturating_duration_since(Instant::now());
+                if left.is_zero() {
+                    return Err(io::ErrorKind::TimedOut.into());
+                }
+                self.wait(left)?;
+            }
+        }
+        result.expect("the loop ends with a result")
     }
 
     /// Sends messages of which the last asks for an acknowledgment, and fails with the first error.

@@ -199,8 +199,7 @@ impl Arm {
             Entry::Input if way.own => Route::Own,
             Entry::Input => Route::Local,
             Entry::Forward if back => Route::Back,
-            Entry::Forward => Route::Through,
-            Entry::Output => return Ok(()),
+            Entry::Forward | Entry::Output => Route::Through,
         };
         if self.routed.get(&way.family) != Some(&route) {
             self.set_route(way.family, route)?;

@@ -1,14 +1,17 @@
 //! Counters of one firewall, by original rule.
 //!
 //! A form's manifest says which counters add up to each original; the original's own counters say
-//! the same of themselves. iptables counters are read from the kernel as iptables reads them, the
-//! others from what `ipset save` and `nft list table` print.
+//! the same of themselves. They are read from the kernel as its tools read them; which element of
+//! a set is which is told once by what `ipset save` prints. Elements of nft maps, which nft sorts
+//! before it prints them, are read from what it prints.
 
 mod text;
 
 use std::collections::HashMap;
 
 use weir_kernel::Namespace;
+use weir_kernel::ipset::SetCounters;
+use weir_kernel::nftables::{RuleCount, RuleCounters};
 use weir_kernel::xtables::{Count, TableCounters};
 use weir_model::{Counter, CreditMap, Family, Firewall, RulePlace};
 
@@ -19,9 +22,10 @@ use crate::VerifyError;
 pub(crate) struct Credits {
     firewall: Namespace,
     tables: Vec<Table>,
-    /// nft tables: family and name.
-    nft: Vec<(String, String)>,
-    has_sets: bool,
+    nft: Vec<Nft>,
+    sets: Option<SetCounters>,
+    /// Sets with counters: name, and where the readings of its elements are, in their order.
+    elements: Vec<(String, Vec<usize>)>,
     /// Where each counter that the tools print is in [`readings`](Self::readings).
     index: HashMap<Counter, usize>,
     /// For each original, the readings that add up to it.
@@ -34,6 +38,16 @@ struct Table {
     counters: TableCounters,
     /// Where its readings begin.
     first: usize,
+}
+
+/// An nft table.
+#[derive(Debug)]
+struct Nft {
+    family: String,
+    name: String,
+    rules: RuleCounters,
+    /// Elements of its maps count, too.
+    has_elements: bool,
 }
 
 /// The originals of a firewall: every rule and every policy, in a fixed order.
@@ -111,7 +125,8 @@ impl Credits {
             firewall: firewall.clone(),
             tables: Vec::new(),
             nft: Vec::new(),
-            has_sets: false,
+            sets: None,
+            elements: Vec::new(),
             index: HashMap::new(),
             sums: Vec::new(),
             readings: Vec::new(),
@@ -136,6 +151,7 @@ impl Credits {
     /// The tables and sets that the map names.
     fn find_sources(&mut self, map: &CreditMap) -> Result<(), VerifyError> {
         let mut names: Vec<(&str, &str)> = Vec::new();
+        let mut has_sets = false;
         for counter in map.0.values().flatten() {
             match counter {
                 Counter::Rule { tool, table, .. } | Counter::Policy { tool, table, .. } => {
@@ -143,15 +159,17 @@ impl Credits {
                         names.push((tool, table));
                     }
                 }
-                Counter::Element { .. } => self.has_sets = true,
-                Counter::NftRule { family, table, .. }
-                | Counter::NftElement { family, table, .. } => {
-                    let name = (family.clone(), table.clone());
-                    if !self.nft.contains(&name) {
-                        self.nft.push(name);
-                    }
+                Counter::Element { .. } => has_sets = true,
+                Counter::NftRule { family, table, .. } => {
+                    self.find_nft(family, table)?;
+                }
+                Counter::NftElement { family, table, .. } => {
+                    self.find_nft(family, table)?.has_elements = true;
                 }
             }
+        }
+        if has_sets {
+            self.find_elements()?;
         }
         for (tool, table) in names {
             let counters = TableCounters::open(&self.firewall, family_of(tool), table)?;
@@ -171,20 +189,68 @@ impl Credits {
         Ok(())
     }
 
+    fn find_nft(&mut self, family: &str, name: &str) -> Result<&mut Nft, VerifyError> {
+        let known = self.nft.iter().position(|t| t.family == family && t.name == name);
+        let at = match known {
+            Some(at) => at,
+            None => {
+                let rules = RuleCounters::open(&self.firewall, family, name)?;
+                let (family, name) = (family.to_owned(), name.to_owned());
+                self.nft.push(Nft { family, name, rules, has_elements: false });
+                self.nft.len() - 1
+            }
+        };
+        Ok(&mut self.nft[at])
+    }
+
+    /// Which elements there are, and their order.
+    fn find_elements(&mut self) -> Result<(), VerifyError> {
+        let mut printed = Vec::new();
+        let text = self.firewall.run(&["ipset", "save"], b"")?;
+        text::ipset(&String::from_utf8_lossy(&text), &mut printed);
+        for (counter, count) in printed {
+            let Counter::Element { set, .. } = &counter else { continue };
+            if self.elements.last().is_none_or(|(name, _)| name != set) {
+                self.elements.push((set.clone(), Vec::new()));
+            }
+            let at = self.readings.len();
+            self.elements.last_mut().expect("just pushed").1.push(at);
+            self.readings.push(count);
+            self.index.insert(counter, at);
+        }
+        self.sets = Some(SetCounters::open(&self.firewall)?);
+        Ok(())
+    }
+
     fn read_all(&mut self) -> Result<(), VerifyError> {
         for table in &mut self.tables {
             let counts = table.counters.read()?;
             self.readings[table.first..table.first + counts.len()].copy_from_slice(&counts);
         }
-        let mut printed = Vec::new();
-        if self.has_sets {
-            let text = self.firewall.run(&["ipset", "save"], b"")?;
-            text::ipset(&String::from_utf8_lossy(&text), &mut printed);
+        if let Some(sets) = &mut self.sets {
+            for (set, at) in &self.elements {
+                let counts = sets.read(set)?;
+                if counts.len() != at.len() {
+                    return Err(VerifyError::SetChanged { set: set.clone() });
+                }
+                for (at, count) in at.iter().zip(counts) {
+                    self.readings[*at] = count;
+                }
+            }
         }
-        for (family, table) in &self.nft {
-            let list = ["nft", "-nn", "list", "table", family, table];
-            let text = self.firewall.run(&list, b"")?;
-            text::nft(family, table, &String::from_utf8_lossy(&text), &mut printed);
+        let mut printed = Vec::new();
+        for table in &mut self.nft {
+            let (family, name) = (&table.family, &table.name);
+            for rule in table.rules.read()? {
+                let RuleCount { chain, number, count } = rule;
+                let (family, table) = (family.clone(), name.clone());
+                printed.push((Counter::NftRule { family, table, chain, number }, count));
+            }
+            if table.has_elements {
+                let list = ["nft", "-nn", "list", "table", family, name];
+                let text = self.firewall.run(&list, b"")?;
+                text::nft(family, name, &String::from_utf8_lossy(&text), &mut printed);
+            }
         }
         for (counter, count) in printed {
             let next = self.readings.len();

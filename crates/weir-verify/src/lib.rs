@@ -58,7 +58,7 @@ impl Default for VerifyOptions {
         VerifyOptions {
             packets: 100_000,
             seed: 1,
-            singles_max: 2_000,
+            singles_max: 5_000,
             differences_max: 20,
             pcap: None,
         }
@@ -103,6 +103,12 @@ pub enum VerifyError {
         way: String,
         /// The counter.
         counter: String,
+    },
+    /// A set that is counted by has another number of elements than when it was loaded.
+    #[error("set {set} was changed while packets were compared")]
+    SetChanged {
+        /// Its name.
+        set: String,
     },
     /// A packet could not be put on its way.
     #[error("send packets: {0}")]

@@ -1,4 +1,4 @@
-//! Counters out of what `ipset save` and `nft list table` print.
+//! Elements and their counters out of what `ipset save` and `nft list table` print.
 
 use weir_kernel::xtables::Count;
 use weir_model::Counter;
@@ -19,35 +19,15 @@ pub(crate) fn ipset(text: &str, out: &mut Vec<(Counter, Count)>) {
     }
 }
 
-/// Counters of `nft list table`: those of rules, by their place in the chain, and of elements.
+/// Counters of `nft list table`: those of elements.
 pub(crate) fn nft(family: &str, table: &str, text: &str, out: &mut Vec<(Counter, Count)>) {
-    let (mut chain, mut number) = (None, 0);
     let mut set = None;
     for line in text.lines() {
         let line = line.trim();
-        if let Some(name) = block(line, "chain ") {
-            (chain, number, set) = (Some(name), 0, None);
-            continue;
-        }
         if let Some(name) = block(line, "map ").or_else(|| block(line, "set ")) {
-            (chain, set) = (None, Some(name));
-            continue;
-        }
-        if line == "}" {
-            (chain, set) = (None, None);
-            continue;
-        }
-        if let Some(chain) = chain {
-            if line.starts_with("type ") && line.contains(" hook ") || line.starts_with("comment ")
-            {
-                continue;
-            }
-            number += 1;
-            if let Some(count) = count(line) {
-                let (family, table) = (family.to_owned(), table.to_owned());
-                let chain = chain.to_owned();
-                out.push((Counter::NftRule { family, table, chain, number }, count));
-            }
+            set = Some(name);
+        } else if line == "}" {
+            set = None;
         } else if let Some(set) = set {
             elements(family, table, set, line, out);
         }
@@ -104,18 +84,15 @@ mod tests {
     }
 
     #[test]
-    fn rules_are_numbered_without_the_line_of_the_hook() {
+    fn elements_of_a_map_are_read() {
         let text = "table ip t {\n\tmap m {\n\t\ttype ipv4_addr : verdict\n\
                     \t\telements = { 192.0.2.1 counter packets 1 bytes 2 : jump a,\n\
                     \t\t\t     192.0.2.2 counter packets 3 bytes 4 : drop }\n\t}\n\n\
-                    \tchain FORWARD {\n\t\ttype filter hook forward priority 0; policy drop;\n\
-                    \t\tip saddr vmap @m\n\t\tcounter packets 7 bytes 8 accept\n\t}\n}\n";
+                    \tchain FORWARD {\n\t\tcounter packets 7 bytes 8 accept\n\t}\n}\n";
         let mut out = Vec::new();
         nft("ip", "t", text, &mut out);
         let counts: Vec<_> = out.iter().map(|(_, c)| (c.packets, c.bytes)).collect();
-        assert_eq!(counts, [(1, 2), (3, 4), (7, 8)]);
-        let Counter::NftRule { number, .. } = &out[2].0 else { panic!() };
-        assert_eq!(*number, 2);
+        assert_eq!(counts, [(1, 2), (3, 4)]);
         let Counter::NftElement { element, .. } = &out[1].0 else { panic!() };
         assert_eq!(element, "192.0.2.2");
     }
