@@ -45,9 +45,9 @@ pub struct NftForm {
     pub ruleset: nft::Ruleset,
     /// A file for `nft -f`: one transaction that puts the tables in place of their like.
     pub text: String,
-    /// What stays in iptables: hooks that nft cannot say, as prefix trees; the chains of moved hooks
-    /// empty, with the policy ACCEPT. To be loaded after the nft tables, where the kernel has the
-    /// tables at all.
+    /// What stays in iptables: hooks that nft cannot say, as prefix trees; the chains of moved
+    /// hooks empty, with the policy ACCEPT. To be loaded after the nft tables, where the kernel
+    /// has the iptables tables at all.
     pub rest: Firewall,
     /// Which hooks of which tables went to nft.
     pub moved: Vec<Moved>,

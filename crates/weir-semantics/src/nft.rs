@@ -86,7 +86,8 @@ impl<'n> Evaluator<'n> {
         Evaluator { tables: ruleset.tables.iter().map(TableIndex::new).collect() }
     }
 
-    /// Walks the base chain that stands for an iptables table at a hook; `None` where there is none.
+    /// Walks the base chain that stands for an iptables table at a hook; `None` where there is no
+    /// such chain.
     ///
     /// `packet` is changed as the rules say, translations aside. `answer` is asked for
     /// [`Statement::Opaque`]; it says whether the original match holds.
