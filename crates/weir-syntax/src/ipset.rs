@@ -13,6 +13,7 @@ mod read;
 
 use weir_model::IpSet;
 
+pub(crate) use print::rank;
 pub use print::{print, print_element};
 
 use crate::Diagnostic;

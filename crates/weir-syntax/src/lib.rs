@@ -17,6 +17,8 @@
 #![forbid(unsafe_code)]
 
 mod diagnostic;
+#[doc(hidden)]
+pub mod fuzz;
 mod intern;
 pub mod ipset;
 pub mod iptables;

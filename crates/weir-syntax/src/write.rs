@@ -92,8 +92,13 @@ pub(crate) fn quoted(out: &mut String, text: &str) {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
     if !text.is_empty() && text.bytes().all(plain) {
         out.push_str(text);
-        return;
+    } else {
+        in_quotes(out, text);
     }
+}
+
+/// Appends a word in quotes whether it needs them or not.
+pub(crate) fn in_quotes(out: &mut String, text: &str) {
     out.push('"');
     for c in text.chars() {
         if matches!(c, '"' | '\\' | '\'') {
@@ -104,9 +109,22 @@ pub(crate) fn quoted(out: &mut String, text: &str) {
     out.push('"');
 }
 
+/// Appends a word in quotes, as modules do that escape only what they must.
+pub(crate) fn in_plain_quotes(out: &mut String, text: &str) {
+    out.push('"');
+    for c in text.chars() {
+        if matches!(c, '"' | '\\') {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+    out.push('"');
+}
+
 /// Appends a word that is read back as it is: quoted only where blanks or quotes ask for it.
 pub(crate) fn word(out: &mut String, text: &str) {
-    if !text.is_empty() && !text.contains([' ', '\t', '"', '\\']) {
+    let plain = |c: char| !c.is_whitespace() && !c.is_control() && c != '"' && c != '\\';
+    if !text.is_empty() && text.chars().all(plain) {
         out.push_str(text);
     } else {
         quoted(out, text);
@@ -115,11 +133,10 @@ pub(crate) fn word(out: &mut String, text: &str) {
 
 /// Appends a device name with its `+`.
 pub(crate) fn device(out: &mut String, name: &Name, prefix: bool) {
-    if !name.is_empty() {
-        word(out, name);
-    }
     if prefix {
-        out.push('+');
+        word(out, &format!("{name}+"));
+    } else {
+        word(out, name);
     }
 }
 

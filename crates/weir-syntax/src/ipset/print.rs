@@ -75,7 +75,7 @@ fn print_create(out: &mut String, set: &IpSet) {
 }
 
 /// Place of an option in a `create` line.
-fn rank(option: &SetOption) -> u8 {
+pub(crate) fn rank(option: &SetOption) -> u8 {
     match option {
         SetOption::Range(..) | SetOption::PortRange(..) => 0,
         SetOption::MarkMask(_) => 1,

@@ -224,6 +224,11 @@ fn split<'a>(line: &'a str, start: usize, words: &mut Vec<Word<'a>>) -> Fallible
             }
         };
         let span = Span { start: (start + at) as u32, end: (start + at + len) as u32 };
+        if !quoted && text.contains('"') {
+            return Diagnostic::new("quote inside a word", span)
+                .help("quotes hold a whole word; a comment cannot have any in it")
+                .fail();
+        }
         words.push(Word { text: text.into(), span, quoted });
         at += len;
     }

@@ -310,7 +310,11 @@ fn protocol(arg: Arg, negated: bool) -> Fallible<Option<ProtoMatch>> {
         Some(0) => Ok(None),
         Some(proto) => Ok(Some(ProtoMatch { negated, proto })),
         None => Diagnostic::new(format!("no protocol {}", arg.text), arg.span)
-            .help("write its number, or a name that /etc/protocols has")
+            .help(if arg.text.starts_with('-') {
+                "iptables 1.8 wants a blank between -p and the protocol"
+            } else {
+                "write its number, or a name that /etc/protocols has"
+            })
             .fail(),
     }
 }

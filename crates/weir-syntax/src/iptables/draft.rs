@@ -335,6 +335,7 @@ impl Draft {
 
     fn new_chain(&mut self, name: Name, c: &Command, beside: Beside) -> Fallible<()> {
         check_chain_name(&name, c.chain_span)?;
+        refuse_blanks(&name, c.chain_span)?;
         if name.starts_with(['-', '!']) {
             return Diagnostic::new(
                 format!("chain name {name} begins like an option"),
@@ -399,6 +400,7 @@ impl Draft {
             return Diagnostic::new("-E without a new name", c.span).fail();
         };
         check_chain_name(&new, c.operand_span)?;
+        refuse_blanks(&new, c.operand_span)?;
         if self.has(&new) {
             return Diagnostic::new(format!("chain {new} is there already"), c.operand_span).fail();
         }
@@ -474,6 +476,16 @@ fn no_rule(c: &Command, n: usize, len: usize) -> Diagnostic {
 
 fn bad_policy(name: &Name, word: &str, span: Span) -> Diagnostic {
     Diagnostic::new(format!("{word:?} is no policy of {name}"), span).help("write ACCEPT or DROP")
+}
+
+/// A chain's line cannot quote its name: one with blanks could not be printed.
+fn refuse_blanks(name: &str, span: Span) -> Fallible<()> {
+    if name.is_empty() || name.contains(|c: char| c.is_whitespace() || c.is_control()) {
+        return Diagnostic::new("blank in a chain's name, or none", span)
+            .help("iptables-save could not print it so that it can be read back")
+            .fail();
+    }
+    Ok(())
 }
 
 fn check_chain_name(name: &str, span: Span) -> Fallible<()> {

@@ -192,7 +192,7 @@ pub(super) fn sets_of(target: &Target) -> impl Iterator<Item = &str> {
         _ => &[],
     };
     options.iter().filter_map(|o| match &o.value {
-        Value::Text(words) => words.split(' ').next(),
+        Value::Text(words) => words.rsplit_once(' ').map(|(name, _)| name),
         _ => None,
     })
 }
@@ -220,7 +220,7 @@ pub(super) fn print_match(out: &mut String, m: &Match, family: Family) {
         Match::Comment(text) => header::print_comment(out, text),
         Match::Stateful(s) => print_module(out, " -m ", s.module, &s.options, family),
         Match::Host(h) => print_module(out, " -m ", h.module, &h.options, family),
-        Match::Opaque(o) => print_opaque(out, " -m ", o),
+        Match::Opaque(o) => print_opaque(out, " -m ", o, family),
         Match::IpRange { src, dst } => fields::print_iprange(out, src, dst, family),
         Match::Length(m) => fields::print_length(out, m),
         Match::Ttl { op, value } => fields::print_ttl(out, *op, *value, family),
@@ -250,7 +250,7 @@ pub(super) fn print_target(out: &mut String, target: &Target, family: Family) {
         Target::Divert(x) => print_module(out, " -j ", x.module, &x.options, family),
         Target::Nat(nat) => nat::print(out, nat, family),
         Target::Effect(effect) => print_effect(out, effect, family),
-        Target::Opaque(o) => print_opaque(out, " -j ", o),
+        Target::Opaque(o) => print_opaque(out, " -j ", o, family),
     }
 }
 
@@ -290,12 +290,18 @@ fn print_effect(out: &mut String, effect: &Effect, family: Family) {
     }
 }
 
-fn print_opaque(out: &mut String, flag: &str, o: &Opaque) {
+fn print_opaque(out: &mut String, flag: &str, o: &Opaque, family: Family) {
     out.push_str(flag);
     write::word(out, &o.name);
-    for w in &o.words {
+    for (i, w) in o.words.iter().enumerate() {
         out.push(' ');
-        write::word(out, w);
+        // What would be read as the rule's own is quoted: then it stays the module's.
+        let last_bang = w == "!" && i + 1 == o.words.len();
+        if last_bang || super::base::begins_option(w, family) {
+            write::in_quotes(out, w);
+        } else {
+            write::word(out, w);
+        }
     }
 }
 
@@ -330,9 +336,10 @@ fn print_own(out: &mut String, module: &str, o: &OptionValue, family: Family) ->
         "policy" => policy::print_value(out, o, family),
         "time" => time::print_value(out, o),
         "string" | "u32" | "bpf" => payload::print_value(out, o),
-        "SET" | "CT" | "TEE" => match &o.value {
+        "SET" => set::print_value(out, &o.value),
+        "CT" | "TEE" => match &o.value {
             Value::Text(text) => {
-                out.push_str(text);
+                write::word(out, text);
                 true
             }
             _ => false,

@@ -374,7 +374,8 @@ impl<'a, 'w> Scan<'_, 'a, 'w> {
         let is_base = |w: &Word| !w.quoted && base::begins_option(&w.text, family);
         let mut out = Vec::new();
         while let Some(w) = self.words.get(self.at) {
-            let negates_base = w.text == "!" && self.words.get(self.at + 1).is_some_and(is_base);
+            let negates_base =
+                w.text == "!" && !w.quoted && self.words.get(self.at + 1).is_some_and(is_base);
             if is_base(w) || negates_base {
                 break;
             }

@@ -31,9 +31,8 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     if let Some(lack) = tool::lacking() {
-        println!("agreement: not run, it needs {lack}");
-        let on_ci = std::env::var_os("CI").is_some();
-        return if on_ci { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+        weir_testkit::lacking(&format!("agreement needs {lack}"));
+        return ExitCode::SUCCESS;
     }
     println!("agreement: seed {SEED:#x}, {LINES} lines a module and family");
     let Ok(program) = std::env::current_exe() else { return ExitCode::FAILURE };

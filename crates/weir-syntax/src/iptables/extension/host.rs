@@ -328,9 +328,7 @@ pub(super) fn print_value(out: &mut String, module: &str, o: &OptionValue) -> bo
             crate::write::word(out, text);
         }
         ("cgroup", Value::Text(text)) => {
-            out.push('"');
-            out.push_str(text);
-            out.push('"');
+            crate::write::in_plain_quotes(out, text);
         }
         _ => return false,
     }

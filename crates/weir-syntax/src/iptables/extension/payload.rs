@@ -262,21 +262,8 @@ pub(super) fn print_value(out: &mut String, o: &OptionValue) -> bool {
             }
             out.push_str("|\"");
         }
-        Value::Bytes(bytes) => {
-            out.push('"');
-            for b in bytes {
-                if matches!(b, b'"' | b'\\') {
-                    out.push('\\');
-                }
-                out.push(*b as char);
-            }
-            out.push('"');
-        }
-        Value::Text(text) => {
-            out.push('"');
-            out.push_str(text);
-            out.push('"');
-        }
+        Value::Bytes(bytes) => write::in_plain_quotes(out, &String::from_utf8_lossy(bytes)),
+        Value::Text(text) => write::in_plain_quotes(out, text),
         _ => return false,
     }
     true

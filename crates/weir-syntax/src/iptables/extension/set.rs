@@ -146,6 +146,16 @@ fn push_directions(out: &mut String, dirs: &[bool]) {
     write::comma_list(out, dirs, |out, src| out.push_str(if *src { "src" } else { "dst" }));
 }
 
+/// A set's name, quoted where it needs it, and the directions.
+pub(super) fn print_value(out: &mut String, v: &Value) -> bool {
+    let Value::Text(words) = v else { return false };
+    let (name, directions) = words.rsplit_once(' ').unwrap_or((words, ""));
+    write::word(out, name);
+    out.push(' ');
+    out.push_str(directions);
+    true
+}
+
 pub(super) fn print(out: &mut String, m: &SetMatch) {
     out.push_str(" -m set");
     write::option(out, m.negated, "--match-set");
