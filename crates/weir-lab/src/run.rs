@@ -5,10 +5,11 @@
 //! own length, and a block can hold the whole grid.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
+use rustix::fs::{FlockOperation, flock};
 use weir_kernel::{Session, interrupt};
 use weir_stats::{Coordinate, Environment, Record, RulesetRecord, Scenario, Trial, folder};
 
@@ -103,6 +104,7 @@ pub fn run(
     make_folder(out, &loaded)?;
     let failed = |source| LabError::System { action: "catch Ctrl-C", source };
     interrupt::install().map_err(failed)?;
+    let _alone = alone(progress)?;
     let session = Session::new()?;
     let work = session.directory().join("study");
     let tools = session.namespace("tools")?;
@@ -315,6 +317,31 @@ impl Clock<'_> {
         self.done += 1;
         self.spent += expected;
     }
+}
+
+/// Waits until no other run measures on this machine; they would measure each other.
+fn alone(progress: &mut dyn FnMut(Progress<'_>)) -> Result<File, LabError> {
+    let folder = Path::new("/run/weir");
+    fs::create_dir_all(folder).map_err(LabError::file("create", folder))?;
+    let path = folder.join("lab.lock");
+    let file = File::options()
+        .create(true)
+        .append(true)
+        .open(&path)
+        .map_err(LabError::file("open", &path))?;
+    if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+        let message = "another run measures on this machine: waiting for its end";
+        progress(Progress { done: 0, total: 1, message, left: None });
+        while let Err(error) = flock(&file, FlockOperation::LockExclusive) {
+            if interrupt::requested() {
+                return Err(LabError::Interrupted);
+            }
+            if error != rustix::io::Errno::INTR {
+                return Err(LabError::file("lock", &path)(error.into()));
+            }
+        }
+    }
+    Ok(file)
 }
 
 /// The folder of the records with its first files.

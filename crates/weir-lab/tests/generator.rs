@@ -1,5 +1,6 @@
 //! The generator and the sink, without a ruleset between them. Needs root.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use weir_kernel::Session;
@@ -36,10 +37,14 @@ fn frame_v6() -> Frame {
     Frame { bytes, to_drop: false }
 }
 
+/// Tests that play at once would measure each other.
+static ALONE: Mutex<()> = Mutex::new(());
+
 struct Pipeline {
     topology: Topology,
     firewall: Firewall,
     generator: Generator,
+    _alone: MutexGuard<'static, ()>,
 }
 
 impl Pipeline {
@@ -48,12 +53,13 @@ impl Pipeline {
     }
 
     fn of(frames: &[Frame]) -> Pipeline {
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let mut topology = Topology::new(Session::new().unwrap(), Devices::default()).unwrap();
         let firewall = topology.firewall(frames.iter().any(Frame::is_ipv6)).unwrap();
         let mut generator = Generator::new().unwrap();
         generator.load_frames(frames, 0x77, FIREWALL_MAC, SOURCE_MAC).unwrap();
         topology.sink().expect(0x77);
-        Pipeline { topology, firewall, generator }
+        Pipeline { topology, firewall, generator, _alone: alone }
     }
 
     fn play(&mut self, play: &Play) -> weir_lab::generator::Played {

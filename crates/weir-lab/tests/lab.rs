@@ -182,3 +182,33 @@ fn a_firewall_that_lets_everything_pass_is_caught() {
     let why = record.trials.last().unwrap().why.clone().unwrap();
     assert!(why.contains("packets arrived that the ruleset drops"), "{why}");
 }
+
+#[test]
+fn a_disturbed_trial_is_repeated_and_the_last_one_counted() {
+    let axes = r#"{ rules = [0], source = ["far"] }"#;
+    let study = study("disturbed", r#""none""#, axes);
+    let path = study.join("study.toml");
+    let text = fs::read_to_string(&path).unwrap();
+    // No machine is as quiet as that.
+    fs::write(&path, format!("{text}\n[noise]\nspin_ratio = 0.0\nrepeats = 1\n")).unwrap();
+    let record = run_study(&study).unwrap();
+    let states: Vec<State> = of(&record, "none", Kind::Rate).map(|trial| trial.state).collect();
+    let twice = [State::Disturbed, State::Accepted];
+    assert_eq!(states, [&[State::Warmup][..], &twice, &twice, &twice, &twice].concat());
+    assert_eq!((record.run.counts.disturbed, record.run.counts.given_up), (4, 4));
+}
+
+#[test]
+fn a_rate_is_offered_and_what_is_lost_is_told() {
+    let axes = r#"{ rules = [8], source = ["far"] }"#;
+    let study = study("paced", r#""linear""#, axes);
+    let path = study.join("study.toml");
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replace("blocks = 2", "blocks = 2\nrate_pps = 10000")).unwrap();
+    let record = run_study(&study).unwrap();
+    let paced: Vec<&Trial> =
+        of(&record, "linear", Kind::Paced).filter(|t| t.state == State::Accepted).collect();
+    assert_eq!(paced.len(), 4);
+    assert!(paced.iter().all(|t| t.rate_pps == 10_000.0 && t.loss_ratio() == 0.0));
+    assert!(paced.iter().all(|t| (1..=500).contains(&t.offered)), "0.05 s of 10,000 a second");
+}
