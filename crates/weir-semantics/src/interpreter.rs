@@ -27,7 +27,7 @@ mod walk;
 
 use std::collections::HashMap;
 
-use weir_model::{CtState, Family, Firewall, Hook, Packet, Rule, TableName};
+use weir_model::{CtState, Family, Firewall, Hook, IpSet, Packet, Rule, Ruleset, TableName};
 use weir_packet::Ct;
 
 use self::lower::TableIndex;
@@ -93,18 +93,22 @@ impl<'f> Interpreter<'f> {
     /// Where a rule jumps to a chain that its table does not have: no parser lets such a ruleset
     /// through.
     pub fn new(firewall: &'f Firewall) -> Self {
+        Self::of([firewall.v4.as_ref(), firewall.v6.as_ref()], &firewall.sets)
+    }
+
+    /// The same for a firewall's parts: IPv4 and IPv6 rulesets, and sets.
+    pub(crate) fn of(rulesets: [Option<&'f Ruleset>; 2], sets: &'f [IpSet]) -> Self {
         let set_at: HashMap<&str, usize> =
-            firewall.sets.iter().enumerate().map(|(i, s)| (&*s.name, i)).collect();
-        let sets = firewall.sets.iter().map(|s| SetIndex::new(s, &set_at)).collect();
-        let tables = [Family::V4, Family::V6].map(|family| {
+            sets.iter().enumerate().map(|(i, s)| (&*s.name, i)).collect();
+        let sets = sets.iter().map(|s| SetIndex::new(s, &set_at)).collect();
+        let tables = rulesets.map(|ruleset| {
             TableName::ALL.map(|name| {
-                let table = firewall.ruleset(family)?.table(&name)?;
-                Some(TableIndex::new(table, family, &set_at))
+                let ruleset = ruleset?;
+                Some(TableIndex::new(ruleset.table(&name)?, ruleset.family, &set_at))
             })
         });
-        let conntrack = [Family::V4, Family::V6].map(|family| {
-            firewall.ruleset(family).is_some_and(|r| r.rules().any(|(_, _, r)| nat::uses_ct(r)))
-        });
+        let conntrack = rulesets
+            .map(|ruleset| ruleset.is_some_and(|r| r.rules().any(|(_, _, r)| nat::uses_ct(r))));
         Interpreter { tables, sets, conntrack }
     }
 

@@ -13,20 +13,22 @@ mod dice;
 mod paths;
 pub mod pattern;
 mod random;
+mod reach;
 mod variant;
 mod wish;
 
 use std::collections::{HashMap, HashSet};
 
-use weir_model::{IpSet, Packet, Ruleset};
+use weir_model::{Family, IpSet, Packet, Ruleset};
 
 use self::dice::Dice;
 use self::paths::{Paths, Reached};
 pub use self::pattern::{Pattern, PatternOptions, patterns};
 use self::random::Pool;
+use self::reach::Reach;
 use self::variant::{Allowed, variants};
 use self::wish::{Defaults, Wish};
-use crate::Entry;
+use crate::{Entry, Interpreter};
 
 /// What packets are wanted.
 #[derive(Clone, Debug)]
@@ -66,11 +68,18 @@ impl Default for TrafficOptions {
 pub fn packets(ruleset: &Ruleset, sets: &[IpSet], options: &TrafficOptions) -> Vec<Packet> {
     let by_name: HashMap<&str, &IpSet> = sets.iter().map(|s| (&*s.name, s)).collect();
     let paths = Paths::new(ruleset, options.entry);
+    let pool = Pool::new(ruleset, sets);
+    let rulesets = match ruleset.family {
+        Family::V4 => [Some(ruleset), None],
+        Family::V6 => [None, Some(ruleset)],
+    };
+    let interpreter = Interpreter::of(rulesets, sets);
     let mut maker = Maker {
+        reach: Reach::new(interpreter, |name| pool.names(name)),
         ruleset,
         options,
         sets: &by_name,
-        pool: Pool::new(ruleset, sets),
+        pool,
         defaults: random::defaults(ruleset, options.length_max),
         seen: HashSet::new(),
         out: Vec::new(),
@@ -84,6 +93,7 @@ pub fn packets(ruleset: &Ruleset, sets: &[IpSet], options: &TrafficOptions) -> V
 const IDLE_ROUNDS: usize = 3;
 
 struct Maker<'a> {
+    reach: Reach<'a>,
     ruleset: &'a Ruleset,
     options: &'a TrafficOptions,
     sets: &'a HashMap<&'a str, &'a IpSet>,
@@ -94,10 +104,10 @@ struct Maker<'a> {
     dice: Dice,
 }
 
-impl Maker<'_> {
-    fn rounds(&mut self, paths: &Paths<'_>) {
+impl<'a> Maker<'a> {
+    fn rounds(&mut self, paths: &Paths<'a>) {
         // With fewer packets than rules, a random choice of rules is met.
-        let mut order: Vec<&Reached<'_>> = paths.rules.iter().collect();
+        let mut order: Vec<&Reached<'a>> = paths.rules.iter().collect();
         self.dice.shuffle(&mut order);
         let mut idle = 0;
         for round in 0.. {
@@ -142,27 +152,35 @@ impl Maker<'_> {
     }
 
     /// The packet of a round for a rule; `None` where its wishes contradict each other.
-    fn around(&mut self, paths: &Paths<'_>, reached: &Reached<'_>, round: usize) -> Option<Packet> {
+    fn around(&mut self, paths: &Paths<'a>, reached: &Reached<'a>, round: usize) -> Option<Packet> {
+        if round == 0 {
+            return self.reach(paths, reached);
+        }
         let family = self.ruleset.family;
         let hook = paths.walks[reached.walk].hook;
-        let mut wish = Wish::new(family, self.options.entry);
+        let mut wish = self.wish(paths, reached)?;
+        self.reach.apply(&mut wish, paths, reached, &mut self.dice);
+        let TrafficOptions { fragments, truncated, states, .. } = *self.options;
+        let allowed = Allowed { fragments, truncated, states };
+        let hop = wish.forwarded(hook).into();
+        let mut all = variants(reached.rule, family, hop, allowed, self.sets, &mut self.dice);
+        // The same order in every round, so that each round is another change.
+        let place = (reached.walk << 56 | reached.chain << 28) as u64 | u64::from(reached.number);
+        Dice::new(self.options.seed ^ place).shuffle(&mut all[1..]);
+        all.get(round % all.len())?.apply(&mut wish);
+        wish.packet(&self.defaults, &mut self.dice)
+    }
+
+    /// All tests of a rule and of the jumps that lead to it.
+    fn wish(&mut self, paths: &Paths<'a>, reached: &Reached<'a>) -> Option<Wish> {
+        let hook = paths.walks[reached.walk].hook;
+        let mut wish = Wish::new(self.ruleset.family, self.options.entry);
         let way = paths.way(reached, &mut self.dice);
         for rule in way.into_iter().chain([reached.rule]) {
             if !wish.rule(rule, hook, self.sets, &mut self.dice) {
                 return None;
             }
         }
-        if round > 0 {
-            let TrafficOptions { fragments, truncated, states, .. } = *self.options;
-            let allowed = Allowed { fragments, truncated, states };
-            let hop = wish.forwarded(hook).into();
-            let mut all = variants(reached.rule, family, hop, allowed, self.sets, &mut self.dice);
-            // The same order in every round, so that each round is another change.
-            let place =
-                (reached.walk << 56 | reached.chain << 28) as u64 | u64::from(reached.number);
-            Dice::new(self.options.seed ^ place).shuffle(&mut all[1..]);
-            all.get(round % all.len())?.apply(&mut wish);
-        }
-        wish.packet(&self.defaults, &mut self.dice)
+        Some(wish)
     }
 }

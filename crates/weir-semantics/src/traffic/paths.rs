@@ -26,6 +26,8 @@ pub(crate) struct WalkPaths<'r> {
     pub table: TableName,
     /// For each chain the jumps to it from chains that are fewer jumps away; none for the base.
     jumps: Vec<Vec<(usize, &'r Rule)>>,
+    /// The rules of each user chain that return to its caller.
+    returns: HashMap<&'r str, Vec<&'r Rule>>,
 }
 
 /// All that a journey may reach.
@@ -74,11 +76,20 @@ impl<'r> Paths<'r> {
             }
         }
         let walk = self.walks.len();
+        let users = table.chains.iter().filter(|c| c.policy.is_none());
+        let returns = users
+            .map(|c| (&*c.name, c.rules.iter().filter(|r| r.target == Target::Return).collect()))
+            .collect();
         for chain in order {
             let rules = table.chains[chain].rules.iter().zip(1..);
             self.rules.extend(rules.map(|(rule, number)| Reached { walk, chain, rule, number }));
         }
-        self.walks.push(WalkPaths { hook, table: table.name, jumps });
+        self.walks.push(WalkPaths { hook, table: table.name, jumps, returns });
+    }
+
+    /// The rules by which a packet returns from a user chain.
+    pub fn returns(&self, walk: usize, chain: &str) -> &[&'r Rule] {
+        self.walks[walk].returns.get(chain).map_or(&[], |r| r)
     }
 
     /// The jumps that lead to a chain, nearest first; where there are several ways, one of them.

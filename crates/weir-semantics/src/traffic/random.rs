@@ -53,6 +53,11 @@ impl Pool {
         pool
     }
 
+    /// Whether a rule names the device.
+    pub fn names(&self, device: &str) -> bool {
+        self.iifs.iter().chain(&self.oifs).any(|n| n == device)
+    }
+
     fn note(&mut self, field: Field, predicate: &Predicate) {
         let max = field.max(self.family);
         match predicate {
