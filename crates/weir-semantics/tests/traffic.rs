@@ -66,6 +66,21 @@ fn a_rule_behind_jumps_is_reached() {
 }
 
 #[test]
+fn rules_before_a_rule_are_passed() {
+    // The device that most rules name drops strangers; known hardware addresses return.
+    let f = firewall(
+        "*filter\n:macs - [0:0]\n:web - [0:0]\n\
+         -A FORWARD -s 10.0.0.0/8 -i lan0 -j ACCEPT\n-A FORWARD -i lan0 -j DROP\n\
+         -A FORWARD -d 192.0.2.0/24 -j macs\n-A FORWARD -d 192.0.2.0/24 -p tcp -j web\n\
+         -A macs -m mac --mac-source 02:00:00:00:00:aa -j RETURN\n-A macs -j DROP\n\
+         -A web -p tcp -m tcp --dport 80 -j ACCEPT\n-A web -p tcp -m tcp --dport 81 -j ACCEPT\n\
+         COMMIT\n",
+    );
+    let plain = TrafficOptions { count: 200, ..TrafficOptions::default() };
+    assert_eq!(hit(&f, &plain).len(), 8);
+}
+
+#[test]
 fn as_many_packets_as_rules_reach_most_of_them() {
     let mut text = "*filter\n".to_owned();
     for i in 0..400 {
