@@ -1,9 +1,11 @@
-//! Documents: links that lead somewhere, decisions with their number, glossary words in use.
+//! Documents: links that lead somewhere, decisions with their number, glossary words in use, and
+//! tests that are where the semantics says.
 
 use super::Finding;
 use crate::tree::Tree;
 
 const GLOSSARY: &str = "docs/glossary.md";
+const SEMANTICS: &str = "docs/semantics.md";
 const DECISIONS: &str = "docs/decisions/";
 
 pub fn check(tree: &Tree) -> Vec<Finding> {
@@ -11,6 +13,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
         tree.ending(".md").flat_map(|(path, text)| dead_links(tree, path, text)).collect();
     found.extend(decisions(tree));
     found.extend(glossary(tree));
+    found.extend(named_tests(tree));
     found
 }
 
@@ -75,6 +78,29 @@ fn decisions(tree: &Tree) -> Vec<Finding> {
     found
 }
 
+/// Each line of the semantics names the test, or the case, that holds it: it is there.
+fn named_tests(tree: &Tree) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for (i, line) in tree.text(SEMANTICS).unwrap_or_default().lines().enumerate() {
+        for name in line.split('`').skip(1).step_by(2).filter(|word| is_claim(word)) {
+            let is_there = |(path, text): (&str, &str)| {
+                (path.ends_with(".rs") || path.starts_with("testdata/")) && text.contains(name)
+            };
+            if !tree.files().any(is_there) {
+                let message = format!("no test or case is called {name}");
+                found.push(Finding::refuse("semantics", SEMANTICS, i + 1, message));
+            }
+        }
+    }
+    found
+}
+
+/// A name that is a sentence: `return_leaves_the_chain`.
+fn is_claim(word: &str) -> bool {
+    let is_snake = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    word.matches('_').count() >= 3 && word.chars().all(is_snake)
+}
+
 /// Each word that the glossary explains is used somewhere else; each stands there once, in order.
 fn glossary(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
@@ -135,6 +161,16 @@ mod tests {
         assert_eq!(messages(&[first, ("docs/decisions/0002-b.md", "# B\n")]).len(), 1);
         let twice = messages(&[first, ("docs/decisions/0001-b.md", "# 0001 B\n")]);
         assert_eq!(twice, ["number 0001 is taken"]);
+    }
+
+    #[test]
+    fn a_test_that_the_semantics_names_is_there() {
+        let text = "It does (`verdicts/walk`: `goto_leaves_no_way_back`, in `net/x_tables.c`).\n";
+        let semantics = (SEMANTICS, text);
+        let case = ("testdata/verdicts/walk.toml", "name = \"goto_leaves_no_way_back\"");
+        assert!(messages(&[semantics, case]).is_empty());
+        let missing = messages(&[semantics]);
+        assert_eq!(missing, ["no test or case is called goto_leaves_no_way_back"]);
     }
 
     #[test]
