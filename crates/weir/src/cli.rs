@@ -312,11 +312,19 @@ pub struct Traffic {
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
     /// Devices of every packet, where the topology settles them: `eth0,eth1`.
-    #[arg(long, value_name = "IN,OUT", value_delimiter = ',', num_args = 2)]
-    pub devices: Option<Vec<String>>,
+    #[arg(long, value_name = "IN,OUT", value_parser = pair)]
+    pub devices: Option<(String, String)>,
     /// The pcap file to write; `FILE.verdicts` beside it holds a verdict a line.
     #[arg(short, long, value_name = "FILE")]
     pub output: PathBuf,
+}
+
+/// `IN,OUT`.
+fn pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once(',') {
+        Some((iif, oif)) if !oif.contains(',') => Ok((iif.to_owned(), oif.to_owned())),
+        _ => Err("two device names with a comma between them".to_owned()),
+    }
 }
 
 /// `weir lab …`.

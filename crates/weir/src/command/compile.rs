@@ -79,12 +79,15 @@ fn summary(manifest: &Manifest, dir: &str) -> String {
         if runs == 1 { "" } else { "s" },
         manifest.barriers.len(),
     );
-    text.push_str(&format!(
-        "  memory    about {} in the kernel\n  checked   {} packets, seed {}: equal\n",
-        bytes(manifest.memory_bytes),
-        manifest.checked.packets,
-        manifest.checked.seed,
-    ));
+    text.push_str(&format!("  memory    about {} in the kernel\n", bytes(manifest.memory_bytes)));
+    text.push_str(&match &manifest.checked {
+        checked if checked.packets == 0 => {
+            "  checked   nothing: it is the ruleset as it was\n".into()
+        }
+        checked => {
+            format!("  checked   {} packets, seed {}: equal\n", checked.packets, checked.seed)
+        }
+    });
     for deviation in &manifest.deviations {
         text.push_str(&format!("  note      {deviation}\n"));
     }

@@ -46,11 +46,6 @@ pub fn run(args: &Traffic, color: bool) -> Result<Answer> {
     ))
 }
 
-fn pair(names: &[String]) -> Option<(String, String)> {
-    let [iif, oif] = names else { return None };
-    Some((iif.clone(), oif.clone()))
-}
-
 fn word(verdict: Verdict) -> &'static str {
     if verdict == Verdict::Accept { "accept\n" } else { "drop\n" }
 }
@@ -81,7 +76,7 @@ fn of_family(firewall: &Firewall, family: Family, args: &Traffic) -> Vec<(Packet
         seed: args.seed,
         count: args.count,
         entry,
-        devices: args.devices.as_deref().and_then(pair),
+        devices: args.devices.clone(),
         ..traffic::PatternOptions::default()
     };
     patterns(firewall, &options)

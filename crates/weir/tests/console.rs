@@ -1,0 +1,14 @@
+//! The sessions of `testdata/console`, which the guide shows.
+
+use weir_testkit::{console, data};
+
+#[test]
+fn every_session_prints_what_its_document_shows() {
+    let programs = std::path::Path::new(env!("CARGO_BIN_EXE_weir")).parent().expect("a folder");
+    let failed: Vec<String> = data::files("console", "md")
+        .iter()
+        .filter_map(|file| console::run(file, programs, &[]).err())
+        .map(|difference| difference.to_string())
+        .collect();
+    assert!(failed.is_empty(), "{}", failed.join("\n\n"));
+}
