@@ -17,15 +17,15 @@ use super::wish::Wish;
 use crate::outcome::{Counted, Outcome};
 use crate::{AlwaysFalse, Interpreter};
 
-/// A change to a wish that lets its packet through.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Help<'r> {
-    /// None was needed.
-    Nothing,
-    /// Input (and output) devices that no rule names.
-    Strange { iif: bool, oif: bool },
+/// A change to a wish that lets its packet through; the default is none.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Help<'r> {
+    /// An input device that no rule names.
+    iif: bool,
+    /// An output device that no rule names.
+    oif: bool,
     /// The packet returns from a chain by this rule.
-    By(&'r Rule),
+    by: Option<&'r Rule>,
 }
 
 /// Devices that no rule names, and what helped so far.
@@ -75,20 +75,15 @@ impl<'r> Reach<'r> {
         reached: &Reached<'r>,
         dice: &mut Dice,
     ) {
-        match help {
-            Help::Nothing => {}
-            Help::Strange { iif, oif } => {
-                if iif && wish.leaves_open(Field::Iif) {
-                    wish.set_device(Field::Iif, &self.strange.0);
-                }
-                if oif && wish.leaves_open(Field::Oif) {
-                    wish.set_device(Field::Oif, &self.strange.1);
-                }
-            }
-            Help::By(rule) => {
-                let hook = paths.walks[reached.walk].hook;
-                wish.rule(rule, hook, &HashMap::new(), dice);
-            }
+        if help.iif && wish.leaves_open(Field::Iif) {
+            wish.set_device(Field::Iif, &self.strange.0);
+        }
+        if help.oif && wish.leaves_open(Field::Oif) {
+            wish.set_device(Field::Oif, &self.strange.1);
+        }
+        if let Some(rule) = help.by {
+            let hook = paths.walks[reached.walk].hook;
+            wish.rule(rule, hook, &HashMap::new(), dice);
         }
     }
 
@@ -103,13 +98,13 @@ impl<'r> Maker<'r> {
     pub(super) fn reach(&mut self, paths: &Paths<'r>, reached: &Reached<'r>) -> Option<Packet> {
         let id = reached.rule.credit.first().copied()?;
         let place = (reached.walk, reached.chain);
-        let (known, row) = self.reach.helped.get(&place).copied().unwrap_or((Help::Nothing, 0));
+        let (known, row) = self.reach.helped.get(&place).copied().unwrap_or_default();
         let sure = row >= SURE && !self.dice.one_in(SURE);
         let mut helps = vec![
-            Help::Strange { iif: false, oif: true },
-            Help::Strange { iif: true, oif: true },
-            Help::Strange { iif: true, oif: false },
-            Help::Nothing,
+            Help { oif: true, ..Help::default() },
+            Help { iif: true, oif: true, by: None },
+            Help { iif: true, ..Help::default() },
+            Help::default(),
             known,
         ];
         let mut first = None;
@@ -128,7 +123,7 @@ impl<'r> Maker<'r> {
                 return Some(packet);
             }
             if let Some(by) = self.returning(paths, &outcome) {
-                helps.push(Help::By(by));
+                helps.push(Help { by: Some(by), ..help });
             }
             first = first.or(Some(packet));
         }
