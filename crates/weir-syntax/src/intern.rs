@@ -31,6 +31,7 @@ impl<'a> Interner<'a> {
     }
 
     /// The name of a word that may have been unquoted.
+    #[expect(clippy::ptr_arg, reason = "borrowed words are interned by the text they lie in")]
     pub fn of(&mut self, word: &Cow<'a, str>) -> Name {
         match word {
             Cow::Borrowed(w) => self.name(w),

@@ -41,7 +41,7 @@ pub(super) fn read(word: &Word, set: &IpSet) -> Fallible<Vec<Vec<ElementPart>>> 
         }
         out = out
             .iter()
-            .flat_map(|e| values.iter().map(|v| [&e[..], &[v.clone()]].concat()))
+            .flat_map(|e| values.iter().map(|v| [&e[..], std::slice::from_ref(v)].concat()))
             .collect();
     }
     Ok(out)

@@ -155,14 +155,10 @@ impl<'w> Scan<'_, '_, 'w> {
         second: Option<Arg<'w>>,
         span: Span,
     ) -> Fallible<()> {
-        let counted = b"sdpiofcnx".contains(&letter);
-        if counted && self.given.iter().any(|(l, _)| *l == letter) {
+        if !self.given.note(letter, span) {
             return Diagnostic::new(format!("-{} a second time", letter as char), span)
                 .help("each of -s -d -p -i -o -f can be given once a rule")
                 .fail();
-        }
-        if counted {
-            self.given.push((letter, span));
         }
         let none = Arg { text: "", span };
         let arg = arg.unwrap_or(none);
@@ -266,7 +262,7 @@ impl<'w> Scan<'_, '_, 'w> {
             Some(name) => (name, true),
             None => (arg.text, false),
         };
-        let name = match self.words.iter().find(|w| w.span == arg.span) {
+        let name = match self.word_before(arg.span) {
             Some(w) if !prefix => self.around.names.of(&w.text),
             _ => self.around.names.device(name),
         };

@@ -163,7 +163,7 @@ impl Draft {
         let letter = line.command.letter;
         let number = rule_number(&line.command)?;
         if let (b'D' | b'R', Some(n)) = (letter, number)
-            && (letter == b'R' || line.given.is_empty())
+            && (letter == b'R' || line.given.iter().next().is_none())
         {
             let len = self.chains[at].rules.len();
             if n == 0 || n > len {
@@ -283,7 +283,7 @@ impl Draft {
     ) -> Fallible<()> {
         let c = &line.command;
         if let Some((l, span)) = line.given.iter().find(|(l, _)| !(letter == b'P' && *l == b'c')) {
-            return Diagnostic::new(format!("-{} beside -{}", *l as char, letter as char), *span)
+            return Diagnostic::new(format!("-{} beside -{}", l as char, letter as char), span)
                 .help("remove it")
                 .fail();
         }
@@ -504,9 +504,9 @@ fn check_devices(line: &Line, chain: &str) -> Fallible<()> {
         Some(Hook::Output | Hook::Postrouting) => (b'i', "packets came in by no device there"),
         _ => return Ok(()),
     };
-    match line.given.iter().find(|(l, _)| *l == letter) {
-        Some((_, span)) => {
-            Diagnostic::new(format!("-{} in {chain}", letter as char), *span).help(there).fail()
+    match line.given.find(letter) {
+        Some(span) => {
+            Diagnostic::new(format!("-{} in {chain}", letter as char), span).help(there).fail()
         }
         None => Ok(()),
     }

@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn an_open_quote_is_noticed() {
         let mut out = Vec::new();
-        assert!(split(r#"--comment "a b"#, 0, &mut out) == false);
+        assert!(!split(r#"--comment "a b"#, 0, &mut out));
         assert!(split(r#"--comment "a b""#, 0, &mut out));
     }
 

@@ -356,6 +356,7 @@ const BAD_ADDRESSES_V6: &[&str] = &[
 ];
 
 /// Values that the option takes, some of them only at times.
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn good_values(module: &str, option: &str, family: Family) -> &'static [&'static str] {
     let v4 = family == Family::V4;
     match option {
@@ -459,6 +460,7 @@ fn good_values(module: &str, option: &str, family: Family) -> &'static [&'static
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn more_values(module: &str, option: &str, v4: bool) -> &'static [&'static str] {
     match option {
         "log-level" => &["debug", "4", "7", "warning", "0", "emerg", "panic", "0x3", "error"],

@@ -69,10 +69,10 @@ fn hashlimit(g: &Given) -> Fallible<Match> {
     if let Some(burst) = rate.burst {
         options.push("hashlimit-burst", burst);
     }
-    if let Some(mode) = g.first(9) {
-        if let Some(modes) = modes(mode)? {
-            options.push("hashlimit-mode", modes);
-        }
+    if let Some(mode) = g.first(9)
+        && let Some(modes) = modes(mode)?
+    {
+        options.push("hashlimit-mode", modes);
     }
     let Some(name) = g.first(10) else { return g.problem("no --hashlimit-name").fail() };
     if name.arg.is_empty()

@@ -78,7 +78,7 @@ pub(super) static HELPER: Extension<Match> = Extension {
             }
             Value::Text(t.arg[..end].to_owned())
         };
-        Ok(one(g, "helper", "helper", |t| Ok(cut(t)))?)
+        one(g, "helper", "helper", |t| Ok(cut(t)))
     },
     place: ANYWHERE,
 };
@@ -214,12 +214,12 @@ const TYPES: [&str; 12] = [
 fn address_types(t: &Taken, g: &Given) -> Fallible<Value> {
     let mut set = [false; TYPES.len()];
     for word in t.arg.split(',') {
-        let begins = |name: &&str| {
+        let begins = |name: &str| {
             !word.is_empty()
                 && word.len() <= name.len()
                 && name.as_bytes()[..word.len()].eq_ignore_ascii_case(word.as_bytes())
         };
-        match TYPES.iter().position(|name| begins(&name)) {
+        match TYPES.iter().position(|name| begins(name)) {
             Some(i) => set[i] = true,
             None => {
                 return t
