@@ -128,6 +128,7 @@ fn addresses(text: &str, set: &IpSet, family: Family, span: Span) -> Fallible<Ve
             SetOption::Netmask(n) => netmask = u32::from(*n),
             SetOption::Range(from, to) if lo < from.0 || hi > to.0 => {
                 return Diagnostic::new(format!("{text} is outside of the set's range"), span)
+                    .help("widen the range in the create line")
                     .fail();
             }
             _ => {}

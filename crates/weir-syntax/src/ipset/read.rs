@@ -84,7 +84,9 @@ impl Reader {
             if exist && old.kind == set.kind && old.family == set.family {
                 return Ok(());
             }
-            return Diagnostic::new(format!("set {} a second time", set.name), name.span).fail();
+            return Diagnostic::new(format!("set {} a second time", set.name), name.span)
+                .help("create it once")
+                .fail();
         }
         self.index.insert(set.name.clone(), self.sets.len());
         self.sets.push(set);

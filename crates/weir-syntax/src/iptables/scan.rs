@@ -206,7 +206,9 @@ impl<'a, 'w> Scan<'_, 'a, 'w> {
                 self.at += 1;
                 Ok(Arg { text: &w.text, span: w.span })
             }
-            None => Diagnostic::new(format!("{name} without its argument"), option).fail(),
+            None => Diagnostic::new(format!("{name} without its argument"), option)
+                .help("write the argument after it, or remove the option")
+                .fail(),
         }
     }
 

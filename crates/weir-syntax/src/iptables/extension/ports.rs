@@ -149,7 +149,7 @@ pub(super) fn resolved_port(t: &Taken, text: &str) -> Fallible<u16> {
     if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
         return match text.parse() {
             Ok(p) => Ok(p),
-            Err(_) => t.problem(format!("port {text} is above 65535")).fail(),
+            Err(_) => above(t, text).fail(),
         };
     }
     match names::service(text, None) {
@@ -159,9 +159,13 @@ pub(super) fn resolved_port(t: &Taken, text: &str) -> Fallible<u16> {
     }
 }
 
+fn above(t: &Taken, text: &str) -> Diagnostic {
+    t.problem(format!("port {text} is above 65535")).help("ports are numbers of 16 bits")
+}
+
 fn bad_port(t: &Taken, text: &str, protocol: &str) -> Diagnostic {
-    if let Some(n) = number::whole(text, 0, u64::MAX) {
-        return t.problem(format!("port {n} is above 65535"));
+    if number::whole(text, 0, u64::MAX).is_some() {
+        return above(t, text);
     }
     if text.contains('-') && text.split('-').all(|p| number::word16(p).is_some()) {
         return t

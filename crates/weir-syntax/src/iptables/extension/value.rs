@@ -17,7 +17,9 @@ pub(super) fn integer(t: &Taken, min: u64, max: u64) -> Fallible<u64> {
 
 fn not_a_number(t: &Taken, text: &str, min: u64, max: u64) -> Diagnostic {
     match number::whole(text, 0, u64::MAX) {
-        Some(_) => t.problem(format!("{text} is not from {min} to {max}")),
+        Some(_) => t
+            .problem(format!("{text} is not from {min} to {max}"))
+            .help(format!("the least is {min}, the most {max}")),
         None => t.problem(format!("{text:?} is no number")).help("decimal, 0x… or 0… (octal)"),
     }
 }
@@ -130,8 +132,12 @@ pub(crate) fn bad_addr(
             "host name {text} in place of an address"
         ))
         .help("write the address (iptables-save always does), or give --resolve to look it up now"),
-        BadAddr::Name if looks_like_host(text) => d(format!("no address of host {text}")),
-        BadAddr::Name => d(format!("{text:?} is no address")),
+        BadAddr::Name if looks_like_host(text) => d(format!("no address of host {text}"))
+            .help("the resolver does not know it: write the address"),
+        BadAddr::Name => d(format!("{text:?} is no address")).help(match family {
+            Family::V4 => "four numbers joined by dots, a length or mask after a slash",
+            Family::V6 => "e.g. 2001:db8::1, a prefix length after a slash",
+        }),
     }
 }
 

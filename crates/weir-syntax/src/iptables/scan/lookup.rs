@@ -69,10 +69,15 @@ impl<'a, 'w> Scan<'_, 'a, 'w> {
         let owner = extension::owner_of(name, self.around.family);
         let d = Diagnostic::new(format!("no option --{name} here"), span);
         match owner {
+            Some((_, "tcp" | "udp" | "sctp" | "dccp")) => {
+                d.help("ports need a protocol: write -p tcp, udp, sctp or dccp before it")
+            }
             Some((flag, module)) => {
                 d.help(format!("it is one of {module}: write {flag} {module} before it"))
             }
-            None => d,
+            None => {
+                d.help("no module that weir knows has it: remove it, or look for a typing error")
+            }
         }
     }
 

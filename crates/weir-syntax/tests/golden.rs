@@ -1,0 +1,72 @@
+//! `testdata/syntax`: texts and what they are printed as. `testdata/errors`: texts and the errors
+//! drawn of them. The name of a file tells its tool: `v6_…`, `ipset_…`, iptables without.
+
+use std::path::Path;
+
+use weir_model::Family;
+use weir_syntax::iptables::{ParseOptions, parse, print};
+use weir_syntax::{Diagnostic, ipset, render};
+use weir_testkit::data;
+
+const CUT: &str = "\n---\n";
+
+/// The printed form of a text, or its errors.
+fn read(name: &str, text: &str) -> Result<String, Vec<Diagnostic>> {
+    if name.starts_with("ipset_") {
+        return ipset::parse(text).map(|sets| ipset::print(&sets));
+    }
+    let family = if name.starts_with("v6_") { Family::V6 } else { Family::V4 };
+    let options = ParseOptions { family: Some(family), ..ParseOptions::default() };
+    parse(text, &options).map(|ruleset| print(&ruleset, false))
+}
+
+/// Compares what `made` makes of each case with what stands after its cut.
+fn check(folder: &str, made: impl Fn(&str, &str) -> String) {
+    let mut changed = Vec::new();
+    for file in data::files(folder, "txt") {
+        let name = file.file_name().expect("a file has a name").to_string_lossy().into_owned();
+        let case = std::fs::read_to_string(&file).expect("read the case");
+        let (text, expected) = match case.split_once(CUT) {
+            Some((text, expected)) => (format!("{text}\n"), expected),
+            None => (case.clone(), ""),
+        };
+        let got = made(&name, &text);
+        if got != expected {
+            bless(&file, &text, &got);
+            changed.push(format!("{name}:\n{got}"));
+        }
+    }
+    assert!(changed.is_empty(), "changed, `cargo xtask bless` keeps it:\n{}", changed.join("\n"));
+}
+
+fn bless(file: &Path, text: &str, got: &str) {
+    if weir_testkit::is_blessing() {
+        std::fs::write(file, format!("{}{CUT}{got}", text.trim_end_matches('\n')))
+            .expect("bless the case");
+    }
+}
+
+#[test]
+fn texts_are_printed_as_the_tools_would_after_loading() {
+    check("syntax", |name, text| match read(name, text) {
+        Ok(printed) => {
+            let again = read(name, &printed);
+            assert_eq!(again.as_deref(), Ok(printed.as_str()), "{name} is read back the same");
+            printed
+        }
+        Err(errors) => panic!("{}", render(&errors, name, text, false)),
+    });
+}
+
+#[test]
+fn errors_are_drawn_with_place_and_cure() {
+    check("errors", |name, text| match read(name, text) {
+        Ok(_) => panic!("{name} holds no error"),
+        Err(errors) => {
+            let drawn = render(&errors, name, text, false);
+            assert_eq!(drawn.matches("-->").count(), errors.len(), "{name}: each has its place");
+            assert_eq!(drawn.matches("help: ").count(), errors.len(), "{name}: each has its cure");
+            drawn
+        }
+    });
+}

@@ -1,0 +1,6 @@
+//! Any bytes as the text of `iptables-save`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    weir_syntax::fuzz::iptables(data, weir_model::Family::V4);
+});
