@@ -179,7 +179,9 @@ fn ports(text: &str, set: &IpSet, span: Span) -> Fallible<Vec<ElementPart>> {
         Some((p, port)) => (Some(protocol(p, span)?), port),
         None => (None, text),
     };
-    let bad = |what: String| Diagnostic::new(what, span).fail();
+    let bad = |what: String| {
+        Diagnostic::new(what, span).help("write PROTOCOL:PORT, e.g. tcp:80 or icmp:3/4").fail()
+    };
     let bitmap = set.kind.method == Method::Bitmap;
     let proto = if bitmap { None } else { Some(proto.unwrap_or(6)) };
     let name = match proto {
@@ -215,7 +217,9 @@ fn ports(text: &str, set: &IpSet, span: Span) -> Fallible<Vec<ElementPart>> {
         if let SetOption::PortRange(from, to) = option
             && (lo < *from || hi > *to)
         {
-            return bad(format!("{port} is outside of the set's range"));
+            return Diagnostic::new(format!("{port} is outside of the set's range"), span)
+                .help("widen the range in the create line")
+                .fail();
         }
     }
     Ok((lo..=hi).map(|port| ElementPart::Port { proto, port }).collect())
