@@ -1,15 +1,26 @@
-//! Counters of nft rules, read by netlink instead of by printing and parsing the table.
+//! Counters of nft rules and elements, read by netlink instead of by printing and parsing tables.
 
 use std::io;
 use std::time::Duration;
 
-use crate::netlink::{DUMP, Messages, Socket, attributes};
+use crate::netlink::{DUMP, Messages, Socket, attributes, be32};
 use crate::xtables::Count;
 use crate::{KernelError, Namespace};
 
 const SUBSYSTEM: u16 = 10 << 8;
 const MSG_NEWRULE: u16 = SUBSYSTEM | 6;
 const MSG_GETRULE: u16 = SUBSYSTEM | 7;
+const MSG_NEWSETELEM: u16 = SUBSYSTEM | 12;
+const MSG_GETSETELEM: u16 = SUBSYSTEM | 13;
+const LIST_TABLE: u16 = 1;
+const LIST_SET: u16 = 2;
+const LIST_ELEMENTS: u16 = 3;
+const ELEM_KEY: u16 = 1;
+const ELEM_FLAGS: u16 = 3;
+const ELEM_EXPR: u16 = 7;
+const ELEM_EXPRESSIONS: u16 = 11;
+const DATA_VALUE: u16 = 1;
+const INTERVAL_END: u32 = 1;
 const RULE_TABLE: u16 = 1;
 const RULE_CHAIN: u16 = 2;
 const RULE_EXPRESSIONS: u16 = 4;
@@ -20,9 +31,9 @@ const COUNTER_PACKETS: u16 = 2;
 /// A dump that takes longer is broken.
 const DUMP_LIMIT: Duration = Duration::from_secs(20);
 
-/// Reads the counters of the rules of one table.
+/// Reads the counters of one table.
 #[derive(Debug)]
-pub struct RuleCounters {
+pub struct NftCounters {
     socket: Socket,
     family: u8,
     table: String,
@@ -39,7 +50,7 @@ pub struct RuleCount {
     pub count: Count,
 }
 
-impl RuleCounters {
+impl NftCounters {
     /// Opens a table of a namespace. `family`: as nft names it, `ip`, `ip6` or `inet`.
     ///
     /// # Errors
@@ -48,7 +59,7 @@ impl RuleCounters {
         namespace: &Namespace,
         family: &str,
         table: &str,
-    ) -> Result<RuleCounters, KernelError> {
+    ) -> Result<NftCounters, KernelError> {
         let family = match family {
             "ip" => 2,
             "ip6" => 10,
@@ -56,14 +67,14 @@ impl RuleCounters {
         };
         let socket =
             namespace.enter(Socket::open)?.map_err(KernelError::io("open nft table", table))?;
-        Ok(RuleCounters { socket, family, table: table.to_owned() })
+        Ok(NftCounters { socket, family, table: table.to_owned() })
     }
 
     /// The counters of all rules that have one, in the order of the chains.
     ///
     /// # Errors
     /// Where the kernel refuses.
-    pub fn read(&mut self) -> Result<Vec<RuleCount>, KernelError> {
+    pub fn rules(&mut self) -> Result<Vec<RuleCount>, KernelError> {
         let mut messages = Messages::default();
         messages.begin(MSG_GETRULE, DUMP, self.family, 0);
         messages.attribute(RULE_TABLE, &[self.table.as_bytes(), &[0]].concat());
@@ -87,24 +98,65 @@ impl RuleCounters {
         done.map_err(|e: io::Error| KernelError::io("read nft table", &self.table)(e))?;
         Ok(out)
     }
+
+    /// The counters of the elements of a set or map, each with its key as the kernel holds it; the
+    /// key of an interval is where it begins.
+    ///
+    /// # Errors
+    /// Where there is no such set.
+    pub fn elements(&mut self, set: &str) -> Result<Vec<(Vec<u8>, Count)>, KernelError> {
+        let mut messages = Messages::default();
+        messages.begin(MSG_GETSETELEM, DUMP, self.family, 0);
+        messages.attribute(LIST_TABLE, &[self.table.as_bytes(), &[0]].concat());
+        messages.attribute(LIST_SET, &[set.as_bytes(), &[0]].concat());
+        let mut out = Vec::new();
+        let done = self.socket.dump(messages, DUMP_LIMIT, |kind, body| {
+            if kind != MSG_NEWSETELEM {
+                return;
+            }
+            let lists = attributes(body).filter(|(kind, _)| *kind == LIST_ELEMENTS);
+            for (_, element) in lists.flat_map(|(_, list)| attributes(list)) {
+                out.extend(element_count(element));
+            }
+        });
+        done.map_err(|e: io::Error| KernelError::io("read nft set", set)(e))?;
+        Ok(out)
+    }
 }
 
-/// The sum of a rule's counters; `None` where it has none.
+/// Key and counter of an element; `None` where it is the end of an interval.
+fn element_count(element: &[u8]) -> Option<(Vec<u8>, Count)> {
+    let value = |wanted| attributes(element).find(|(k, _)| *k == wanted).map(|(_, v)| v);
+    if value(ELEM_FLAGS).and_then(be32).is_some_and(|flags| flags & INTERVAL_END != 0) {
+        return None;
+    }
+    let (_, key) = attributes(value(ELEM_KEY)?).find(|(k, _)| *k == DATA_VALUE)?;
+    let one = value(ELEM_EXPR).and_then(expression_count);
+    let count = one.or_else(|| value(ELEM_EXPRESSIONS).and_then(counter)).unwrap_or_default();
+    Some((key.to_vec(), count))
+}
+
+/// The sum of a list's counters; `None` where it has none.
 fn counter(expressions: &[u8]) -> Option<Count> {
     let mut sum: Option<Count> = None;
-    for (_, expression) in attributes(expressions) {
-        let value = |wanted| attributes(expression).find(|(k, _)| *k == wanted).map(|(_, v)| v);
-        if value(EXPR_NAME) != Some(b"counter\0") {
-            continue;
-        }
-        let data = value(EXPR_DATA).unwrap_or_default();
-        let number = |wanted| {
-            let (_, v) = attributes(data).find(|(k, _)| *k == wanted)?;
-            v.try_into().ok().map(u64::from_be_bytes)
-        };
+    for count in attributes(expressions).filter_map(|(_, e)| expression_count(e)) {
         let sum = sum.get_or_insert_default();
-        sum.packets += number(COUNTER_PACKETS).unwrap_or(0);
-        sum.bytes += number(COUNTER_BYTES).unwrap_or(0);
+        sum.packets += count.packets;
+        sum.bytes += count.bytes;
     }
     sum
+}
+
+/// The numbers of a counter; `None` where the expression is another.
+fn expression_count(expression: &[u8]) -> Option<Count> {
+    let value = |wanted| attributes(expression).find(|(k, _)| *k == wanted).map(|(_, v)| v);
+    if value(EXPR_NAME) != Some(b"counter\0") {
+        return None;
+    }
+    let data = value(EXPR_DATA)?;
+    let number = |wanted| {
+        let (_, v) = attributes(data).find(|(k, _)| *k == wanted)?;
+        v.try_into().ok().map(u64::from_be_bytes)
+    };
+    Some(Count { packets: number(COUNTER_PACKETS)?, bytes: number(COUNTER_BYTES)? })
 }

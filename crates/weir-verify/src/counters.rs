@@ -2,8 +2,7 @@
 //!
 //! A form's manifest says which counters add up to each original; the original's own counters say
 //! the same of themselves. They are read from the kernel as its tools read them; which element of
-//! a set is which is told once by what `ipset save` prints. Elements of nft maps, which nft sorts
-//! before it prints them, are read from what it prints.
+//! a set is which is told once, by what `ipset save` and `nft list table` print.
 
 mod text;
 
@@ -11,7 +10,7 @@ use std::collections::HashMap;
 
 use weir_kernel::Namespace;
 use weir_kernel::ipset::SetCounters;
-use weir_kernel::nftables::{RuleCount, RuleCounters};
+use weir_kernel::nftables::{NftCounters, RuleCount};
 use weir_kernel::xtables::{Count, TableCounters};
 use weir_model::{Counter, CreditMap, Family, Firewall, RulePlace};
 
@@ -45,9 +44,9 @@ struct Table {
 struct Nft {
     family: String,
     name: String,
-    rules: RuleCounters,
-    /// Elements of its maps count, too.
-    has_elements: bool,
+    counters: NftCounters,
+    /// Maps whose elements count: name, and where the reading of each key is.
+    maps: Vec<(String, HashMap<Vec<u8>, usize>)>,
 }
 
 /// The originals of a firewall: every rule and every policy, in a fixed order.
@@ -163,14 +162,18 @@ impl Credits {
                 Counter::NftRule { family, table, .. } => {
                     self.find_nft(family, table)?;
                 }
-                Counter::NftElement { family, table, .. } => {
-                    self.find_nft(family, table)?.has_elements = true;
+                Counter::NftElement { family, table, set, .. } => {
+                    let maps = &mut self.find_nft(family, table)?.maps;
+                    if !maps.iter().any(|(name, _)| name == set) {
+                        maps.push((set.clone(), HashMap::new()));
+                    }
                 }
             }
         }
         if has_sets {
             self.find_elements()?;
         }
+        self.find_map_elements()?;
         for (tool, table) in names {
             let counters = TableCounters::open(&self.firewall, family_of(tool), table)?;
             let first = self.readings.len();
@@ -194,9 +197,9 @@ impl Credits {
         let at = match known {
             Some(at) => at,
             None => {
-                let rules = RuleCounters::open(&self.firewall, family, name)?;
+                let counters = NftCounters::open(&self.firewall, family, name)?;
                 let (family, name) = (family.to_owned(), name.to_owned());
-                self.nft.push(Nft { family, name, rules, has_elements: false });
+                self.nft.push(Nft { family, name, counters, maps: Vec::new() });
                 self.nft.len() - 1
             }
         };
@@ -222,6 +225,32 @@ impl Credits {
         Ok(())
     }
 
+    /// Which key of a map is printed how.
+    fn find_map_elements(&mut self) -> Result<(), VerifyError> {
+        for table in self.nft.iter_mut().filter(|t| !t.maps.is_empty()) {
+            let (family, name) = (&table.family, &table.name);
+            let text = self.firewall.run(&["nft", "-nn", "list", "table", family, name], b"")?;
+            let printed = text::nft(&String::from_utf8_lossy(&text));
+            for (map, keys) in &mut table.maps {
+                for element in printed.iter().filter(|e| e.set == *map) {
+                    let at = self.readings.len();
+                    self.readings.push(Count::default());
+                    for key in element.keys() {
+                        keys.insert(key, at);
+                    }
+                    let counter = Counter::NftElement {
+                        family: family.clone(),
+                        table: name.clone(),
+                        set: map.clone(),
+                        element: element.key.clone(),
+                    };
+                    self.index.insert(counter, at);
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn read_all(&mut self) -> Result<(), VerifyError> {
         for table in &mut self.tables {
             let counts = table.counters.read()?;
@@ -238,27 +267,24 @@ impl Credits {
                 }
             }
         }
-        let mut printed = Vec::new();
         for table in &mut self.nft {
-            let (family, name) = (&table.family, &table.name);
-            for rule in table.rules.read()? {
-                let RuleCount { chain, number, count } = rule;
-                let (family, table) = (family.clone(), name.clone());
-                printed.push((Counter::NftRule { family, table, chain, number }, count));
-            }
-            if table.has_elements {
-                let list = ["nft", "-nn", "list", "table", family, name];
-                let text = self.firewall.run(&list, b"")?;
-                text::nft(family, name, &String::from_utf8_lossy(&text), &mut printed);
-            }
-        }
-        for (counter, count) in printed {
-            let next = self.readings.len();
-            let at = *self.index.entry(counter).or_insert(next);
-            if at == next {
-                self.readings.push(count);
-            } else {
+            for RuleCount { chain, number, count } in table.counters.rules()? {
+                let (family, table) = (table.family.clone(), table.name.clone());
+                let counter = Counter::NftRule { family, table, chain, number };
+                let next = self.readings.len();
+                let at = *self.index.entry(counter).or_insert(next);
+                if at == next {
+                    self.readings.push(Count::default());
+                }
                 self.readings[at] = count;
+            }
+            for (map, keys) in &table.maps {
+                for (key, count) in table.counters.elements(map)? {
+                    let Some(at) = keys.get(&key) else {
+                        return Err(VerifyError::SetChanged { set: map.clone() });
+                    };
+                    self.readings[*at] = count;
+                }
             }
         }
         Ok(())

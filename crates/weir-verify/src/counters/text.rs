@@ -1,9 +1,11 @@
-//! Elements and their counters out of what `ipset save` and `nft list table` print.
+//! Elements out of what `ipset save` and `nft list table` print.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use weir_kernel::xtables::Count;
 use weir_model::Counter;
 
-/// Counters of `ipset save`: those of elements of sets that have counters.
+/// Elements of the sets that have counters.
 pub(crate) fn ipset(text: &str, out: &mut Vec<(Counter, Count)>) {
     for line in text.lines() {
         let Some((set, rest)) = line.strip_prefix("add ").and_then(|l| l.split_once(' ')) else {
@@ -19,51 +21,100 @@ pub(crate) fn ipset(text: &str, out: &mut Vec<(Counter, Count)>) {
     }
 }
 
-/// Counters of `nft list table`: those of elements.
-pub(crate) fn nft(family: &str, table: &str, text: &str, out: &mut Vec<(Counter, Count)>) {
-    let mut set = None;
+/// An element of a set or map, as nft prints it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NftElement {
+    /// The set.
+    pub set: String,
+    /// Types of the parts of its key.
+    pub types: Vec<String>,
+    /// The key.
+    pub key: String,
+}
+
+impl NftElement {
+    /// What the kernel may hold for the key, where an interval begins: a mark is in the host's
+    /// byte order, or in the network's where its map is of intervals.
+    pub fn keys(&self) -> Vec<Vec<u8>> {
+        let parts: Vec<&str> = self.key.split(" . ").collect();
+        let mut keys = Vec::new();
+        for marks_swapped in [false, true] {
+            let mut key = Vec::new();
+            for (kind, part) in self.types.iter().zip(&parts) {
+                let Some(bytes) = key_part(kind, part, marks_swapped) else { return Vec::new() };
+                key.extend_from_slice(&bytes);
+                if parts.len() > 1 {
+                    key.resize(key.len().next_multiple_of(4), 0);
+                }
+            }
+            keys.push(key);
+        }
+        keys
+    }
+}
+
+/// The bytes of one part of a key; of an interval, those where it begins.
+fn key_part(kind: &str, text: &str, marks_swapped: bool) -> Option<Vec<u8>> {
+    if kind == "ifname" {
+        let mut name = text.trim_matches('"').as_bytes().to_vec();
+        name.resize(16, 0);
+        return Some(name);
+    }
+    if kind == "ether_addr" {
+        let octets = text.split(':').map(|o| u8::from_str_radix(o, 16).ok());
+        return octets.collect();
+    }
+    let first = text.split(['/', '-']).next()?;
+    let number = || match first.strip_prefix("0x") {
+        Some(hex) => u32::from_str_radix(hex, 16).ok(),
+        None => first.parse().ok(),
+    };
+    Some(match kind {
+        "ipv4_addr" => first.parse::<Ipv4Addr>().ok()?.octets().to_vec(),
+        "ipv6_addr" => first.parse::<Ipv6Addr>().ok()?.octets().to_vec(),
+        "inet_service" => u16::try_from(number()?).ok()?.to_be_bytes().to_vec(),
+        "inet_proto" => vec![u8::try_from(number()?).ok()?],
+        "mark" if marks_swapped => number()?.to_be_bytes().to_vec(),
+        "mark" => number()?.to_ne_bytes().to_vec(),
+        _ => return None,
+    })
+}
+
+/// The elements with counters of what `nft list table` prints.
+pub(crate) fn nft(text: &str) -> Vec<NftElement> {
+    let mut out = Vec::new();
+    let (mut set, mut types) = (None, Vec::new());
     for line in text.lines() {
         let line = line.trim();
         if let Some(name) = block(line, "map ").or_else(|| block(line, "set ")) {
-            set = Some(name);
+            (set, types) = (Some(name), Vec::new());
         } else if line == "}" {
             set = None;
         } else if let Some(set) = set {
-            elements(family, table, set, line, out);
+            if let Some(kinds) = line.strip_prefix("type ") {
+                let kinds = kinds.split_once(" : ").map_or(kinds, |(key, _)| key);
+                types = kinds.split(" . ").map(str::to_owned).collect();
+            }
+            for key in elements(line) {
+                let (set, types) = (set.to_owned(), types.clone());
+                out.push(NftElement { set, types, key: key.to_owned() });
+            }
         }
     }
+    out
 }
 
 fn block<'l>(line: &'l str, kind: &str) -> Option<&'l str> {
     line.strip_prefix(kind)?.strip_suffix(" {")
 }
 
-/// `counter packets 1 bytes 2`, where the line has one.
-fn count(line: &str) -> Option<Count> {
-    let (_, rest) = line.split_once("counter packets ")?;
-    let mut words = rest.split_ascii_whitespace();
-    let packets = words.next()?.parse().ok()?;
-    let bytes = words.nth(1)?.trim_end_matches(',').parse().ok()?;
-    Some(Count { packets, bytes })
-}
-
-/// Elements of one line: `elements = { a counter packets 1 bytes 2 : jump b,`.
-fn elements(family: &str, table: &str, set: &str, line: &str, out: &mut Vec<(Counter, Count)>) {
-    let line = line.strip_prefix("elements = {").unwrap_or(line).trim_end_matches('}');
-    for element in line.split(", ") {
-        let element = element.trim().trim_end_matches(',');
-        let (Some((key, _)), Some(count)) = (element.split_once(" counter "), count(element))
-        else {
-            continue;
-        };
-        let counter = Counter::NftElement {
-            family: family.to_owned(),
-            table: table.to_owned(),
-            set: set.to_owned(),
-            element: key.to_owned(),
-        };
-        out.push((counter, count));
-    }
+/// Keys of the elements of one line: `elements = { a counter packets 1 bytes 2 : jump b,`.
+fn elements(line: &str) -> impl Iterator<Item = &str> {
+    let line = line.strip_prefix("elements = {").unwrap_or(line);
+    line.split(", ").filter_map(|element| {
+        let (key, _) = element.trim().split_once(" counter packets ")?;
+        Some(key)
+    })
 }
 
 #[cfg(test)]
@@ -84,16 +135,23 @@ mod tests {
     }
 
     #[test]
-    fn elements_of_a_map_are_read() {
-        let text = "table ip t {\n\tmap m {\n\t\ttype ipv4_addr : verdict\n\
-                    \t\telements = { 192.0.2.1 counter packets 1 bytes 2 : jump a,\n\
-                    \t\t\t     192.0.2.2 counter packets 3 bytes 4 : drop }\n\t}\n\n\
+    fn elements_of_a_map_are_read_with_their_keys() {
+        let text = "table ip t {\n\tmap m {\n\t\ttype ipv4_addr . inet_service : verdict\n\
+                    \t\telements = { 192.0.2.0/24 . 80 counter packets 1 bytes 2 : jump a,\n\
+                    \t\t\t     192.0.2.2 . 81-90 counter packets 3 bytes 4 : drop }\n\t}\n\n\
                     \tchain FORWARD {\n\t\tcounter packets 7 bytes 8 accept\n\t}\n}\n";
-        let mut out = Vec::new();
-        nft("ip", "t", text, &mut out);
-        let counts: Vec<_> = out.iter().map(|(_, c)| (c.packets, c.bytes)).collect();
-        assert_eq!(counts, [(1, 2), (3, 4)]);
-        let Counter::NftElement { element, .. } = &out[1].0 else { panic!() };
-        assert_eq!(element, "192.0.2.2");
+        let out = nft(text);
+        assert_eq!(out.len(), 2);
+        assert_eq!(out[1].key, "192.0.2.2 . 81-90");
+        assert_eq!(out[0].keys()[0], [192, 0, 2, 0, 0, 80, 0, 0]);
+        assert_eq!(out[1].keys()[0], [192, 0, 2, 2, 0, 81, 0, 0]);
+    }
+
+    #[test]
+    fn names_and_marks_are_held_as_the_kernel_holds_them() {
+        assert_eq!(key_part("ifname", "\"eth0\"", false).unwrap()[..5], *b"eth0\0");
+        assert_eq!(key_part("mark", "0x00000001", true), Some(vec![0, 0, 0, 1]));
+        assert_eq!(key_part("ether_addr", "02:00:00:00:00:0a", false).unwrap()[5], 10);
+        assert_eq!(key_part("ct_state", "new", false), None);
     }
 }
