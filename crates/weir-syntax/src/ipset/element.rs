@@ -97,12 +97,12 @@ fn span_of(text: &str, family: Family, span: Span) -> Fallible<(u128, u128, Opti
     if let Some((lo, hi)) = text.split_once('-')
         && family == Family::V4
     {
-        return match (address::addr(lo, family), address::addr(hi, family)) {
+        return match (address::host(lo, family), address::host(hi, family)) {
             (Some(lo), Some(hi)) => Ok((lo.0.min(hi.0), lo.0.max(hi.0), None)),
             _ => Diagnostic::new(format!("{text} is no range of addresses"), span).fail(),
         };
     }
-    match address::net(text, family) {
+    match address::host_net(text, family) {
         Ok((a, mask)) => match family.prefix_len(mask.0) {
             Some(len) => {
                 let lo = a.0 & mask.0;

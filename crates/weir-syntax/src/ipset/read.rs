@@ -260,6 +260,11 @@ fn rest_of(set: &IpSet, words: &[Word], span: Span) -> Fallible<Element> {
         let word = &words[at];
         let device = set.kind.parts.contains(&weir_model::set::Part::Iface);
         if word.text == "nomatch" || (word.text == "wildcard" && device) {
+            if word.text == "nomatch" && !set.kind.parts.contains(&weir_model::set::Part::Net) {
+                return Diagnostic::new("nomatch in a set without prefixes", word.span)
+                    .help("exceptions belong to sets of prefixes (hash:net, …)")
+                    .fail();
+            }
             out.nomatch |= word.text == "nomatch";
             if word.text == "wildcard" {
                 out.rest.push("wildcard".to_owned());

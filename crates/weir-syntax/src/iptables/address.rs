@@ -14,6 +14,18 @@ pub(crate) fn addr(text: &str, family: Family) -> Option<Addr> {
     }
 }
 
+/// `address[/mask]` as `inet_aton` reads the address.
+pub(crate) fn host_net(text: &str, family: Family) -> Result<(Addr, Addr), BadAddr> {
+    let (name, mask) = match text.rsplit_once('/') {
+        Some((name, m)) => (name, mask(m, family).ok_or(BadAddr::Mask)?),
+        None => (text, Addr(family.max())),
+    };
+    match host(name, family) {
+        Some(a) => Ok((a, mask)),
+        None => Err(not_an_addr(name, family)),
+    }
+}
+
 /// An address in its standard form only (`inet_pton`).
 pub(crate) fn plain(text: &str, family: Family) -> Option<Addr> {
     match family {
