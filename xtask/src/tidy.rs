@@ -7,6 +7,7 @@
 mod arrows;
 mod banned;
 mod comments;
+mod dependencies;
 mod documents;
 mod paths;
 mod sizes;
@@ -54,10 +55,11 @@ impl fmt::Display for Finding {
 
 /// All findings, without those that a line allows, in the order of the files.
 pub fn check(tree: &Tree) -> Vec<Finding> {
-    let checks: [fn(&Tree) -> Vec<Finding>; 7] = [
+    let checks: [fn(&Tree) -> Vec<Finding>; 8] = [
         arrows::check,
         banned::check,
         comments::check,
+        dependencies::check,
         documents::check,
         paths::check,
         sizes::check,
