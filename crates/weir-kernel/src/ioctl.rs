@@ -8,6 +8,7 @@ const ETHTOOL_SRXCSUM: u32 = 0x15;
 const ETHTOOL_STXCSUM: u32 = 0x17;
 const ETHTOOL_STSO: u32 = 0x1f;
 const ETHTOOL_SGSO: u32 = 0x24;
+const ETHTOOL_GGRO: u32 = 0x2b;
 const ETHTOOL_SGRO: u32 = 0x2c;
 
 /// Features that a link can have on or off.
@@ -34,7 +35,17 @@ pub(crate) fn set_feature(device: &str, feature: Feature, on: bool) -> io::Resul
         Feature::TxChecksum => ETHTOOL_STXCSUM,
         Feature::RxChecksum => ETHTOOL_SRXCSUM,
     };
-    let mut value: [u32; 2] = [command, on.into()];
+    ethtool(device, command, on.into()).map(drop)
+}
+
+/// Whether generic receive offload of a device of the current network namespace is on.
+pub(crate) fn has_gro(device: &str) -> io::Result<bool> {
+    Ok(ethtool(device, ETHTOOL_GGRO, 0)? != 0)
+}
+
+/// One ethtool command with a value in and a value out.
+fn ethtool(device: &str, command: u32, value: u32) -> io::Result<u32> {
+    let mut value: [u32; 2] = [command, value];
     let socket = rustix::net::socket(
         rustix::net::AddressFamily::INET,
         rustix::net::SocketType::DGRAM,
@@ -53,7 +64,7 @@ pub(crate) fn set_feature(device: &str, feature: Feature, on: bool) -> io::Resul
         request.ifr_ifru.ifru_data = value.as_mut_ptr().cast();
         libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL, &mut request)
     };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    if result == 0 { Ok(value[1]) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Renames a device of the current network namespace; it may be up (Linux 6.2).

@@ -12,7 +12,9 @@
 //!
 //! Nothing here knows what a ruleset or a study is.
 
+mod bpf;
 pub mod conntrack;
+pub mod doctor;
 mod error;
 mod inject;
 pub mod interrupt;

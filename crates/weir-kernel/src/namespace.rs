@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::KernelError;
-use crate::ioctl::{Feature, rename, set_feature};
+use crate::ioctl::{Feature, has_gro, rename, set_feature};
 
 /// A network namespace that a [`Session`](crate::Session) made and will remove.
 #[derive(Clone, Debug)]
@@ -178,6 +178,15 @@ impl Namespace {
     /// Where there is no such device.
     pub fn set_gro(&self, device: &str, on: bool) -> Result<(), KernelError> {
         self.set_feature(device, Feature::Gro, on)
+    }
+
+    /// Whether generic receive offload of a device is on.
+    ///
+    /// # Errors
+    /// Where there is no such device.
+    pub fn has_gro(&self, device: &str) -> Result<bool, KernelError> {
+        self.enter(|| has_gro(device))?
+            .map_err(KernelError::io("read feature of", format!("{device} in {}", self.name())))
     }
 
     /// Switches off what lets a device see anything else than single packets with whole

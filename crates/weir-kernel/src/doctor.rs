@@ -1,0 +1,320 @@
+//! What this machine has of what weir uses, found by trying it in a namespace of our own.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde::Serialize;
+use weir_packet::{Addr, Family};
+
+use crate::bpf::{self, Kind};
+use crate::conntrack::{ConnectionTable, Entry, Key, Tuple};
+use crate::nflog::Nflog;
+use crate::{KernelError, Namespace, Session, VethOptions};
+
+/// One thing that was tried.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Probe {
+    /// What.
+    pub name: String,
+    /// Whether it is there.
+    pub ok: bool,
+    /// What was found: a version, a number, an error.
+    pub detail: String,
+    /// What weir cannot do without it.
+    pub lacking: String,
+    /// What to do about it.
+    pub cure: String,
+}
+
+const TABLES: [&str; 5] = ["raw", "mangle", "nat", "filter", "security"];
+const SET_TYPES: [&str; 6] =
+    ["hash:ip", "hash:net", "hash:ip,port", "hash:net,port", "bitmap:ip", "list:set"];
+
+/// Tries everything. Nothing outside of namespaces of our own changes.
+pub fn probes() -> Vec<Probe> {
+    let mut out = vec![root(), kernel(), processors()];
+    out.extend(programs());
+    let namespace = Session::new().and_then(|s| Ok((s.namespace("doctor")?, s)));
+    let lacking = "verify and lab cannot run";
+    match namespace {
+        Ok((namespace, session)) => {
+            out.push(found("network namespaces", namespace.name().to_owned(), lacking));
+            out.push(veth(&session, &namespace));
+            out.extend(iptables(&namespace));
+            out.extend(ipset(&namespace));
+            out.extend(nft(&namespace));
+            out.push(ctnetlink(&namespace));
+            out.push(nflog(&namespace));
+        }
+        Err(e) => {
+            let cure = "run as root, on a kernel with CONFIG_NET_NS, with iproute2 installed";
+            out.push(lacks("network namespaces", e.to_string(), lacking, cure));
+        }
+    }
+    out.extend(bpf_probes());
+    out
+}
+
+fn found(name: &str, detail: String, lacking: &str) -> Probe {
+    let (name, lacking) = (name.to_owned(), lacking.to_owned());
+    Probe { name, ok: true, detail, lacking, cure: String::new() }
+}
+
+fn lacks(name: &str, detail: String, lacking: &str, cure: &str) -> Probe {
+    let (lacking, cure) = (lacking.to_owned(), cure.to_owned());
+    Probe { name: name.to_owned(), ok: false, detail, lacking, cure }
+}
+
+fn judge<E: ToString>(name: &str, result: Result<String, E>, lacking: &str, cure: &str) -> Probe {
+    match result {
+        Ok(detail) => found(name, detail, lacking),
+        Err(e) => lacks(name, e.to_string(), lacking, cure),
+    }
+}
+
+fn root() -> Probe {
+    let lacking = "rules, namespaces and counters are root's; files can be read and compiled";
+    if rustix::process::geteuid().is_root() {
+        found("root", "yes".to_owned(), lacking)
+    } else {
+        lacks("root", "no".to_owned(), lacking, "run as root")
+    }
+}
+
+fn kernel() -> Probe {
+    let release = rustix::system::uname().release().to_string_lossy().into_owned();
+    let numbers: Vec<u32> =
+        release.split(['.', '-']).map_while(|n| n.parse().ok()).take(2).collect();
+    let lacking = "verify gives links their names while they are up, which Linux 6.2 allows";
+    match numbers[..] {
+        [major, minor] if (major, minor) >= (6, 2) => found("kernel", release, lacking),
+        _ => lacks("kernel", release, lacking, "a kernel from bookworm-backports, or newer"),
+    }
+}
+
+fn processors() -> Probe {
+    let count = std::thread::available_parallelism().map_or(1, usize::from);
+    let lacking = "generator and firewall of the lab share one processor";
+    let detail = count.to_string();
+    if count > 1 {
+        found("processors", detail, lacking)
+    } else {
+        lacks("processors", detail, lacking, "two processors or more")
+    }
+}
+
+/// The programs that weir, its artefacts and its build run.
+fn programs() -> Vec<Probe> {
+    [
+        ("ip", &["ip", "-V"][..], "no namespace can be made", "apt install iproute2"),
+        (
+            "iptables-legacy",
+            &["iptables-legacy", "--version"],
+            "linear, tree and ipset cannot be loaded",
+            "apt install iptables",
+        ),
+        (
+            "ip6tables-legacy",
+            &["ip6tables-legacy", "--version"],
+            "IPv6 rulesets cannot be loaded",
+            "apt install iptables",
+        ),
+        ("ipset", &["ipset", "--version"], "no form with sets can be loaded", "apt install ipset"),
+        (
+            "nft",
+            &["nft", "--version"],
+            "the nft form cannot be loaded, and verify cannot watch",
+            "apt install nftables",
+        ),
+        (
+            "awk",
+            &["awk", "BEGIN { print \"yes\" }"],
+            "load.sh of forms with sets",
+            "apt install mawk",
+        ),
+        (
+            "clang",
+            &["clang", "--version"],
+            "weir cannot be built from source; a built one does not need it",
+            "apt install clang",
+        ),
+    ]
+    .into_iter()
+    .map(|(name, argv, lacking, cure)| judge(name, version(argv), lacking, cure))
+    .collect()
+}
+
+/// The first line that a command prints.
+fn version(argv: &[&str]) -> Result<String, String> {
+    let output = Command::new(argv[0])
+        .args(&argv[1..])
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|_| "not found".to_owned())?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    if output.status.success() {
+        Ok(text.lines().next().unwrap_or("").trim().to_owned())
+    } else {
+        Err(String::from_utf8_lossy(&output.stderr).trim().to_owned())
+    }
+}
+
+fn veth(session: &Session, namespace: &Namespace) -> Probe {
+    let options = VethOptions { gro: true, ..VethOptions::default() };
+    let made = session.veth(namespace, "probe0", namespace, "probe1", &options);
+    let cure = "a kernel with CONFIG_VETH";
+    judge("veth", made.map(|()| "with GRO".to_owned()), "verify and lab cannot run", cure)
+}
+
+/// The legacy tables, each by loading an empty one.
+fn iptables(namespace: &Namespace) -> Vec<Probe> {
+    let families =
+        [("iptables", "iptables-legacy-restore"), ("ip6tables", "ip6tables-legacy-restore")];
+    families
+        .into_iter()
+        .map(|(name, tool)| {
+            let missing: Vec<&str> = TABLES
+                .into_iter()
+                .filter(|t| namespace.run(&[tool], format!("*{t}\nCOMMIT\n").as_bytes()).is_err())
+                .collect();
+            let result = if missing.is_empty() {
+                Ok(TABLES.join(", "))
+            } else {
+                Err(format!("lacks {}", missing.join(", ")))
+            };
+            let name = format!("{name} tables");
+            let cure = "a kernel with CONFIG_NETFILTER_XTABLES_LEGACY and these tables";
+            judge(&name, result, "rulesets with these tables cannot be loaded", cure)
+        })
+        .collect()
+}
+
+fn ipset(namespace: &Namespace) -> Vec<Probe> {
+    let lacking = "the ipset form is limited to the types that are there";
+    let missing: Vec<&str> = SET_TYPES
+        .into_iter()
+        .enumerate()
+        .filter(|(i, kind)| {
+            let more = match *kind {
+                "bitmap:ip" => " range 192.0.2.0/24 counters",
+                "list:set" => " size 8",
+                _ => " family inet counters",
+            };
+            let line = format!("create probe{i} {kind}{more}\n");
+            namespace.run(&["ipset", "restore"], line.as_bytes()).is_err()
+        })
+        .map(|(_, kind)| kind)
+        .collect();
+    let result = if missing.is_empty() {
+        Ok(SET_TYPES.join(", "))
+    } else {
+        Err(format!("lacks {}", missing.join(", ")))
+    };
+    vec![judge("ipset types", result, lacking, "a kernel with CONFIG_IP_SET and these types")]
+}
+
+fn nft(namespace: &Namespace) -> Vec<Probe> {
+    let load =
+        |text: &str| namespace.run(&["nft", "-f", "-"], text.as_bytes()).map(|_| "yes".into());
+    let maps = "table ip probe_maps {\n  map m {\n    type ipv4_addr . inet_service : verdict\n    \
+                flags interval\n    counter\n    elements = { 192.0.2.0/24 . 1-9 : drop }\n  }\n}\n";
+    let ct = "table ip probe_ct {\n  chain c {\n    type filter hook forward priority 0;\n    \
+              ct state new counter\n  }\n}\n";
+    let log = "table ip probe_log {\n  chain c {\n    type filter hook forward priority 0;\n    \
+               log group 64977\n  }\n}\n";
+    vec![
+        judge(
+            "nft maps with counters",
+            load(maps),
+            "the nft form cannot be loaded",
+            "Linux 5.7 and nft 0.9.5, or newer",
+        ),
+        judge(
+            "conntrack",
+            load(ct),
+            "rulesets that look at connections cannot be loaded",
+            "a kernel with CONFIG_NF_CONNTRACK",
+        ),
+        judge(
+            "nft log groups",
+            load(log),
+            "verify cannot watch packets",
+            "a kernel with CONFIG_NFT_LOG and CONFIG_NETFILTER_NETLINK_LOG",
+        ),
+    ]
+}
+
+fn ctnetlink(namespace: &Namespace) -> Probe {
+    let make = || -> Result<String, KernelError> {
+        let mut table = ConnectionTable::open(namespace)?;
+        let (saddr, daddr) = (Addr(0xc000_0201), Addr(0xc000_0202));
+        let key = Key::Ports(1, 2);
+        let original = Tuple { family: Family::V4, saddr, daddr, proto: 17, key };
+        let reply = original.reversed();
+        let entry = Entry { original, reply, answered: true, announces: None, mark: 0 };
+        let refused = table.create(&[entry])?;
+        table.flush()?;
+        let why = || std::io::Error::from(std::io::ErrorKind::Unsupported);
+        if refused == 0 {
+            Ok("entries can be made".to_owned())
+        } else {
+            Err(KernelError::io("add a connection in", namespace.name())(why()))
+        }
+    };
+    let cure = "a kernel with CONFIG_NF_CT_NETLINK";
+    judge("ctnetlink", make(), "verify tries no ESTABLISHED or RELATED packets", cure)
+}
+
+fn nflog(namespace: &Namespace) -> Probe {
+    let bound = Nflog::bind(namespace, 64_977, 64).map(|_| "group 64977".to_owned());
+    let cure = "a kernel with CONFIG_NETFILTER_NETLINK_LOG";
+    judge("nflog", bound, "verify cannot watch packets", cure)
+}
+
+fn bpf_probes() -> Vec<Probe> {
+    let btf = Path::new("/sys/kernel/btf/vmlinux");
+    let btf = match btf.metadata() {
+        Ok(m) => Ok(format!("{} KiB", m.len() / 1024)),
+        Err(e) => Err(e),
+    };
+    let xdp = bpf::load(Kind::Xdp);
+    let live = match &xdp {
+        Ok(program) => bpf::run_live_frames(program),
+        Err(e) => Err(e.kind().into()),
+    };
+    let yes = |()| "yes".to_owned();
+    vec![
+        judge(
+            "BTF",
+            btf,
+            "programs that follow the kernel's types cannot be loaded",
+            "a kernel with CONFIG_DEBUG_INFO_BTF",
+        ),
+        judge(
+            "BPF at a link (XDP)",
+            xdp.map(drop).map(yes),
+            "the lab has no generator and no sink",
+            "a kernel with CONFIG_BPF_SYSCALL, and root",
+        ),
+        judge("live frames", live.map(yes), "the lab has no generator", "Linux 5.18 or newer"),
+        judge(
+            "BPF at a netfilter hook",
+            bpf::load(Kind::Netfilter).map(drop).map(yes),
+            "no eBPF form on this kernel",
+            "Linux 6.4 or newer, with CONFIG_NETFILTER_BPF_LINK",
+        ),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_is_not_there_is_lacking_with_its_cure() {
+        let probe = judge("x", version(&["weir-no-such-program"]), "nothing", "apt install x");
+        assert!(!probe.ok);
+        assert_eq!((probe.detail.as_str(), probe.cure.as_str()), ("not found", "apt install x"));
+        assert!(judge("sh", version(&["sh", "-c", "echo yes"]), "nothing", "").ok);
+    }
+}

@@ -1,0 +1,14 @@
+//! The doctor on the machine that runs the tests.
+
+use weir_kernel::doctor::probes;
+
+#[test]
+fn this_machine_has_what_the_tests_need() {
+    let probes = probes();
+    let lacking: Vec<_> = probes.iter().filter(|p| !p.ok).collect();
+    assert!(lacking.is_empty(), "{lacking:#?}");
+    for p in &probes {
+        assert!(!p.name.is_empty() && !p.lacking.is_empty() && !p.detail.is_empty(), "{p:?}");
+    }
+    assert!(probes.len() > 15);
+}
