@@ -1,0 +1,176 @@
+//! Rulesets against the kernel of this machine. All of these need root.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use weir_backends::{CompileOptions, Form, artefact, compile};
+use weir_model::{Counter, Family, Firewall};
+use weir_syntax::iptables::{ParseOptions, parse};
+use weir_verify::{VerifyOptions, VerifyReport, verify};
+
+const FORMS: [Form; 4] = [Form::Linear, Form::Tree, Form::Ipset, Form::Nft];
+
+/// Chains, jumps, sets of addresses, states, accounting, both directions, devices, a limit.
+fn ruleset(family: Family) -> String {
+    let net = |i: u32| match family {
+        Family::V4 => format!("198.51.100.{}/31", 2 * i),
+        Family::V6 => format!("2001:db8:{i:x}::/48"),
+    };
+    let mut text = "*filter\n:INPUT DROP [0:0]\n:FORWARD DROP [0:0]\n:OUTPUT ACCEPT [0:0]\n\
+                    :customers - [0:0]\n:services - [0:0]\n\
+                    -A INPUT -i lo -j ACCEPT\n\
+                    -A INPUT -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT\n\
+                    -A INPUT -p tcp -m tcp --dport 22 -j ACCEPT\n\
+                    -A INPUT -m limit --limit 1/hour --limit-burst 3 -j LOG\n\
+                    -A FORWARD -m conntrack --ctstate INVALID -j DROP\n\
+                    -A FORWARD -m conntrack --ctstate ESTABLISHED -j ACCEPT\n\
+                    -A FORWARD -i ppp+ -j customers\n\
+                    -A FORWARD -p udp -m udp ! --dport 53 -j REJECT\n"
+        .to_owned();
+    for i in 0..40 {
+        let target = if i % 3 == 0 { "services" } else { "ACCEPT" };
+        text += &format!("-A customers -s {}\n-A customers -s {} -j {target}\n", net(i), net(i));
+    }
+    text += "-A services -p tcp -m multiport --dports 25,80,443,8000:8010 -j ACCEPT\n\
+             -A services -p tcp -m tcp --tcp-flags SYN,RST,ACK SYN -j MARK --set-xmark 0x7/0xff\n\
+             COMMIT\n*mangle\n:PREROUTING ACCEPT [0:0]\n:INPUT ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\n\
+             :OUTPUT ACCEPT [0:0]\n:POSTROUTING ACCEPT [0:0]\n\
+             -A POSTROUTING -o eth0 -j TOS --set-tos 0x10/0xff\nCOMMIT\n";
+    text
+}
+
+fn firewall(texts: &[String]) -> Firewall {
+    let mut firewall = Firewall::default();
+    for text in texts {
+        let ruleset = parse(text, &ParseOptions::default()).expect("the ruleset is read");
+        match ruleset.family {
+            Family::V4 => firewall.v4 = Some(ruleset),
+            Family::V6 => firewall.v6 = Some(ruleset),
+        }
+    }
+    firewall
+}
+
+/// A folder that goes with the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        assert!(rustix::process::geteuid().is_root(), "needs root: it makes network namespaces");
+        let path = std::env::temp_dir().join(format!("weir-{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    fn compile(&self, firewall: &Firewall, forms: &[Form]) -> Vec<PathBuf> {
+        let options = CompileOptions { check_packets: 2_000, ..CompileOptions::default() };
+        let write = |form: &Form| {
+            let artefact = compile(firewall, *form, &options, &mut |_, _| {}).unwrap();
+            let dir = self.0.join(form.as_str());
+            artefact::write(&artefact, &dir).unwrap();
+            dir
+        };
+        forms.iter().map(write).collect()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn compare(firewall: &Firewall, dirs: &[PathBuf], packets: usize) -> VerifyReport {
+    let dirs: Vec<&Path> = dirs.iter().map(PathBuf::as_path).collect();
+    let options = VerifyOptions { packets, singles_max: 200, ..VerifyOptions::default() };
+    verify(firewall, &dirs, &options, &mut |_, _| {}).unwrap()
+}
+
+#[test]
+fn every_form_of_a_ruleset_agrees_with_the_interpreter() {
+    let folder = Folder::new("agrees");
+    let firewall = firewall(&[ruleset(Family::V4), ruleset(Family::V6)]);
+    let dirs = folder.compile(&firewall, &FORMS);
+    let report = compare(&firewall, &dirs, 4_000);
+    assert!(report.agrees(), "{report}");
+    assert!(report.compared >= 4_000, "{report}");
+    assert_eq!(report.ways.len(), 5);
+    for state in ["NEW", "ESTABLISHED", "RELATED", "INVALID"] {
+        assert!(report.compared_by_state.get(state).is_some_and(|n| *n > 50), "{state}: {report}");
+    }
+    for way in ["forward", "input", "output"] {
+        for family in ["ipv4", "ipv6"] {
+            let name = format!("{family} {way}");
+            assert!(report.compared_by_way.get(&name).is_some_and(|n| *n > 100), "{name}");
+        }
+    }
+    let linear = &report.ways[0];
+    assert!(linear.counters_hit * 10 > linear.counters * 9, "{report}");
+    assert!(report.singles > 0, "{report}");
+}
+
+/// Changes one file of an artefact, which must hold what is to be changed.
+fn change(dir: &Path, file: &str, from: &str, to: &str) {
+    let path = dir.join(file);
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(text.contains(from), "{from} is not in {text}");
+    fs::write(path, text.replacen(from, to, 1)).unwrap();
+}
+
+#[test]
+fn a_flipped_verdict_is_caught() {
+    let folder = Folder::new("verdict");
+    let firewall = firewall(&[ruleset(Family::V4)]);
+    let dirs = folder.compile(&firewall, &[Form::Linear]);
+    assert!(compare(&firewall, &dirs, 1_000).agrees());
+    let rule = "-A INPUT -p tcp -m tcp --dport 22 -j ";
+    change(&dirs[0], "iptables.rules", &format!("{rule}ACCEPT"), &format!("{rule}DROP"));
+    let report = compare(&firewall, &dirs, 1_000);
+    assert!(report.ways[0].verdict_differences == 0, "{report}");
+    assert!(report.ways[1].verdict_differences > 0, "{report}");
+    let first = &report.differences[0];
+    assert!(first.packet.contains("> 22 "), "{first:?}");
+}
+
+#[test]
+fn a_swapped_counter_is_caught() {
+    let folder = Folder::new("counter");
+    let firewall = firewall(&[ruleset(Family::V4)]);
+    let dirs = folder.compile(&firewall, &[Form::Tree]);
+    let mut manifest = artefact::read_manifest(&dirs[0]).unwrap();
+    let keys = ["iptables/filter/customers/1", "iptables/filter/customers/3"];
+    let [a, b] = keys.map(|k| manifest.counters.0[k].clone());
+    assert!(matches!(a[0], Counter::Rule { .. }) && a != b, "{a:?} {b:?}");
+    manifest.counters.0.insert(keys[0].to_owned(), b);
+    manifest.counters.0.insert(keys[1].to_owned(), a);
+    let text = serde_json::to_string(&manifest).unwrap();
+    fs::write(dirs[0].join("manifest.json"), text).unwrap();
+    let report = compare(&firewall, &dirs, 1_000);
+    assert_eq!(report.ways[1].verdict_differences, 0, "{report}");
+    assert!(report.ways[1].counter_differences > 0, "{report}");
+    let named = |d: &weir_verify::Difference| d.what.iter().any(|w| w.contains(keys[0]));
+    assert!(report.differences.iter().any(named), "{report}");
+}
+
+#[test]
+fn a_lost_rule_that_only_counts_is_caught() {
+    let folder = Folder::new("lost");
+    let firewall = firewall(&[ruleset(Family::V4)]);
+    let dirs = folder.compile(&firewall, &[Form::Linear]);
+    let rule = "-A customers -s 198.51.100.4/31\n";
+    change(&dirs[0], "iptables.rules", rule, "-A customers -s 198.51.100.5/32\n");
+    let report = compare(&firewall, &dirs, 2_000);
+    assert_eq!(report.ways[1].verdict_differences, 0, "{report}");
+    assert!(report.ways[1].counter_differences > 0, "{report}");
+}
+
+#[test]
+fn a_ruleset_that_does_not_load_is_an_error_that_names_it() {
+    let folder = Folder::new("load");
+    let firewall = firewall(&[ruleset(Family::V4)]);
+    let dirs = folder.compile(&firewall, &[Form::Linear]);
+    change(&dirs[0], "iptables.rules", "-j services", "-j nowhere");
+    let dirs: Vec<&Path> = dirs.iter().map(PathBuf::as_path).collect();
+    let result = verify(&firewall, &dirs, &VerifyOptions::default(), &mut |_, _| {});
+    assert!(result.unwrap_err().to_string().starts_with("load linear"));
+}
