@@ -39,13 +39,6 @@ pub enum Kind {
     Sets,
 }
 
-impl Loaded {
-    /// The text of one family's rules.
-    pub fn source(&self, family: Family) -> Option<&Source> {
-        self.sources.iter().find(|s| s.kind == Kind::Rules(family))
-    }
-}
-
 /// Reads what the command line names.
 ///
 /// # Errors

@@ -1,9 +1,32 @@
 //! `weir doctor` and `weir reap`: the machine, and what dead runs left on it.
 
 use anyhow::Result;
+use weir_kernel::doctor::{Probe, probes};
 
 use super::Answer;
+use crate::cli::Doctor;
 use crate::terminal;
+
+/// What was tried and found, as lines or as JSON. No where something is lacking.
+pub fn run(args: &Doctor) -> Result<Answer> {
+    let probes = probes();
+    let text = if args.json {
+        format!("{}\n", serde_json::to_string_pretty(&probes)?)
+    } else {
+        probes.iter().map(line).collect()
+    };
+    terminal::print(&text)?;
+    Ok(if probes.iter().all(|p| p.ok) { Answer::Yes } else { Answer::No })
+}
+
+fn line(probe: &Probe) -> String {
+    let Probe { name, ok, detail, lacking, cure } = probe;
+    if *ok {
+        return format!("has    {name:<28} {detail}\n");
+    }
+    let cure = if cure.is_empty() { String::new() } else { format!("; cure: {cure}") };
+    format!("lacks  {name:<28} {detail}: {lacking}{cure}\n")
+}
 
 /// Removes what a killed weir left behind, and says what that was.
 pub fn reap() -> Result<Answer> {
