@@ -35,6 +35,9 @@ mkdir -p "$root/opt/cargo" "$root/opt/rustup"
 # All mounts live in a namespace of their own and go with it.
 export root cargo_home rustup_home
 exec unshare --mount sh -eu -c '
+    # `ip netns exec` wants the root folder to be a mount of its own.
+    mount --rbind "$root" "$root"
+    cd "$root"
     mount --rbind /dev "$root/dev"
     mount -t proc proc "$root/proc"
     mount -t sysfs sysfs "$root/sys"
