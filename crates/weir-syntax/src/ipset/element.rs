@@ -136,6 +136,11 @@ fn addresses(text: &str, set: &IpSet, family: Family, span: Span) -> Fallible<Ve
     }
     let step = 1u128 << (bits - netmask).min(127);
     let first = lo & family.mask(netmask);
+    if first == 0 && set.kind.method == Method::Hash && set.kind.parts == [Part::Ip] {
+        return Diagnostic::new("address of all zeros in a hash:ip", span)
+            .help("the kernel refuses it: such a set marks free places so")
+            .fail();
+    }
     let count = (hi - first) / step + 1;
     if count > EXPANSION_MAX as u128 {
         return Diagnostic::new(format!("{text} stands for too many elements"), span)

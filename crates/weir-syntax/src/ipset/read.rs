@@ -237,6 +237,16 @@ fn split<'a>(line: &'a str, start: usize, words: &mut Vec<Word<'a>>) -> Fallible
     Ok(())
 }
 
+/// Exceptions belong to sets of prefixes.
+fn refuse_exception(set: &IpSet, word: &Word) -> Fallible<()> {
+    if word.text != "nomatch" || set.kind.parts.contains(&weir_model::set::Part::Net) {
+        return Ok(());
+    }
+    Diagnostic::new("nomatch in a set without prefixes", word.span)
+        .help("exceptions belong to sets of prefixes (hash:net, …)")
+        .fail()
+}
+
 /// What follows the parts of an element.
 fn rest_of(set: &IpSet, words: &[Word], span: Span) -> Fallible<Element> {
     let has = |f: fn(&SetOption) -> bool| set.options.iter().any(f);
@@ -260,11 +270,7 @@ fn rest_of(set: &IpSet, words: &[Word], span: Span) -> Fallible<Element> {
         let word = &words[at];
         let device = set.kind.parts.contains(&weir_model::set::Part::Iface);
         if word.text == "nomatch" || (word.text == "wildcard" && device) {
-            if word.text == "nomatch" && !set.kind.parts.contains(&weir_model::set::Part::Net) {
-                return Diagnostic::new("nomatch in a set without prefixes", word.span)
-                    .help("exceptions belong to sets of prefixes (hash:net, …)")
-                    .fail();
-            }
+            refuse_exception(set, word)?;
             out.nomatch |= word.text == "nomatch";
             if word.text == "wildcard" {
                 out.rest.push("wildcard".to_owned());
