@@ -163,7 +163,7 @@ impl<'a> Reader<'a, '_> {
         };
         let comments = std::mem::take(&mut self.comments);
         let sets = self.options.sets;
-        draft.apply(line, Beside { span, counters: prefix, comments, sets }, &mut self.names)
+        draft.apply(line, Beside { span, counters: prefix, comments, sets })
     }
 
     fn commit(&mut self) {
