@@ -1,8 +1,8 @@
 //! Forms of a ruleset, and the artefact that loads one without weir.
 //!
-//! [`compile`] rewrites a firewall by the passes, compares it with what it was, packet by packet
-//! ([`check`]), and describes the folder that loads it ([`Artefact`]): the rules as the tools read
-//! them, the scripts ([`load`]), and which counters add up to which original rule
+//! [`compile`](fn@compile) rewrites a firewall by the passes, compares it with what it was, packet
+//! by packet ([`check`]), and describes the folder that loads it ([`Artefact`]): the rules as the
+//! tools read them, the scripts ([`load`]), and which counters add up to which original rule
 //! ([`counters`]). A back end refuses what it cannot say, by name; it never approximates.
 
 #![forbid(unsafe_code)]

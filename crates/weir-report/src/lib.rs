@@ -1,9 +1,10 @@
 //! Records to a page that people look at rather than read, and to a few lines for a terminal.
 //!
-//! [`page`] writes one HTML file that needs nothing else: styles, script, drawings and the data are
-//! inside, and it is whole without its script. Text from records is escaped wherever it stands.
-//! [`summary`] says the same in a few lines. Both show what is in the records and nothing else; the
-//! one thing that comes from elsewhere is an [`Extra`] section, which says of itself what it is.
+//! [`page`](fn@page) writes one HTML file that needs nothing else: styles, script, drawings and the
+//! data are inside, and it is whole without its script. Text from records is escaped wherever it
+//! stands. [`summary`](fn@summary) says the same in a few lines. Both show what is in the records
+//! and nothing else; the one thing that comes from elsewhere is an [`Extra`] section, which says of
+//! itself what it is.
 
 #![forbid(unsafe_code)]
 
