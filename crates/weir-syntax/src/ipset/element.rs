@@ -10,8 +10,19 @@ use crate::iptables::extension::value::bad_addr;
 use crate::iptables::word::Word;
 use crate::{names, number};
 
-/// Most elements that one line may stand for.
+/// Most elements that one line may stand for, whatever the set holds.
 const EXPANSION_MAX: usize = 1 << 20;
+/// Elements that a hash holds where its `create` line says nothing (`IPSET_DEFAULT_MAXELEM`).
+const MAXELEM: usize = 65_536;
+
+/// Most elements that a set holds.
+pub(super) fn capacity(set: &IpSet) -> usize {
+    let given = set.options.iter().find_map(|o| match o {
+        SetOption::MaxElem(n) => Some(*n as usize),
+        _ => None,
+    });
+    given.unwrap_or(MAXELEM)
+}
 
 /// Reads `192.0.2.1,tcp:80` into elements: more than one where it holds ranges.
 pub(super) fn read(word: &Word, set: &IpSet) -> Fallible<Vec<Vec<ElementPart>>> {
@@ -34,7 +45,7 @@ pub(super) fn read(word: &Word, set: &IpSet) -> Fallible<Vec<Vec<ElementPart>>> 
             }
             continue;
         }
-        if out.len() * values.len() > EXPANSION_MAX {
+        if out.len() * values.len() > EXPANSION_MAX.min(capacity(set)) {
             return Diagnostic::new(format!("{text} stands for too many elements"), word.span)
                 .help("use a set of prefixes (hash:net, …)")
                 .fail();
@@ -142,7 +153,7 @@ fn addresses(text: &str, set: &IpSet, family: Family, span: Span) -> Fallible<Ve
             .fail();
     }
     let count = (hi - first) / step + 1;
-    if count > EXPANSION_MAX as u128 {
+    if count > EXPANSION_MAX.min(capacity(set)) as u128 {
         return Diagnostic::new(format!("{text} stands for too many elements"), span)
             .help("use hash:net")
             .fail();

@@ -140,10 +140,7 @@ impl Reader {
         {
             self.check_member(member, value)?;
         }
-        let max = self.sets[at].options.iter().find_map(|o| match o {
-            SetOption::MaxElem(n) => Some(*n as usize),
-            _ => None,
-        });
+        let max = element::capacity(&self.sets[at]);
         for parts in expanded {
             if !self.seen[at].insert(key(&parts)) {
                 if exist {
@@ -159,14 +156,12 @@ impl Reader {
             }
             self.sets[at].elements.push(Element { parts, ..plain.clone() });
         }
-        match max {
-            Some(max) if self.sets[at].elements.len() > max => {
-                Diagnostic::new(format!("more than {max} elements"), span)
-                    .help("raise maxelem in the create line")
-                    .fail()
-            }
-            _ => Ok(()),
+        if self.sets[at].elements.len() > max {
+            return Diagnostic::new(format!("more than {max} elements"), span)
+                .help("raise maxelem in the create line")
+                .fail();
         }
+        Ok(())
     }
 
     fn check_member(&self, member: &Name, value: &Word) -> Fallible<()> {
