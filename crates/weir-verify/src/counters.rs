@@ -34,6 +34,7 @@ pub(crate) struct Credits {
 
 #[derive(Debug)]
 struct Table {
+    family: Family,
     counters: TableCounters,
     /// Where its readings begin.
     first: usize,
@@ -131,7 +132,7 @@ impl Credits {
             readings: Vec::new(),
         };
         credits.find_sources(map)?;
-        credits.read_all()?;
+        credits.read_all(&[Family::V4, Family::V6])?;
         for key in &originals.keys {
             let Some(counters) = map.0.get(key) else {
                 return Err(VerifyError::NoCounter { way: name.into(), key: key.clone() });
@@ -175,7 +176,8 @@ impl Credits {
         }
         self.find_map_elements()?;
         for (tool, table) in names {
-            let counters = TableCounters::open(&self.firewall, family_of(tool), table)?;
+            let family = family_of(tool);
+            let counters = TableCounters::open(&self.firewall, family, table)?;
             let first = self.readings.len();
             for (i, place) in counters.places().iter().enumerate() {
                 let (tool, table) = (tool.to_owned(), table.to_owned());
@@ -187,7 +189,7 @@ impl Credits {
                 self.index.insert(counter, first + i);
             }
             self.readings.resize(first + counters.places().len(), Count::default());
-            self.tables.push(Table { counters, first });
+            self.tables.push(Table { family, counters, first });
         }
         Ok(())
     }
@@ -251,8 +253,9 @@ impl Credits {
         Ok(())
     }
 
-    fn read_all(&mut self) -> Result<(), VerifyError> {
-        for table in &mut self.tables {
+    /// Reads the counters that packets of these families can count in.
+    fn read_all(&mut self, families: &[Family]) -> Result<(), VerifyError> {
+        for table in self.tables.iter_mut().filter(|t| families.contains(&t.family)) {
             let counts = table.counters.read()?;
             self.readings[table.first..table.first + counts.len()].copy_from_slice(&counts);
         }
@@ -267,7 +270,10 @@ impl Credits {
                 }
             }
         }
-        for table in &mut self.nft {
+        let is_read = |t: &&mut Nft| {
+            families.contains(&if t.family == "ip6" { Family::V6 } else { Family::V4 })
+        };
+        for table in self.nft.iter_mut().filter(is_read) {
             for RuleCount { chain, number, count } in table.counters.rules()? {
                 let (family, table) = (table.family.clone(), table.name.clone());
                 let counter = Counter::NftRule { family, table, chain, number };
@@ -290,13 +296,14 @@ impl Credits {
         Ok(())
     }
 
-    /// How much each original has counted since the last reading, in the order of [`Originals`].
+    /// How much each original has counted since the last reading, in the order of [`Originals`],
+    /// where only packets of these families were sent.
     ///
     /// # Errors
     /// Where the counters cannot be read.
-    pub fn since_last(&mut self) -> Result<Vec<Count>, VerifyError> {
+    pub fn since_last(&mut self, families: &[Family]) -> Result<Vec<Count>, VerifyError> {
         let before = self.readings.clone();
-        self.read_all()?;
+        self.read_all(families)?;
         let delta = |i: usize| {
             let old = before.get(i).copied().unwrap_or_default();
             let new = self.readings[i];

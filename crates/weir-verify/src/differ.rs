@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use weir_kernel::xtables::Count;
-use weir_model::{Effect, RuleId, Target};
+use weir_model::{Effect, RuleId, TableName, Target};
 use weir_packet::{CtState, Family, Fragment, Packet, Transport};
 use weir_semantics::{Outcome, Verdict};
 
@@ -190,13 +190,28 @@ pub(crate) fn deviation(packet: &Packet) -> Option<&'static str> {
 }
 
 /// Whether the outcome is out of reach: handed to a program, or ended by what weir does not know.
-pub(crate) fn out_of_reach(outcome: &Outcome<'_>) -> Option<&'static str> {
+pub(crate) fn out_of_reach(outcome: &Outcome<'_>, iif: &str) -> Option<&'static str> {
+    let tracks = |t: &Target| matches!(t, Target::Effect(e) if tracks(e));
+    if iif == "lo" && outcome.effects.iter().any(|e| e.table == TableName::Raw && tracks(e.target))
+    {
+        // What comes over the real loopback device has met conntrack on its way out.
+        return Some("over lo, where raw decides what is tracked");
+    }
     let other = |t: &Target, name: &str| matches!(t, Target::Effect(e) if matches!(&**e, Effect::Other(x) if x.module == name));
     match outcome.verdict {
         Verdict::Divert(_) => Some("handed to a program of the host"),
         Verdict::Unknown => Some("decided by a target that weir does not know"),
         _ if outcome.effects.iter().any(|e| other(e.target, "TEE")) => Some("copied by TEE"),
         Verdict::Accept | Verdict::Drop | Verdict::Reject(_) | Verdict::Expired => None,
+    }
+}
+
+/// Whether the effect decides what conntrack does.
+fn tracks(effect: &Effect) -> bool {
+    match effect {
+        Effect::Notrack => true,
+        Effect::Other(extension) => extension.module == "CT",
+        _ => false,
     }
 }
 

@@ -31,6 +31,7 @@ mod report;
 mod run;
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use weir_kernel::KernelError;
 use weir_model::Firewall;
@@ -47,6 +48,8 @@ pub struct VerifyOptions {
     /// How many packets at most are tried one at a time, because only the kernel can say whether
     /// some match held.
     pub singles_max: usize,
+    /// How long that may take in all.
+    pub singles_time: Duration,
     /// How many differences are looked at closely; the others are counted.
     pub differences_max: usize,
     /// Where to write the packets that differ.
@@ -59,6 +62,7 @@ impl Default for VerifyOptions {
             packets: 100_000,
             seed: 1,
             singles_max: 5_000,
+            singles_time: Duration::from_secs(60),
             differences_max: 20,
             pcap: None,
         }

@@ -5,7 +5,7 @@ mod tested;
 
 use std::collections::{HashMap, VecDeque};
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use weir_backends::artefact;
 use weir_kernel::xtables::Count;
@@ -23,6 +23,8 @@ use crate::{VerifyError, VerifyOptions, VerifyReport};
 
 use self::tested::Tested;
 
+/// Cause of exclusion: see [`VerifyOptions::singles_max`] and [`VerifyOptions::singles_time`].
+const BEYOND: &str = "beyond what is tried one packet at a time";
 /// Rounds of guesses that are no larger are tried one packet at a time.
 const GUESS_MIN: usize = 4;
 
@@ -88,6 +90,8 @@ struct Run<'f> {
     /// Packets that went through the firewall without rules.
     done: u64,
     guesses: Guesses,
+    /// Time that packets took which were tried one at a time, and what led to it.
+    spent: Duration,
 }
 
 pub(crate) fn run(
@@ -122,6 +126,7 @@ pub(crate) fn run(
         hit: vec![false; originals.keys.len()],
         done: 0,
         guesses: Guesses::new(),
+        spent: Duration::ZERO,
         interpreter,
         options,
         originals,
@@ -198,12 +203,17 @@ impl Run<'_> {
                 self.report.exclude(cause, 1);
                 continue;
             }
+            if !prepared.connections.is_empty() && seen.states[at] == Some(CtState::New) {
+                // Its connection clashes with another one: alone it might be taken otherwise.
+                self.report.exclude("its connection could not be made beforehand", 1);
+                continue;
+            }
             take_state(packet, seen.states[at]);
             prepared.is_local = left.is_local;
             let known = Known::by_place(&batch.way, packet, left.is_local);
             let mut known = known.and_guesses(&self.guesses);
             let outcome = self.interpreter.journey(packet, batch.way.entry, &mut known);
-            if let Some(cause) = differ::out_of_reach(&outcome) {
+            if let Some(cause) = differ::out_of_reach(&outcome, &batch.way.iif) {
                 self.report.exclude(cause, 1);
                 continue;
             }
@@ -246,13 +256,20 @@ impl Run<'_> {
             }
             if round.len() > GUESS_MIN || self.singles_left() == 0 {
                 let mut holds = true;
+                let began = Instant::now();
                 for tested in &mut self.tested {
                     holds = holds && tested.holds(&round, &self.originals)?;
                 }
+                // What was sent in vain is part of what single packets cost.
+                self.spent += if holds { Duration::ZERO } else { began.elapsed() };
                 if holds {
                     self.note_all(&round);
                     continue;
                 }
+            }
+            if self.singles_left() == 0 {
+                self.report.exclude(BEYOND, round.len() as u64);
+                continue;
             }
             if round.len() > GUESS_MIN {
                 let [a, b] = round.halves();
@@ -275,7 +292,12 @@ impl Run<'_> {
         (self.options.singles_max as f64 * part) as u64
     }
 
+    /// How many more may be tried now; none where they have taken their time.
     fn singles_left(&self) -> u64 {
+        let part = self.done as f64 / self.report.generated.max(1) as f64;
+        if self.spent > self.options.singles_time.mul_f64(part) {
+            return 0;
+        }
         self.singles_max().saturating_sub(self.report.singles)
     }
 
@@ -301,9 +323,16 @@ impl Run<'_> {
     /// One packet whose way depends on what only the kernel can say.
     fn single(&mut self, batch: &Batch) -> Result<(), VerifyError> {
         if self.singles_left() == 0 {
-            self.report.exclude("beyond the number of packets tried one at a time", 1);
+            self.report.exclude(BEYOND, 1);
             return Ok(());
         }
+        let began = Instant::now();
+        let done = self.try_single(batch);
+        self.spent += began.elapsed();
+        done
+    }
+
+    fn try_single(&mut self, batch: &Batch) -> Result<(), VerifyError> {
         let (packet, entry) = (&batch.packets[0].packet, batch.way.entry);
         let family = packet.family;
         let mut noted = None;
@@ -320,7 +349,7 @@ impl Run<'_> {
                 self.report.exclude("a stateful rule was asked twice and held once", 1);
                 return Ok(());
             }
-            if let Some(cause) = differ::out_of_reach(&outcome) {
+            if let Some(cause) = differ::out_of_reach(&outcome, &batch.way.iif) {
                 self.report.exclude(cause, 1);
                 return Ok(());
             }

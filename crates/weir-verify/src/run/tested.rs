@@ -184,8 +184,10 @@ impl Tested {
             let batch = same[0].batch.only(same.iter().map(|i| i.at));
             left.extend(self.send(&batch)?.left);
         }
+        let mut families: Vec<Family> = items.iter().map(|i| i.batch.way.family).collect();
+        families.dedup();
         self.report.counter_readings += 1;
-        Ok((left, self.credits.since_last()?))
+        Ok((left, self.credits.since_last(&families)?))
     }
 
     /// Sends a batch; every packet of it was delivered by the firewall without rules, so each must
@@ -203,7 +205,7 @@ impl Tested {
     pub fn alone(&mut self, batch: &Batch) -> Result<(Seen, Vec<Count>), VerifyError> {
         let seen = self.send(batch)?;
         self.report.counter_readings += 1;
-        Ok((seen, self.credits.since_last()?))
+        Ok((seen, self.credits.since_last(&[batch.way.family])?))
     }
 
     /// Compares one packet that was sent alone.
