@@ -400,7 +400,10 @@ fn solve(tests: &[(&Predicate, bool)], max: u128, default: u128, dice: &mut Dice
                 candidates.push((value | (!mask & max)).wrapping_add(1));
             }
             (Predicate::In(spans), false) => {
-                if let Some((lo, hi)) = dice.pick(spans) {
+                // A span that was written backwards holds nothing: `--dport 60000:29` is legal.
+                if let Some((lo, hi)) = dice.pick(spans)
+                    && lo <= hi
+                {
                     candidates.push(dice.between(*lo, *hi));
                 }
                 candidates.extend(spans.iter().flat_map(|(lo, hi)| [*lo, *hi]));
