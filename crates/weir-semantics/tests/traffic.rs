@@ -54,9 +54,9 @@ fn every_edge_of_a_prefix_is_met_from_both_sides() {
 
 #[test]
 fn a_range_written_backwards_is_hit_by_nothing() {
-    // iptables takes it for --dport; no port is in it.
-    let rule = "-A FORWARD -p tcp -m tcp --dport 60000:29 -j DROP\n";
-    let f = firewall(&format!("*filter\n{rule}-A FORWARD -p tcp -j ACCEPT\nCOMMIT\n"));
+    // The udp match takes it, unlike tcp and multiport; no port is in it.
+    let rule = "-A FORWARD -p udp -m udp --dport 60000:29 -j DROP\n";
+    let f = firewall(&format!("*filter\n{rule}-A FORWARD -p udp -j ACCEPT\nCOMMIT\n"));
     let options = TrafficOptions { count: 500, ..TrafficOptions::default() };
     assert_eq!(hit(&f, &options), HashSet::from([RuleId(1)]));
 }

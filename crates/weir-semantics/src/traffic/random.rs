@@ -105,7 +105,8 @@ impl Pool {
             1 => hi,
             2 => lo.saturating_sub(1),
             3 => hi.saturating_add(1).min(max),
-            _ => dice.between(lo, hi),
+            // What was written backwards holds nothing; its ends are worth a try all the same.
+            _ => dice.between(lo.min(hi), lo.max(hi)),
         })
     }
 

@@ -400,7 +400,7 @@ fn solve(tests: &[(&Predicate, bool)], max: u128, default: u128, dice: &mut Dice
                 candidates.push((value | (!mask & max)).wrapping_add(1));
             }
             (Predicate::In(spans), false) => {
-                // A span that was written backwards holds nothing: `--dport 60000:29` is legal.
+                // A span that was written backwards holds nothing; the udp match takes such a one.
                 if let Some((lo, hi)) = dice.pick(spans)
                     && lo <= hi
                 {
