@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 out=demo
 weir="${CARGO_TARGET_DIR:-target}/release/weir"
 forms="linear tree ipset nft"
-packets="${WEIR_DEMO_PACKETS:-20000}"
+packets="${WEIR_DEMO_PACKETS:-4000}"
 step=0
 
 heading() {
@@ -104,7 +104,7 @@ done
 
 heading 'Compared in the kernel: verdicts packet by packet, counters batch by batch'
 as_root "$weir" verify "$rules" --ip6 "$rules6" --json --packets "$packets" \
-    "$out/linear" "$out/tree" "$out/ipset" "$out/nft" >"$out/verified.json"
+    "$out/tree" "$out/ipset" "$out/nft" >"$out/verified.json"
 say "no difference in $packets packets; what was left out is listed in $out/verified.json"
 
 heading 'Measured side by side (smoke preset: short trials, wide intervals)'
