@@ -217,7 +217,8 @@ fn nft(namespace: &Namespace) -> Vec<Probe> {
     let load =
         |text: &str| namespace.run(&["nft", "-f", "-"], text.as_bytes()).map(|_| "yes".into());
     let maps = "table ip probe_maps {\n  map m {\n    type ipv4_addr . inet_service : verdict\n    \
-                flags interval\n    counter\n    elements = { 192.0.2.0/24 . 1-9 : drop }\n  }\n}\n";
+                flags interval\n    counter\n    \
+                elements = { 192.0.2.0/24 . 1-9 : drop }\n  }\n}\n";
     let ct = "table ip probe_ct {\n  chain c {\n    type filter hook forward priority 0;\n    \
               ct state new counter\n  }\n}\n";
     let log = "table ip probe_log {\n  chain c {\n    type filter hook forward priority 0;\n    \

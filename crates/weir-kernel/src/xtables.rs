@@ -122,7 +122,8 @@ impl TableCounters {
                 return Err(self.unreadable());
             };
             if !is_error_target(entry, &layout) {
-                let word = |i: usize| u64::from_ne_bytes(entry[i..i + 8].try_into().unwrap());
+                let word =
+                    |i: usize| u64::from_ne_bytes(entry[i..i + 8].try_into().expect("eight bytes"));
                 let count =
                     Count { packets: word(layout.counters), bytes: word(layout.counters + 8) };
                 match kept.next() {
@@ -151,7 +152,7 @@ impl TableCounters {
         let mut bytes = [0u8; INFO_BYTES];
         bytes[..self.table.len()].copy_from_slice(self.table.as_bytes());
         self.option(SO_GET_INFO, bytes.as_mut_ptr(), INFO_BYTES)?;
-        let word = |i: usize| u32::from_ne_bytes(bytes[i..i + 4].try_into().unwrap());
+        let word = |i: usize| u32::from_ne_bytes(bytes[i..i + 4].try_into().expect("four bytes"));
         Ok(Info {
             hooks: word(32),
             entry: std::array::from_fn(|i| word(36 + 4 * i)),

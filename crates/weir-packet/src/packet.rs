@@ -48,7 +48,7 @@ pub struct Packet {
     pub proto: u8,
     /// What follows the network header.
     pub transport: Transport,
-    /// Bytes after the transport header (or all bytes after the network header where there is none).
+    /// Bytes after the transport header, or all after the network header where there is none.
     pub payload: Vec<u8>,
     /// How the device classed it.
     pub pkttype: PktType,

@@ -18,8 +18,8 @@ pub(crate) const PACKETS_MAX: usize = 900;
 /// Longest packet that a link takes.
 const LENGTH_MAX: usize = 1500;
 /// Protocol number of GRE, and the length of its longest header.
-const GRE: u8 = 47;
-const GRE_BYTES: usize = 16;
+pub(crate) const GRE: u8 = 47;
+pub(crate) const GRE_BYTES: usize = 16;
 /// Numbers of packets go from 1 to here, then begin again.
 const NUMBER_MAX: u32 = 60_000;
 

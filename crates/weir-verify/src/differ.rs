@@ -8,6 +8,7 @@ use weir_packet::{CtState, Family, Fragment, Packet, Transport};
 use weir_semantics::{Outcome, Verdict};
 
 use crate::arm::Left;
+use crate::batch::{GRE, GRE_BYTES};
 use crate::counters::Originals;
 
 /// What the interpreter says of a packet.
@@ -190,20 +191,29 @@ pub(crate) fn deviation(packet: &Packet) -> Option<&'static str> {
 }
 
 /// Whether the outcome is out of reach: handed to a program, or ended by what weir does not know.
-pub(crate) fn out_of_reach(outcome: &Outcome<'_>, iif: &str) -> Option<&'static str> {
+pub(crate) fn out_of_reach(outcome: &Outcome<'_>, sent: &Packet) -> Option<&'static str> {
     let tracks = |t: &Target| matches!(t, Target::Effect(e) if tracks(e));
-    if iif == "lo" && outcome.effects.iter().any(|e| e.table == TableName::Raw && tracks(e.target))
+    if sent.iif == "lo"
+        && outcome.effects.iter().any(|e| e.table == TableName::Raw && tracks(e.target))
     {
         // What comes over the real loopback device has met conntrack on its way out.
         return Some("over lo, where raw decides what is tracked");
     }
-    let other = |t: &Target, name: &str| matches!(t, Target::Effect(e) if matches!(&**e, Effect::Other(x) if x.module == name));
+    let is_translated = outcome.effects.iter().any(|e| matches!(e.target, Target::Nat(_)));
+    if is_translated && sent.proto == GRE && sent.payload.len() < GRE_BYTES {
+        return Some("a GRE header that is cut short cannot be translated");
+    }
     match outcome.verdict {
         Verdict::Divert(_) => Some("handed to a program of the host"),
         Verdict::Unknown => Some("decided by a target that weir does not know"),
-        _ if outcome.effects.iter().any(|e| other(e.target, "TEE")) => Some("copied by TEE"),
+        _ if outcome.effects.iter().any(|e| copies(e.target)) => Some("copied by TEE"),
         Verdict::Accept | Verdict::Drop | Verdict::Reject(_) | Verdict::Expired => None,
     }
+}
+
+fn copies(target: &Target) -> bool {
+    let Target::Effect(effect) = target else { return false };
+    matches!(&**effect, Effect::Other(extension) if extension.module == "TEE")
 }
 
 /// Whether the effect decides what conntrack does.

@@ -213,7 +213,7 @@ impl Run<'_> {
             let known = Known::by_place(&batch.way, packet, left.is_local);
             let mut known = known.and_guesses(&self.guesses);
             let outcome = self.interpreter.journey(packet, batch.way.entry, &mut known);
-            if let Some(cause) = differ::out_of_reach(&outcome, &batch.way.iif) {
+            if let Some(cause) = differ::out_of_reach(&outcome, packet) {
                 self.report.exclude(cause, 1);
                 continue;
             }
@@ -349,7 +349,7 @@ impl Run<'_> {
                 self.report.exclude("a stateful rule was asked twice and held once", 1);
                 return Ok(());
             }
-            if let Some(cause) = differ::out_of_reach(&outcome, &batch.way.iif) {
+            if let Some(cause) = differ::out_of_reach(&outcome, packet) {
                 self.report.exclude(cause, 1);
                 return Ok(());
             }

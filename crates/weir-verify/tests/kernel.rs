@@ -33,8 +33,8 @@ fn ruleset(family: Family) -> String {
     }
     text += "-A services -p tcp -m multiport --dports 25,80,443,8000:8010 -j ACCEPT\n\
              -A services -p tcp -m tcp --tcp-flags SYN,RST,ACK SYN -j MARK --set-xmark 0x7/0xff\n\
-             COMMIT\n*mangle\n:PREROUTING ACCEPT [0:0]\n:INPUT ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\n\
-             :OUTPUT ACCEPT [0:0]\n:POSTROUTING ACCEPT [0:0]\n\
+             COMMIT\n*mangle\n:PREROUTING ACCEPT [0:0]\n:INPUT ACCEPT [0:0]\n\
+             :FORWARD ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n:POSTROUTING ACCEPT [0:0]\n\
              -A POSTROUTING -o eth0 -j TOS --set-tos 0x10/0xff\nCOMMIT\n";
     text
 }
