@@ -203,17 +203,22 @@ pub(crate) fn out_of_reach(outcome: &Outcome<'_>, sent: &Packet) -> Option<&'sta
     if is_translated && sent.proto == GRE && sent.payload.len() < GRE_BYTES {
         return Some("a GRE header that is cut short cannot be translated");
     }
+    // xt_TCPMSS.c adds the option only where nothing follows the header.
+    if sent.payload.is_empty() && outcome.effects.iter().any(|e| is(e.target, "TCPMSS")) {
+        return Some("lengthened by TCPMSS");
+    }
     match outcome.verdict {
         Verdict::Divert(_) => Some("handed to a program of the host"),
         Verdict::Unknown => Some("decided by a target that weir does not know"),
-        _ if outcome.effects.iter().any(|e| copies(e.target)) => Some("copied by TEE"),
+        _ if outcome.effects.iter().any(|e| is(e.target, "TEE")) => Some("copied by TEE"),
         Verdict::Accept | Verdict::Drop | Verdict::Reject(_) | Verdict::Expired => None,
     }
 }
 
-fn copies(target: &Target) -> bool {
+/// Whether the target is of that module.
+fn is(target: &Target, module: &str) -> bool {
     let Target::Effect(effect) = target else { return false };
-    matches!(&**effect, Effect::Other(extension) if extension.module == "TEE")
+    matches!(&**effect, Effect::Other(extension) if extension.module == module)
 }
 
 /// Whether the effect decides what conntrack does.

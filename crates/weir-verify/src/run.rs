@@ -21,7 +21,7 @@ use crate::counters::{Originals, tool};
 use crate::differ::{self, Expected, tally};
 use crate::{VerifyError, VerifyOptions, VerifyReport};
 
-use self::tested::Tested;
+use self::tested::{Found, Tested};
 
 /// Cause of exclusion: see [`VerifyOptions::singles_max`] and [`VerifyOptions::singles_time`].
 const BEYOND: &str = "beyond what is tried one packet at a time";
@@ -90,6 +90,7 @@ struct Run<'f> {
     /// Packets that went through the firewall without rules.
     done: u64,
     guesses: Guesses,
+    found: Vec<Found>,
     /// Time that packets took which were tried one at a time, and what led to it.
     spent: Duration,
 }
@@ -126,6 +127,7 @@ pub(crate) fn run(
         hit: vec![false; originals.keys.len()],
         done: 0,
         guesses: Guesses::new(),
+        found: Vec::new(),
         spent: Duration::ZERO,
         interpreter,
         options,
@@ -305,11 +307,15 @@ impl Run<'_> {
     fn compare(&mut self, round: &Round) -> Result<(), VerifyError> {
         self.note_all(round);
         for tested in &mut self.tested {
-            let room = self.options.differences_max.saturating_sub(self.report.differences.len());
-            let mut found = tested.round(round, &self.originals, room)?;
-            self.report.differences.append(&mut found);
+            let room = self.options.differences_max.saturating_sub(self.found.len());
+            self.found.append(&mut tested.round(round, &self.originals, room)?);
         }
         Ok(())
+    }
+
+    /// How many more differences are looked at closely.
+    fn room(&self) -> usize {
+        self.options.differences_max.saturating_sub(self.found.len())
     }
 
     fn note_all(&mut self, round: &Round) {
@@ -337,7 +343,7 @@ impl Run<'_> {
         let family = packet.family;
         let mut noted = None;
         for i in 0..self.tested.len() {
-            let (seen, counts) = self.tested[i].alone(batch)?;
+            let (left, counts) = self.tested[i].alone(batch)?;
             let counted = self.counted(family, &counts);
             let known = Known::by_place(&batch.way, packet, batch.packets[0].is_local);
             let mut known = known.and_counters(&counted);
@@ -354,9 +360,9 @@ impl Run<'_> {
                 return Ok(());
             }
             let expected = Expected::of(&outcome, packet, &[], &self.originals);
-            let room = self.options.differences_max.saturating_sub(self.report.differences.len());
-            let found = self.tested[i].judge(batch, &expected, &seen, &counts, &self.originals);
-            self.report.differences.extend(found.into_iter().take(room));
+            let left = left.as_ref();
+            let found = self.tested[i].judge(batch, &expected, left, &counts, &self.originals);
+            self.found.extend(found.into_iter().take(self.room()));
             noted.get_or_insert(expected);
         }
         if let Some(expected) = noted {
@@ -386,19 +392,18 @@ impl Run<'_> {
 
     fn finish(mut self, began: Instant) -> Result<VerifyReport, VerifyError> {
         let hit = self.hit.iter().filter(|h| **h).count() as u64;
-        let mut frames = Vec::new();
         for tested in self.tested {
             let mut way = tested.report;
             (way.counters, way.counters_hit) = (self.originals.keys.len() as u64, hit);
             self.report.ways.push(way);
-            frames.extend(tested.frames);
         }
-        if let Some(path) = self.options.pcap.as_ref().filter(|_| !frames.is_empty()) {
-            weir_packet::pcap::write(path, &frames)
+        if let Some(path) = self.options.pcap.as_ref().filter(|_| !self.found.is_empty()) {
+            weir_packet::pcap::write(path, self.found.iter().map(|f| &f.frame))
                 .map_err(|source| VerifyError::Write { path: path.clone(), source })?;
         }
-        for (i, difference) in self.report.differences.iter_mut().enumerate() {
+        for (i, Found { mut difference, .. }) in self.found.into_iter().enumerate() {
             difference.frame = if self.options.pcap.is_some() { i as u64 + 1 } else { 0 };
+            self.report.differences.push(difference);
         }
         self.report.not_compared.push(
             "packets that come in have no mark, and belong to no translated connection".to_owned(),
@@ -441,9 +446,13 @@ fn not_comparable(packet: &Packet, way: &Way) -> Option<&'static str> {
     if has_extension_headers(packet) {
         return Some("IPv6 extension headers are not modelled");
     }
-    let to_all = packet.family == Family::V4 && packet.daddr.0 == Family::V4.max();
-    (way.entry == Entry::Output && to_all)
-        .then_some("sent to all: the host passes a copy for itself")
+    if packet.family == Family::V6 || way.entry != Entry::Output {
+        return None;
+    }
+    if packet.daddr.0 == Family::V4.max() {
+        return Some("sent to all: the host passes a copy for itself");
+    }
+    (packet.saddr.0 == 0).then_some("sent from no address: the host puts its own there")
 }
 
 /// Whether headers follow that `-p` looks behind, and a packet of ours does not hold.

@@ -154,11 +154,17 @@ fn a_flipped_verdict_is_caught() {
     assert!(compare(&firewall, &dirs, 1_000).agrees());
     let rule = "-A INPUT -p tcp -m tcp --dport 22 -j ";
     change(&dirs[0], "iptables.rules", &format!("{rule}ACCEPT"), &format!("{rule}DROP"));
-    let report = compare(&firewall, &dirs, 1_000);
+    let pcap = Some(folder.0.join("differs.pcap"));
+    let options = VerifyOptions { packets: 1_000, pcap, ..VerifyOptions::default() };
+    let report = verify(&firewall, &[&dirs[0]], &options, &mut |_, _| {}).unwrap();
     assert!(report.ways[0].verdict_differences == 0, "{report}");
     assert!(report.ways[1].verdict_differences > 0, "{report}");
     let first = &report.differences[0];
-    assert!(first.packet.contains("> 22 "), "{first:?}");
+    assert!(first.packet.contains("> 22 ") && first.frame == 1, "{first:?}");
+    let frames = weir_packet::pcap::read(&folder.0.join("differs.pcap")).unwrap();
+    assert_eq!(frames.len(), report.differences.len());
+    let packet = weir_packet::Packet::parse_frame(&frames[0]).unwrap();
+    assert_eq!(packet.ports().map(|(_, dport)| dport), Some(22));
 }
 
 #[test]

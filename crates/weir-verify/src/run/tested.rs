@@ -9,7 +9,7 @@ use weir_model::manifest::Manifest;
 use weir_model::{Family, Firewall};
 use weir_semantics::Entry;
 
-use crate::arm::{Arm, FIREWALL_MAC, Left, Seen};
+use crate::arm::{Arm, FIREWALL_MAC, Left};
 use crate::batch::Batch;
 use crate::counters::{Credits, Originals};
 use crate::differ::{self, Expected, Tally};
@@ -17,6 +17,15 @@ use crate::{Difference, VerifyError, WayReport};
 
 use super::{Round, way_name};
 
+/// A difference, and the packet as an Ethernet frame.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub difference: Difference,
+    pub frame: Vec<u8>,
+}
+
+/// How often packets are sent that are lost before the first hook.
+const ATTEMPTS_MAX: u32 = 3;
 /// A reading that takes longer is not repeated for packets that may differ anyway.
 const CHEAP_READING: Duration = Duration::from_millis(20);
 
@@ -30,8 +39,6 @@ pub(crate) struct Tested {
     pub report: WayReport,
     /// How long the last reading of the counters took.
     reading: Duration,
-    /// Ethernet frames of the packets that differ.
-    pub frames: Vec<Vec<u8>>,
 }
 
 impl Tested {
@@ -80,7 +87,7 @@ impl Tested {
 
     fn with(arm: Arm, credits: Credits, deviates: bool) -> Tested {
         let report = WayReport { name: arm.name.clone(), ..WayReport::default() };
-        Tested { arm, credits, deviates, report, reading: Duration::ZERO, frames: Vec::new() }
+        Tested { arm, credits, deviates, report, reading: Duration::ZERO }
     }
 
     /// Sends a round, compares, and looks closely at what differs; at most `room` differences
@@ -90,7 +97,7 @@ impl Tested {
         round: &Round,
         originals: &Originals,
         room: usize,
-    ) -> Result<Vec<Difference>, VerifyError> {
+    ) -> Result<Vec<Found>, VerifyError> {
         let mut found = Vec::new();
         // What a form may treat in its own way is counted apart from what it may not.
         let (same, apart): (Vec<_>, Vec<_>) = round
@@ -115,7 +122,7 @@ impl Tested {
             .flat_map(|(batch, expected)| (0..expected.len()).map(move |at| (batch, expected, at)))
             .map(|(batch, expected, at)| Item { batch, expected: &expected[at], at })
             .collect();
-        let (left, counts) = self.pass(&items)?;
+        let (left, counts) = self.pass(&sent(&items))?;
         let ends =
             items.iter().zip(&left).all(|(i, l)| i.expected.end_differs(l.as_ref()).is_none());
         let holds = ends && Tally::of(items.iter().map(|i| i.expected), originals).holds(&counts);
@@ -128,10 +135,10 @@ impl Tested {
         items: &[Item<'_>],
         originals: &Originals,
         room: usize,
-        found: &mut Vec<Difference>,
+        found: &mut Vec<Found>,
     ) -> Result<(), VerifyError> {
         self.report.compared += items.len() as u64;
-        let (left, counts) = self.pass(items)?;
+        let (left, counts) = self.pass(&sent(items))?;
         let expected = Tally::of(items.iter().map(|i| i.expected), originals);
         let mut ended = 0;
         for (item, left) in items.iter().zip(&left) {
@@ -176,11 +183,11 @@ impl Tested {
         items: &[Item<'_>],
         originals: &Originals,
         room: usize,
-        found: &mut Vec<Difference>,
+        found: &mut Vec<Found>,
     ) -> Result<(), VerifyError> {
         let mut open: Vec<&[Item<'_>]> = vec![items];
         while let Some(some) = open.pop() {
-            let (_, counts) = self.pass(some)?;
+            let (_, counts) = self.pass(&sent(some))?;
             let expected = Tally::of(some.iter().map(|i| i.expected), originals);
             if expected.holds(&counts) {
                 continue;
@@ -202,38 +209,38 @@ impl Tested {
         Ok(())
     }
 
-    /// Sends packets, in their batches, and reads what came through and what counted.
-    fn pass(&mut self, items: &[Item<'_>]) -> Result<(Vec<Option<Left>>, Vec<Count>), VerifyError> {
-        let mut left = Vec::with_capacity(items.len());
-        for same in items.chunk_by(|a, b| std::ptr::eq(a.batch, b.batch)) {
-            let batch = same[0].batch.only(same.iter().map(|i| i.at));
-            left.extend(self.send(&batch)?.left);
-        }
+    /// Sends packets, in their batches, and reads what came through and what counted. Where some
+    /// were lost before the first hook, all are sent again.
+    fn pass(&mut self, items: &[Sent<'_>]) -> Result<(Vec<Option<Left>>, Vec<Count>), VerifyError> {
         let mut families: Vec<Family> = items.iter().map(|i| i.batch.way.family).collect();
         families.dedup();
-        let began = Instant::now();
-        let counts = self.credits.since_last(&families)?;
-        (self.reading, self.report.counter_readings) =
-            (began.elapsed(), self.report.counter_readings + 1);
-        Ok((left, counts))
-    }
-
-    /// Sends a batch; every packet of it was delivered by the firewall without rules, so each must
-    /// come as far as the first hook.
-    fn send(&mut self, batch: &Batch) -> Result<Seen, VerifyError> {
-        let seen = self.arm.send(batch)?;
-        let lost = seen.begun.iter().filter(|b| !**b).count();
-        if lost > 0 {
-            return Err(VerifyError::Lost { way: self.arm.name.clone(), lost });
+        for attempt in 1.. {
+            let (mut left, mut lost) = (Vec::with_capacity(items.len()), 0);
+            for same in items.chunk_by(|a, b| std::ptr::eq(a.batch, b.batch)) {
+                let batch = same[0].batch.only(same.iter().map(|i| i.at));
+                let mut seen = self.arm.send(&batch)?;
+                // The firewall without rules took every one of them.
+                lost += seen.begun.iter().filter(|b| !**b).count();
+                left.append(&mut seen.left);
+            }
+            let began = Instant::now();
+            let counts = self.credits.since_last(&families)?;
+            self.reading = began.elapsed();
+            self.report.counter_readings += 1;
+            if lost == 0 {
+                return Ok((left, counts));
+            }
+            if attempt == ATTEMPTS_MAX {
+                return Err(VerifyError::Lost { way: self.arm.name.clone(), lost });
+            }
         }
-        Ok(seen)
+        unreachable!("the last attempt returns")
     }
 
-    /// Sends one packet, and reads what counted.
-    pub fn alone(&mut self, batch: &Batch) -> Result<(Seen, Vec<Count>), VerifyError> {
-        let seen = self.send(batch)?;
-        self.report.counter_readings += 1;
-        Ok((seen, self.credits.since_last(&[batch.way.family])?))
+    /// Sends one packet, and reads what came through and what counted.
+    pub fn alone(&mut self, batch: &Batch) -> Result<(Option<Left>, Vec<Count>), VerifyError> {
+        let (mut left, counts) = self.pass(&[Sent { batch, at: 0 }])?;
+        Ok((left.remove(0), counts))
     }
 
     /// Compares one packet that was sent alone.
@@ -241,14 +248,14 @@ impl Tested {
         &mut self,
         batch: &Batch,
         expected: &Expected,
-        seen: &Seen,
+        left: Option<&Left>,
         counts: &[Count],
         originals: &Originals,
-    ) -> Option<Difference> {
+    ) -> Option<Found> {
         self.report.compared += 1;
         let item = Item { batch, expected, at: 0 };
         let wanted = Tally::of([expected], originals);
-        let end = expected.end_differs(seen.left[0].as_ref());
+        let end = expected.end_differs(left);
         if end.is_none() && wanted.holds(counts) || self.name_deviation(&item) {
             return None;
         }
@@ -268,21 +275,32 @@ impl Tested {
         true
     }
 
-    fn difference(&mut self, item: &Item<'_>, what: Vec<String>) -> Difference {
+    fn difference(&self, item: &Item<'_>, what: Vec<String>) -> Found {
         let prepared = &item.batch.packets[item.at];
         let way = &item.batch.way;
         let frame = match way.entry {
             Entry::Output => prepared.packet.to_frame(FIREWALL_MAC),
             Entry::Forward | Entry::Input => prepared.frame.clone(),
         };
-        self.frames.push(frame);
-        Difference {
+        let difference = Difference {
             way: self.arm.name.clone(),
             packet: differ::describe(&prepared.packet, &way_name(way)),
             what,
             frame: 0,
-        }
+        };
+        Found { difference, frame }
     }
+}
+
+/// One packet of a batch.
+#[derive(Clone, Copy, Debug)]
+struct Sent<'r> {
+    batch: &'r Batch,
+    at: usize,
+}
+
+fn sent<'r>(items: &[Item<'r>]) -> Vec<Sent<'r>> {
+    items.iter().map(|i| Sent { batch: i.batch, at: i.at }).collect()
 }
 
 /// One packet of a batch, with what is expected of it.
