@@ -41,6 +41,8 @@ pub(crate) struct Seen {
     pub states: Vec<Option<CtState>>,
     /// Those that came through, as they left.
     pub left: Vec<Option<Left>>,
+    /// Index of the device that the batch leaves by.
+    leaves_by: u32,
 }
 
 /// A packet as it left the firewall, or was delivered to it.
@@ -52,6 +54,8 @@ pub(crate) struct Left {
     pub mark: u32,
     /// It stayed: the last hook was INPUT.
     pub is_local: bool,
+    /// It was on its way out by another device than the batch's.
+    pub is_astray: bool,
 }
 
 /// A firewall under test.
@@ -66,6 +70,8 @@ pub(crate) struct Arm {
     /// Connections were made for the last batch.
     has_connections: bool,
     devices: [String; 2],
+    /// Their indices, which stay.
+    indices: [u32; 2],
     routed: HashMap<Family, Route>,
 }
 
@@ -119,6 +125,7 @@ impl Arm {
             log: Nflog::bind(&firewall, probe::GROUP, COPY_BYTES)?,
             connections: ConnectionTable::open(&firewall).ok(),
             has_connections: false,
+            indices: [firewall.ifindex(&devices[0])?, firewall.ifindex(&devices[1])?],
             devices,
             routed: HashMap::new(),
             firewall,
@@ -131,7 +138,9 @@ impl Arm {
         self.connect(batch)?;
         // What earlier batches left to be read is not this batch's.
         self.log.read(|_| ())?;
-        let mut seen = Seen::of(batch.packets.len());
+        let back = batch.way.entry == Entry::Forward && batch.way.iif == batch.way.oif;
+        let leaves_by = self.indices[if back { 0 } else { 1 }];
+        let mut seen = Seen::of(batch.packets.len(), leaves_by);
         match batch.way.entry {
             Entry::Output => self.send_out(batch, &mut seen)?,
             Entry::Forward | Entry::Input => self.send_in(batch, &mut seen)?,
@@ -251,8 +260,13 @@ impl Arm {
 }
 
 impl Seen {
-    fn of(packets: usize) -> Seen {
-        Seen { begun: vec![false; packets], states: vec![None; packets], left: vec![None; packets] }
+    fn of(packets: usize, leaves_by: u32) -> Seen {
+        Seen {
+            leaves_by,
+            begun: vec![false; packets],
+            states: vec![None; packets],
+            left: vec![None; packets],
+        }
     }
 
     /// Takes a log entry in; true where it is the marker's.
@@ -264,8 +278,13 @@ impl Seen {
         match logged.prefix {
             prefix::BEGUN => self.begun[at] = true,
             prefix::END => {
-                let (bytes, mark) = (logged.payload.to_vec(), logged.mark);
-                self.left[at] = Some(Left { bytes, mark, is_local: logged.hook == HOOK_INPUT });
+                let is_local = logged.hook == HOOK_INPUT;
+                self.left[at] = Some(Left {
+                    bytes: logged.payload.to_vec(),
+                    mark: logged.mark,
+                    is_local,
+                    is_astray: !is_local && logged.outdev != self.leaves_by,
+                });
             }
             prefix::NEW => self.states[at] = Some(CtState::New),
             prefix::ESTABLISHED => self.states[at] = Some(CtState::Established),

@@ -201,6 +201,10 @@ impl Run<'_> {
                 self.report.exclude(undelivered(packet, &seen, at, tracked), 1);
                 continue;
             };
+            if left.is_astray {
+                self.report.exclude("routed to another device than it asks for", 1);
+                continue;
+            }
             if let Some(cause) = not_comparable(packet, &batch.way) {
                 self.report.exclude(cause, 1);
                 continue;
