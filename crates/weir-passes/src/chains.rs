@@ -41,10 +41,19 @@ impl ChainNames {
 
     /// A name for the rest of a chain after a run.
     pub fn rest(&mut self) -> Name {
+        self.word("rest")
+    }
+
+    /// A name for the chain that a run is divided in.
+    pub fn top(&mut self) -> Name {
+        self.word("top")
+    }
+
+    fn word(&mut self, word: &str) -> Name {
         let family = self.family;
         self.free(|number| match family {
-            Family::V4 => format!("w4:{number:05}:rest"),
-            Family::V6 => format!("w6:{number:05}:rest"),
+            Family::V4 => format!("w4:{number:05}:{word}"),
+            Family::V6 => format!("w6:{number:05}:{word}"),
         })
     }
 

@@ -9,9 +9,13 @@
 //! both would only leave the leaf. So the tree is entered by *gotos*, which leave no way back:
 //! while a packet is in the tree, the return address on top of the stack is still that of the
 //! original chain, and RETURN, goto, the end of the list and the policy of a built-in chain mean
-//! what they meant. What stood behind the run becomes a chain of its own, and every leaf and
-//! every node ends with a goto to it. This is cheaper than jumps, too: a packet that no leaf
-//! decided does not walk back through the children that it did not take.
+//! what they meant. This is cheaper than jumps, too: a packet that no leaf decided does not walk
+//! back through the children that it did not take.
+//!
+//! What stood behind the run is reached in one of two ways. Where no rule of the run leaves the
+//! chain by itself, one jump leads to the tree, whose nodes go on by gotos: what no leaf decided
+//! comes back behind that jump. Otherwise the rest becomes a chain of its own, and every leaf and
+//! every node ends with a goto to it: a line more for each chain to load.
 //!
 //! Order is kept because a packet has one address: of the rules of a run it can match only those
 //! whose prefix holds that address, and its leaf has all of these in the order of the text. Rules
@@ -149,15 +153,24 @@ impl Trees<'_> {
                     }
                 }
                 Part::Tree(range, axis, plan) => {
-                    if !open {
+                    let run = &items[range];
+                    let comes_back = !open && run.iter().all(|i| stays(&i.rule.target));
+                    if !open && !comes_back {
                         then = Some(self.rest_chain(std::mem::take(&mut content)));
                     }
                     let before = self.made.len();
-                    content = self.node(&plan, &items[range.clone()], axis, axes, then.as_ref());
-                    open = false;
+                    let behind = then.as_ref().filter(|_| !comes_back).cloned();
+                    let mut at_root = self.node(&plan, run, axis, axes, behind.as_ref());
                     if report {
-                        self.report(&items[range], axis, before, content.len());
+                        self.report(run, axis, before, at_root.len());
                     }
+                    if comes_back {
+                        let top = self.names.top();
+                        self.made.push(Chain { rules: at_root, ..Chain::new(top.clone(), None) });
+                        at_root = vec![Rule::new(Target::Jump(top))];
+                    }
+                    content.splice(0..0, at_root);
+                    open = false;
                 }
             }
         }
@@ -294,6 +307,11 @@ fn pin_widest(items: &mut [Item<'_>], axis: Axis) {
     for item in items.iter_mut().filter(|i| i.prefix(axis).len == widest) {
         item.pinned = true;
     }
+}
+
+/// Whether a packet that the rule does not decide goes on behind it.
+fn stays(target: &Target) -> bool {
+    !matches!(target, Target::Return | Target::Goto(_))
 }
 
 fn goto(chain: Name) -> Rule {
