@@ -22,8 +22,8 @@ pub struct Touched {
     pub v6: Vec<&'static str>,
     /// `user.ipset` and `weir.ipset` are there.
     pub sets: bool,
-    /// nft tables that `ruleset.nft` replaces, as `ip:weir_filter`. The file begins by removing
-    /// what it replaces, so that loading it is one transaction.
+    /// nft tables that `ruleset.nft` makes, as `ip:weir_filter`; `load.sh` deletes those that are
+    /// there in the same transaction.
     pub nft: Vec<String>,
     /// iptables tables that nft stands for: emptied, where the kernel has them at all.
     pub v4_emptied: Vec<&'static str>,

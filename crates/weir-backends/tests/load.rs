@@ -1,4 +1,4 @@
-//! `load.sh` and `unload.sh` of every iptables form, in namespaces of the test's own.
+//! `load.sh` and `unload.sh` of every form, in namespaces of the test's own.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -52,6 +52,14 @@ impl Place {
 
     fn sets(&self) -> String {
         self.run(&["ipset", "save"], "")
+    }
+
+    /// What nft holds, with counters; tables in the order of their names.
+    fn nft(&self) -> String {
+        let text = self.run(&["nft", "list", "ruleset"], "");
+        let mut tables: Vec<&str> = text.split_inclusive("\n}\n").collect();
+        tables.sort_unstable();
+        tables.concat()
     }
 
     /// Runs a script of an artefact from another working directory.
@@ -175,6 +183,57 @@ fn forms_load_over_each_other_and_unload_in_turn() {
     }
     assert_eq!(Some(place.saved(true)), in_force.pop());
     assert_eq!(place.sets(), "");
+}
+
+/// Filter and mangle, so that the nft form has two tables.
+fn with_mangle() -> Firewall {
+    let rules = "*mangle\n:PREROUTING ACCEPT [0:0]\n:INPUT ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\n\
+        :OUTPUT ACCEPT [0:0]\n:POSTROUTING ACCEPT [0:0]\n\
+        -A FORWARD -s 192.0.2.1/32 -j MARK --set-xmark 0x1/0xffffffff\nCOMMIT\n\
+        *filter\n:INPUT ACCEPT [0:0]\n:FORWARD DROP [0:0]\n:OUTPUT ACCEPT [0:0]\n\
+        -A FORWARD -s 192.0.2.1/32 -j ACCEPT\nCOMMIT\n";
+    firewall(rules, "", "")
+}
+
+#[test]
+fn nft_forms_replace_each_other_whole_and_unload_in_turn() {
+    let Some(place) = Place::new() else { return };
+    let two = place.write(&made(&with_mangle(), Form::Nft), "two");
+    let one = place.write(&made(&example(), Form::Nft), "one");
+    let tree = place.write(&made(&example(), Form::Tree), "tree");
+    let theirs = "table inet theirs {\n\tchain c {\n\t}\n}\n";
+    place.run(&["nft", "-f", "-"], theirs);
+    let mut in_force = vec![place.nft()];
+    for dir in [&two, &one, &tree] {
+        place.script(dir, "load.sh").expect("it loads");
+        in_force.push(place.nft());
+    }
+    assert!(in_force[1].contains("table ip weir_mangle"), "{}", in_force[1]);
+    assert!(in_force[2].contains("table ip weir_filter"), "{}", in_force[2]);
+    assert!(!in_force[2].contains("weir_mangle"), "a table of the last artefact stayed");
+    assert_eq!(in_force[3], in_force[0], "the tree stands in iptables");
+    for dir in [&tree, &one, &two] {
+        assert_eq!(Some(place.nft()), in_force.pop());
+        place.script(dir, "unload.sh").expect("it unloads");
+    }
+    assert_eq!(Some(place.nft()), in_force.pop());
+}
+
+#[test]
+fn an_nft_form_loads_over_itself_and_not_twice_by_hand() {
+    let Some(place) = Place::new() else { return };
+    let dir = place.write(&made(&example(), Form::Nft), "nft");
+    place.script(&dir, "load.sh").expect("it loads");
+    let loaded = place.nft();
+    place.script(&dir, "load.sh").expect("it loads over itself");
+    assert_eq!(place.nft(), loaded);
+    let path = dir.join("ruleset.nft");
+    let by_hand = place.inside.run(&["nft", "-f", path.to_str().unwrap()], b"");
+    let refused = by_hand.expect_err("rules would stand twice").to_string();
+    assert!(refused.contains("File exists"), "{refused}");
+    assert_eq!(place.nft(), loaded);
+    place.script(&dir, "unload.sh").expect("it unloads");
+    assert_eq!(place.nft(), "");
 }
 
 #[test]

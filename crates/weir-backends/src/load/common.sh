@@ -1,6 +1,10 @@
 # What load.sh and unload.sh share: tools, state, and how tables are put back.
 LC_ALL=C
 export LC_ALL
+# ipset asks the resolver's library to read each address, which looks for a new /etc/resolv.conf
+# every time: more than half of what loading a large set takes. resolv.conf(5), no-reload.
+RES_OPTIONS="${RES_OPTIONS:+$RES_OPTIONS }no-reload"
+export RES_OPTIONS
 umask 077
 
 : "${IPTABLES_RESTORE:=iptables-legacy-restore}" "${IPTABLES_SAVE:=iptables-legacy-save}"
@@ -54,6 +58,13 @@ emptied() {
             printf ':%s ACCEPT [0:0]\n' "$chain"
         done
         printf 'COMMIT\n'
+    done
+}
+
+# The nft commands that delete tables, given as ip:weir_filter.
+deletions() {
+    for table in "$@"; do
+        printf 'delete table %s %s\n' "${table%:*}" "${table#*:}"
     done
 }
 

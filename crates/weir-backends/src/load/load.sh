@@ -9,8 +9,12 @@ if [ -n "$v6_tables" ]; then
     need "$IP6TABLES_SAVE" iptables
 fi
 # Tables that nft stands for are emptied where they are; the kernel would make them if asked.
-v4_emptied=$(there /proc/net/ip_tables_names "$v4_emptied")
-v6_emptied=$(there /proc/net/ip6_tables_names "$v6_emptied")
+if [ -n "$v4_emptied" ]; then
+    v4_emptied=$(there /proc/net/ip_tables_names "$v4_emptied")
+fi
+if [ -n "$v6_emptied" ]; then
+    v6_emptied=$(there /proc/net/ip6_tables_names "$v6_emptied")
+fi
 if [ -n "$v4_emptied" ]; then
     need "$IPTABLES_RESTORE" iptables
     need "$IPTABLES_SAVE" iptables
@@ -66,16 +70,25 @@ done
 for table in $v6_tables $v6_emptied; do
     "$IP6TABLES_SAVE" -c -t "$table" >>"$fresh/ip6tables"
 done
-# An artefact that is in force may stand in nft: what it says there, iptables says from now on.
+# An artefact that is in force may stand in nft tables that this one does not have.
 nft_gone=
-if [ -n "$in_force" ] && [ -z "$nft_tables" ] && command -v "$NFT" >/dev/null 2>&1; then
-    nft_gone=$("$NFT" list tables | sed -n 's/^table \(ip6*\) \(weir_[a-z]*\)$/\1:\2/p')
+if [ -n "$in_force" ] && command -v "$NFT" >/dev/null 2>&1; then
+    for table in $("$NFT" list tables |
+        sed -n 's/^table \(ip6*\) \(weir_[a-z]*\)$/\1:\2/p'); do
+        case " $nft_tables " in
+        *" $table "*) ;;
+        *) nft_gone="$nft_gone $table" ;;
+        esac
+    done
 fi
+nft_replaced=
 for table in $nft_tables $nft_gone; do
     # The line makes the table where it is not there, so that the next can remove it.
     printf 'table %s %s {}\ndelete table %s %s\n' \
         "${table%:*}" "${table#*:}" "${table%:*}" "${table#*:}" >>"$fresh/nft"
-    "$NFT" list table "${table%:*}" "${table#*:}" >>"$fresh/nft" 2>/dev/null || :
+    if "$NFT" list table "${table%:*}" "${table#*:}" >>"$fresh/nft" 2>/dev/null; then
+        nft_replaced="$nft_replaced $table"
+    fi
 done
 
 # The number of a namespace that is gone may be given to another: what is said to be in force must
@@ -111,7 +124,9 @@ if [ -n "$sets" ]; then
         awk 'FILENAME == ARGV[1] { had[$0] = 1; next } !($0 in had)' \
             "$fresh/had" "$here/names.ipset" >"$fresh/created"
     else
-        cat "$here/names.ipset" >"$fresh/created"
+        while IFS= read -r name; do
+            printf '%s\n' "$name"
+        done <"$here/names.ipset" >"$fresh/created"
     fi
     again=
     if [ -s "$fresh/had" ] && [ "$in_force" = "$id" ]; then
@@ -137,7 +152,12 @@ fi
 
 changed=yes
 # nft before iptables: for a moment a packet meets both, never none.
-if [ -n "$nft_tables" ]; then
+if [ -n "$nft_tables" ] && [ -n "$nft_replaced" ]; then
+    {
+        deletions $nft_replaced
+        cat -- "$here/ruleset.nft"
+    } | "$NFT" -f -
+elif [ -n "$nft_tables" ]; then
     "$NFT" -f "$here/ruleset.nft"
 fi
 if [ -n "$v4_tables" ]; then
@@ -146,10 +166,8 @@ fi
 if [ -n "$v6_tables" ]; then
     "$IP6TABLES_RESTORE" -w 10 <"$here/ip6tables.rules"
 fi
-if [ -n "$nft_gone" ]; then
-    for table in $nft_gone; do
-        printf 'delete table %s %s\n' "${table%:*}" "${table#*:}"
-    done | "$NFT" -f -
+if [ -n "$nft_gone" ] && [ -z "$nft_tables" ]; then
+    deletions $nft_gone | "$NFT" -f -
 fi
 if [ -n "$v4_emptied" ]; then
     emptied $v4_emptied | "$IPTABLES_RESTORE" -w 10

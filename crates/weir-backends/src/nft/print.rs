@@ -13,13 +13,16 @@ use super::action;
 /// Longest comment that nft takes, in bytes (NFTNL_UDATA_COMMENT_MAXLEN).
 const COMMENT_MAX: usize = 127;
 
-/// The ruleset as a file for `nft -f`: one transaction that replaces weir's tables.
+/// The ruleset as a file for `nft -f`: one transaction, refused where a table is there already.
+///
+/// It does not begin by deleting what it replaces: to delete a table, even an empty one of a moment
+/// ago, the kernel waits for all readers, which takes longer than loading thousands of rules.
+/// `load.sh` sends the deletion before it in the same transaction, where there is something.
 pub(super) fn ruleset(ruleset: &Ruleset) -> String {
     let mut out = String::new();
     for table in &ruleset.tables {
         let (family, name) = (family(table.family), &table.name);
-        // The first line makes sure that there is a table to delete.
-        let _ = writeln!(out, "table {family} {name}\ndelete table {family} {name}");
+        let _ = writeln!(out, "create table {family} {name}");
         push_table(&mut out, table);
     }
     out
