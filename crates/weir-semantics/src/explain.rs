@@ -9,6 +9,7 @@ use serde::Serialize;
 use weir_model::{Hook, Name, Packet, Rule, TableName, Target, located_tests_of};
 
 use self::reason::reason;
+pub(crate) use self::reason::value_words;
 use crate::answers::Answers;
 use crate::interpreter::{Entry, Failed, Interpreter, Observer};
 use crate::outcome::{Outcome, Verdict};

@@ -9,6 +9,7 @@
 
 pub mod answers;
 pub mod check;
+pub mod diagram;
 pub mod explain;
 pub mod interpreter;
 pub mod language;

@@ -157,7 +157,7 @@ fn masked_words(field: Field, value: u128, mask: u128, family: Family) -> String
     }
 }
 
-fn value_words(field: Field, value: u128, family: Family) -> String {
+pub(crate) fn value_words(field: Field, value: u128, family: Family) -> String {
     match field {
         Field::Saddr | Field::Daddr => Addr(value).display(family).to_string(),
         Field::Proto => protocol_name(value as u8),

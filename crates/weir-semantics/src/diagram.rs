@@ -1,0 +1,51 @@
+//! The meaning of rules for all packets at once: decision diagrams.
+//!
+//! [`Interpreter`](crate::Interpreter) answers for one packet. A diagram answers for all of them:
+//! it asks one bit of the packet after the other and ends in what becomes of those packets. Equal
+//! meaning is then equality of diagrams, and a difference is a set of packets to pick one from.
+//!
+//! - [`Space`]: sets of packets as booleans. What a rule's tests hold for, unions, what is covered
+//!   by what, how large it is, an example packet, and regions in words.
+//!
+//! Inside, from the bottom up: `store` is the engine; `layout` says which bit stands where;
+//! `lower` and `members` turn tests and sets into booleans; `possible` leaves out what no packet
+//! is; `encode` goes from packets to bits and back.
+//!
+//! ```
+//! use weir_model::{Family, Firewall, Rule, Target};
+//! use weir_semantics::diagram::{At, Space};
+//!
+//! let firewall = Firewall::default();
+//! let mut space = Space::new(Family::V4, &firewall);
+//! let mut rule = Rule::new(Target::Drop);
+//! rule.base.proto = Some(weir_model::ProtoMatch { negated: false, proto: 17 });
+//! let udp = space.of_rule(&rule, At::ANYWHERE)?;
+//! let everything = space.of_rule(&Rule::new(Target::Drop), At::ANYWHERE)?;
+//! assert!(space.implies(udp, everything)?);
+//! assert!(!space.implies(everything, udp)?);
+//! let witness = space.witness(udp)?.expect("there are udp packets");
+//! assert_eq!(witness.packet.proto, 17);
+//! # Ok::<(), weir_semantics::diagram::Full>(())
+//! ```
+
+mod encode;
+mod layout;
+mod lower;
+mod members;
+#[cfg(test)]
+mod oracle;
+mod possible;
+mod region;
+mod share;
+mod space;
+mod store;
+mod unsaid;
+mod witness;
+mod words;
+
+pub use self::layout::Order;
+pub use self::lower::At;
+pub use self::region::{Region, Values};
+pub use self::space::{PacketSet, Space, SpaceOptions};
+pub use self::store::Full;
+pub use self::witness::{Opinion, Witness};

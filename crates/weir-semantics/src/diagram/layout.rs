@@ -1,0 +1,294 @@
+//! Which variable stands where: the bits of a packet's fields, one block of levels a field.
+//!
+//! A field of the one table ([`Field`]) is a block of its bits, highest first. Beside them stand
+//! what a packet has but no rule compares with a number: whether its header is cut, which
+//! translations are done. Tests whose answer the packet does not give come after all blocks, one
+//! variable each, as they are met.
+//!
+//! Some blocks hold a code. Every code means something, so that no test has to care:
+//!
+//! - *devices*: the class of the name. Rules ask for names and for prefixes of names; these cut
+//!   all names, the empty one included, into classes that no rule can tell apart.
+//! - *conntrack*: whether there is an entry, two bits of state, and whether source and destination
+//!   are translated, and whether the packet is a reply.
+//! - *pkttype*: three values in two bits.
+//!
+//! Codes that mean the same as another, and combinations that no packet has (a length below that
+//! of its headers), are outside of [*possible*](super::lower) packets.
+
+use weir_model::{Family, Field};
+
+/// A row of levels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Block {
+    /// A field of the table; [`Field::CtState`] with its entry, direction and translations.
+    Field(Field),
+    /// The packet is a fragment at offset 1.
+    OffsetOne,
+    /// Its transport header is cut short.
+    Cut,
+    /// Of a cut header, at least the four bytes of the ports are there.
+    CutPorts,
+    /// It has a source MAC address.
+    HasMac,
+    /// It was sent to a port of this host by REDIRECT.
+    Redirected,
+}
+
+/// All blocks but for addresses and ports, in two groups: those that most rulesets ask for, and
+/// the others.
+const BEFORE: [Block; 9] = [
+    Block::Redirected,
+    Block::Field(Field::CtState),
+    Block::Field(Field::Iif),
+    Block::Field(Field::Oif),
+    Block::Field(Field::Fragment),
+    Block::OffsetOne,
+    Block::Cut,
+    Block::CutPorts,
+    Block::Field(Field::Proto),
+];
+const AFTER: [Block; 10] = [
+    Block::Field(Field::Icmp),
+    Block::Field(Field::TcpFlags),
+    Block::HasMac,
+    Block::Field(Field::SourceMac),
+    Block::Field(Field::Mark),
+    Block::Field(Field::CtMark),
+    Block::Field(Field::Tos),
+    Block::Field(Field::Ttl),
+    Block::Field(Field::PktType),
+    Block::Field(Field::Length),
+];
+
+/// In which order addresses and ports are asked: what the size of a diagram depends on most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Order {
+    /// Destination address, destination port, source port, source address.
+    #[default]
+    DestinationFirst,
+    /// Source address, destination address, destination port, source port.
+    SourceFirst,
+    /// Destination and source port, destination address, source address.
+    PortsFirst,
+}
+
+impl Order {
+    /// All of them, the one that is tried first in front.
+    pub const ALL: [Order; 3] = [Order::DestinationFirst, Order::SourceFirst, Order::PortsFirst];
+
+    const fn fields(self) -> [Field; 4] {
+        use Field::{Daddr, Dport, Saddr, Sport};
+        match self {
+            Order::DestinationFirst => [Daddr, Dport, Sport, Saddr],
+            Order::SourceFirst => [Saddr, Daddr, Dport, Sport],
+            Order::PortsFirst => [Dport, Sport, Daddr, Saddr],
+        }
+    }
+}
+
+/// A row of levels: `first` is that of the highest bit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Levels {
+    pub first: u32,
+    pub bits: u32,
+}
+
+impl Levels {
+    /// The level of a bit, counted from the lowest.
+    pub const fn of_bit(self, bit: u32) -> u32 {
+        self.first + self.bits - 1 - bit
+    }
+
+    /// The level after the last.
+    pub const fn end(self) -> u32 {
+        self.first + self.bits
+    }
+}
+
+/// Bits of the conntrack block, lowest first: see [`Ct`](super::encode).
+pub(crate) mod ct_bit {
+    /// There is an entry.
+    pub const ENTRY: u32 = 5;
+    /// With an entry: 00 NEW, 01 RELATED, 1x ESTABLISHED. Without: 0x INVALID, 1x UNTRACKED.
+    pub const STATE_HIGH: u32 = 4;
+    /// Lower bit of the state.
+    pub const STATE_LOW: u32 = 3;
+    /// Source translated.
+    pub const SNAT: u32 = 2;
+    /// Destination translated.
+    pub const DNAT: u32 = 1;
+    /// In the reply direction.
+    pub const REPLY: u32 = 0;
+    /// How many they are.
+    pub const COUNT: u32 = 6;
+}
+
+/// Where every block stands.
+#[derive(Clone, Debug)]
+pub(crate) struct Layout {
+    pub family: Family,
+    blocks: Vec<(Block, Levels)>,
+    /// Level of the first variable that is no bit of a field.
+    pub end: u32,
+    /// Classes of device names.
+    pub devices: Devices,
+}
+
+impl Layout {
+    pub fn new(family: Family, order: Order, devices: Devices) -> Layout {
+        let fields = order.fields().map(Block::Field);
+        let mut layout = Layout { family, blocks: Vec::new(), end: 0, devices };
+        for block in BEFORE.into_iter().chain(fields).chain(AFTER) {
+            let bits = match block {
+                Block::Field(Field::Iif | Field::Oif) => layout.devices.bits(),
+                Block::Field(Field::CtState) => ct_bit::COUNT,
+                Block::Field(Field::PktType) => 2,
+                Block::Field(field) => field.bits(family),
+                _ => 1,
+            };
+            layout.blocks.push((block, Levels { first: layout.end, bits }));
+            layout.end += bits;
+        }
+        layout
+    }
+
+    /// Where a block stands.
+    pub fn levels(&self, block: Block) -> Levels {
+        let found = self.blocks.iter().find(|(b, _)| *b == block);
+        found.expect("every block has its levels").1
+    }
+
+    /// Where a field stands.
+    pub fn field(&self, field: Field) -> Levels {
+        self.levels(Block::Field(field))
+    }
+
+    /// All blocks in their order.
+    #[cfg(test)]
+    pub fn blocks(&self) -> &[(Block, Levels)] {
+        &self.blocks
+    }
+
+    /// The block of a level; `None` for an opaque test.
+    pub fn block_at(&self, level: u32) -> Option<(Block, Levels)> {
+        let after = self.blocks.partition_point(|(_, l)| l.first <= level);
+        self.blocks[..after].iter().rev().find(|(_, l)| level < l.end()).copied()
+    }
+}
+
+/// Classes of device names that no rule tells apart.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Devices {
+    /// Names, and prefixes (true), that rules ask for; sorted.
+    asked: Vec<(String, bool)>,
+    /// One name of each class; the first is the empty name.
+    names: Vec<String>,
+}
+
+impl Devices {
+    /// The classes of the names and prefixes asked for. `lo` always has a class of its own.
+    pub fn new(asked: impl IntoIterator<Item = (String, bool)>) -> Devices {
+        let mut asked: Vec<_> = asked.into_iter().collect();
+        asked.push(("lo".to_owned(), false));
+        asked.sort();
+        asked.dedup();
+        let mut devices = Devices { asked, names: Vec::new() };
+        // A class is known by the set of tests that hold for it: one example for each name, for
+        // each prefix something that no other test names, and something that none names at all.
+        let mut candidates = vec![String::new()];
+        candidates.extend(devices.unnamed(""));
+        for (name, prefix) in &devices.asked {
+            candidates.extend(if *prefix { devices.unnamed(name) } else { Some(name.clone()) });
+        }
+        let mut seen = std::collections::HashSet::new();
+        for name in candidates {
+            // The empty name is apart: a missing device.
+            if seen.insert((name.is_empty(), devices.held(&name))) {
+                devices.names.push(name);
+            }
+        }
+        devices
+    }
+
+    /// A name with this prefix that no test names exactly nor by a longer prefix, if there is one.
+    fn unnamed(&self, prefix: &str) -> Option<String> {
+        let stem = if prefix.is_empty() { "eth" } else { prefix };
+        let numbered = (0..1000).map(|n| format!("{stem}{n}"));
+        let lettered = ('a'..='z').map(|c| format!("{prefix}{c}"));
+        let bare = (!prefix.is_empty()).then(|| prefix.to_owned());
+        numbered.chain(lettered).chain(bare).find(|name| {
+            self.asked.iter().all(|(asked, is_prefix)| match is_prefix {
+                false => asked != name,
+                true => asked.len() <= prefix.len() || !name.starts_with(asked.as_str()),
+            })
+        })
+    }
+
+    fn held(&self, name: &str) -> Vec<bool> {
+        let holds = |(asked, prefix): &(String, bool)| match prefix {
+            true => name.starts_with(asked.as_str()),
+            false => name == asked,
+        };
+        self.asked.iter().map(holds).collect()
+    }
+
+    /// Bits of a class's number.
+    pub fn bits(&self) -> u32 {
+        usize::BITS - (self.names.len() - 1).leading_zeros()
+    }
+
+    /// One name of each class.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// The class of a name; `None` for one that is like no other and that no rule names, where
+    /// the prefixes that rules name leave hardly any.
+    pub fn class(&self, name: &str) -> Option<u32> {
+        let held = self.held(name);
+        let same = |n: &String| n.is_empty() == name.is_empty() && self.held(n) == held;
+        self.names.iter().position(same).map(|i| i as u32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_no_rule_tells_apart_share_a_class() {
+        let asked = [("eth0", false), ("eth", true), ("ppp", true), ("eth1", false)];
+        let devices = Devices::new(asked.map(|(n, p)| (n.to_owned(), p)));
+        let class = |name| devices.class(name);
+        assert_eq!(class("eth7"), class("eth123"));
+        assert_eq!(class("wlan0"), class("tun0"));
+        let apart = ["", "lo", "eth0", "eth1", "eth7", "ppp3", "wlan0"];
+        for (i, a) in apart.iter().enumerate() {
+            assert!(apart[i + 1..].iter().all(|b| class(a) != class(b)), "{a}");
+        }
+        for (i, name) in devices.names().iter().enumerate() {
+            assert_eq!(class(name), Some(i as u32), "{name}");
+        }
+    }
+
+    #[test]
+    fn levels_follow_one_another_without_a_gap() {
+        for order in Order::ALL {
+            for family in [Family::V4, Family::V6] {
+                let layout = Layout::new(family, order, Devices::new([]));
+                let mut end = 0;
+                for (block, levels) in layout.blocks() {
+                    assert_eq!(levels.first, end, "{block:?}");
+                    end = levels.end();
+                    if levels.bits > 0 {
+                        assert_eq!(layout.block_at(levels.first).map(|b| b.0), Some(*block));
+                        assert_eq!(layout.block_at(end - 1).map(|b| b.0), Some(*block));
+                    }
+                }
+                assert_eq!(end, layout.end);
+                assert_eq!(layout.block_at(end), None);
+            }
+        }
+    }
+}

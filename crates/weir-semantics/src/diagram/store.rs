@@ -1,0 +1,568 @@
+//! The engine: hash-consed decision diagrams with many terminals.
+//!
+//! A node asks one variable, known by its *level*, and has a branch for 0 and one for 1; levels grow
+//! on the way down. Equal nodes are made once, so that two diagrams mean the same exactly when
+//! their [`Ref`]s are equal. Terminals are numbers that the engine does not interpret but for 0,
+//! which is *nothing yet* (false, undecided), and 1, which is *true*.
+//!
+//! **Operations** are recursive and remembered in one lossy table, addressed by operator and
+//! operands. A new operator is an [`Operator`]: which pairs need no descent, and what comes of two
+//! terminals.
+//!
+//! **Merging** many diagrams one by one is hopeless: each step walks all that is there already. An
+//! associative operator allows a balanced tree of merges instead ([`Store::merge`]), where most
+//! work is done on small diagrams. 95 of 100 nodes are garbage then.
+//!
+//! **Garbage** is reclaimed where it arises. Children are made before their parents, so a node's
+//! number is above those of its children; and what an operation made is known to nobody else until
+//! it returns. So [`Store::sweep`] marks and slides down the nodes that are younger than a given
+//! point, and renumbers the few references that the operation itself holds. No counts, no handles.
+//!
+//! **Memory** has a limit. When it is met, operations return [`Full`]; the store stays usable.
+
+/// A node or a terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Ref(u32);
+
+const LEAF: u32 = 1 << 31;
+
+impl Ref {
+    /// False; undecided.
+    pub const ZERO: Ref = Ref(LEAF);
+    /// True.
+    pub const ONE: Ref = Ref(LEAF | 1);
+
+    /// A terminal.
+    pub const fn leaf(number: u32) -> Ref {
+        Ref(LEAF | number)
+    }
+
+    pub const fn is_leaf(self) -> bool {
+        self.0 & LEAF != 0
+    }
+
+    const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// The memory limit is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the memory limit of the diagram is reached")]
+pub struct Full;
+
+/// The level below all nodes.
+pub(crate) const BOTTOM: u32 = u32::MAX;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Node {
+    level: u32,
+    low: Ref,
+    high: Ref,
+}
+
+/// What a binary operation does where it need not descend.
+pub(crate) trait Operator {
+    /// Which entries of the computed table are this operator's.
+    fn code(&self, store: &Store) -> u32;
+    /// The result, where it is known without looking below; always for two terminals.
+    fn known(&mut self, f: Ref, g: Ref) -> Option<Ref>;
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Computed {
+    code: u32,
+    f: Ref,
+    g: Ref,
+    result: Ref,
+}
+
+const NONE: Computed = Computed { code: 0, f: Ref(0), g: Ref(0), result: Ref(0) };
+const EMPTY: u32 = u32::MAX;
+/// Codes of the operators that keep theirs.
+const FIXED_CODES: u32 = 8;
+/// Bytes that a node costs at worst: itself, two and a half slots of the unique table, and half an
+/// entry of the computed table.
+const NODE_BYTES: usize = 12 + 10 + 8;
+
+/// All nodes of some diagrams.
+#[derive(Debug)]
+pub(crate) struct Store {
+    nodes: Vec<Node>,
+    unique: Vec<u32>,
+    computed: Vec<Computed>,
+    /// Codes below this one belong to nodes that were swept away.
+    era: u32,
+    next_code: u32,
+    nodes_max: usize,
+    /// Most nodes at one time.
+    pub nodes_peak: usize,
+    /// Sweep when there are more nodes than this.
+    sweep_at: usize,
+}
+
+impl Store {
+    /// An empty store that takes at most about `bytes`.
+    pub fn new(bytes: usize) -> Self {
+        Store {
+            nodes: Vec::new(),
+            unique: vec![EMPTY; 1 << 10],
+            computed: vec![NONE; 1 << 10],
+            era: 1,
+            next_code: 1 + FIXED_CODES,
+            nodes_max: (bytes / NODE_BYTES).clamp(1 << 6, LEAF as usize - 1),
+            nodes_peak: 0,
+            sweep_at: 1 << 16,
+        }
+    }
+
+    /// Bytes taken now.
+    pub fn bytes(&self) -> usize {
+        self.nodes.capacity() * size_of::<Node>()
+            + self.unique.len() * size_of::<u32>()
+            + self.computed.len() * size_of::<Computed>()
+    }
+
+    /// Nodes there are, garbage included; also the point that a [`sweep`](Store::sweep) may start
+    /// from.
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// The variable that a node asks; [`BOTTOM`] for a terminal.
+    pub fn level(&self, f: Ref) -> u32 {
+        if f.is_leaf() { BOTTOM } else { self.nodes[f.index()].level }
+    }
+
+    /// The branches of a node.
+    pub fn branches(&self, f: Ref) -> (Ref, Ref) {
+        let node = self.nodes[f.index()];
+        (node.low, node.high)
+    }
+
+    /// The branches with respect to a level that is not below the node's own.
+    pub fn split(&self, f: Ref, level: u32) -> (Ref, Ref) {
+        if self.level(f) == level { self.branches(f) } else { (f, f) }
+    }
+
+    /// The node that asks `level`.
+    pub fn node(&mut self, level: u32, low: Ref, high: Ref) -> Result<Ref, Full> {
+        if low == high {
+            return Ok(low);
+        }
+        debug_assert!(level < self.level(low) && level < self.level(high));
+        let node = Node { level, low, high };
+        let mask = self.unique.len() - 1;
+        let mut slot = hash(level, low, high) as usize & mask;
+        loop {
+            match self.unique[slot] {
+                EMPTY => break,
+                at if self.nodes[at as usize] == node => return Ok(Ref(at)),
+                _ => slot = (slot + 1) & mask,
+            }
+        }
+        if self.nodes.len() >= self.nodes_max {
+            return Err(Full);
+        }
+        let at = self.nodes.len() as u32;
+        if self.nodes.len() == self.nodes.capacity() {
+            let more = (self.nodes.len() / 2).clamp(1 << 10, 1 << 22);
+            self.nodes.reserve_exact(more.min(self.nodes_max - self.nodes.len()));
+        }
+        self.nodes.push(node);
+        self.unique[slot] = at;
+        self.nodes_peak = self.nodes_peak.max(self.nodes.len());
+        if self.nodes.len() * 3 > self.unique.len() * 2 {
+            self.rehash(self.unique.len() * 2);
+        }
+        Ok(Ref(at))
+    }
+
+    fn rehash(&mut self, slots: usize) {
+        self.unique.clear();
+        self.unique.resize(slots, EMPTY);
+        let mask = slots - 1;
+        for (node, at) in self.nodes.iter().zip(0..) {
+            let mut slot = hash(node.level, node.low, node.high) as usize & mask;
+            while self.unique[slot] != EMPTY {
+                slot = (slot + 1) & mask;
+            }
+            self.unique[slot] = at;
+        }
+        // Half an entry a slot is two thirds of an entry a node.
+        if self.computed.len() * 2 < slots && slots > 1 << 11 {
+            self.computed.clear();
+            self.computed.resize(slots / 2, NONE);
+        }
+    }
+
+    /// A code for an operation of its own, as a substitution is.
+    pub fn fresh_code(&mut self) -> u32 {
+        self.next_code += 1;
+        self.next_code - 1
+    }
+
+    /// The code of the operator with a number of its own below 8.
+    pub fn fixed_code(&self, number: u32) -> u32 {
+        debug_assert!(number < FIXED_CODES);
+        self.era + number
+    }
+
+    fn slot(&self, code: u32, f: Ref, g: Ref) -> usize {
+        hash(code, f, g) as usize & (self.computed.len() - 1)
+    }
+
+    /// What was computed before.
+    pub fn recall(&self, code: u32, f: Ref, g: Ref) -> Option<Ref> {
+        let entry = self.computed[self.slot(code, f, g)];
+        (entry.code == code && entry.f == f && entry.g == g).then_some(entry.result)
+    }
+
+    /// Keeps what was computed.
+    pub fn remember(&mut self, code: u32, f: Ref, g: Ref, result: Ref) {
+        let slot = self.slot(code, f, g);
+        self.computed[slot] = Computed { code, f, g, result };
+    }
+
+    /// Applies an operator to two diagrams.
+    pub fn apply<O: Operator>(&mut self, op: &mut O, f: Ref, g: Ref) -> Result<Ref, Full> {
+        if let Some(result) = op.known(f, g) {
+            return Ok(result);
+        }
+        let code = op.code(self);
+        if let Some(result) = self.recall(code, f, g) {
+            return Ok(result);
+        }
+        let level = self.level(f).min(self.level(g));
+        debug_assert!(level != BOTTOM, "an operator knows what comes of two terminals");
+        let (f0, f1) = self.split(f, level);
+        let (g0, g1) = self.split(g, level);
+        let low = self.apply(op, f0, g0)?;
+        let high = self.apply(op, f1, g1)?;
+        let result = self.node(level, low, high)?;
+        self.remember(code, f, g, result);
+        Ok(result)
+    }
+
+    /// Both hold; or: `g` where `f` holds, else nothing. `f` is boolean.
+    pub fn and(&mut self, f: Ref, g: Ref) -> Result<Ref, Full> {
+        self.apply(&mut And, f, g)
+    }
+
+    /// `f` where it is decided, else `g`. Associative.
+    pub fn over(&mut self, f: Ref, g: Ref) -> Result<Ref, Full> {
+        self.apply(&mut Over, f, g)
+    }
+
+    /// `f` where `g` says nothing.
+    pub fn minus(&mut self, f: Ref, g: Ref) -> Result<Ref, Full> {
+        self.apply(&mut Minus, f, g)
+    }
+
+    /// True where both are different.
+    pub fn differ(&mut self, f: Ref, g: Ref) -> Result<Ref, Full> {
+        self.apply(&mut Differ, f, g)
+    }
+
+    /// `g` where `f` holds, else `h`. `f` is boolean.
+    pub fn either(&mut self, f: Ref, g: Ref, h: Ref) -> Result<Ref, Full> {
+        let yes = self.and(f, g)?;
+        let no = self.minus(h, f)?;
+        self.over(yes, no)
+    }
+
+    /// The diagram with other terminals. `code` is the operation's own.
+    pub fn map(
+        &mut self,
+        code: u32,
+        f: Ref,
+        terminal: &mut dyn FnMut(Ref) -> Ref,
+    ) -> Result<Ref, Full> {
+        if f.is_leaf() {
+            return Ok(terminal(f));
+        }
+        if let Some(result) = self.recall(code, f, Ref::ZERO) {
+            return Ok(result);
+        }
+        let level = self.level(f);
+        let (low, high) = self.branches(f);
+        let low = self.map(code, low, terminal)?;
+        let high = self.map(code, high, terminal)?;
+        let result = self.node(level, low, high)?;
+        self.remember(code, f, Ref::ZERO, result);
+        Ok(result)
+    }
+
+    /// Merges `count` diagrams, made when they are needed, by an associative operator: the first
+    /// stands first. 0 is neutral.
+    ///
+    /// `leaf` must not keep references from one call to the next.
+    pub fn merge<O: Operator, E: From<Full>>(
+        &mut self,
+        op: &mut O,
+        count: usize,
+        mut leaf: impl FnMut(&mut Store, &mut O, usize) -> Result<Ref, E>,
+    ) -> Result<Ref, E> {
+        let from = self.len();
+        let mut stack: Vec<Ref> = Vec::new();
+        for i in 0..count {
+            stack.push(leaf(self, op, i)?);
+            // As many merges as the number of leaves so far has zeros at its end.
+            for _ in 0..(i + 1).trailing_zeros() {
+                self.merge_top(op, from, &mut stack)?;
+            }
+            if self.len() > self.sweep_at {
+                self.sweep(from, &mut stack);
+            }
+        }
+        while stack.len() > 1 {
+            self.merge_top(op, from, &mut stack)?;
+            if self.len() > self.sweep_at {
+                self.sweep(from, &mut stack);
+            }
+        }
+        Ok(stack.pop().unwrap_or(Ref::ZERO))
+    }
+
+    /// Merges the two last of the stack; with swept memory where it is full.
+    fn merge_top<O: Operator>(
+        &mut self,
+        op: &mut O,
+        from: usize,
+        stack: &mut Vec<Ref>,
+    ) -> Result<(), Full> {
+        let n = stack.len();
+        let merged = self.apply(op, stack[n - 2], stack[n - 1]).or_else(|Full| {
+            self.sweep(from, stack);
+            self.apply(op, stack[n - 2], stack[n - 1])
+        })?;
+        stack.truncate(n - 2);
+        stack.push(merged);
+        Ok(())
+    }
+
+    /// Forgets the nodes from number `from` on that no root leads to, and renumbers the roots.
+    /// Whatever else refers to a node from `from` on is void.
+    pub fn sweep(&mut self, from: usize, roots: &mut [Ref]) {
+        let young = self.nodes.len() - from;
+        let mut keep = vec![EMPTY; young];
+        let is_young = |f: Ref| !f.is_leaf() && f.index() >= from;
+        for root in roots.iter().filter(|r| is_young(**r)) {
+            keep[root.index() - from] = 0;
+        }
+        for i in (0..young).rev() {
+            if keep[i] == EMPTY {
+                continue;
+            }
+            let node = self.nodes[from + i];
+            for child in [node.low, node.high] {
+                if is_young(child) {
+                    keep[child.index() - from] = 0;
+                }
+            }
+        }
+        let moved = |keep: &[u32], f: Ref| match is_young(f) {
+            true => Ref(keep[f.index() - from]),
+            false => f,
+        };
+        let mut end = from;
+        for i in 0..young {
+            if keep[i] == EMPTY {
+                continue;
+            }
+            let Node { level, low, high } = self.nodes[from + i];
+            self.nodes[end] = Node { level, low: moved(&keep, low), high: moved(&keep, high) };
+            keep[i] = end as u32;
+            end += 1;
+        }
+        for root in roots {
+            *root = moved(&keep, *root);
+        }
+        self.nodes.truncate(end);
+        self.era = self.next_code;
+        self.next_code += FIXED_CODES;
+        self.rehash(self.unique.len());
+        // As much garbage again before the next sweep as there is to keep, so that sweeping costs
+        // a constant share.
+        self.sweep_at = (2 * end).max(1 << 16).min((end + self.nodes_max) / 2);
+    }
+}
+
+fn hash(level: u32, low: Ref, high: Ref) -> u32 {
+    let a = u64::from(low.0) << 32 | u64::from(high.0);
+    let h = (a ^ u64::from(level).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+        .wrapping_mul(0xd6e8_feb8_6659_fd93);
+    (h ^ h >> 32) as u32
+}
+
+struct And;
+
+impl Operator for And {
+    fn code(&self, store: &Store) -> u32 {
+        store.fixed_code(0)
+    }
+
+    fn known(&mut self, f: Ref, g: Ref) -> Option<Ref> {
+        match (f, g) {
+            (Ref::ZERO, _) | (_, Ref::ZERO) => Some(Ref::ZERO),
+            (Ref::ONE, _) => Some(g),
+            _ if f == g => Some(f),
+            _ => None,
+        }
+    }
+}
+
+/// The operator of [`Store::over`].
+pub(crate) struct Over;
+
+impl Operator for Over {
+    fn code(&self, store: &Store) -> u32 {
+        store.fixed_code(1)
+    }
+
+    fn known(&mut self, f: Ref, g: Ref) -> Option<Ref> {
+        match (f, g) {
+            (Ref::ZERO, _) => Some(g),
+            (_, Ref::ZERO) => Some(f),
+            _ if f.is_leaf() || f == g => Some(f),
+            _ => None,
+        }
+    }
+}
+
+struct Minus;
+
+impl Operator for Minus {
+    fn code(&self, store: &Store) -> u32 {
+        store.fixed_code(2)
+    }
+
+    fn known(&mut self, f: Ref, g: Ref) -> Option<Ref> {
+        match (f, g) {
+            (Ref::ZERO, _) => Some(Ref::ZERO),
+            (_, Ref::ZERO) => Some(f),
+            _ if f == g || g.is_leaf() => Some(Ref::ZERO),
+            _ => None,
+        }
+    }
+}
+
+struct Differ;
+
+impl Operator for Differ {
+    fn code(&self, store: &Store) -> u32 {
+        store.fixed_code(3)
+    }
+
+    fn known(&mut self, f: Ref, g: Ref) -> Option<Ref> {
+        match f == g {
+            true => Some(Ref::ZERO),
+            false if f.is_leaf() && g.is_leaf() => Some(Ref::ONE),
+            false => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The diagram of a truth table over levels 0..n, first level highest bit.
+    fn of_table(store: &mut Store, table: &[u32], level: u32) -> Ref {
+        if let [one] = table {
+            return Ref::leaf(*one);
+        }
+        let (low, high) = table.split_at(table.len() / 2);
+        let low = of_table(store, low, level + 1);
+        let high = of_table(store, high, level + 1);
+        store.node(level, low, high).expect("room")
+    }
+
+    /// A table of 16 numbers below `max`, out of a seed.
+    fn table(seed: u64, max: u32) -> [u32; 16] {
+        let mut state = seed.wrapping_add(1);
+        std::array::from_fn(|_| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 33) as u32 % max
+        })
+    }
+
+    #[test]
+    fn operations_do_point_by_point_what_they_say() {
+        let mut store = Store::new(1 << 20);
+        for seed in 0..300 {
+            let (a, b, p) = (table(seed, 4), table(seed + 1000, 4), table(seed + 2000, 2));
+            let [f, g, h] = [&a, &b, &p].map(|t| of_table(&mut store, t, 0));
+            let over = store.over(f, g).expect("room");
+            let and = store.and(h, g).expect("room");
+            let minus = store.minus(f, g).expect("room");
+            let differ = store.differ(f, g).expect("room");
+            let either = store.either(h, f, g).expect("room");
+            let want = |of: &dyn Fn(usize) -> u32| -> [u32; 16] { std::array::from_fn(of) };
+            let wanted = [
+                (over, want(&|i| if a[i] != 0 { a[i] } else { b[i] })),
+                (and, want(&|i| if p[i] != 0 { b[i] } else { 0 })),
+                (minus, want(&|i| if b[i] == 0 { a[i] } else { 0 })),
+                (differ, want(&|i| u32::from(a[i] != b[i]))),
+                (either, want(&|i| if p[i] != 0 { a[i] } else { b[i] })),
+            ];
+            for (found, table) in wanted {
+                // Hash-consing: the same function is the same node.
+                assert_eq!(found, of_table(&mut store, &table, 0), "seed {seed}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_sweep_keeps_the_roots_and_what_is_older() {
+        let mut store = Store::new(1 << 20);
+        let old = of_table(&mut store, &table(1, 4), 0);
+        let from = store.len();
+        let made: Vec<Ref> =
+            (0..50).map(|seed| of_table(&mut store, &table(seed + 9, 4), 0)).collect();
+        let before = store.len();
+        let mut roots = [made[7], old, made[33]];
+        store.sweep(from, &mut roots);
+        assert!(store.len() < before / 3, "{} of {before} nodes are left", store.len());
+        assert_eq!(roots[1], old);
+        // Made anew, the same diagrams are found, not made again.
+        let len = store.len();
+        assert_eq!(of_table(&mut store, &table(16, 4), 0), roots[0]);
+        assert_eq!(of_table(&mut store, &table(42, 4), 0), roots[2]);
+        assert_eq!(of_table(&mut store, &table(1, 4), 0), old);
+        assert_eq!(store.len(), len);
+    }
+
+    #[test]
+    fn balanced_merging_lets_the_first_decide() {
+        let mut store = Store::new(1 << 20);
+        for count in [0usize, 1, 2, 3, 7, 8, 100] {
+            let tables: Vec<_> = (0..count).map(|i| table(i as u64 * 7, 9)).collect();
+            let sparse: Vec<[u32; 16]> =
+                tables.iter().map(|t| t.map(|v| if v > 1 { 0 } else { v })).collect();
+            let merged = store
+                .merge(&mut Over, count, |s, _, i| Ok::<_, Full>(of_table(s, &sparse[i], 0)))
+                .expect("room");
+            let first = |at: usize| sparse.iter().map(|t| t[at]).find(|v| *v != 0).unwrap_or(0);
+            let want: [u32; 16] = std::array::from_fn(first);
+            assert_eq!(merged, of_table(&mut store, &want, 0), "{count} diagrams");
+        }
+    }
+
+    #[test]
+    fn a_full_store_says_so_and_stays_usable() {
+        let mut store = Store::new(0);
+        let small = of_table(&mut store, &table(3, 3), 0);
+        let mut full = false;
+        for seed in 0..10_000 {
+            let mut last = Ok(Ref::ZERO);
+            for level in (0..12).rev() {
+                let leaf = Ref::leaf(seed * 12 + level);
+                last = last.and_then(|low| store.node(level, low, leaf));
+            }
+            full |= last == Err(Full);
+        }
+        assert!(full, "120,000 nodes fit into a store of none");
+        assert_eq!(of_table(&mut store, &table(3, 3), 0), small);
+    }
+}

@@ -1,0 +1,51 @@
+//! What the packet does not say: one variable for each question.
+
+use std::collections::HashMap;
+
+use weir_model::{Hook, Match};
+
+/// A question whose answer is a variable of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Unsaid {
+    /// A test of the packet as it is at a hook, after a change: the same content, the same answer.
+    Stateless {
+        /// Digest of the match.
+        content: u64,
+        /// Where it is asked.
+        hook: Option<Hook>,
+        /// What was done to the packet before, by its number; 0 is nothing.
+        change: u32,
+    },
+    /// A test with a budget or a memory, or whether an unknown target ends the walk.
+    Stateful {
+        /// Whose it is: the original rule.
+        who: u64,
+        /// Digest of the match or target.
+        content: u64,
+        /// How often it was asked on this journey before.
+        nth: u32,
+    },
+}
+
+/// All questions, in the order in which they were met.
+#[derive(Debug, Default)]
+pub(crate) struct Questions {
+    numbers: HashMap<Unsaid, u32>,
+    all: Vec<(Unsaid, Option<Match>)>,
+}
+
+impl Questions {
+    /// The number of a question; `what` is asked for when it is new.
+    pub fn number(&mut self, unsaid: Unsaid, what: impl FnOnce() -> Option<Match>) -> u32 {
+        let all = &mut self.all;
+        *self.numbers.entry(unsaid).or_insert_with(|| {
+            all.push((unsaid, what()));
+            all.len() as u32 - 1
+        })
+    }
+
+    /// The question of a number, and the match where it is one.
+    pub fn get(&self, number: u32) -> Option<&(Unsaid, Option<Match>)> {
+        self.all.get(number as usize)
+    }
+}
