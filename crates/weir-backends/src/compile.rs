@@ -104,7 +104,10 @@ fn by_nft(
     let id = identity(firewall, Form::Nft, options);
     let made = nft::compile(firewall, options, progress)?;
     progress("writing", 0.0);
+    let printed = |what| CompileError::Printed { form: Form::Nft, what };
+    read_back::nft_agrees(&made.ruleset, &made.text).map_err(printed)?;
     let kept = made.kept();
+    read_back::agrees(&kept).map_err(printed)?;
     let mut touched = Touched::by_iptables(&kept);
     touched.nft = made.tables();
     touched.v4_emptied = made.emptied(Family::V4);

@@ -5,7 +5,7 @@
 //! match that a printer leaves out would otherwise open the firewall.
 
 use weir_model::set::Method;
-use weir_model::{Family, Firewall, IpSet, Rule, Ruleset, Span};
+use weir_model::{Family, Firewall, IpSet, Rule, Ruleset, Span, nft};
 use weir_syntax::iptables::ParseOptions;
 use weir_syntax::{ipset, iptables};
 
@@ -24,6 +24,14 @@ pub fn agrees(firewall: &Firewall) -> Result<(), String> {
         }
     }
     sets_agree(&firewall.sets)
+}
+
+/// Whether nft text reads back as the tables that it was printed of.
+pub fn nft_agrees(tables: &nft::Ruleset, text: &str) -> Result<(), String> {
+    let back = weir_syntax::nft::parse(text).map_err(|errors| {
+        format!("nft text is refused: {}", errors.first().map_or("", |d| d.message.as_str()))
+    })?;
+    weir_syntax::nft::agrees(tables, &back)
 }
 
 fn tool(family: Family) -> &'static str {
@@ -125,6 +133,17 @@ mod tests {
         let mut fewer = whole.clone();
         fewer.tables[0].chains.pop();
         assert_eq!(first_difference(&whole, &fewer), Some("filter/c/0".to_owned()));
+    }
+
+    #[test]
+    fn a_test_that_the_nft_text_lacks_is_found() {
+        let text =
+            |rule: &str| format!("table ip weir_filter {{\n\tchain c_ {{\n\t\t{rule}\n\t}}\n}}\n");
+        let whole = text("ip saddr 10.0.0.0/8 counter accept");
+        let tables = weir_syntax::nft::parse(&whole).expect("weir's own text");
+        assert_eq!(nft_agrees(&tables, &whole), Ok(()));
+        assert!(nft_agrees(&tables, &text("counter accept")).is_err());
+        assert!(nft_agrees(&tables, &text("ip saddr 10.0.0.0/8 counter a cc ept")).is_err());
     }
 
     #[test]

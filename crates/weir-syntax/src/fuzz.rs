@@ -6,8 +6,8 @@
 use weir_model::{Family, IpSet, Ruleset, Span};
 
 use crate::diagnostic::{Diagnostic, render};
-use crate::ipset;
 use crate::iptables::{ParseOptions, parse, print};
+use crate::{ipset, nft};
 
 /// Most errors that are drawn of one text.
 const DRAWN_MAX: usize = 4;
@@ -55,6 +55,22 @@ pub fn ipset(data: &[u8]) {
                     assert_eq!(sets_without_places(again), sets_without_places(sets), "{printed}");
                 }
             }
+        }
+    }
+}
+
+/// nft text.
+///
+/// # Panics
+/// Where what was read has no one normal form.
+pub fn nft(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    match nft::parse(text) {
+        Err(errors) => draw(&errors, text),
+        Ok(ruleset) => {
+            let normal = nft::normal(&ruleset);
+            assert_eq!(nft::normal(&normal), normal);
+            assert_eq!(nft::agrees(&ruleset, &normal), Ok(()));
         }
     }
 }

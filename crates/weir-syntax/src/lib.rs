@@ -1,4 +1,5 @@
-//! Text to model and back: `iptables-save`, `ip6tables-save` and `ipset save`.
+//! Text to model and back: `iptables-save`, `ip6tables-save`, `ipset save`, and the nft that weir
+//! writes.
 //!
 //! What is read is read whole, or refused with a place and a cure ([`Diagnostic`], drawn by
 //! [`render`]); all errors of a text come in one pass. What is printed is what the tools
@@ -23,6 +24,7 @@ mod intern;
 pub mod ipset;
 pub mod iptables;
 mod names;
+pub mod nft;
 mod number;
 mod write;
 

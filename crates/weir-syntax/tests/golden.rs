@@ -1,11 +1,11 @@
 //! `testdata/syntax`: texts and what they are printed as. `testdata/errors`: texts and the errors
-//! drawn of them. The name of a file tells its tool: `v6_…`, `ipset_…`, iptables without.
+//! drawn of them. The name of a file tells its tool: `v6_…`, `ipset_…`, `nft_…`, iptables without.
 
 use std::path::Path;
 
 use weir_model::Family;
 use weir_syntax::iptables::{ParseOptions, parse, print};
-use weir_syntax::{Diagnostic, ipset, render};
+use weir_syntax::{Diagnostic, ipset, nft, render};
 use weir_testkit::data;
 
 const CUT: &str = "\n---\n";
@@ -14,6 +14,9 @@ const CUT: &str = "\n---\n";
 fn read(name: &str, text: &str) -> Result<String, Vec<Diagnostic>> {
     if name.starts_with("ipset_") {
         return ipset::parse(text).map(|sets| ipset::print(&sets));
+    }
+    if name.starts_with("nft_") {
+        return nft::parse(text).map(|ruleset| format!("{ruleset:?}"));
     }
     let family = if name.starts_with("v6_") { Family::V6 } else { Family::V4 };
     let options = ParseOptions { family: Some(family), ..ParseOptions::default() };

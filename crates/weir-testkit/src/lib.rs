@@ -1,8 +1,8 @@
 //! For tests only: what more than one crate's tests need.
 //!
 //! [`console`] runs the sessions that the documents show. [`data`] finds `testdata` and the folder
-//! of published rulesets. [`verdicts`] reads the cases that every engine runs. [`lacking`] is how
-//! a test says that this machine cannot run it.
+//! of published rulesets. [`random`] writes rulesets by chance. [`verdicts`] reads the cases that
+//! every engine runs. [`lacking`] is how a test says that this machine cannot run it.
 
 #![forbid(unsafe_code)]
 
@@ -10,6 +10,7 @@ pub mod console;
 pub mod data;
 mod lacking;
 mod mask;
+pub mod random;
 pub mod verdicts;
 
 pub use lacking::lacking;

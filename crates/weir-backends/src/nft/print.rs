@@ -7,11 +7,9 @@ use weir_model::nft::{
     Test, Verdict, With,
 };
 use weir_model::{Addr, Family, Hook, Policy};
+use weir_syntax::nft::commented;
 
 use super::action;
-
-/// Longest comment that nft takes, in bytes (NFTNL_UDATA_COMMENT_MAXLEN).
-const COMMENT_MAX: usize = 127;
 
 /// The ruleset as a file for `nft -f`: one transaction, refused where a table is there already.
 ///
@@ -129,23 +127,6 @@ fn push_rule(out: &mut String, rule: &Rule, family: Family) {
         let _ = write!(out, " comment \"{}\"", commented(comment));
     }
     out.push('\n');
-}
-
-/// A comment as nft can hold it: it has no way to write a quote, nor more than its length.
-fn commented(text: &str) -> String {
-    let plain = text.chars().map(|c| match c {
-        '"' => '\'',
-        c if c.is_control() => ' ',
-        c => c,
-    });
-    let mut out = String::new();
-    for c in plain {
-        if out.len() + c.len_utf8() > COMMENT_MAX {
-            break;
-        }
-        out.push(c);
-    }
-    out
 }
 
 fn push_statement(out: &mut String, statement: &Statement, family: Family) {

@@ -1,0 +1,193 @@
+//! What compile writes for nft is read back as it was meant, before and after nft has listed it.
+
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+use weir_backends::{CompileOptions, nft};
+use weir_model::{Family, Firewall};
+use weir_syntax::iptables::{self, ParseOptions};
+use weir_testkit::data;
+use weir_testkit::random::{Dice, Shape, ruleset};
+
+fn firewall(text: &str) -> Firewall {
+    let ruleset = match iptables::parse(text, &ParseOptions::default()) {
+        Ok(ruleset) => ruleset,
+        Err(d) => panic!("{}", weir_syntax::render(&d, "case", text, false)),
+    };
+    match ruleset.family {
+        Family::V4 => Firewall { v4: Some(ruleset), ..Firewall::default() },
+        Family::V6 => Firewall { v6: Some(ruleset), ..Firewall::default() },
+    }
+}
+
+/// The form, where nft can say anything of the ruleset.
+fn compiled(text: &str) -> Option<nft::NftForm> {
+    let options = CompileOptions { check_packets: 100, ..CompileOptions::default() };
+    nft::compile(&firewall(text), &options, &mut |_, _| {}).ok()
+}
+
+fn read(text: &str) -> weir_model::nft::Ruleset {
+    match weir_syntax::nft::parse(text) {
+        Ok(ruleset) => ruleset,
+        Err(d) => panic!("{}", weir_syntax::render(&d, "written.nft", text, false)),
+    }
+}
+
+/// What nft prints of a text once it has loaded it, in a network namespace of its own.
+fn listed(text: &str) -> String {
+    let mut nft = Command::new("unshare")
+        .args(["--net", "sh", "-c", "nft -f - && nft list ruleset"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("run unshare (util-linux) and nft (nftables)");
+    let mut input = nft.stdin.take().expect("its input is a pipe");
+    input.write_all(text.as_bytes()).expect("nft reads all of its input");
+    drop(input);
+    let done = nft.wait_with_output().expect("nft ends");
+    assert!(done.status.success(), "{}\n{text}", String::from_utf8_lossy(&done.stderr));
+    String::from_utf8(done.stdout).expect("UTF-8")
+}
+
+fn assert_reads_back(case: &str, form: &nft::NftForm) {
+    if let Err(why) = weir_syntax::nft::agrees(&form.ruleset, &read(&form.text)) {
+        panic!("{case}: {why}\n{}", form.text);
+    }
+    let listed = listed(&form.text);
+    if let Err(why) = weir_syntax::nft::agrees(&form.ruleset, &read(&listed)) {
+        panic!("{case}, listed: {why}\n{listed}");
+    }
+}
+
+#[test]
+fn golden_cases_read_back_as_written_and_as_listed() {
+    for file in data::files("backends/nft", "txt") {
+        let case = std::fs::read_to_string(&file).expect("read the case");
+        let (rules, _) = case.split_once("\n---\n").expect("a blessed case");
+        let form = compiled(&format!("{rules}\n")).expect("a form");
+        assert_reads_back(&file.display().to_string(), &form);
+    }
+}
+
+/// Every match and target that the form has words for.
+#[test]
+fn every_word_of_the_form_reads_back() {
+    let mut read = 0;
+    for v6 in [false, true] {
+        let rules = words(v6);
+        // All at once, and each alone: a rule must not lean on its neighbour.
+        let with = |rules: &[&str]| {
+            let rules: String = rules.iter().map(|r| format!("-A {r}\n")).collect();
+            format!(
+                "*mangle\n:PREROUTING ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\n{rules}COMMIT\n\
+                 *filter\n:INPUT ACCEPT [0:0]\n:FORWARD DROP [0:0]\n:OUTPUT ACCEPT [0:0]\n{}COMMIT\n",
+                if v6 { "-A FORWARD -s 2001:db8::1/128 -j DROP\n" } else { "" }
+            )
+        };
+        let all = compiled(&with(&rules)).expect("nft can say all of these");
+        assert!(all.barriers.is_empty(), "{:?}", all.barriers);
+        assert_reads_back("all", &all);
+        read += rules.len();
+    }
+    assert!(read > 60);
+}
+
+const WORDS: [&str; 49] = [
+    "FORWARD -i eth+ ! -o lo",
+    "FORWARD -p tcp -m tcp --tcp-flags SYN,ACK SYN -j DROP",
+    "FORWARD -p tcp -m tcp ! --tcp-flags SYN,RST SYN,RST",
+    "FORWARD -p tcp -m tcp ! --tcp-flags FIN,SYN FIN -j DROP",
+    "FORWARD -p tcp -m tcp --tcp-flags FIN,SYN,RST,PSH,ACK,URG NONE",
+    "FORWARD -p tcp -m tcp ! --tcp-flags RST,ACK NONE",
+    "FORWARD -p tcp -m tcp --tcp-flags RST RST",
+    "FORWARD -p tcp -m tcp ! --tcp-flags ALL ALL",
+    "FORWARD -p udp -m udp ! --sport 1:1023 --dport 53",
+    "FORWARD -p udp -m multiport ! --dports 53,123,1000:2000",
+    "FORWARD -p tcp -m multiport --ports 53,123",
+    "FORWARD -p sctp -m sctp --dport 22",
+    "FORWARD -p dccp -m dccp --sport 22",
+    "FORWARD -p gre",
+    "FORWARD ! -p tcp",
+    "FORWARD -p 253",
+    "FORWARD -m mac ! --mac-source 02:00:00:00:00:01",
+    "FORWARD -m conntrack --ctstate NEW,UNTRACKED,DNAT",
+    "FORWARD -m conntrack ! --ctstate NEW,SNAT",
+    "FORWARD -m conntrack ! --ctstate INVALID",
+    "FORWARD -m conntrack --ctstate ESTABLISHED --ctstatus ASSURED --ctdir ORIGINAL",
+    "FORWARD -m conntrack --ctproto 6 --ctorigdstport 80:90",
+    "FORWARD -m mark ! --mark 0x1/0xff -m connmark --mark 0x3",
+    "FORWARD -m mark --mark 0x1",
+    "FORWARD -m mark --mark 0x4/0x4",
+    "FORWARD -m connmark ! --mark 0x0/0xf",
+    "FORWARD -m length ! --length 0:100 -m tos --tos 0x8/0xff",
+    "FORWARD -m tos --tos 0x8/0x3f",
+    "FORWARD -m dscp ! --dscp 0x2e",
+    "FORWARD -m dscp --dscp 0x01",
+    "FORWARD -m pkttype --pkt-type broadcast",
+    "FORWARD -m limit --limit 3/hour",
+    "FORWARD -p tcp -m limit --limit 5/sec --limit-burst 9 -m tcp --dport 22",
+    "FORWARD -m statistic --mode nth --every 3 --packet 1",
+    "FORWARD -m statistic --mode random --probability 0.5",
+    "FORWARD -m comment --comment \"it's \\\"so\\\"; {\" -j ACCEPT",
+    "PREROUTING -j MARK --set-xmark 0x12/0xf",
+    "PREROUTING -j MARK --set-xmark 0x12/0xffffffff",
+    "PREROUTING -j MARK --set-xmark 0x0/0xff",
+    "PREROUTING -j CONNMARK --save-mark --nfmask 0xff --ctmask 0xffffffff",
+    "PREROUTING -j CONNMARK --restore-mark --nfmask 0xffffffff --ctmask 0xf0",
+    "PREROUTING -j CONNMARK --set-xmark 0x12/0xf",
+    "FORWARD -j CLASSIFY --set-class 1:a",
+    "FORWARD -j TOS --set-tos 0x2/0xff",
+    "FORWARD -j TOS --set-tos 0x8/0xfc",
+    "FORWARD -j DSCP --set-dscp 0x2e",
+    "FORWARD -j LOG",
+    "FORWARD -j LOG --log-level 7 --log-prefix \"a b\" --log-tcp-options --log-macdecode",
+    "FORWARD -j NFLOG --nflog-prefix n --nflog-size 80 --nflog-group 2",
+];
+
+const V4_WORDS: [&str; 14] = [
+    "FORWARD -s 10.0.0.0/8 ! -d 192.0.2.1/32 -f",
+    "FORWARD -s 10.0.1.0/255.0.255.0 ! -f",
+    "FORWARD -p icmp -m icmp --icmp-type 3/4",
+    "FORWARD -p icmp -m icmp ! --icmp-type 3/4 -j DROP",
+    "FORWARD -p icmp -m icmp ! --icmp-type 8",
+    "FORWARD -p icmp -m icmp --icmp-type any",
+    "FORWARD -m ttl --ttl-lt 5",
+    "FORWARD -m ttl ! --ttl-eq 5",
+    "FORWARD -m iprange ! --src-range 10.0.0.1-10.0.0.9 --dst-range 10.0.0.3-10.0.0.8",
+    "PREROUTING -m addrtype --dst-type MULTICAST,LOCAL",
+    "PREROUTING -m addrtype ! --src-type UNICAST --limit-iface-in",
+    "PREROUTING -m rpfilter --validmark --invert",
+    "FORWARD -m conntrack --ctorigsrc 10.0.0.0/8",
+    "FORWARD -j TTL --ttl-set 9",
+];
+
+const V6_WORDS: [&str; 7] = [
+    "FORWARD -s 2001:db8::/32 ! -d 2001:db8::1/128",
+    "FORWARD -p ipv6-icmp -m icmp6 --icmpv6-type 1/4",
+    "FORWARD -p ipv6-icmp -m icmp6 ! --icmpv6-type 1/4",
+    "FORWARD -p ipv6-icmp -m icmp6 --icmpv6-type 135",
+    "FORWARD -m hl --hl-gt 5",
+    "FORWARD -m conntrack ! --ctrepldst 2001:db8::1",
+    "FORWARD -j HL --hl-set 9",
+];
+
+fn words(v6: bool) -> Vec<&'static str> {
+    let own: &[&str] = if v6 { &V6_WORDS } else { &V4_WORDS };
+    WORDS.iter().chain(own).copied().collect()
+}
+
+#[test]
+fn generated_rulesets_read_back_as_written_and_as_listed() {
+    let mut dice = Dice::new(11);
+    let mut read = 0;
+    for i in 0..40 {
+        let shape = Shape::random(&mut dice, 40);
+        let seed = dice.number();
+        let text = ruleset(seed, &shape);
+        let Some(form) = compiled(&text) else { continue };
+        assert_reads_back(&format!("case {i}: ruleset({seed}, {shape:?})"), &form);
+        read += 1;
+    }
+    assert!(read > 30, "{read} rulesets have the form");
+}

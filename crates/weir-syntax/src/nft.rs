@@ -1,0 +1,60 @@
+//! The nft that weir writes, and what `nft list ruleset` prints of it once it is loaded.
+//!
+//! Nothing else of nft is read: a table that is not weir's, a statement that weir does not write,
+//! is refused by name and place. So a file, an artefact and what is in force can be compared, and a
+//! text is read back before it is written.
+//!
+//! nft 1.0.6 prints other words than it was given. `==` is dropped, numbers become names, counters
+//! stand with what they counted, elements with their counters; a test of the protocol is left out
+//! where a port of it is tested (`tcp dport 22`); what `@th,0,16` loads is `icmp type` and `icmp
+//! code` side by side; a default (`burst 5 packets`, `level warn`) is left out. The reader takes
+//! both spellings to the same [`Ruleset`]; where two tests stand in another order, [`agrees`] sees
+//! through it.
+//!
+//! What a text does not say is open: counters are credited to nobody, and an opaque test does not
+//! know its original.
+//!
+//! ```
+//! let text = "table ip weir_filter {\n\tchain FORWARD {\n\
+//!             \t\ttype filter hook forward priority filter; policy drop;\n\
+//!             \t\ttcp dport 22 counter packets 3 bytes 180 accept\n\t}\n}\n";
+//! let ruleset = weir_syntax::nft::parse(text).unwrap();
+//! assert_eq!(ruleset.tables[0].chains[0].rules[0].statements.len(), 4);
+//! ```
+
+mod action;
+mod cursor;
+mod normal;
+mod opaque;
+mod statement;
+mod table;
+mod value;
+
+use weir_model::nft::Ruleset;
+
+use crate::Diagnostic;
+
+pub use normal::{agrees, commented, normal};
+
+/// Longest comment that nft takes, in bytes (NFTNL_UDATA_COMMENT_MAXLEN).
+pub const COMMENT_MAX: usize = 127;
+
+/// Reads nft text that weir wrote, or a listing of it.
+///
+/// # Errors
+/// Everything in it that weir does not write, each with its place.
+pub fn parse(text: &str) -> Result<Ruleset, Vec<Diagnostic>> {
+    table::ruleset(text)
+}
+
+/// Whether a text reads as nft rather than as `iptables-save`: its first word is nft's.
+///
+/// ```
+/// assert!(weir_syntax::nft::is_nft("# listed\ntable ip weir_filter {\n}\n"));
+/// assert!(!weir_syntax::nft::is_nft("*filter\nCOMMIT\n"));
+/// ```
+pub fn is_nft(text: &str) -> bool {
+    let lines = text.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#'));
+    let first = lines.take(1).flat_map(str::split_ascii_whitespace).next();
+    matches!(first, Some("table" | "add" | "flush" | "delete" | "create" | "define" | "include"))
+}

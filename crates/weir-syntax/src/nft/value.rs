@@ -1,0 +1,264 @@
+//! Values as nft writes them: numbers, addresses and names.
+
+use weir_model::nft::{Load, ct_state};
+use weir_model::{Addr, Family};
+
+use crate::{names, number};
+
+type Names = &'static [(&'static str, u128)];
+
+const ICMP: Names = &[
+    ("echo-reply", 0),
+    ("destination-unreachable", 3),
+    ("source-quench", 4),
+    ("redirect", 5),
+    ("echo-request", 8),
+    ("router-advertisement", 9),
+    ("router-solicitation", 10),
+    ("time-exceeded", 11),
+    ("parameter-problem", 12),
+    ("timestamp-request", 13),
+    ("timestamp-reply", 14),
+    ("info-request", 15),
+    ("info-reply", 16),
+    ("address-mask-request", 17),
+    ("address-mask-reply", 18),
+];
+
+const ICMPV6: Names = &[
+    ("destination-unreachable", 1),
+    ("packet-too-big", 2),
+    ("time-exceeded", 3),
+    ("parameter-problem", 4),
+    ("echo-request", 128),
+    ("echo-reply", 129),
+    ("mld-listener-query", 130),
+    ("mld-listener-report", 131),
+    ("mld-listener-done", 132),
+    ("mld-listener-reduction", 132),
+    ("nd-router-solicit", 133),
+    ("nd-router-advert", 134),
+    ("nd-neighbor-solicit", 135),
+    ("nd-neighbor-advert", 136),
+    ("nd-redirect", 137),
+    ("router-renumbering", 138),
+    ("ind-neighbor-solicit", 141),
+    ("ind-neighbor-advert", 142),
+    ("mld2-listener-report", 143),
+];
+
+const ICMP_CODES: Names = &[
+    ("net-unreachable", 0),
+    ("host-unreachable", 1),
+    ("prot-unreachable", 2),
+    ("port-unreachable", 3),
+    ("frag-needed", 4),
+    ("net-prohibited", 9),
+    ("host-prohibited", 10),
+    ("admin-prohibited", 13),
+];
+
+const ICMPV6_CODES: Names = &[
+    ("no-route", 0),
+    ("admin-prohibited", 1),
+    ("addr-unreachable", 3),
+    ("port-unreachable", 4),
+    ("policy-fail", 5),
+    ("reject-route", 6),
+];
+
+const DSCP: Names = &[
+    ("cs0", 0),
+    ("df", 0),
+    ("be", 0),
+    ("lephb", 1),
+    ("cs1", 8),
+    ("af11", 10),
+    ("af12", 12),
+    ("af13", 14),
+    ("cs2", 16),
+    ("af21", 18),
+    ("af22", 20),
+    ("af23", 22),
+    ("cs3", 24),
+    ("af31", 26),
+    ("af32", 28),
+    ("af33", 30),
+    ("cs4", 32),
+    ("af41", 34),
+    ("af42", 36),
+    ("cs5", 40),
+    ("va", 44),
+    ("ef", 46),
+    ("cs6", 48),
+    ("cs7", 56),
+];
+
+const ECN: Names = &[("not-ect", 0), ("ect1", 1), ("ect0", 2), ("ce", 3)];
+
+const PKTTYPES: Names = &[("unicast", 0), ("host", 0), ("broadcast", 1), ("multicast", 2)];
+
+const TCP_FLAGS: Names = &[
+    ("fin", 1),
+    ("syn", 2),
+    ("rst", 4),
+    ("psh", 8),
+    ("ack", 16),
+    ("urg", 32),
+    ("ecn", 64),
+    ("cwr", 128),
+];
+
+const CT_STATES: Names = &[
+    ("invalid", ct_state::INVALID as u128),
+    ("established", ct_state::ESTABLISHED as u128),
+    ("related", ct_state::RELATED as u128),
+    ("new", ct_state::NEW as u128),
+    ("untracked", ct_state::UNTRACKED as u128),
+];
+
+const CT_STATUS: Names = &[
+    ("expected", 1),
+    ("seen-reply", 2),
+    ("assured", 4),
+    ("confirmed", 8),
+    ("snat", 16),
+    ("dnat", 32),
+    ("dying", 512),
+];
+
+fn named(names: Names, word: &str) -> Option<u128> {
+    names.iter().find(|(n, _)| *n == word).map(|(_, v)| *v)
+}
+
+/// Names of values of a load.
+fn names_of(load: Load, family: Family) -> Names {
+    match load {
+        Load::IcmpType if family == Family::V4 => ICMP,
+        Load::IcmpType => ICMPV6,
+        Load::PktType => PKTTYPES,
+        Load::TcpFlags => TCP_FLAGS,
+        Load::CtState => CT_STATES,
+        Load::CtStatus => CT_STATUS,
+        _ => &[],
+    }
+}
+
+/// The largest value of what is loaded.
+pub(super) fn max(load: Load, family: Family) -> u128 {
+    match load {
+        Load::Saddr | Load::Daddr => family.max(),
+        Load::Sport | Load::Dport | Load::IcmpTypeCode | Load::Length => 0xffff,
+        Load::TcpFlags | Load::IcmpType | Load::L4proto | Load::Ttl | Load::Tos => 0xff,
+        Load::EtherSaddr => 0xffff_ffff_ffff,
+        Load::HeaderStart => 0xff_ffff,
+        Load::FragmentOffset => 0x1fff,
+        _ => u128::from(u32::MAX),
+    }
+}
+
+/// A plain number.
+pub(super) fn integer(word: &str, max: u128) -> Option<u128> {
+    let max = u64::try_from(max).unwrap_or(u64::MAX);
+    number::whole(word, 0, max).map(u128::from)
+}
+
+/// One value.
+pub(super) fn value(load: Load, word: &str, family: Family) -> Option<u128> {
+    if let Some(value) = named(names_of(load, family), word) {
+        return Some(value);
+    }
+    match load {
+        Load::Saddr | Load::Daddr => address(word, family).map(|a| a.0),
+        Load::EtherSaddr => mac(word),
+        Load::L4proto => match integer(word, 255) {
+            None if word == "ip" => Some(0),
+            None => names::protocol(word).map(u128::from),
+            number => number,
+        },
+        _ => integer(word, max(load, family)),
+    }
+}
+
+/// An address of the family.
+pub(super) fn address(word: &str, family: Family) -> Option<Addr> {
+    match family {
+        Family::V4 => word.parse::<std::net::Ipv4Addr>().ok().map(Addr::from),
+        Family::V6 => word.parse::<std::net::Ipv6Addr>().ok().map(Addr::from),
+    }
+}
+
+fn mac(word: &str) -> Option<u128> {
+    let mut value = 0;
+    let mut count = 0;
+    for byte in word.split(':') {
+        let digits = byte.len() == 2 && byte.bytes().all(|b| b.is_ascii_hexdigit());
+        value = value << 8 | u128::from(u8::from_str_radix(byte, 16).ok().filter(|_| digits)?);
+        count += 1;
+    }
+    (count == 6).then_some(value)
+}
+
+/// A value, a prefix or `lo-hi`.
+pub(super) fn span(load: Load, word: &str, family: Family) -> Option<(u128, u128)> {
+    if let Some(one) = value(load, word, family) {
+        return Some((one, one));
+    }
+    if let Some((addr, len)) = word.split_once('/') {
+        let is_address = matches!(load, Load::Saddr | Load::Daddr);
+        let len = integer(len, family.bits().into()).filter(|_| is_address)? as u32;
+        let (addr, mask) = (value(load, addr, family)?, family.mask(len));
+        return (addr & !mask == 0).then_some((addr, addr | family.max() & !mask));
+    }
+    let (lo, hi) = word.split_once('-')?;
+    let (lo, hi) = (value(load, lo, family)?, value(load, hi, family)?);
+    (lo <= hi).then_some((lo, hi))
+}
+
+/// Names of bits joined by commas, or a number.
+pub(super) fn bits(load: Load, word: &str, family: Family) -> Option<u128> {
+    let names = names_of(load, family);
+    if let Some(number) = integer(word, max(load, family)) {
+        return Some(number);
+    }
+    word.split(',').try_fold(0, |bits, name| Some(bits | named(names, name)?))
+}
+
+/// A code of ICMP.
+pub(super) fn icmp_code(word: &str, family: Family) -> Option<u128> {
+    let names = if family == Family::V4 { ICMP_CODES } else { ICMPV6_CODES };
+    named(names, word).or_else(|| integer(word, 255))
+}
+
+/// A code point of type of service.
+pub(super) fn dscp(word: &str) -> Option<u128> {
+    named(DSCP, word).or_else(|| integer(word, 63))
+}
+
+/// The two bits of congestion notification.
+pub(super) fn ecn(word: &str) -> Option<u128> {
+    named(ECN, word).or_else(|| integer(word, 3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_prefixes_and_names_with_hyphens_are_told_apart() {
+        let v4 = |load, word| span(load, word, Family::V4);
+        assert_eq!(v4(Load::Saddr, "10.0.0.0/8"), Some((0x0a00_0000, 0x0aff_ffff)));
+        assert_eq!(v4(Load::Saddr, "10.0.0.1/8"), None, "nft would have cut it");
+        assert_eq!(v4(Load::IcmpType, "echo-request"), Some((8, 8)));
+        assert_eq!(v4(Load::Dport, "80-443"), Some((80, 443)));
+        assert_eq!(v4(Load::Dport, "443-80"), None);
+        assert_eq!(v4(Load::Dport, "70000"), None);
+        assert_eq!(
+            v4(Load::EtherSaddr, "02:00:00:00:00:0a"),
+            Some((0x0200_0000_000a, 0x0200_0000_000a))
+        );
+        let v6 = span(Load::Daddr, "2001:db8::1-2001:db8::5", Family::V6);
+        assert_eq!(v6.map(|(lo, hi)| hi - lo), Some(4));
+        assert_eq!(bits(Load::TcpFlags, "syn,ack", Family::V4), Some(0x12));
+    }
+}

@@ -1,0 +1,81 @@
+//! nft text: what weir writes and what nft 1.0.6 listed of it say the same; changed texts are read
+//! or refused.
+
+use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
+use weir_syntax::{fuzz, nft, render};
+
+/// Something of everything that weir writes, and what `nft list ruleset` printed of it.
+const WRITTEN: &str = include_str!("seeds/written.nft");
+const LISTED: &str = include_str!("seeds/listed.nft");
+
+fn read(name: &str, text: &str) -> weir_model::nft::Ruleset {
+    nft::parse(text).unwrap_or_else(|e| panic!("{}", render(&e, name, text, false)))
+}
+
+#[test]
+fn what_was_written_and_what_was_listed_agree() {
+    let (written, listed) = (read("written.nft", WRITTEN), read("listed.nft", LISTED));
+    assert_eq!(nft::agrees(&written, &listed), Ok(()));
+    let rules = |r: &weir_model::nft::Ruleset| -> usize {
+        r.tables.iter().flat_map(|t| &t.chains).map(|c| c.rules.len()).sum()
+    };
+    assert!(rules(&listed) > 190);
+}
+
+#[test]
+fn every_rule_that_is_changed_is_seen() {
+    let whole = read("listed.nft", LISTED);
+    let mut seen = 0;
+    for (i, line) in LISTED.lines().enumerate() {
+        // A rule that does nothing at its chain's end is not missed.
+        if !line.starts_with("\t\t") || line.contains("type ") && line.contains(" priority ") {
+            continue;
+        }
+        let without: String = LISTED
+            .lines()
+            .enumerate()
+            .filter(|(j, _)| *j != i)
+            .flat_map(|(_, l)| [l, "\n"])
+            .collect();
+        if let Ok(less) = nft::parse(&without)
+            && !matches!(line.trim().split(' ').next(), Some("size" | "counter" | "continue"))
+        {
+            assert!(nft::agrees(&whole, &less).is_err(), "{line} was taken out and not missed");
+            seen += 1;
+        }
+    }
+    assert!(seen > 140, "{seen}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 1500,
+        failure_persistence: None,
+        rng_seed: RngSeed::Fixed(0x7765_6972),
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn changed_texts_are_read_or_refused_with_a_place(
+        listed in any::<bool>(),
+        changes in prop::collection::vec((any::<u8>(), any::<usize>(), 0usize..24, any::<u8>()), 1..5),
+    ) {
+        let mut data = if listed { LISTED } else { WRITTEN }.as_bytes().to_vec();
+        for (how, at, len, byte) in changes {
+            let at = at % data.len();
+            let end = (at + len).min(data.len());
+            match how % 4 {
+                0 => data[at] = byte,
+                1 => drop(data.drain(at..end)),
+                2 => data.insert(at, byte),
+                _ => {
+                    const WORDS: [&[u8]; 8] =
+                        [b" != ", b" { ", b"}", b"\"", b"\n", b" & 0x1 ", b" tcp dport ", b" jump "];
+                    data.splice(at..at, WORDS[byte as usize % WORDS.len()].iter().copied());
+                }
+            }
+        }
+        fuzz::nft(&data);
+    }
+}

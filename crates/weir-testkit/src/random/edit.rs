@@ -1,0 +1,295 @@
+//! One edit of a ruleset's text.
+
+use super::Dice;
+
+/// A ruleset's text after an edit.
+#[derive(Clone, Debug)]
+pub struct Edit {
+    /// What was done, with the rule that it was done to.
+    pub what: String,
+    /// The text.
+    pub text: String,
+}
+
+/// Changes one rule so that packets probably meet another end: its verdict, an address, a port, a
+/// flag; or takes it out, or exchanges it with the next. Whether any packet sees it is for the
+/// caller to find out. `None` where the rule that chance fell on cannot be changed so.
+pub fn semantic_edit(text: &str, dice: &mut Dice) -> Option<Edit> {
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    let rules = rules(&lines);
+    let at = *rules.get(dice.below(rules.len().max(1)))?;
+    let old = lines[at].clone();
+    let what = match dice.below(8) {
+        0 | 1 => {
+            lines[at] = verdict(&old)?;
+            "another verdict"
+        }
+        2 => {
+            lines[at] = address(&old, dice)?;
+            "another address"
+        }
+        3 => {
+            lines[at] = port(&old)?;
+            "another port"
+        }
+        4 => {
+            lines.remove(at);
+            "taken out"
+        }
+        5 => {
+            let next = rules.iter().find(|r| **r > at && chain(&lines[**r]) == chain(&old))?;
+            lines.swap(at, *next);
+            "behind the next"
+        }
+        6 => {
+            lines[at] = negate(&old)?;
+            "a test turned round"
+        }
+        _ => {
+            lines[at] = without_test(&old)?;
+            "without a test"
+        }
+    };
+    Some(Edit { what: format!("{what}: {old}"), text: joined(&lines) })
+}
+
+/// Changes the text so that no packet sees it: splits a prefix, exchanges two rules that no packet
+/// meets both of, adds a rule behind one that decides all that it matches. `None` where the rule
+/// that chance fell on cannot be changed so.
+pub fn neutral_edit(text: &str, dice: &mut Dice) -> Option<Edit> {
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    let rules = rules(&lines);
+    let at = *rules.get(dice.below(rules.len().max(1)))?;
+    let old = lines[at].clone();
+    let what = match dice.below(3) {
+        0 => {
+            let [low, high] = split_prefix(&old)?;
+            lines[at] = low;
+            lines.insert(at + 1, high);
+            "prefix split"
+        }
+        1 => {
+            let next = rules.iter().find(|r| **r > at && chain(&lines[**r]) == chain(&old))?;
+            if !are_disjoint(&old, &lines[*next]) {
+                return None;
+            }
+            lines.swap(at, *next);
+            "disjoint rules exchanged"
+        }
+        _ => {
+            let shadowed = shadowed_by(&old, dice)?;
+            lines.insert(at + 1, shadowed);
+            "shadowed rule added"
+        }
+    };
+    Some(Edit { what: format!("{what}: {old}"), text: joined(&lines) })
+}
+
+fn joined(lines: &[String]) -> String {
+    lines.iter().flat_map(|l| [l, "\n"]).collect()
+}
+
+/// Where rules stand.
+fn rules(lines: &[String]) -> Vec<usize> {
+    let all = lines.iter().enumerate();
+    all.filter(|(_, l)| body(l).starts_with("-A ")).map(|(i, _)| i).collect()
+}
+
+/// A line without the counters before it.
+fn body(line: &str) -> &str {
+    match line.split_once("] ") {
+        Some((counters, rest)) if counters.starts_with('[') => rest,
+        _ => line,
+    }
+}
+
+fn chain(line: &str) -> &str {
+    body(line).split_whitespace().nth(1).unwrap_or_default()
+}
+
+fn words(line: &str) -> Vec<&str> {
+    line.split(' ').collect()
+}
+
+/// Where an option's word stands.
+fn find(words: &[&str], options: &[&str]) -> Option<usize> {
+    words.iter().position(|w| options.contains(w))
+}
+
+fn verdict(line: &str) -> Option<String> {
+    let pairs = [("ACCEPT", "DROP"), ("DROP", "ACCEPT"), ("RETURN", "DROP"), ("REJECT", "ACCEPT")];
+    let words = words(line);
+    let at = find(&words, &["-j", "-g"])?;
+    let (_, new) = pairs.iter().find(|(old, _)| words.get(at + 1) == Some(old))?;
+    Some([&words[..=at], &[new]].concat().join(" "))
+}
+
+/// An IPv4 address with one bit of its prefix flipped.
+fn address(line: &str, dice: &mut Dice) -> Option<String> {
+    let mut words: Vec<String> = words(line).into_iter().map(str::to_owned).collect();
+    let at = words.iter().position(|w| matches!(w.as_str(), "-s" | "-d"))? + 1;
+    let (addr, len) = prefix(words.get(at)?)?;
+    let bit = 32 - 1 - dice.below(len.max(1) as usize) as u32;
+    words[at] = format!("{}/{len}", std::net::Ipv4Addr::from(addr ^ 1 << bit));
+    (len > 0).then(|| words.join(" "))
+}
+
+/// Address and length of an IPv4 prefix.
+fn prefix(word: &str) -> Option<(u32, u32)> {
+    let (addr, len) = word.split_once('/').unwrap_or((word, "32"));
+    let addr: std::net::Ipv4Addr = addr.parse().ok()?;
+    let len = len.parse().ok().filter(|l| *l <= 32)?;
+    Some((addr.into(), len))
+}
+
+fn port(line: &str) -> Option<String> {
+    let mut words: Vec<String> = words(line).into_iter().map(str::to_owned).collect();
+    let at = words.iter().position(|w| matches!(w.as_str(), "--dport" | "--sport"))? + 1;
+    let port: u16 = words.get(at)?.parse().ok()?;
+    words[at] = (port ^ 1).to_string();
+    Some(words.join(" "))
+}
+
+const TESTS: [&str; 10] = [
+    "-s",
+    "-d",
+    "-i",
+    "-o",
+    "--dport",
+    "--sport",
+    "--ctstate",
+    "--state",
+    "--mac-source",
+    "--icmp-type",
+];
+
+fn negate(line: &str) -> Option<String> {
+    let mut words = words(line);
+    let at = find(&words, &TESTS)?;
+    if words[at - 1] == "!" {
+        words.remove(at - 1);
+    } else {
+        words.insert(at, "!");
+    }
+    Some(words.join(" "))
+}
+
+fn without_test(line: &str) -> Option<String> {
+    let mut words = words(line);
+    let at = find(&words, &["-s", "-d", "-i", "-o", "--dport", "--sport"])?;
+    let from = if words[at - 1] == "!" { at - 1 } else { at };
+    words.drain(from..at + 2);
+    Some(words.join(" "))
+}
+
+/// Matches whose evaluation leaves something behind: a second rule would ask twice.
+fn is_plain(line: &str) -> bool {
+    let known = [
+        "tcp",
+        "udp",
+        "icmp",
+        "icmp6",
+        "multiport",
+        "state",
+        "conntrack",
+        "mac",
+        "mark",
+        "iprange",
+        "comment",
+        "sctp",
+        "length",
+        "ttl",
+        "hl",
+        "dscp",
+        "tos",
+    ];
+    let words = words(line);
+    let modules = words.windows(2).filter(|w| w[0] == "-m").map(|w| w[1]);
+    modules.into_iter().all(|m| known.contains(&m))
+}
+
+/// Two rules for the halves of a rule's prefix.
+fn split_prefix(line: &str) -> Option<[String; 2]> {
+    let words = words(line);
+    let at = find(&words, &["-s", "-d"])?;
+    let (addr, len) = prefix(words.get(at + 1)?)?;
+    if len >= 32 || words[at - 1] == "!" || !is_plain(line) {
+        return None;
+    }
+    let half = |addr: u32| {
+        let net = format!("{}/{}", std::net::Ipv4Addr::from(addr), len + 1);
+        let mut words: Vec<&str> = words.clone();
+        words[at + 1] = &net;
+        words.join(" ")
+    };
+    Some([half(addr), half(addr | 1 << (31 - len))])
+}
+
+/// Whether sources or destinations of two rules have nothing in common; neither may end a packet
+/// by what it only looks at (a cut header), so that both must look at the address first.
+fn are_disjoint(a: &str, b: &str) -> bool {
+    let net = |line: &str, option: &str| {
+        let words = words(line);
+        let at = find(&words, &[option]).filter(|at| words[at - 1] != "!")?;
+        prefix(words.get(at + 1)?)
+    };
+    let apart = |option: &str| match (net(a, option), net(b, option)) {
+        (Some((x, n)), Some((y, m))) => {
+            let len = n.min(m);
+            len > 0 && (x ^ y) >> (32 - len) != 0
+        }
+        _ => false,
+    };
+    apart("-s") || apart("-d")
+}
+
+/// A rule that only sees what the rule before it decides.
+fn shadowed_by(line: &str, dice: &mut Dice) -> Option<String> {
+    let words = words(line);
+    let at = find(&words, &["-j"])?;
+    if !matches!(*words.get(at + 1)?, "ACCEPT" | "DROP") || !is_plain(line) {
+        return None;
+    }
+    let target = dice.pick(&["ACCEPT", "DROP"]);
+    Some(format!("{} {target}", words[..=at].join(" ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_is_split_into_its_halves() {
+        let [low, high] = split_prefix("-A c -s 10.0.0.0/8 -j DROP").expect("a prefix");
+        assert_eq!(low, "-A c -s 10.0.0.0/9 -j DROP");
+        assert_eq!(high, "-A c -s 10.128.0.0/9 -j DROP");
+        assert_eq!(split_prefix("-A c ! -s 10.0.0.0/8 -j DROP"), None);
+        assert_eq!(split_prefix("-A c -s 10.0.0.0/8 -m limit --limit 3/hour -j DROP"), None);
+    }
+
+    #[test]
+    fn disjoint_is_said_of_prefixes_that_are() {
+        let rule = |net: &str| format!("-A c -s {net} -j DROP");
+        assert!(are_disjoint(&rule("10.0.0.0/9"), &rule("10.128.0.0/9")));
+        assert!(!are_disjoint(&rule("10.0.0.0/8"), &rule("10.128.0.0/9")));
+        assert!(!are_disjoint(&rule("10.0.0.0/8"), "-A c ! -s 11.0.0.0/8 -j DROP"));
+    }
+
+    #[test]
+    fn every_kind_of_edit_comes_by() {
+        let text = super::super::ruleset(
+            3,
+            &super::super::Shape { v6: false, rules: 60, states: true, opaque: true, tables: true },
+        );
+        let mut dice = Dice::new(1);
+        let mut kinds = std::collections::BTreeSet::new();
+        for _ in 0..400 {
+            let edits = [semantic_edit(&text, &mut dice), neutral_edit(&text, &mut dice)];
+            for edit in edits.into_iter().flatten() {
+                assert_ne!(edit.text, text);
+                kinds.extend(edit.what.split(':').next().map(str::to_owned));
+            }
+        }
+        assert_eq!(kinds.len(), 10, "{kinds:?}");
+    }
+}

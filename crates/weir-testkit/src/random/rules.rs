@@ -1,0 +1,328 @@
+//! Rulesets by chance.
+//!
+//! The weights come from 176 published dumps with 119,507 rules: matches in the order mac, state,
+//! tcp, multiport, udp, conntrack, limit, icmp; targets in the order DROP, RETURN, ACCEPT, LOG,
+//! jump, none, REJECT. They are damped (about the square root of the counts), so that what is rare
+//! there still comes by. Values are few, so that rules meet the same packets.
+
+use std::fmt::Write as _;
+
+use super::Dice;
+
+/// What to write.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    /// `ip6tables-save` instead of `iptables-save`.
+    pub v6: bool,
+    /// Rules of the filter table, about.
+    pub rules: usize,
+    /// Tests of a connection's state, and with them conntrack.
+    pub states: bool,
+    /// Matches that only the kernel can answer (`limit`, `statistic`).
+    pub opaque: bool,
+    /// Raw, mangle and nat tables, too.
+    pub tables: bool,
+}
+
+impl Shape {
+    /// A shape by chance.
+    pub fn random(dice: &mut Dice, rules: usize) -> Shape {
+        Shape {
+            v6: dice.chance(30),
+            rules: 1 + dice.below(2 * rules),
+            states: dice.chance(60),
+            opaque: dice.chance(10),
+            tables: dice.chance(40),
+        }
+    }
+}
+
+/// Text of `iptables-save`, the same for the same seed and shape.
+pub fn ruleset(seed: u64, shape: &Shape) -> String {
+    let mut w = Writer { dice: Dice::new(seed), shape: *shape, text: String::new() };
+    if shape.tables {
+        w.raw();
+        w.mangle();
+        if shape.states {
+            w.nat();
+        }
+    }
+    w.filter();
+    w.text
+}
+
+struct Writer {
+    dice: Dice,
+    shape: Shape,
+    text: String,
+}
+
+const V4: [&str; 14] = [
+    "192.0.2.0/24",
+    "192.0.2.0/25",
+    "192.0.2.64/26",
+    "192.0.2.1/32",
+    "192.0.2.2/32",
+    "192.0.2.77/32",
+    "198.51.100.0/24",
+    "198.51.100.7/32",
+    "198.51.100.128/25",
+    "203.0.113.0/28",
+    "203.0.113.9/32",
+    "10.0.0.0/8",
+    "10.1.0.0/16",
+    "10.0.1.0/255.0.255.0",
+];
+
+const V6: [&str; 8] = [
+    "2001:db8::/32",
+    "2001:db8:1::/48",
+    "2001:db8:1:2::/64",
+    "2001:db8:1:2::1/128",
+    "2001:db8:1:2::2/128",
+    "2001:db8:ff::/48",
+    "2001:db8:ff::7/128",
+    "2001:db8:aa::/47",
+];
+
+const PORTS: [&str; 9] =
+    ["22", "25", "53", "80", "443", "0:1023", "1024:65535", "8000:8010", "135:139"];
+
+const FLAGS: [&str; 6] = [
+    "FIN,SYN,RST,ACK SYN",
+    "SYN,ACK SYN,ACK",
+    "FIN,SYN,RST,PSH,ACK,URG NONE",
+    "RST RST",
+    "FIN,SYN FIN,SYN",
+    "ACK,URG URG",
+];
+
+/// Chains of the filter table that rules jump to; each may jump to later ones only.
+const CHAINS: [&str; 4] = ["customers", "services", "Bad_ones", "last"];
+
+impl Writer {
+    fn table(&mut self, name: &str, chains: &[&str], users: &[&str]) {
+        let _ = writeln!(self.text, "*{name}");
+        for chain in chains {
+            let policy = if name == "filter" && self.dice.chance(40) { "DROP" } else { "ACCEPT" };
+            let _ = writeln!(self.text, ":{chain} {policy} [0:0]");
+        }
+        for chain in users {
+            let _ = writeln!(self.text, ":{chain} - [0:0]");
+        }
+    }
+
+    fn commit(&mut self) {
+        self.text.push_str("COMMIT\n");
+    }
+
+    fn filter(&mut self) {
+        self.table("filter", &["INPUT", "FORWARD", "OUTPUT"], &CHAINS);
+        let hooks = [(2, "INPUT"), (6, "FORWARD"), (2, "OUTPUT"), (2, CHAINS[0])];
+        let users = [(2, CHAINS[1]), (2, CHAINS[2]), (1, CHAINS[3])];
+        let places: Vec<(usize, &str)> = hooks.into_iter().chain(users).collect();
+        let mut chain = "FORWARD";
+        for _ in 0..self.shape.rules {
+            // Runs of rules in one chain: that is what forms are made of.
+            if self.dice.chance(25) {
+                chain = self.dice.weighted(&places);
+            }
+            let conds = self.conds(chain, true);
+            let target = self.target(chain, &conds);
+            let _ = writeln!(self.text, "-A {chain}{conds}{target}");
+        }
+        self.commit();
+    }
+
+    fn raw(&mut self) {
+        self.table("raw", &["PREROUTING", "OUTPUT"], &[]);
+        for _ in 0..self.dice.below(4) {
+            let chain = self.dice.pick(&["PREROUTING", "PREROUTING", "OUTPUT"]);
+            let conds = self.conds(chain, false);
+            let weights = [(3, " -j DROP"), (2, " -j ACCEPT"), (1, "")];
+            let mut target = self.dice.weighted(&weights);
+            if self.shape.states && self.dice.chance(20) {
+                target = " -j CT --notrack";
+            }
+            let _ = writeln!(self.text, "-A {chain}{conds}{target}");
+        }
+        self.commit();
+    }
+
+    fn mangle(&mut self) {
+        let chains = ["PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTROUTING"];
+        self.table("mangle", &chains, &[]);
+        for _ in 0..self.dice.below(5) {
+            // A changed packet is routed again in OUTPUT.
+            let chain = self.dice.pick(&["PREROUTING", "FORWARD", "FORWARD", "POSTROUTING"]);
+            let conds = self.conds(chain, true);
+            let targets = [
+                (4, " -j MARK --set-xmark 0x1/0xffffffff"),
+                (2, " -j MARK --set-xmark 0x10/0xf0"),
+                (1, " -j TOS --set-tos 0x10/0xff"),
+                (1, " -j DSCP --set-dscp 0x2e"),
+                (1, " -j DROP"),
+                (1, " -j ACCEPT"),
+                (1, ""),
+            ];
+            let target = self.dice.weighted(&targets);
+            let _ = writeln!(self.text, "-A {chain}{conds}{target}");
+        }
+        self.commit();
+    }
+
+    fn nat(&mut self) {
+        self.table("nat", &["PREROUTING", "INPUT", "OUTPUT", "POSTROUTING"], &[]);
+        let to = if self.shape.v6 { "2001:db8:ff::7" } else { "198.51.100.7" };
+        if self.dice.chance(60) {
+            let conds = self.conds("POSTROUTING", true);
+            let _ = writeln!(self.text, "-A POSTROUTING{conds} -j SNAT --to-source {to}");
+        }
+        self.commit();
+    }
+
+    fn not(&mut self) -> &'static str {
+        if self.dice.chance(8) { " !" } else { "" }
+    }
+
+    fn net(&mut self) -> &'static str {
+        if self.shape.v6 { self.dice.pick(&V6) } else { self.dice.pick(&V4) }
+    }
+
+    /// What a rule tests, with a blank before each word.
+    fn conds(&mut self, chain: &str, states: bool) -> String {
+        let mut out = String::new();
+        let (ins, outs) = match chain {
+            "PREROUTING" | "INPUT" => (true, false),
+            "OUTPUT" | "POSTROUTING" => (false, true),
+            "FORWARD" => (true, true),
+            _ => (false, false),
+        };
+        if self.dice.chance(35) {
+            let _ = write!(out, "{} -s {}", self.not(), self.net());
+        }
+        if self.dice.chance(25) {
+            let _ = write!(out, "{} -d {}", self.not(), self.net());
+        }
+        let devices = ["eth0", "eth1", "eth+"];
+        if ins && self.dice.chance(12) {
+            let _ = write!(out, "{} -i {}", self.not(), self.dice.pick(&devices));
+        }
+        if outs && self.dice.chance(10) {
+            let _ = write!(out, "{} -o {}", self.not(), self.dice.pick(&devices));
+        }
+        if !self.shape.v6 && !self.shape.states && self.dice.chance(3) {
+            let _ = write!(out, "{} -f", self.not());
+        }
+        self.protocol(&mut out);
+        if states && self.shape.states && self.dice.chance(25) {
+            let states = ["NEW", "ESTABLISHED", "RELATED,ESTABLISHED", "INVALID", "INVALID,NEW"];
+            let not = self.not();
+            let state = self.dice.pick(&states);
+            let _ = write!(out, " -m conntrack{not} --ctstate {state}");
+        }
+        if ins && chain != "OUTPUT" && self.dice.chance(10) {
+            let mac = self.dice.below(3);
+            let _ = write!(out, " -m mac{} --mac-source 02:00:00:00:00:0{mac}", self.not());
+        }
+        self.rare(&mut out);
+        out
+    }
+
+    fn protocol(&mut self, out: &mut String) {
+        let (icmp, module, option) =
+            if self.shape.v6 { ("ipv6-icmp", "icmp6", "icmpv6") } else { ("icmp", "icmp", "icmp") };
+        let kinds =
+            [(30, "none"), (24, "tcp"), (18, "udp"), (14, "multiport"), (5, "icmp"), (1, "sctp")];
+        match self.dice.weighted(&kinds) {
+            "none" => {}
+            "multiport" => {
+                let proto = self.dice.pick(&["tcp", "udp"]);
+                let which = self.dice.pick(&["dports", "dports", "sports", "ports"]);
+                let ports = self.dice.pick(&["22,80,443", "25,53,8000:8010", "0:1023,8080"]);
+                let _ = write!(out, " -p {proto} -m multiport{} --{which} {ports}", self.not());
+            }
+            "icmp" => {
+                let _ = write!(out, " -p {icmp}");
+                if self.dice.chance(80) {
+                    let v4 = ["8", "0", "3/4", "11", "3"];
+                    let v6 = ["128", "129", "1/4", "135", "2"];
+                    let kind = self.dice.pick(if self.shape.v6 { &v6 } else { &v4 });
+                    let _ = write!(out, " -m {module}{} --{option}-type {kind}", self.not());
+                }
+            }
+            proto => {
+                let _ = write!(out, "{} -p {proto}", if self.dice.chance(2) { " !" } else { "" });
+                if out.ends_with(&format!(" ! -p {proto}")) || self.dice.chance(15) {
+                    return;
+                }
+                let _ = write!(out, " -m {proto}");
+                if self.dice.chance(25) {
+                    let _ = write!(out, "{} --sport {}", self.not(), self.dice.pick(&PORTS));
+                }
+                if self.dice.chance(75) {
+                    let _ = write!(out, "{} --dport {}", self.not(), self.dice.pick(&PORTS));
+                }
+                if proto == "tcp" && self.dice.chance(20) {
+                    let _ = write!(out, "{} --tcp-flags {}", self.not(), self.dice.pick(&FLAGS));
+                }
+            }
+        }
+    }
+
+    fn rare(&mut self, out: &mut String) {
+        if !self.dice.chance(8) {
+            return;
+        }
+        let hl = if self.shape.v6 { " -m hl --hl-lt 10" } else { " -m ttl --ttl-lt 10" };
+        let range = if self.shape.v6 {
+            " -m iprange --src-range 2001:db8:1:2::1-2001:db8:1:2::9"
+        } else {
+            " -m iprange --src-range 192.0.2.1-192.0.2.66"
+        };
+        let mut all = vec![
+            (4, " -m comment --comment \"no more than this\""),
+            (3, " -m mark --mark 0x1"),
+            (2, " -m mark ! --mark 0x10/0xf0"),
+            (2, hl),
+            (2, range),
+            (2, " -m length --length 0:100"),
+            (1, " -m length ! --length 40:60"),
+            (1, " -m dscp --dscp 0x2e"),
+            (1, " -m tos --tos 0x10/0x3f"),
+        ];
+        if self.shape.opaque {
+            all.push((6, " -m limit --limit 3/hour --limit-burst 4"));
+            all.push((2, " -m statistic --mode nth --every 3 --packet 0"));
+        }
+        out.push_str(self.dice.weighted(&all));
+    }
+
+    /// What a rule does, with a blank before it.
+    fn target(&mut self, chain: &str, conds: &str) -> String {
+        let later = CHAINS.iter().position(|c| *c == chain).map_or(0, |i| i + 1);
+        let kinds = [
+            (20, "DROP"),
+            (10, "RETURN"),
+            (18, "ACCEPT"),
+            (5, "LOG"),
+            (10, "jump"),
+            (6, "none"),
+            (4, "REJECT"),
+            (2, "goto"),
+        ];
+        match self.dice.weighted(&kinds) {
+            "none" => String::new(),
+            "jump" | "goto" if later >= CHAINS.len() => " -j DROP".into(),
+            "jump" => format!(" -j {}", self.dice.pick(&CHAINS[later..])),
+            "goto" => format!(" -g {}", self.dice.pick(&CHAINS[later..])),
+            "REJECT"
+                if conds.contains(" -p tcp") && !conds.contains("! -p") && self.dice.chance(50) =>
+            {
+                " -j REJECT --reject-with tcp-reset".into()
+            }
+            "LOG" => format!(" -j LOG --log-prefix \"{} \"", self.dice.pick(&["in", "bad"])),
+            plain => format!(" -j {plain}"),
+        }
+    }
+}
