@@ -30,6 +30,10 @@ fn main() -> ExitCode {
 }
 
 fn run(command: Command, color: bool) -> anyhow::Result<Answer> {
+    // Whatever comes of the command: what a killed one left in the kernel goes first.
+    if matches!(command, Command::Verify(_) | Command::Lab(_) | Command::Doctor(_)) {
+        weir_kernel::reaper::reap();
+    }
     match command {
         Command::Fmt(args) => command::fmt::run(&args, color),
         Command::Check(args) => command::check::run(&args, color),

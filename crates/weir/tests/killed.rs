@@ -34,7 +34,9 @@ fn a_killed_lab_is_cleaned_up_by_the_next_start() {
     let before = live();
     let out = std::env::temp_dir().join(format!("weir-killed-{}", std::process::id()));
     let study = data::root().join("studies/kadlecsik2005-rules");
-    for namespaces in [1, 3, 5] {
+    // Any start will do, also one that comes to nothing.
+    let nothing: &[&str] = &["lab", "run", "no-such-study", "-o", "no-such-run"];
+    for (namespaces, start) in [(1, &["reap"][..]), (3, nothing), (5, &["reap"])] {
         let _ = std::fs::remove_dir_all(&out);
         let mut child = Command::new(weir)
             .args(["lab", "run"])
@@ -54,7 +56,7 @@ fn a_killed_lab_is_cleaned_up_by_the_next_start() {
         child.kill().expect("kill");
         child.wait().expect("wait");
         assert!(output("ip", &["netns"]).contains(&own), "a killed run leaves its namespaces");
-        output(weir, &["reap"]);
+        output(weir, start);
         assert!(!output("ip", &["netns"]).contains(&own), "{}", output("ip", &["netns"]));
         assert_eq!(live(), before, "killed with {namespaces} namespaces");
     }
