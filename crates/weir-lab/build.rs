@@ -6,9 +6,11 @@ use libbpf_cargo::SkeletonBuilder;
 
 fn main() {
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
-    println!("cargo:rerun-if-changed=src/bpf/frame.h");
+    for header in ["frame.h", "histogram.h"] {
+        println!("cargo:rerun-if-changed=src/bpf/{header}");
+    }
     let arguments = clang_arguments();
-    for name in ["generator", "sink", "drops"] {
+    for name in ["generator", "sink", "drops", "tcp"] {
         let source = Path::new("src/bpf").join(format!("{name}.bpf.c"));
         println!("cargo:rerun-if-changed={}", source.display());
         let built = SkeletonBuilder::new()

@@ -29,11 +29,11 @@ mod skeleton {
 use skeleton::{GeneratorSkel, GeneratorSkelBuilder};
 
 /// `BPF_F_TEST_XDP_LIVE_FRAMES`.
-const LIVE_FRAMES: u32 = 1 << 1;
+pub(crate) const LIVE_FRAMES: u32 = 1 << 1;
 /// Pages that the kernel takes through the program before it sends them.
-const BATCH: u64 = 64;
+pub(crate) const BATCH: u64 = 64;
 /// No machine takes a page through the loop faster than this; bounds a call whose signal is lost.
-const PAGES_A_SECOND: f64 = 50e6;
+pub(crate) const PAGES_A_SECOND: f64 = 50e6;
 
 /// How frames are played.
 #[derive(Clone, Debug, PartialEq)]

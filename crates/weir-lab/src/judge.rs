@@ -91,6 +91,7 @@ mod tests {
             pps: 1.0,
             rate_pps: 0.0,
             additions: 0,
+            connections: None,
             noise: Noise { spin_ratio: 1.0, ..Noise::default() },
             state: State::Accepted,
             why: None,

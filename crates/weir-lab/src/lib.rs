@@ -10,6 +10,7 @@
 
 mod bench;
 mod commands;
+pub mod connections;
 pub mod counters;
 pub mod cpu;
 pub mod drops;
@@ -18,6 +19,7 @@ mod error;
 mod files;
 pub mod frames;
 pub mod generator;
+mod histogram;
 mod judge;
 mod loading;
 pub mod plan;

@@ -74,6 +74,7 @@ pub(crate) fn blank(step: &Step, kind: Kind) -> Trial {
         pps: 0.0,
         rate_pps: 0.0,
         additions: 0,
+        connections: None,
         noise: Noise::default(),
         state: State::Accepted,
         why: None,

@@ -7,11 +7,14 @@
 //! Every firewall sees the same addresses: its two devices, their MAC addresses, and a default
 //! route behind it, so that one table of frames serves all.
 
+use std::net::Ipv4Addr;
+
 use serde::Deserialize;
 use weir_kernel::{LinkEnd, Namespace, Session, VethOptions};
 use weir_packet::Mac;
 
 use crate::LabError;
+use crate::connections::{Parties, TcpEnds};
 use crate::counters::{DeviceReader, StackReader};
 use crate::sink::Sink;
 
@@ -102,12 +105,54 @@ impl Topology {
         Ok(self.session.remove(namespace)?)
     }
 
+    /// Makes a firewall between clients and servers that forwards everything in both directions.
+    ///
+    /// # Errors
+    /// Where the kernel refuses.
+    pub fn firewall_between(
+        &mut self,
+        ends: &mut TcpEnds,
+        parties: &Parties,
+    ) -> Result<Firewall, LabError> {
+        let Link { namespace, near, far } = self.link(false)?;
+        let Devices { input, output } = &self.devices;
+        namespace.ip(&back_to_clients(parties, input))?;
+        // Answers are redirected into this device, which takes them by its NAPI context only.
+        namespace.set_gro(output, true)?;
+        let ifindex = self.source.ifindex(&near)?;
+        ends.attach_client(&self.source, ifindex)?;
+        ends.attach_server(&self.sink_side, self.sink_side.ifindex(&far)?)?;
+        // Both devices take redirected packets: what they lose is told by them alone.
+        let devices =
+            DeviceReader::open(&[(&namespace, input.as_str()), (&namespace, output.as_str())])?;
+        let stack = StackReader::open(&namespace)?;
+        Ok(Firewall { namespace, ifindex, devices, stack })
+    }
+
     /// Makes a firewall between source and sink that forwards everything, IPv6 only where it is
     /// asked for: it sends packets of its own.
     ///
     /// # Errors
     /// Where the kernel refuses.
     pub fn firewall(&mut self, ipv6: bool) -> Result<Firewall, LabError> {
+        let Link { namespace, near, far } = self.link(ipv6)?;
+        let Devices { input, output } = &self.devices;
+        let far_index = self.sink_side.ifindex(&far)?;
+        self.sink.attach(&self.sink_side, far_index)?;
+        // What the ring behind the source's device cannot take is told by both of its ends
+        // (veth_get_stats64 in drivers/net/veth.c), so only the firewall's end is asked.
+        let devices = DeviceReader::open(&[
+            (&namespace, input.as_str()),
+            (&namespace, output.as_str()),
+            (&self.sink_side, far.as_str()),
+        ])?;
+        let stack = StackReader::open(&namespace)?;
+        let ifindex = self.source.ifindex(&near)?;
+        Ok(Firewall { namespace, ifindex, devices, stack })
+    }
+
+    /// A forwarding namespace between two links, nothing attached to their other ends.
+    fn link(&mut self, ipv6: bool) -> Result<Link, LabError> {
         let number = self.links;
         self.links += 1;
         let namespace = self.session.namespace(&format!("fw{number}"))?;
@@ -130,19 +175,28 @@ impl Topology {
         };
         self.session.veth(&namespace, &output, &self.sink_side, &far, &outside)?;
         route(&namespace, &output, ipv6)?;
-        let far_index = self.sink_side.ifindex(&far)?;
-        self.sink.attach(&self.sink_side, far_index)?;
-        // What the ring behind the source's device cannot take is told by both of its ends
-        // (veth_get_stats64 in drivers/net/veth.c), so only the firewall's end is asked.
-        let devices = DeviceReader::open(&[
-            (&namespace, input.as_str()),
-            (&namespace, output.as_str()),
-            (&self.sink_side, far.as_str()),
-        ])?;
-        let stack = StackReader::open(&namespace)?;
-        let ifindex = self.source.ifindex(&near)?;
-        Ok(Firewall { namespace, ifindex, devices, stack })
+        Ok(Link { namespace, near, far })
     }
+}
+
+/// A firewall's namespace, and the other ends of its links.
+struct Link {
+    namespace: Namespace,
+    near: String,
+    far: String,
+}
+
+/// The way from the firewall to the clients.
+fn back_to_clients(parties: &Parties, device: &str) -> Vec<String> {
+    let mac = SOURCE_MAC.map(|byte| format!("{byte:02x}")).join(":");
+    let (first, last) = parties.client_addresses();
+    // The shortest prefix that holds them all.
+    let length = (u32::from(first) ^ u32::from(last)).leading_zeros();
+    let network = Ipv4Addr::from(u32::from(first) & u32::MAX.checked_shl(32 - length).unwrap_or(0));
+    vec![
+        format!("neigh replace 198.18.0.2 lladdr {mac} nud permanent dev {device}"),
+        format!("route replace {network}/{length} via 198.18.0.2 dev {device}"),
+    ]
 }
 
 fn end(mac: Mac) -> LinkEnd {

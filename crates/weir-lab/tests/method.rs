@@ -66,6 +66,7 @@ fn trial(step: &Step, pps: f64) -> Trial {
         pps,
         rate_pps: 0.0,
         additions: 0,
+        connections: None,
         noise: Noise::default(),
         state: State::Accepted,
         why: None,

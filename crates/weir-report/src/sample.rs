@@ -131,6 +131,7 @@ fn blank(
         pps: 0.0,
         rate_pps: 0.0,
         additions: 0,
+        connections: None,
         noise: Noise {
             psi: 0.02 * jitter(trials.len() + 7),
             steal: 0.0,

@@ -16,15 +16,18 @@
 #![forbid(unsafe_code)]
 
 pub mod claim;
+pub mod connections;
 pub mod estimate;
 pub mod folder;
 pub mod random;
 pub mod run;
 pub mod scenario;
 pub mod series;
+pub mod spectrum;
 pub mod trial;
 
 pub use claim::{Bounds, By, Claim, ClaimRecord, ClaimTest, Outcome, Place};
+pub use connections::{Close, Connections, Failure};
 pub use estimate::{Difference, Estimate};
 pub use folder::{Record, RecordError};
 pub use run::{
@@ -33,4 +36,5 @@ pub use run::{
 };
 pub use scenario::{Coordinate, Scenario};
 pub use series::Quantity;
+pub use spectrum::{Quantile, Spectrum};
 pub use trial::{DropCount, Kind, Noise, State, Trial};

@@ -22,6 +22,14 @@ pub enum Quantity {
     LoadSeconds,
     /// Seconds to add one rule to those in force.
     AddSeconds,
+    /// Complete TCP connections a second, request and reply validated, closed by FIN.
+    ConnectionsPerSecond,
+    /// The same with RST at the end.
+    ConnectionsResetPerSecond,
+    /// TCP connections opened a second, nothing sent on them.
+    HandshakesPerSecond,
+    /// Share of connections, closed by FIN, that failed.
+    ConnectionFailureRatio,
 }
 
 impl Quantity {
@@ -32,6 +40,9 @@ impl Quantity {
             Quantity::LossRatio => Kind::Paced,
             Quantity::LoadSeconds => Kind::Load,
             Quantity::AddSeconds => Kind::Add,
+            Quantity::ConnectionsPerSecond | Quantity::ConnectionFailureRatio => Kind::Connections,
+            Quantity::ConnectionsResetPerSecond => Kind::ConnectionsReset,
+            Quantity::HandshakesPerSecond => Kind::Handshakes,
         }
     }
 
@@ -47,6 +58,17 @@ impl Quantity {
             Quantity::LoadSeconds => Some(trial.seconds),
             Quantity::AddSeconds => {
                 (trial.additions > 0).then(|| trial.seconds / trial.additions as f64)
+            }
+            Quantity::ConnectionsPerSecond
+            | Quantity::ConnectionsResetPerSecond
+            | Quantity::HandshakesPerSecond => {
+                let completed = trial.connections.as_ref()?.completed as f64;
+                (trial.seconds > 0.0).then(|| completed / trial.seconds)
+            }
+            Quantity::ConnectionFailureRatio => {
+                let connections = trial.connections.as_ref()?;
+                let offered = connections.offered as f64;
+                (offered > 0.0).then(|| 1.0 - connections.completed as f64 / offered)
             }
         }
     }

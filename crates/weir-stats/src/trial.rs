@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::connections::Connections;
 use crate::scenario::Scenario;
 
 /// What a trial measured.
@@ -16,6 +17,12 @@ pub enum Kind {
     Load,
     /// Single rules added, one command each, to a ruleset that is in force.
     Add,
+    /// TCP connections from SYN to the last ACK: request, reply, FIN.
+    Connections,
+    /// TCP connections with request and reply that the client ends by RST.
+    ConnectionsReset,
+    /// TCP connections that are opened and left open.
+    Handshakes,
 }
 
 /// Whether a trial counts.
@@ -82,7 +89,8 @@ pub struct Trial {
     pub leg: u32,
     /// How often this trial was repeated before, because it was disturbed.
     pub repeat: u32,
-    /// Packets that the generator handed to the firewall's device; 0 for loads.
+    /// Packets that the generator handed to the firewall's device; 0 for loads. For connections,
+    /// packets that either end sent, and so in the next fields.
     pub offered: u64,
     /// Packets that arrived at the sink with the right tag and were to arrive.
     pub delivered: u64,
@@ -99,12 +107,15 @@ pub struct Trial {
     pub seconds: f64,
     /// Delivered packets a second; 0 for loads.
     pub pps: f64,
-    /// Rate that was asked for, packets a second; 0: as fast as it goes.
+    /// Rate that was asked for, packets (or connections) a second; 0: as fast as it goes.
     #[serde(default)]
     pub rate_pps: f64,
     /// Rules that were added, for [`Kind::Add`]; else 0.
     #[serde(default)]
     pub additions: u64,
+    /// What a trial of connections counted beside packets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connections: Option<Connections>,
     /// How quiet it was.
     pub noise: Noise,
     /// Whether it counts.
@@ -171,6 +182,7 @@ pub(crate) mod tests {
             pps: delivered as f64,
             rate_pps: 0.0,
             additions: 0,
+            connections: None,
             noise: Noise::default(),
             state: State::Accepted,
             why: None,

@@ -69,6 +69,7 @@ fn trial() -> Trial {
         pps: 80.0,
         rate_pps: 0.0,
         additions: 0,
+        connections: None,
         noise: Noise { psi: 0.0, steal: 0.0, spin_ratio: 1.0, switches: 0 },
         state: State::Accepted,
         why: None,

@@ -126,6 +126,10 @@ fn quantity_in_words(quantity: Quantity) -> &'static str {
         Quantity::LossRatio => "loss",
         Quantity::LoadSeconds => "load time",
         Quantity::AddSeconds => "time to add a rule",
+        Quantity::ConnectionsPerSecond => "connections a second",
+        Quantity::ConnectionsResetPerSecond => "connections a second (RST)",
+        Quantity::HandshakesPerSecond => "handshakes a second",
+        Quantity::ConnectionFailureRatio => "failed connections",
     }
 }
 

@@ -1,0 +1,532 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/*
+ * A small TCP without memory: clients before the firewall, servers behind it.
+ *
+ * weir_open sends first packets, run by BPF_PROG_TEST_RUN with live frames as the generator is.
+ * weir_client and weir_server answer what arrives on their devices, each from the packet alone:
+ * the first sequence number of either side is a hash of its view of the connection (RFC 4987,
+ * section 3.6: SYN cookies), so every later packet can be checked against it, and what was
+ * reached so far is seen from the numbers. The time a connection was opened travels as its TCP
+ * timestamp and comes back with every answer.
+ *
+ * A packet that is not as it has to be is counted and ends there: nothing is sent twice.
+ */
+#include <linux/bpf.h>
+#include <linux/if_ether.h>
+#include <linux/in.h>
+#include <linux/ip.h>
+#include <linux/tcp.h>
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+#include "histogram.h"
+
+#define BATCH 64
+#define FIRST_PORT 1024
+#define PORTS (65536 - FIRST_PORT)
+/* Unit of the timestamps: 2^6 ns. */
+#define TICK_SHIFT 6
+
+#define FIN 0x01
+#define SYN 0x02
+#define RST 0x04
+#define PSH 0x08
+#define ACK 0x10
+
+/* How a connection ends. */
+#define CLOSE_FIN 0
+#define CLOSE_RESET 1
+#define CLOSE_NEVER 2
+
+/* Text of both payloads in words of eight bytes, and the word that holds the token. */
+#define REQUEST_WORDS 5
+#define REQUEST_TOKEN 1
+#define REPLY_WORDS 6
+#define REPLY_TOKEN 5
+#define REQUEST_BYTES (REQUEST_WORDS * 8)
+#define REPLY_BYTES (REPLY_WORDS * 8)
+
+static const char request[REQUEST_BYTES] __attribute__((aligned(8))) =
+	{ "GET /id=--------" " HTTP/1.1\r\nHost: web\r\n\r" "\n" };
+static const char reply[REPLY_BYTES] __attribute__((aligned(8))) =
+	{ "HTTP/1.1 200 OK\r\nContent-Length:   8\r\n\r\n" "-------" "-" };
+
+/* Written before a trial. */
+struct control {
+	__u64 duration_ns;
+	__u64 rate;            /* connections a second; 0: as fast as it goes */
+	__u64 connections_max; /* 0: no end but the duration */
+	__u64 catch_up;        /* connections that may be opened at once when late */
+	__u32 ifindex;
+	__u32 clients;         /* how many addresses */
+	__u32 servers;
+	__u32 client_base;     /* the first one, host order */
+	__u32 server_base;
+	__u32 secret;          /* another one in each trial: what is late is a stranger */
+	__u32 close;
+	__u16 port;
+	__u8 client_mac[6];    /* of the device that SYNs leave from */
+	__u8 firewall_mac[6];
+} control;
+
+/* Read after it. The last three are the next connection, and stay from trial to trial. */
+struct outcome {
+	__u64 runs;
+	__u64 opened;
+	__u64 given_up; /* connections of the rate that could not be opened in time */
+	__u64 broken;   /* pages that were too short to write on */
+	__u64 started_ns;
+	__u64 ended_ns;
+	__u64 left;
+	__u64 now_ns;
+	__u32 next_client;
+	__u32 next_server;
+	__u32 next_port;
+} outcome;
+
+/* What one side saw and did. */
+struct tally {
+	__u64 received; /* packets of this trial, whatever their worth */
+	__u64 sent;
+	__u64 opened;   /* valid SYN at the server, SYN+ACK at the client */
+	__u64 data;     /* valid request, reply */
+	__u64 closed;   /* valid FIN (or RST) at the server, FIN+ACK at the client */
+	__u64 ended;    /* valid last ACK, at the server */
+	__u64 invalid;  /* of this trial, but not as it has to be */
+	__u64 reset;    /* RST that no one of us sent */
+	__u64 icmp;
+	__u64 foreign;
+};
+
+#define CLIENT 0
+#define SERVER 1
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 2);
+	__type(key, __u32);
+	__type(value, struct tally);
+} tallies SEC(".maps");
+
+/* Time until SYN+ACK arrived, then until FIN+ACK did: two histograms behind one another. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 2 * HISTOGRAM_BUCKETS);
+	__type(key, __u32);
+	__type(value, __u64);
+} times SEC(".maps");
+
+struct options {
+	__be32 kind; /* NOP, NOP, timestamps, length 10 */
+	__be32 value;
+	__be32 echo;
+};
+
+/* Bytes of a packet without payload, and where its parts begin. */
+#define IP_AT ETH_HLEN
+#define TCP_AT (IP_AT + sizeof(struct iphdr))
+#define OPTIONS_AT (TCP_AT + sizeof(struct tcphdr))
+#define PAYLOAD_AT (OPTIONS_AT + sizeof(struct options))
+
+/* What is read of a packet, and what the answer to it is made from. */
+struct segment {
+	__be32 saddr, daddr;
+	__be16 sport, dport;
+	__u32 seq, ack;
+	__be32 value, echo;
+	__u32 flags;
+	__u32 payload;
+};
+
+static __always_inline __u32 hash(__u64 addresses, __u64 ports_and_seq)
+{
+	__u64 x = addresses * 0x9e3779b97f4a7c15ULL ^
+		  (ports_and_seq + control.secret) * 0xc2b2ae3d27d4eb4fULL;
+
+	x ^= x >> 32;
+	x *= 0xd6e8feb86659fd93ULL;
+	return x >> 32;
+}
+
+static __always_inline __u32 client_isn(__be32 client, __be32 server, __be16 port)
+{
+	return hash((__u64)client << 32 | server, port);
+}
+
+static __always_inline __u32 server_isn(__be32 client, __be32 server, __be16 port, __u32 seq)
+{
+	return hash((__u64)client << 32 | server, (__u64)seq << 16 | port | 1ULL << 63);
+}
+
+/* Eight hexadecimal digits of a number, as one word of text. */
+static __always_inline __u64 token_of(__u32 number)
+{
+	__u64 x = number, tens;
+
+	x = (x | x << 16) & 0x0000ffff0000ffffULL;
+	x = (x | x << 8) & 0x00ff00ff00ff00ffULL;
+	x = (x | x << 4) & 0x0f0f0f0f0f0f0f0fULL;
+	tens = (x + 0x0606060606060606ULL) >> 4 & 0x0101010101010101ULL;
+	return x + 0x3030303030303030ULL + tens * ('a' - '0' - 10);
+}
+
+static __always_inline __u16 fold(__u64 sum)
+{
+	sum = (sum & 0xffffffff) + (sum >> 32);
+	sum = (sum & 0xffffffff) + (sum >> 32);
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	return ~sum;
+}
+
+static __always_inline void write_headers(void *to, const struct segment *out, __u32 payload)
+{
+	struct ethhdr *ether = to;
+	struct iphdr *ip = to + IP_AT;
+	struct tcphdr *tcp = to + TCP_AT;
+	struct options *options = to + OPTIONS_AT;
+	const __u32 tcp_bytes = sizeof(struct tcphdr) + sizeof(struct options);
+	__u64 pseudo = (__u64)out->saddr + out->daddr + bpf_htons(IPPROTO_TCP) +
+		       bpf_htons(tcp_bytes + payload);
+	__u16 *words = (void *)ip;
+
+	pseudo = (pseudo & 0xffffffff) + (pseudo >> 32);
+	pseudo = (pseudo & 0xffffffff) + (pseudo >> 32);
+	ether->h_proto = bpf_htons(ETH_P_IP);
+	words[0] = bpf_htons(0x4500);
+	ip->tot_len = bpf_htons(sizeof(struct iphdr) + tcp_bytes + payload);
+	ip->id = (__u16)control.secret;
+	ip->frag_off = bpf_htons(0x4000);
+	words[4] = bpf_htons(64 << 8 | IPPROTO_TCP);
+	ip->check = 0;
+	ip->saddr = out->saddr;
+	ip->daddr = out->daddr;
+	ip->check = fold((__u32)bpf_csum_diff(0, 0, (__be32 *)ip, sizeof(*ip), 0));
+	tcp->source = out->sport;
+	tcp->dest = out->dport;
+	tcp->seq = bpf_htonl(out->seq);
+	tcp->ack_seq = bpf_htonl(out->ack);
+	words = (void *)tcp;
+	words[6] = bpf_htons((tcp_bytes / 4) << 12 | out->flags);
+	tcp->window = 0xffff;
+	tcp->check = 0;
+	tcp->urg_ptr = 0;
+	options->kind = bpf_htonl(0x0101080a);
+	options->value = out->value;
+	options->echo = out->echo;
+	tcp->check = fold((__u32)bpf_csum_diff(0, 0, (__be32 *)tcp, tcp_bytes + payload,
+						  (__u32)pseudo));
+}
+
+/* ---- opening ---- */
+
+static __always_inline __u64 due_after(__u64 elapsed)
+{
+	__u64 due = elapsed * control.rate / 1000000000;
+	__u64 done = outcome.opened + outcome.given_up;
+
+	return due > done ? due - done : 0;
+}
+
+static __always_inline __u64 share_of_batch(__u64 elapsed)
+{
+	__u64 due;
+
+	if (!control.rate)
+		return BATCH;
+	due = due_after(elapsed);
+	if (due > control.catch_up) {
+		outcome.given_up += due - control.catch_up;
+		due = control.catch_up;
+	}
+	return due < BATCH ? due : BATCH;
+}
+
+static __always_inline int begin_batch(void)
+{
+	__u64 elapsed;
+
+	outcome.now_ns = bpf_ktime_get_ns();
+	if (!outcome.started_ns)
+		outcome.started_ns = outcome.now_ns;
+	elapsed = outcome.now_ns - outcome.started_ns;
+	if (elapsed >= control.duration_ns ||
+	    (control.connections_max && outcome.opened >= control.connections_max)) {
+		if (control.rate && elapsed >= control.duration_ns)
+			outcome.given_up += due_after(control.duration_ns);
+		outcome.ended_ns = outcome.now_ns;
+		return 0;
+	}
+	outcome.left = share_of_batch(elapsed);
+	return 1;
+}
+
+/* Every client opens one connection after the other, to every server, from every port. */
+static __always_inline void next_tuple(struct segment *out)
+{
+	out->saddr = bpf_htonl(control.client_base + outcome.next_client);
+	out->daddr = bpf_htonl(control.server_base + outcome.next_server);
+	out->sport = bpf_htons(FIRST_PORT + outcome.next_port);
+	out->dport = bpf_htons(control.port);
+	if (++outcome.next_client < control.clients)
+		return;
+	outcome.next_client = 0;
+	if (++outcome.next_server < control.servers)
+		return;
+	outcome.next_server = 0;
+	if (++outcome.next_port >= PORTS)
+		outcome.next_port = 0;
+}
+
+SEC("xdp")
+int weir_open(struct xdp_md *ctx)
+{
+	void *to = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+	struct ethhdr *ether = to;
+	struct segment out = {};
+
+	if (outcome.ended_ns)
+		return XDP_DROP;
+	if (outcome.runs++ % BATCH == 0 && !begin_batch())
+		return XDP_DROP;
+	if (!outcome.left)
+		return XDP_DROP;
+	if (control.connections_max && outcome.opened >= control.connections_max)
+		return XDP_DROP;
+	outcome.left--;
+	if (to + PAYLOAD_AT > end) {
+		outcome.broken++;
+		return XDP_DROP;
+	}
+	next_tuple(&out);
+	out.seq = client_isn(out.saddr, out.daddr, out.sport);
+	out.flags = SYN;
+	out.value = bpf_htonl(outcome.now_ns >> TICK_SHIFT);
+	__builtin_memcpy(ether->h_dest, control.firewall_mac, 6);
+	__builtin_memcpy(ether->h_source, control.client_mac, 6);
+	write_headers(to, &out, 0);
+	outcome.opened++;
+	return bpf_redirect(control.ifindex, 0);
+}
+
+/* ---- answering ---- */
+
+/* Reads a packet; 0 where it is none of this trial's. */
+static __always_inline int read_segment(struct xdp_md *ctx, struct tally *tally,
+					struct segment *in)
+{
+	void *from = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+	struct ethhdr *ether = from;
+	struct iphdr *ip = from + IP_AT;
+	struct tcphdr *tcp = from + TCP_AT;
+	struct options *options = from + OPTIONS_AT;
+	__u32 length;
+
+	if (from + TCP_AT > end || ether->h_proto != bpf_htons(ETH_P_IP)) {
+		tally->foreign++;
+		return 0;
+	}
+	if (ip->protocol == IPPROTO_ICMP) {
+		tally->icmp++;
+		return 0;
+	}
+	if (from + OPTIONS_AT > end || ip->protocol != IPPROTO_TCP) {
+		tally->foreign++;
+		return 0;
+	}
+	in->flags = bpf_ntohs(((__u16 *)tcp)[6]) & 0x3f;
+	if (ip->id != (__u16)control.secret) {
+		/* A firewall's own RST has an id of its own. */
+		if (in->flags & RST)
+			tally->reset++;
+		else
+			tally->foreign++;
+		return 0;
+	}
+	tally->received++;
+	length = bpf_ntohs(ip->tot_len);
+	if (from + PAYLOAD_AT > end || tcp->doff != 8 ||
+	    options->kind != bpf_htonl(0x0101080a) || length < PAYLOAD_AT - IP_AT) {
+		tally->invalid++;
+		return 0;
+	}
+	in->saddr = ip->saddr;
+	in->daddr = ip->daddr;
+	in->sport = tcp->source;
+	in->dport = tcp->dest;
+	in->seq = bpf_ntohl(tcp->seq);
+	in->ack = bpf_ntohl(tcp->ack_seq);
+	in->value = options->value;
+	in->echo = options->echo;
+	in->payload = length - (PAYLOAD_AT - IP_AT);
+	return 1;
+}
+
+/* Whether the payload is `text` with the token of `number` in its place. */
+static __always_inline int holds(struct xdp_md *ctx, const char *text, const int words,
+				 const int token, __u32 number)
+{
+	__u64 *payload = (void *)(long)ctx->data + PAYLOAD_AT, wrong = 0;
+	const __u64 *wanted = (const void *)text;
+	int at;
+
+	if ((void *)(payload + words) > (void *)(long)ctx->data_end)
+		return 0;
+#pragma clang loop unroll(full)
+	for (at = 0; at < words; at++)
+		wrong |= payload[at] ^ (at == token ? token_of(number) : wanted[at]);
+	return !wrong;
+}
+
+/* Turns the packet at hand into the answer. */
+static __always_inline int answer(struct xdp_md *ctx, struct tally *tally,
+				  const struct segment *in, struct segment *out,
+				  const char *text, const int words, const int token,
+				  __u32 number)
+{
+	const int length = PAYLOAD_AT + words * 8;
+	const __u64 *wanted = (const void *)text;
+	struct ethhdr *ether;
+	__u64 *payload;
+	__u8 mac[6];
+	int more, at;
+
+	more = length - (int)(ctx->data_end - ctx->data);
+	if (more && bpf_xdp_adjust_tail(ctx, more)) {
+		tally->invalid++;
+		return XDP_DROP;
+	}
+	ether = (void *)(long)ctx->data;
+	payload = (void *)ether + PAYLOAD_AT;
+	if ((void *)(payload + words) > (void *)(long)ctx->data_end) {
+		tally->invalid++;
+		return XDP_DROP;
+	}
+	__builtin_memcpy(mac, ether->h_dest, 6);
+	__builtin_memcpy(ether->h_dest, ether->h_source, 6);
+	__builtin_memcpy(ether->h_source, mac, 6);
+#pragma clang loop unroll(full)
+	for (at = 0; at < words; at++)
+		payload[at] = at == token ? token_of(number) : wanted[at];
+	out->saddr = in->daddr;
+	out->daddr = in->saddr;
+	out->sport = in->dport;
+	out->dport = in->sport;
+	write_headers(ether, out, words * 8);
+	tally->sent++;
+	/* Not XDP_TX: that never wakes a veth peer that has GRO alone (veth_xdp_flush). */
+	return bpf_redirect(ctx->ingress_ifindex, 0);
+}
+
+static __always_inline void note_time(__be32 opened, __u32 which)
+{
+	__u32 ticks = (__u32)(bpf_ktime_get_ns() >> TICK_SHIFT) - bpf_ntohl(opened);
+	__u32 key = which * HISTOGRAM_BUCKETS + histogram_bucket(ticks);
+	__u64 *count = bpf_map_lookup_elem(&times, &key);
+
+	if (count)
+		(*count)++;
+}
+
+SEC("xdp")
+int weir_client(struct xdp_md *ctx)
+{
+	__u32 side = CLIENT, isn;
+	struct tally *tally = bpf_map_lookup_elem(&tallies, &side);
+	struct segment in, out = {};
+
+	if (!tally)
+		return XDP_ABORTED;
+	if (!read_segment(ctx, tally, &in))
+		return XDP_DROP;
+	isn = client_isn(in.daddr, in.saddr, in.dport);
+	/* Its clock is the time at which the connection was opened, so that it comes back. */
+	out.value = in.echo;
+	out.echo = in.value;
+	out.seq = in.ack;
+	if (in.flags == (SYN | ACK) && in.ack == isn + 1 && !in.payload) {
+		tally->opened++;
+		note_time(in.echo, 0);
+		out.ack = in.seq + 1;
+		if (control.close == CLOSE_NEVER) {
+			out.flags = ACK;
+			return answer(ctx, tally, &in, &out, request, 0, -1, 0);
+		}
+		out.flags = PSH | ACK;
+		return answer(ctx, tally, &in, &out, request, REQUEST_WORDS, REQUEST_TOKEN, isn);
+	}
+	if (in.flags == (PSH | ACK) && in.ack == isn + 1 + REQUEST_BYTES &&
+	    in.payload == REPLY_BYTES &&
+	    holds(ctx, reply, REPLY_WORDS, REPLY_TOKEN, in.seq - 1)) {
+		tally->data++;
+		out.ack = in.seq + REPLY_BYTES;
+		out.flags = control.close == CLOSE_RESET ? RST | ACK : FIN | ACK;
+		return answer(ctx, tally, &in, &out, request, 0, -1, 0);
+	}
+	if (in.flags == (FIN | ACK) && in.ack == isn + 2 + REQUEST_BYTES && !in.payload) {
+		tally->closed++;
+		note_time(in.echo, 1);
+		out.ack = in.seq + 1;
+		out.flags = ACK;
+		return answer(ctx, tally, &in, &out, request, 0, -1, 0);
+	}
+	tally->invalid++;
+	return XDP_DROP;
+}
+
+/* Whether the packet acknowledges exactly `bytes` of ours, `sent` bytes after its own start. */
+static __always_inline int follows(const struct segment *in, __u32 sent, __u32 bytes)
+{
+	return in->ack == server_isn(in->saddr, in->daddr, in->sport, in->seq - sent) + bytes;
+}
+
+SEC("xdp")
+int weir_server(struct xdp_md *ctx)
+{
+	__u32 side = SERVER;
+	struct tally *tally = bpf_map_lookup_elem(&tallies, &side);
+	struct segment in, out = {};
+
+	if (!tally)
+		return XDP_ABORTED;
+	if (!read_segment(ctx, tally, &in))
+		return XDP_DROP;
+	out.value = in.value;
+	out.echo = in.value;
+	out.seq = in.ack;
+	if (in.flags == SYN && !in.payload) {
+		tally->opened++;
+		out.seq = server_isn(in.saddr, in.daddr, in.sport, in.seq);
+		out.ack = in.seq + 1;
+		out.flags = SYN | ACK;
+		return answer(ctx, tally, &in, &out, reply, 0, -1, 0);
+	}
+	if (in.flags == (PSH | ACK) && in.payload == REQUEST_BYTES && follows(&in, 1, 1) &&
+	    holds(ctx, request, REQUEST_WORDS, REQUEST_TOKEN, in.seq - 1)) {
+		tally->data++;
+		out.ack = in.seq + REQUEST_BYTES;
+		out.flags = PSH | ACK;
+		return answer(ctx, tally, &in, &out, reply, REPLY_WORDS, REPLY_TOKEN, in.ack - 1);
+	}
+	if (in.flags == (FIN | ACK) && !in.payload &&
+	    follows(&in, 1 + REQUEST_BYTES, 1 + REPLY_BYTES)) {
+		tally->closed++;
+		out.ack = in.seq + 1;
+		out.flags = FIN | ACK;
+		return answer(ctx, tally, &in, &out, reply, 0, -1, 0);
+	}
+	if (in.flags == (RST | ACK) && control.close == CLOSE_RESET &&
+	    follows(&in, 1 + REQUEST_BYTES, 1 + REPLY_BYTES)) {
+		tally->ended++;
+		return XDP_DROP;
+	}
+	if (in.flags == ACK && !in.payload &&
+	    (control.close == CLOSE_NEVER ? follows(&in, 1, 1)
+					  : follows(&in, 2 + REQUEST_BYTES, 2 + REPLY_BYTES))) {
+		tally->ended++;
+		return XDP_DROP;
+	}
+	tally->invalid++;
+	return XDP_DROP;
+}
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";

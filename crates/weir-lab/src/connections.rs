@@ -1,0 +1,412 @@
+//! Connections without memory: some hundred thousand new ones a second from one core.
+//!
+//! ```text
+//!      client                         firewall                        server
+//!        │ SYN              seq=c                                        │
+//!        ├──────────────────────────────┼───────────────────────────────►│  1
+//!        │                              │     SYN+ACK      seq=s ack=c+1 │
+//!        │◄─────────────────────────────┼────────────────────────────────┤  2
+//!        │ PSH+ACK  c+1, s+1   "GET /id=hex(c)"                          │
+//!        ├──────────────────────────────┼───────────────────────────────►│  3
+//!        │                PSH+ACK  s+1, c+41   "HTTP/1.1 200 OK … hex(s)"│
+//!        │◄─────────────────────────────┼────────────────────────────────┤  4
+//!        │ FIN+ACK  c+41, s+49                                           │
+//!        ├──────────────────────────────┼───────────────────────────────►│  5
+//!        │                                         FIN+ACK  s+49, c+42   │
+//!        │◄─────────────────────────────┼────────────────────────────────┤  6
+//!        │ ACK      c+42, s+50                                           │
+//!        ├──────────────────────────────┼───────────────────────────────►│  7
+//! ```
+//!
+//! Sockets of the kernel make 30,000 to 60,000 connections a second on two cores, and what they
+//! cost hides what the firewall costs. Here both ends are XDP programs that answer a packet with
+//! the packet itself. Neither keeps a table: `c` is a hash of the client's view of the connection,
+//! `s` one of the server's and of `c`, as in SYN cookies. So each end can tell from any packet
+//! whether all that had to come before it did, and checks numbers, lengths and text to the byte.
+//! The client's TCP timestamp is the time at which it opened the connection; it comes back with
+//! each answer, and makes the histograms.
+//!
+//! The request rides on the third packet, and the client closes. With [`Close::Reset`] its fifth
+//! packet is RST+ACK, and the last one. With [`Close::Never`] its third is a plain ACK. These are
+//! other quantities with other names, for they cost the firewall less.
+//!
+//! Every step is counted, so a connection that is not complete failed at the first step that its
+//! packet did not reach: offered = completed + failed. Nothing is ever sent again; a packet lost is
+//! a connection lost, as for a user who does not wait. Packets are a sum of their own: those that
+//! both ends sent must have arrived at the other or be in a counter of the firewall.
+//!
+//! What it is not: no window, no segments out of order, no options but timestamps, no IPv6. A
+//! firewall that answers in place of an end (`SYNPROXY`) or adds options (`TCPMSS`) breaks it, and
+//! is seen to (`invalid`).
+
+use std::mem::{MaybeUninit, offset_of};
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, OpenObject, ProgramInput};
+use weir_kernel::Namespace;
+use weir_packet::Mac;
+use weir_stats::{Close, Connections, Failure};
+
+use crate::LabError;
+use crate::generator::{BATCH, LIVE_FRAMES, PAGES_A_SECOND};
+use crate::histogram::{self, BUCKETS};
+use crate::watch::Watcher;
+
+#[allow(missing_docs, clippy::all, clippy::too_many_lines)]
+mod skeleton {
+    include!(concat!(env!("OUT_DIR"), "/tcp.skel.rs"));
+}
+use skeleton::{TcpSkel, TcpSkelBuilder};
+
+/// Bytes of a frame without payload.
+const FRAME_BYTES: usize = 66;
+/// A tick of the timestamps, nanoseconds (`TICK_SHIFT` in tcp.bpf.c).
+const TICK_NS: f64 = 64.0;
+
+/// Who opens connections to whom.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parties {
+    /// Address of the first client.
+    pub client: Ipv4Addr,
+    /// How many clients: addresses that follow one another.
+    pub clients: u32,
+    /// Address of the first server.
+    pub server: Ipv4Addr,
+    /// How many servers.
+    pub servers: u32,
+    /// The servers' port.
+    pub port: u16,
+}
+
+impl Parties {
+    /// First and last address of the clients.
+    pub(crate) fn client_addresses(&self) -> (Ipv4Addr, Ipv4Addr) {
+        let first = u32::from(self.client);
+        (self.client, first.saturating_add(self.clients.saturating_sub(1)).into())
+    }
+}
+
+/// How connections are opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Open {
+    /// How long.
+    pub duration: Duration,
+    /// Connections a second; 0: as fast as the firewall can follow.
+    pub rate: u64,
+    /// Stop after so many connections; 0: after the duration only.
+    pub connections_max: u64,
+    /// How they end.
+    pub close: Close,
+    /// Marks the packets of one trial; any number that the trials before did not have.
+    pub secret: u32,
+}
+
+/// What the client's generator did.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Opened {
+    /// Connections that were begun.
+    pub offered: u64,
+    /// Connections of the rate that could not be opened in time.
+    pub given_up: u64,
+    /// It came to its end.
+    pub finished: bool,
+    /// From the first packet until the kernel was done with the last batch, seconds.
+    pub seconds: f64,
+}
+
+/// What one end counted. The fields are those of `struct tally` in tcp.bpf.c.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Packets of the trial that arrived.
+    pub received: u64,
+    /// Answers that were sent; the client's SYNs are not among them.
+    pub sent: u64,
+    /// Steps that were reached: SYN, or SYN+ACK.
+    pub opened: u64,
+    /// Request, or reply.
+    pub data: u64,
+    /// FIN, or FIN+ACK.
+    pub closed: u64,
+    /// The server's last packet: ACK, or RST.
+    pub ended: u64,
+    /// Packets of the trial that were not as they had to be.
+    pub invalid: u64,
+    /// RST that neither end sent.
+    pub resets: u64,
+    /// ICMP messages.
+    pub icmp: u64,
+    /// Other packets.
+    pub foreign: u64,
+}
+
+impl Tally {
+    fn add(&mut self, bytes: &[u8]) {
+        let fields = [
+            &mut self.received,
+            &mut self.sent,
+            &mut self.opened,
+            &mut self.data,
+            &mut self.closed,
+            &mut self.ended,
+            &mut self.invalid,
+            &mut self.resets,
+            &mut self.icmp,
+            &mut self.foreign,
+        ];
+        for (field, word) in fields.into_iter().zip(bytes.chunks_exact(8)) {
+            *field += u64::from_ne_bytes(word.try_into().expect("eight bytes"));
+        }
+    }
+}
+
+/// What both ends counted since the last [`TcpEnds::clear`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BothEnds {
+    /// The clients.
+    pub client: Tally,
+    /// The servers.
+    pub server: Tally,
+}
+
+impl BothEnds {
+    /// Packets that arrived at either end.
+    pub fn received(&self) -> u64 {
+        self.client.received + self.server.received
+    }
+
+    /// Answers that either end sent.
+    pub fn answered(&self) -> u64 {
+        self.client.sent + self.server.sent
+    }
+
+    /// Connections by the step they reached, first to last: how many packets of each step came.
+    fn steps(&self, close: Close) -> Vec<(&'static str, u64)> {
+        let (client, server) = (&self.client, &self.server);
+        let opened = [("SYN", server.opened), ("SYN+ACK", client.opened)];
+        let served = [("request", server.data), ("reply", client.data)];
+        let more = match close {
+            Close::Fin => {
+                vec![("FIN", server.closed), ("FIN+ACK", client.closed), ("last ACK", server.ended)]
+            }
+            Close::Reset => vec![("RST", server.ended)],
+            Close::Never => return [&opened[..], &[("ACK", server.ended)]].concat(),
+        };
+        [&opened[..], &served, &more].concat()
+    }
+}
+
+/// Clients and servers, with their programs in the kernel.
+pub struct TcpEnds {
+    skeleton: TcpSkel<'static>,
+    watcher: Watcher,
+    links: Vec<Link>,
+}
+
+impl TcpEnds {
+    /// Loads the programs.
+    ///
+    /// # Errors
+    /// Where the kernel refuses them (not root; no XDP).
+    pub fn new(parties: &Parties, firewall: Mac, source: Mac) -> Result<TcpEnds, LabError> {
+        // As in the generator: a few dozen bytes for the life of the process.
+        let storage: &'static mut MaybeUninit<OpenObject> =
+            Box::leak(Box::new(MaybeUninit::uninit()));
+        let open = TcpSkelBuilder::default()
+            .open(storage)
+            .map_err(LabError::bpf("open the BPF programs of connections"))?;
+        let mut skeleton =
+            open.load().map_err(LabError::bpf("load the BPF programs of connections"))?;
+        let bss = skeleton.maps.bss_data.as_deref_mut().expect("the program has variables");
+        bss.control.client_base = parties.client.into();
+        bss.control.clients = parties.clients.max(1);
+        bss.control.server_base = parties.server.into();
+        bss.control.servers = parties.servers.max(1);
+        bss.control.port = parties.port;
+        bss.control.firewall_mac = firewall;
+        bss.control.client_mac = source;
+        let failed = "watch the BPF program of connections";
+        let map = MapHandle::try_from(&skeleton.maps.bss).map_err(LabError::bpf(failed))?;
+        let offset = offset_of!(skeleton::types::bss, outcome)
+            + offset_of!(skeleton::types::outcome, ended_ns);
+        Ok(TcpEnds { skeleton, watcher: Watcher::new(map, offset)?, links: Vec::new() })
+    }
+
+    /// Makes the device with index `ifindex` of `namespace` that of clients.
+    ///
+    /// # Errors
+    /// Where the kernel refuses.
+    pub fn attach_client(&mut self, namespace: &Namespace, ifindex: u32) -> Result<(), LabError> {
+        let attach = || self.skeleton.progs.weir_client.attach_xdp(ifindex as i32);
+        let link = namespace.enter(attach)?.map_err(LabError::bpf("attach the client"))?;
+        self.links.push(link);
+        Ok(())
+    }
+
+    /// Makes the device with index `ifindex` of `namespace` that of servers.
+    ///
+    /// # Errors
+    /// Where the kernel refuses.
+    pub fn attach_server(&mut self, namespace: &Namespace, ifindex: u32) -> Result<(), LabError> {
+        let attach = || self.skeleton.progs.weir_server.attach_xdp(ifindex as i32);
+        let link = namespace.enter(attach)?.map_err(LabError::bpf("attach the server"))?;
+        self.links.push(link);
+        Ok(())
+    }
+
+    /// Opens connections out of the device with index `ifindex` of `namespace`, on the current
+    /// core. Each goes on where the one before ended, so no ports are used again soon.
+    ///
+    /// # Errors
+    /// Where the kernel refuses.
+    pub fn open(
+        &mut self,
+        namespace: &Namespace,
+        ifindex: u32,
+        open: &Open,
+    ) -> Result<Opened, LabError> {
+        self.clear()?;
+        self.write_control(ifindex, open);
+        let mut pages = ((open.duration.as_secs_f64() + 1.0) * PAGES_A_SECOND) as u64;
+        if open.rate == 0 && open.connections_max > 0 {
+            pages = pages.min(open.connections_max.next_multiple_of(BATCH) + BATCH);
+        }
+        let first_page = [0; FRAME_BYTES];
+        let input = ProgramInput {
+            data_in: Some(&first_page),
+            flags: LIVE_FRAMES,
+            repeat: pages.clamp(BATCH, i32::MAX as u64) as u32,
+            ..ProgramInput::default()
+        };
+        let run = || {
+            let _watched = self.watcher.watch(open.duration);
+            match self.skeleton.progs.weir_open.test_run(input) {
+                Ok(_) => Ok(()),
+                Err(error) if error.kind() == libbpf_rs::ErrorKind::Interrupted => Ok(()),
+                Err(error) => Err(LabError::bpf("run the BPF program of connections")(error)),
+            }
+        };
+        namespace.enter(run)??;
+        let outcome = self.outcome();
+        assert_eq!(outcome.broken, 0, "pages are as long as frames");
+        Ok(Opened {
+            offered: outcome.opened,
+            given_up: outcome.given_up,
+            finished: outcome.ended_ns != 0,
+            seconds: outcome.ended_ns.saturating_sub(outcome.started_ns) as f64 / 1e9,
+        })
+    }
+
+    /// Forgets what was counted.
+    fn clear(&mut self) -> Result<(), LabError> {
+        let cores = libbpf_rs::num_possible_cpus().map_err(LabError::bpf("count the cores"))?;
+        let failed = || LabError::bpf("clear the counters of connections");
+        let nothing = vec![vec![0; size_of::<skeleton::types::tally>()]; cores];
+        for side in [0_u32, 1] {
+            let tallies = &self.skeleton.maps.tallies;
+            tallies.update_percpu(&side.to_ne_bytes(), &nothing, MapFlags::ANY).map_err(failed())?;
+        }
+        let nothing = vec![vec![0; 8]; cores];
+        for bucket in 0..2 * BUCKETS as u32 {
+            let times = &self.skeleton.maps.times;
+            times.update_percpu(&bucket.to_ne_bytes(), &nothing, MapFlags::ANY).map_err(failed())?;
+        }
+        Ok(())
+    }
+
+    fn write_control(&mut self, ifindex: u32, open: &Open) {
+        let bss = self.skeleton.maps.bss_data.as_deref_mut().expect("the program has variables");
+        let control = &mut bss.control;
+        control.duration_ns = open.duration.as_nanos() as u64;
+        control.rate = open.rate;
+        control.connections_max = open.connections_max;
+        control.catch_up = 256;
+        control.ifindex = ifindex;
+        control.secret = open.secret;
+        control.close = match open.close {
+            Close::Fin => 0,
+            Close::Reset => 1,
+            Close::Never => 2,
+        };
+        let before = &bss.outcome;
+        bss.outcome = skeleton::types::outcome {
+            next_client: before.next_client,
+            next_server: before.next_server,
+            next_port: before.next_port,
+            ..Default::default()
+        };
+    }
+
+    fn outcome(&self) -> skeleton::types::outcome {
+        let bss = self.skeleton.maps.bss_data.as_deref().expect("the program has variables");
+        // SAFETY: a valid, aligned reference; the kernel wrote there meanwhile, which the compiler
+        // does not know.
+        unsafe { std::ptr::read_volatile(&raw const bss.outcome) }
+    }
+
+    /// What both ends counted since the last call of [`open`](TcpEnds::open).
+    ///
+    /// # Errors
+    /// Where the kernel refuses.
+    pub fn read(&self) -> Result<BothEnds, LabError> {
+        let side = |side: u32| {
+            let mut sum = Tally::default();
+            let tallies = &self.skeleton.maps.tallies;
+            let cores = tallies
+                .lookup_percpu(&side.to_ne_bytes(), MapFlags::ANY)
+                .map_err(LabError::bpf("read the counters of connections"))?;
+            cores.unwrap_or_default().iter().for_each(|bytes| sum.add(bytes));
+            Ok::<_, LabError>(sum)
+        };
+        Ok(BothEnds { client: side(0)?, server: side(1)? })
+    }
+
+    /// One histogram: 0 is the time until SYN+ACK, 1 until FIN+ACK.
+    fn histogram(&self, which: usize) -> Result<Vec<u64>, LabError> {
+        let count = |bucket: usize| {
+            let key = ((which * BUCKETS + bucket) as u32).to_ne_bytes();
+            let cores = self
+                .skeleton
+                .maps
+                .times
+                .lookup_percpu(&key, MapFlags::ANY)
+                .map_err(LabError::bpf("read the histograms of connections"))?;
+            let words = cores.unwrap_or_default().into_iter();
+            Ok(words
+                .map(|word| u64::from_ne_bytes(word[..8].try_into().expect("eight bytes")))
+                .sum())
+        };
+        (0..BUCKETS).map(count).collect()
+    }
+
+    /// The record of a trial.
+    ///
+    /// # Errors
+    /// Where the kernel refuses.
+    pub fn record(
+        &self,
+        opened: &Opened,
+        ends: &BothEnds,
+        close: Close,
+    ) -> Result<Connections, LabError> {
+        let steps = ends.steps(close);
+        let before = std::iter::once(opened.offered).chain(steps.iter().map(|(_, count)| *count));
+        let failed = before.zip(&steps).map(|(before, (at, reached))| Failure {
+            at: (*at).to_owned(),
+            connections: before as i64 - *reached as i64,
+        });
+        Ok(Connections {
+            close,
+            offered: opened.offered,
+            completed: steps.last().map_or(0, |(_, reached)| *reached),
+            failed: failed.filter(|failure| failure.connections != 0).collect(),
+            invalid: ends.client.invalid + ends.server.invalid,
+            resets: ends.client.resets + ends.server.resets,
+            icmp: ends.client.icmp + ends.server.icmp,
+            given_up: opened.given_up,
+            establish: histogram::spectrum(&self.histogram(0)?, TICK_NS),
+            whole: histogram::spectrum(&self.histogram(1)?, TICK_NS),
+        })
+    }
+}

@@ -1,0 +1,174 @@
+//! Connections through a firewall, and what becomes of those that it breaks. Needs root.
+
+use std::net::Ipv4Addr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use weir_kernel::Session;
+use weir_lab::connections::{BothEnds, Open, Opened, Parties, TcpEnds};
+use weir_lab::topology::{Devices, FIREWALL_MAC, Firewall, SOURCE_MAC, Topology};
+use weir_stats::{Close, Connections};
+
+/// Tests that play at once would measure each other.
+static ALONE: Mutex<()> = Mutex::new(());
+
+struct Pipeline {
+    topology: Topology,
+    ends: TcpEnds,
+    firewall: Firewall,
+    secret: u32,
+    _alone: MutexGuard<'static, ()>,
+}
+
+impl Pipeline {
+    fn new() -> Pipeline {
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let parties = Parties {
+            client: Ipv4Addr::new(198, 19, 0, 0),
+            clients: 256,
+            server: Ipv4Addr::new(198, 19, 128, 0),
+            servers: 4,
+            port: 80,
+        };
+        let mut topology = Topology::new(Session::new().unwrap(), Devices::default()).unwrap();
+        let mut ends = TcpEnds::new(&parties, FIREWALL_MAC, SOURCE_MAC).unwrap();
+        let firewall = topology.firewall_between(&mut ends, &parties).unwrap();
+        Pipeline { topology, ends, firewall, secret: 7, _alone: alone }
+    }
+
+    fn open(&mut self, close: Close, rate: u64, count: u64) -> (Opened, BothEnds, Connections) {
+        self.secret += 1;
+        let open = Open {
+            duration: Duration::from_millis(200),
+            rate,
+            connections_max: count,
+            close,
+            secret: self.secret,
+        };
+        let source = self.topology.source().clone();
+        let opened = self.ends.open(&source, self.firewall.ifindex, &open).unwrap();
+        let ends = self.ends.read().unwrap();
+        let record = self.ends.record(&opened, &ends, close).unwrap();
+        assert_eq!(record.missing(), 0, "offered is completed and failed");
+        (opened, ends, record)
+    }
+
+    fn nft(&self, ruleset: &str) {
+        // nft wants each rule on a line of its own.
+        let ruleset = ruleset.replace('}', "\n}");
+        self.firewall.namespace.run(&["nft", "-f", "-"], ruleset.as_bytes()).unwrap();
+    }
+
+    fn failed(&self, record: &Connections) -> Vec<(String, i64)> {
+        record.failed.iter().map(|f| (f.at.clone(), f.connections)).collect()
+    }
+}
+
+#[test]
+fn connections_are_complete_behind_an_empty_firewall() {
+    let mut pipeline = Pipeline::new();
+    for (close, packets) in [(Close::Fin, 7), (Close::Reset, 5), (Close::Never, 3)] {
+        let (opened, ends, record) = pipeline.open(close, 0, 1000);
+        assert_eq!((opened.offered, record.completed), (1000, 1000), "{close:?}: {ends:?}");
+        assert_eq!(ends.received(), 1000 * packets);
+        assert_eq!(opened.offered + ends.answered(), 1000 * packets);
+        assert_eq!((record.invalid, record.resets, record.icmp), (0, 0, 0));
+        assert_eq!(record.establish.count, 1000);
+        assert_eq!(record.whole.count, if close == Close::Fin { 1000 } else { 0 });
+    }
+}
+
+#[test]
+fn a_firewall_with_state_sees_whole_connections() {
+    let mut pipeline = Pipeline::new();
+    pipeline.nft(
+        "table ip t {
+           counter new {}
+           counter established {}
+           counter other {}
+           chain f { type filter hook forward priority 0; policy drop;
+             ct state new tcp flags & (syn|ack) == syn counter name new accept
+             ct state established counter name established accept
+             counter name other
+           }
+         }",
+    );
+    let (_, _, record) = pipeline.open(Close::Fin, 0, 1000);
+    assert_eq!(record.completed, 1000, "{record:?}");
+    let list = ["nft", "list", "counters"];
+    let text = String::from_utf8(pipeline.firewall.namespace.run(&list, b"").unwrap()).unwrap();
+    assert!(text.contains("packets 1000 ") && text.contains("packets 6000 "), "{text}");
+    assert!(text.contains("packets 0 "), "no packet was invalid: {text}");
+    let count = pipeline.firewall.namespace.read_sysctl("net.netfilter.nf_conntrack_count");
+    assert_eq!(count.unwrap().trim(), "1000");
+}
+
+#[test]
+fn connections_fail_at_the_step_that_a_firewall_breaks() {
+    let mut pipeline = Pipeline::new();
+    for (rule, at) in [
+        ("tcp flags == syn drop", "SYN"),
+        ("tcp flags == syn|ack drop", "SYN+ACK"),
+        ("ip daddr 198.19.128.0/24 @th,256,32 0x47455420 drop", "request"),
+        ("@th,256,32 0x48545450 drop", "reply"),
+        ("ip daddr 198.19.128.0/24 tcp flags == fin|ack drop", "FIN"),
+        ("ip saddr 198.19.128.0/24 tcp flags == fin|ack drop", "FIN+ACK"),
+        ("tcp flags == ack drop", "last ACK"),
+    ] {
+        pipeline.nft(&format!(
+            "flush ruleset
+             table ip t {{ chain f {{ type filter hook forward priority 0; {rule} }} }}"
+        ));
+        let (_, _, record) = pipeline.open(Close::Fin, 0, 500);
+        assert_eq!(pipeline.failed(&record), [(at.to_owned(), 500)], "{rule}");
+        assert_eq!(record.completed, 0);
+    }
+}
+
+#[test]
+fn a_changed_payload_is_no_request() {
+    let mut pipeline = Pipeline::new();
+    // The token's second half, and a checksum that fits: only the text is wrong.
+    pipeline.nft(
+        "table ip t { chain f { type filter hook forward priority 0;
+           ip daddr 198.19.128.0/24 @th,256,32 0x47455420 @th,352,32 set 0x30303030 } }",
+    );
+    let (_, _, record) = pipeline.open(Close::Fin, 0, 100);
+    assert_eq!(pipeline.failed(&record), [("request".to_owned(), 100)]);
+    assert_eq!(record.invalid, 100);
+}
+
+#[test]
+fn a_refusal_is_counted_by_its_kind() {
+    let mut pipeline = Pipeline::new();
+    pipeline.nft(
+        "table ip t { chain f { type filter hook forward priority 0;
+           tcp flags syn reject with tcp reset } }",
+    );
+    let (_, _, record) = pipeline.open(Close::Fin, 0, 100);
+    assert_eq!(pipeline.failed(&record), [("SYN".to_owned(), 100)]);
+    assert_eq!(record.resets, 100);
+}
+
+#[test]
+fn a_translating_firewall_is_no_obstacle() {
+    let mut pipeline = Pipeline::new();
+    pipeline.nft(
+        "table ip t {
+           chain pre { type nat hook prerouting priority -100;
+             ip daddr 198.19.128.0/24 dnat to 198.19.129.9 }
+           chain post { type nat hook postrouting priority 100;
+             oif eth1 snat to 198.19.250.1-198.19.250.99 } }",
+    );
+    let (_, _, record) = pipeline.open(Close::Fin, 0, 500);
+    assert_eq!(record.completed, 500, "{record:?}");
+}
+
+#[test]
+fn a_rate_of_connections_is_kept_or_what_is_given_up_is_said() {
+    let mut pipeline = Pipeline::new();
+    let (opened, _, record) = pipeline.open(Close::Fin, 5000, 0);
+    assert!(opened.offered > 0 && opened.finished);
+    assert_eq!(opened.offered + opened.given_up, 1000, "0.2 s of 5,000 a second");
+    assert_eq!(record.completed, opened.offered);
+}
