@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::tidy;
 use crate::tree::{self, Tree};
@@ -47,6 +47,30 @@ pub fn corpus(folder: &str) -> Result<bool> {
     command.env("WEIR_CORPUS", &folder);
     let mut steps = Steps::default();
     steps.run("corpus", command)?;
+    Ok(steps.summary())
+}
+
+/// Random rulesets and packets through the interpreter, the kernel and every form, at length.
+///
+/// # Errors
+/// Where an option is not understood, or cargo cannot be started.
+pub fn differential(options: &[&str]) -> Result<bool> {
+    let (mut seed, mut pairs) = ("1", "1000000");
+    for option in options.chunks(2) {
+        match option {
+            ["--seed", number] => seed = number,
+            ["--pairs", number] => pairs = number,
+            _ => bail!("differential takes --seed S and --pairs N, not `{}`", option.join(" ")),
+        }
+    }
+    for number in [seed, pairs] {
+        ensure!(number.parse::<u64>().is_ok(), "{number} is no number");
+    }
+    let words = ["test", "-p", "weir-verify", "--test", "differential", "--", "--nocapture"];
+    let mut command = tests(&words);
+    command.env("WEIR_SEED", seed).env("WEIR_PAIRS", pairs);
+    let mut steps = Steps::default();
+    steps.run("differential", command)?;
     Ok(steps.summary())
 }
 

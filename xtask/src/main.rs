@@ -18,6 +18,8 @@ cargo xtask COMMAND
   tidy          house rules: arrows between crates, sizes, banned calls, comments, links
   ci            format, clippy, tests, doc tests, docs, tidy: what `make test` runs
   corpus DIR    the tests over a folder of published rulesets
+  differential [--seed S] [--pairs N]
+                random rulesets and packets: interpreter, kernel and every form (root)
   bless         rewrite the golden files from what the program does now
   hooks         run tidy before each commit, ci before each push
   help          this text
@@ -45,6 +47,7 @@ fn run() -> Result<bool> {
         }
         ["ci"] => ci::all(),
         ["corpus", folder] => ci::corpus(folder),
+        ["differential", ref options @ ..] => ci::differential(options),
         ["bless"] => ci::bless(),
         ["hooks"] => hooks::install(),
         [] | ["help" | "-h" | "--help"] => {

@@ -1,0 +1,179 @@
+//! Random rulesets and packets: the interpreter, the kernel by legacy iptables, and every form.
+//!
+//! A pair is one packet through one ruleset: its verdict and the packet as it left are compared one
+//! by one, counters for batches of packets, in the original and in each form that can say the
+//! ruleset. `cargo xtask differential --seed S --pairs N` runs this at length; without words of the
+//! environment it is small. Needs root: all of it happens in network namespaces of its own.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use weir_backends::{CompileError, CompileOptions, Form, artefact, compile};
+use weir_model::{Family, Firewall};
+use weir_syntax::iptables::{ParseOptions, parse};
+use weir_testkit::random::{Dice, Shape, ruleset};
+use weir_verify::{VerifyOptions, VerifyReport, verify};
+
+const FORMS: [Form; 3] = [Form::Tree, Form::Ipset, Form::Nft];
+
+/// Packets for each ruleset.
+const PACKETS: usize = 2_500;
+/// Rules of a ruleset, about.
+const RULES: usize = 40;
+/// Packets of one ruleset that are tried one at a time, at most.
+const SINGLES: usize = 40;
+
+fn number(name: &str, default: u64) -> u64 {
+    match std::env::var(name) {
+        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")),
+        Err(_) => default,
+    }
+}
+
+/// A folder that goes with the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Folder {
+        assert!(rustix::process::geteuid().is_root(), "needs root: it makes network namespaces");
+        let path = std::env::temp_dir().join(format!("weir-differential-{}", std::process::id()));
+        fs::create_dir_all(&path).expect("a folder for artefacts");
+        Folder(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// What came of all rulesets.
+#[derive(Default)]
+struct Total {
+    rulesets: u64,
+    rules: u64,
+    pairs: u64,
+    /// Packets compared by form.
+    by_form: BTreeMap<String, u64>,
+    by_way: BTreeMap<String, u64>,
+    by_state: BTreeMap<String, u64>,
+    named: BTreeMap<String, u64>,
+    excluded: BTreeMap<String, u64>,
+    /// Rulesets that a form cannot say.
+    unsaid: BTreeMap<String, u64>,
+    counters_read: u64,
+    differences: Vec<String>,
+}
+
+impl Total {
+    fn add(&mut self, how: &str, report: &VerifyReport) {
+        self.rulesets += 1;
+        self.pairs += report.compared;
+        let sum = |into: &mut BTreeMap<String, u64>, from: &BTreeMap<String, u64>| {
+            from.iter().for_each(|(k, n)| *into.entry(k.clone()).or_default() += n);
+        };
+        sum(&mut self.by_way, &report.compared_by_way);
+        sum(&mut self.by_state, &report.compared_by_state);
+        sum(&mut self.excluded, &report.excluded);
+        for way in &report.ways {
+            *self.by_form.entry(way.name.clone()).or_default() += way.compared;
+            self.counters_read += way.counter_readings * way.counters;
+            sum(&mut self.named, &way.named);
+        }
+        if !report.agrees() {
+            self.differences.push(format!("{how}\n{report}"));
+        }
+    }
+
+    fn print(&self, seconds: f64) {
+        println!(
+            "{} rulesets, {} rules, {} pairs of ruleset and packet in {seconds:.0} s; {} counters \
+             compared; {} differences",
+            self.rulesets,
+            self.rules,
+            self.pairs,
+            self.counters_read,
+            self.differences.len()
+        );
+        let all = [
+            ("compared in", &self.by_form),
+            ("went", &self.by_way),
+            ("were", &self.by_state),
+            ("named in docs/semantics.md", &self.named),
+            ("not compared", &self.excluded),
+            ("rulesets without the form", &self.unsaid),
+        ];
+        for (what, map) in all {
+            for (name, n) in map {
+                println!("  {what}: {n} {name}");
+            }
+        }
+    }
+}
+
+fn firewall(text: &str) -> Firewall {
+    let ruleset = match parse(text, &ParseOptions::default()) {
+        Ok(ruleset) => ruleset,
+        Err(errors) => panic!("{}", weir_syntax::render(&errors, "generated", text, false)),
+    };
+    match ruleset.family {
+        Family::V4 => Firewall { v4: Some(ruleset), ..Firewall::default() },
+        Family::V6 => Firewall { v6: Some(ruleset), ..Firewall::default() },
+    }
+}
+
+/// Writes all forms that can say the ruleset; what cannot is noted.
+fn write_forms(firewall: &Firewall, folder: &Path, total: &mut Total) -> Vec<PathBuf> {
+    let options = CompileOptions { check_packets: 400, ..CompileOptions::default() };
+    let mut dirs = Vec::new();
+    for form in FORMS {
+        match compile(firewall, form, &options, &mut |_, _| {}) {
+            Ok(made) => {
+                let dir = folder.join(form.as_str());
+                artefact::write(&made, &dir).expect("the artefact is written");
+                dirs.push(dir);
+            }
+            Err(CompileError::Differs { example, .. }) => panic!("{form} differs: {example}"),
+            Err(CompileError::Printed { what, .. }) => panic!("{form} is printed wrong: {what}"),
+            Err(_) => *total.unsaid.entry(form.to_string()).or_default() += 1,
+        }
+    }
+    dirs
+}
+
+#[test]
+fn random_rulesets_agree_with_the_kernel_in_every_form() {
+    let (seed, pairs) = (number("WEIR_SEED", 4), number("WEIR_PAIRS", 3_000));
+    let (began, folder) = (Instant::now(), Folder::new());
+    let mut dice = Dice::new(seed);
+    let mut total = Total::default();
+    while total.pairs < pairs {
+        let (shape, of) = (Shape::random(&mut dice, RULES), dice.number());
+        let how = format!("ruleset {}: ruleset({of}, {shape:?})", total.rulesets + 1);
+        let firewall = firewall(&ruleset(of, &shape));
+        total.rules += firewall.rulesets().map(|r| r.rules().count() as u64).sum::<u64>();
+        let dirs = write_forms(&firewall, &folder.0, &mut total);
+        let dirs: Vec<&Path> = dirs.iter().map(PathBuf::as_path).collect();
+        let options = VerifyOptions {
+            packets: PACKETS.min(pairs as usize / 2),
+            seed: of,
+            singles_max: SINGLES,
+            ..VerifyOptions::default()
+        };
+        let report = verify(&firewall, &dirs, &options, &mut |_, _| {})
+            .unwrap_or_else(|e| panic!("{how}: {e}"));
+        total.add(&how, &report);
+        if total.rulesets.is_multiple_of(50) {
+            total.print(began.elapsed().as_secs_f64());
+        }
+    }
+    total.print(began.elapsed().as_secs_f64());
+    assert!(
+        total.differences.is_empty(),
+        "cargo xtask differential --seed {seed} --pairs {pairs} repeats it:\n{}",
+        total.differences.join("\n")
+    );
+}
