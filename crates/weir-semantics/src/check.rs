@@ -1,122 +1,77 @@
-//! What looks wrong in a ruleset, and what it holds.
+//! The linter: what looks wrong or dear in a ruleset, and what it holds.
 //!
-//! [`findings`] looks for the mistakes and the costs that can be seen without a packet; [`counts`]
-//! says what is there. Both are a few passes over the rules: 23,000 of them take well under a
-//! second.
+//! [`check`](fn@check) runs every [`Lint`] of the registry ([`lints`](fn@lints)) over a firewall. A
+//! lint has a page in `docs/lints`, which says what is found, why it matters and what to do, and
+//! shows a ruleset before and after; a test holds each page to its word. A [`Finding`] says where
+//! ([`RulePlace`] and span), which other places have to do with it, what a packet pays for it, and,
+//! where weir can do it, the [`Fix`]. [`counts`] says what a ruleset holds.
+//!
+//! What is said to be shadowed or redundant is certain: packets are reasoned about as sets
+//! ([`space`]), rules as what they do to such sets ([`reach`]), chains as what is left of them
+//! ([`flow`]). Where that is too much work nothing is said. All of it is a few passes over the
+//! rules: 23,000 of them take about a second.
 
-mod cost;
 mod counts;
-mod rules;
-mod shadow;
-mod unused;
+mod finding;
+mod fix;
+mod flow;
+mod levels;
+mod lint;
+mod lints;
+mod reach;
+mod report;
+mod space;
+mod suppress;
 
-use serde::Serialize;
-use weir_model::{Family, Firewall, RulePlace, Ruleset, Span, Table};
+use weir_model::Firewall;
 
 pub use self::counts::{ChainCount, Counts, NameCount, TableCount, counts};
+pub use self::finding::{Also, Edit, Finding, Fix, Severity};
+pub use self::fix::{apply, is_foreign};
+pub use self::levels::{Level, Levels, UnknownLint};
+pub use self::lint::{Lint, lint, lints};
+pub use self::lints::LINEAR_RULES;
 
-/// How bad a finding is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Severity {
-    /// Costs something, or is odd.
-    Note,
-    /// Does not do what it seems to say.
-    Warning,
-    /// The kernel would not load it.
-    Error,
+/// How a firewall is checked.
+#[derive(Clone, Debug, Default)]
+pub struct CheckOptions {
+    /// Counters of the text are those of real traffic: rules that never counted are found.
+    pub counters: bool,
+    /// Which lints speak, and how loudly.
+    pub levels: Levels,
 }
 
-/// Something that was found.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Finding {
-    /// What kind, in kebab case; one of [`KINDS`].
-    pub id: &'static str,
-    /// How bad it is.
-    pub severity: Severity,
-    /// What it is, in a line.
-    pub message: String,
-    /// Where: a rule or a chain's policy; `None` for a set.
-    pub place: Option<RulePlace>,
-    /// In which family's ruleset; `None` for a set.
-    pub family: Option<Family>,
-    /// Where in that ruleset's (or the sets') text.
-    pub span: Span,
-    /// What to do about it.
-    pub help: String,
+/// What a check found.
+#[derive(Clone, Debug, Default)]
+pub struct Checked {
+    /// In the order of the text: IPv4, IPv6, sets.
+    pub findings: Vec<Finding>,
+    /// How many more a comment in the text allows (`# weir: allow(ID): reason`).
+    pub suppressed: usize,
 }
 
-/// Every kind of finding, with what it means.
-pub const KINDS: [(&str, &str); 14] = [
-    ("unreachable-chain", "no rule that a packet can reach jumps to the chain"),
-    ("duplicate-rule", "an earlier rule of the chain has the same tests and decides"),
-    ("shadowed-rule", "an earlier rule of the chain takes all packets that the rule would match"),
-    ("rule-after-catch-all", "an earlier rule of the chain takes every packet"),
-    ("jump-to-empty-chain", "the chain that the rule jumps to holds no rules"),
-    ("jump-loop", "the chain leads back to itself"),
-    ("never-matches", "two tests of the rule exclude each other"),
-    ("no-final-drop", "what no rule decided is accepted, although other rules drop"),
-    ("linear-addresses", "many rules that test one address each are tried one after another"),
-    (
-        "conntrack-not-first",
-        "packets of known connections meet many rules before they are accepted",
-    ),
-    ("unused-set", "no rule names the set"),
-    ("unknown-set", "a rule names a set that is not among the sets given"),
-    ("empty-set", "a rule tests membership in a set without elements"),
-    ("opaque-module", "weir does not know the module and leaves the rule as it is"),
-];
-
-/// What looks wrong, in the order of the text: IPv4, IPv6, sets.
+/// Runs the lints over a firewall.
 ///
 /// Sets are judged only where the firewall holds some.
-pub fn findings(firewall: &Firewall) -> Vec<Finding> {
-    let mut out = Vec::new();
-    for ruleset in firewall.rulesets() {
-        for table in &ruleset.tables {
-            let mut found = Report { ruleset, table, out: &mut out };
-            rules::look(&mut found);
-            unused::chains(&mut found);
-            cost::look(&mut found);
+pub fn check(firewall: &Firewall, options: &CheckOptions) -> Checked {
+    let mut all = Vec::new();
+    let context = report::Context::new(firewall, options);
+    for family in lint::FAMILIES {
+        (family.look)(&context, &mut all);
+    }
+    all.extend(lints::follow(&context, &all));
+    for finding in &mut all {
+        if let Some(Level::Report(severity)) = options.levels.asked(finding.lint) {
+            finding.severity = severity;
         }
     }
-    unused::sets(firewall, &mut out);
-    out.sort_by_key(|f| (f.family.is_none(), f.family, f.span.start));
-    out
+    all.retain(|f| options.levels.of(f.lint) != Level::Allow);
+    let (mut findings, suppressed) = suppress::sift(firewall, all, &options.levels);
+    findings.sort_by_key(|f| (f.family.is_none(), f.family, f.span.start));
+    Checked { findings, suppressed }
 }
 
-/// Collects the findings of one table.
-struct Report<'a> {
-    ruleset: &'a Ruleset,
-    table: &'a Table,
-    out: &'a mut Vec<Finding>,
-}
-
-/// A finding before its place is known.
-struct Said {
-    id: &'static str,
-    severity: Severity,
-    message: String,
-    help: String,
-}
-
-impl Report<'_> {
-    fn rule(&mut self, chain: usize, rule: usize, said: Said) {
-        let chain = &self.table.chains[chain];
-        let span = chain.rules[rule].span;
-        self.push(said, chain.name.clone(), Some(rule as u32 + 1), span);
-    }
-
-    fn chain(&mut self, chain: usize, said: Said) {
-        let chain = &self.table.chains[chain];
-        self.push(said, chain.name.clone(), None, chain.span);
-    }
-
-    fn push(&mut self, said: Said, chain: weir_model::Name, number: Option<u32>, span: Span) {
-        let place = RulePlace { table: self.table.name, chain, number };
-        let Said { id, severity, message, help } = said;
-        debug_assert!(KINDS.iter().any(|(kind, _)| *kind == id), "{id} is not among KINDS");
-        let family = Some(self.ruleset.family);
-        self.out.push(Finding { id, severity, message, place: Some(place), family, span, help });
-    }
+/// What [`check`](fn@check) finds by default.
+pub fn findings(firewall: &Firewall) -> Vec<Finding> {
+    check(firewall, &CheckOptions::default()).findings
 }

@@ -1,7 +1,9 @@
 //! What `weir check` finds, and what it leaves alone.
 
 use weir_model::Firewall;
-use weir_semantics::check::{Finding, KINDS, Severity, counts, findings};
+use weir_semantics::check::{
+    CheckOptions, Finding, Level, Levels, Severity, check, counts, findings,
+};
 use weir_syntax::iptables::{ParseOptions, parse};
 
 fn firewall(text: &str, sets: &str) -> Firewall {
@@ -18,7 +20,7 @@ fn look(text: &str, sets: &str) -> Vec<Finding> {
 fn found(rules: &str) -> Vec<String> {
     let place = |f: &Finding| f.place.as_ref().map(ToString::to_string).unwrap_or_default();
     let all = look(&format!("*filter\n{rules}COMMIT\n"), "");
-    all.iter().map(|f| format!("{} {}", f.id, place(f))).collect()
+    all.iter().map(|f| format!("{} {}", f.id(), place(f))).collect()
 }
 
 #[test]
@@ -51,10 +53,10 @@ fn duplicates_are_found_whatever_their_comment() {
 -A FORWARD -s 192.0.2.1/32 -p tcp -m comment --comment one -j DROP
 -A FORWARD -s 192.0.2.2/32 -p tcp -j DROP
 -A FORWARD -s 192.0.2.1/32 -p tcp -m comment --comment two -j DROP
--A FORWARD -s 192.0.2.2/32 -p tcp -j ACCEPT
+-A FORWARD -s 192.0.2.2/32 -p tcp -j REJECT --reject-with icmp-port-unreachable
 ";
-    let all = look(&format!("*filter\n:FORWARD DROP [0:0]\n{rules}COMMIT\n"), "");
-    let said: Vec<_> = all.iter().map(|f| (f.id, f.severity)).collect();
+    let all = look(&format!("*filter\n:FORWARD ACCEPT [0:0]\n{rules}COMMIT\n"), "");
+    let said: Vec<_> = all.iter().map(|f| (f.id(), f.severity)).collect();
     assert_eq!(said, [("duplicate-rule", Severity::Note), ("duplicate-rule", Severity::Warning)]);
 }
 
@@ -78,7 +80,7 @@ fn what_an_effect_may_change_is_no_duplicate() {
 
 #[test]
 fn a_rule_under_a_wider_one_is_shadowed() {
-    let wide = "-A FORWARD -s 10.0.0.0/8 -j DROP\n";
+    let wide = "-A FORWARD -s 10.0.0.0/8 -j REJECT --reject-with icmp-port-unreachable\n";
     let narrow = "-A FORWARD -s 10.1.0.0/16 -p tcp -m tcp --dport 22 -j ACCEPT\n";
     let drop = ":FORWARD DROP [0:0]\n";
     assert_eq!(found(&format!("{drop}{wide}{narrow}")), ["shadowed-rule filter/FORWARD/2"]);
@@ -106,7 +108,10 @@ fn a_chain_that_decides_everything_is_a_catch_all() {
     let closed = "-A all -p tcp -j ACCEPT\n-A all -j end\n-A end -j DROP\n";
     assert_eq!(found(&format!("{chains}{closed}")), ["rule-after-catch-all filter/FORWARD/2"]);
     let open = "-A all -p tcp -j RETURN\n-A all -j end\n-A end -j DROP\n";
-    assert_eq!(found(&format!("{chains}{open}")), ["no-final-drop filter/FORWARD/policy"]);
+    assert_eq!(
+        found(&format!("{chains}{open}")),
+        ["redundant-rule filter/FORWARD/2", "no-final-drop filter/FORWARD/policy"]
+    );
 }
 
 #[test]
@@ -123,7 +128,7 @@ fn jumps_to_empty_chains_and_loops_are_found() {
     let table = &mut looped.v4.as_mut().expect("a v4 ruleset").tables[0];
     let b = table.chains.iter_mut().find(|c| &*c.name == "b").expect("b");
     b.rules[0].target = weir_model::Target::Goto("a".into());
-    let ids: Vec<_> = findings(&looped).iter().map(|f| f.id).collect();
+    let ids: Vec<_> = findings(&looped).iter().map(|f| f.id()).collect();
     assert_eq!(ids, ["unreachable-chain", "jump-loop"]);
 }
 
@@ -167,19 +172,17 @@ fn sets_are_judged_where_some_are_given() {
     let sets = "create used hash:ip family inet\nadd used 192.0.2.1\n\
         create spare hash:ip family inet\nadd spare 192.0.2.1\n\
         create void hash:ip family inet\n";
-    let ids: Vec<_> = look(text, sets).iter().map(|f| f.id).collect();
+    let ids: Vec<_> = look(text, sets).iter().map(|f| f.id()).collect();
     assert_eq!(ids, ["unknown-set", "empty-set", "unused-set"]);
     assert_eq!(look(text, "").len(), 0);
 }
 
 #[test]
 fn every_finding_has_a_kind_a_place_in_the_text_and_help() {
-    let text =
-        "*filter\n:a - [0:0]\n-A FORWARD -j a\n-A FORWARD -j DROP\n-A FORWARD -j DROP\nCOMMIT\n";
+    let text = "*filter\n:a - [0:0]\n-A FORWARD -j a\n-A FORWARD -j DROP\n-A FORWARD -p tcp -j LOG\nCOMMIT\n";
     let all = look(text, "");
     assert_eq!(all.len(), 2);
     for f in all {
-        assert!(KINDS.iter().any(|(id, _)| *id == f.id));
         assert!(!f.help.is_empty() && !f.message.ends_with('.'));
         let range = f.span.range().expect("a place");
         assert!(text[range].starts_with("-A FORWARD"));
@@ -197,4 +200,126 @@ fn counts_say_what_is_there() {
     assert_eq!(names, [("-p", 2), ("tcp", 2), ("-s", 1)]);
     let names: Vec<_> = counted.targets.iter().map(|c| (c.name.as_str(), c.count)).collect();
     assert_eq!(names, [("LOG", 1), ("jump", 1), ("none", 1)]);
+}
+
+#[test]
+fn several_rules_together_shadow_one_and_are_named() {
+    let halves = "-A FORWARD -s 10.0.0.0/9 -p tcp -j DROP\n-A FORWARD -s 10.128.0.0/9 -j DROP\n";
+    let rule = "-A FORWARD -s 10.64.0.0/10 -p tcp -m tcp --dport 22 -j ACCEPT\n";
+    let whole = "-A FORWARD -s 10.0.0.0/8 -p tcp -m tcp --dport 22 -j ACCEPT\n";
+    let text = |rules: String| format!("*filter\n{rules}-A FORWARD -j DROP\nCOMMIT\n");
+    let all = look(&text(format!("{halves}{rule}{whole}")), "");
+    let by: Vec<_> = all.iter().map(|f| (f.id(), f.also.len())).collect();
+    assert_eq!(by, [("shadowed-rule", 1), ("shadowed-rule", 2)]);
+    // Without one half, a packet is left.
+    let udp = halves.replace("-p tcp", "-p udp");
+    let all = look(&text(format!("{udp}{whole}")), "");
+    assert!(all.iter().all(|f| f.id() != "shadowed-rule"), "{all:?}");
+}
+
+#[test]
+fn chains_that_are_jumped_to_take_packets_too() {
+    let chains = ":tcp_in - [0:0]\n-A FORWARD -p tcp -j tcp_in\n";
+    let closed = "-A tcp_in -s 10.0.0.0/8 -j ACCEPT\n";
+    let rule = "-A FORWARD -s 10.1.0.0/16 -p tcp -j DROP\n-A FORWARD -j DROP\n";
+    let shadowed = ["shadowed-rule filter/FORWARD/2", "redundant-rule filter/FORWARD/2"];
+    let drop = |rules: &str| found(&format!("{chains}{rules}"));
+    assert_eq!(drop(&format!("{rule}{closed}")), shadowed[..1]);
+    // What returns before is not taken.
+    let open = format!("-A tcp_in -d 192.0.2.1/32 -j RETURN\n{closed}");
+    assert_eq!(drop(&format!("{rule}{open}")), shadowed[1..]);
+}
+
+#[test]
+fn what_a_chain_may_see_depends_on_the_jumps_to_it() {
+    let text = ":tcp_in - [0:0]\n-A FORWARD -p tcp -j tcp_in\n-A FORWARD -j DROP\n\
+        -A tcp_in -p udp -j ACCEPT\n-A tcp_in -s 10.0.0.0/8 -j ACCEPT\n";
+    assert_eq!(found(text), ["never-matches filter/tcp_in/1"]);
+    let both = format!("{text}-A INPUT -j tcp_in\n-A INPUT -j DROP\n");
+    assert_eq!(found(&both), [""; 0]);
+    let devices = ":out - [0:0]\n-A OUTPUT -j out\n-A OUTPUT -p udp -j DROP\n\
+        -A out -i eth0 -j DROP\n-A out ! -i eth0 -p tcp -j DROP\n";
+    assert_eq!(found(devices), ["never-matches filter/out/1"]);
+}
+
+#[test]
+fn a_rule_that_drops_cut_headers_is_not_redundant() {
+    let plain = "-A FORWARD -s 10.0.0.0/8 -p tcp -j ACCEPT\n-A FORWARD -p tcp -j ACCEPT\n";
+    let end = "-A FORWARD -j DROP\n";
+    assert_eq!(found(&format!("{plain}{end}")), ["redundant-rule filter/FORWARD/1"]);
+    let ports = plain.replacen("-p tcp", "-p tcp -m tcp --dport 22", 1);
+    assert_eq!(found(&format!("{ports}{end}")), [""; 0]);
+    let both = plain.replace("-p tcp", "-p tcp -m tcp --dport 22");
+    assert_eq!(found(&format!("{both}{end}")), ["redundant-rule filter/FORWARD/1"]);
+}
+
+#[test]
+fn what_is_logged_or_counted_on_the_way_is_not_redundant() {
+    let rules = |between: &str| {
+        found(&format!(
+            "-A FORWARD -s 10.0.0.0/8 -j DROP\n{between}-A FORWARD -p udp -j ACCEPT\n\
+             -A FORWARD -j DROP\n"
+        ))
+    };
+    assert_eq!(rules(""), [""; 0]);
+    let same = "-A FORWARD -s 10.0.0.0/7 -j DROP\n";
+    assert_eq!(rules(same), ["redundant-rule filter/FORWARD/1"]);
+    for between in ["-j LOG", "-p tcp", "-m limit --limit 5/sec -j DROP", "-m mark --mark 0x1"] {
+        assert_eq!(rules(&format!("-A FORWARD {between}\n{same}")), [""; 0], "{between}");
+    }
+}
+
+#[test]
+fn of_two_equal_rules_one_is_found() {
+    // The first is needed once the second is gone.
+    let rule = "-A FORWARD -s 10.0.0.0/8 -j DROP\n";
+    assert_eq!(found(&format!("{rule}{rule}")), ["duplicate-rule filter/FORWARD/2"]);
+    // Without the first, the second would accept.
+    let other = rule.replace("DROP", "ACCEPT");
+    assert_eq!(
+        found(&format!("{rule}{other}-A FORWARD -j DROP\n")),
+        ["duplicate-rule filter/FORWARD/2"]
+    );
+}
+
+#[test]
+fn a_comment_with_a_reason_allows_a_finding_and_one_without_use_is_told() {
+    let rules = |comment: &str| {
+        let text = format!(
+            "*filter\n-A FORWARD -p tcp -j DROP\n{comment}-A FORWARD -p tcp -j DROP\nCOMMIT\n"
+        );
+        let checked = check(&firewall(&text, ""), &CheckOptions::default());
+        let ids: Vec<_> = checked.findings.iter().map(|f| f.id()).collect();
+        (ids, checked.suppressed)
+    };
+    assert_eq!(rules(""), (vec!["duplicate-rule"], 0));
+    assert_eq!(rules("# weir: allow(duplicate-rule): on purpose\n"), (vec![], 1));
+    let other = "# weir: allow(never-matches, duplicate-rule): on purpose\n";
+    assert_eq!(rules(other), (vec![], 1));
+    let unused = "# weir: allow(never-matches): on purpose\n";
+    assert_eq!(rules(unused), (vec!["duplicate-rule", "allows-nothing"], 0));
+    for bad in ["allow(duplicate-rule)", "allow(nothing): so", "duplicate-rule is fine"] {
+        let comment = format!("# weir: {bad}\n");
+        assert_eq!(rules(&comment), (vec!["duplicate-rule", "bad-comment"], 0), "{bad}");
+    }
+}
+
+#[test]
+fn levels_of_one_lint_win_over_those_of_all() {
+    let text = "*filter\n-A FORWARD -p tcp -j DROP\n-A FORWARD -p tcp -j DROP\n\
+        -A FORWARD -m mark --mark 0x2/0x1 -j DROP\nCOMMIT\n";
+    let with = |asked: &[(&str, Level)]| {
+        let mut levels = Levels::default();
+        asked.iter().for_each(|(id, level)| levels.set(id, *level).expect("a lint"));
+        let options = CheckOptions { levels, ..CheckOptions::default() };
+        let found = check(&firewall(text, ""), &options).findings;
+        found.iter().map(|f| (f.id(), f.severity)).collect::<Vec<_>>()
+    };
+    let (duplicate, never) = ("duplicate-rule", "never-matches");
+    assert_eq!(with(&[]), [(duplicate, Severity::Note), (never, Severity::Warning)]);
+    let error = Level::Report(Severity::Error);
+    assert_eq!(with(&[("all", error)]), [(duplicate, Severity::Error), (never, Severity::Error)]);
+    assert_eq!(with(&[("all", error), (never, Level::Allow)]), [(duplicate, Severity::Error)]);
+    assert_eq!(with(&[(never, error), ("all", Level::Allow)]), [(never, Severity::Error)]);
+    assert!(Levels::default().set("no-such-lint", error).is_err());
 }

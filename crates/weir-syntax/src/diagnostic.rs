@@ -16,6 +16,8 @@ pub struct Diagnostic {
     pub help: Option<String>,
     /// How it is headed.
     pub heading: Heading,
+    /// Other places that have to do with it, with what stands at their markers.
+    pub also: Vec<(Span, String)>,
 }
 
 /// How a diagnostic is headed.
@@ -42,6 +44,7 @@ impl Diagnostic {
             label: String::new(),
             help: None,
             heading: Heading::Error,
+            also: Vec::new(),
         }
     }
 
@@ -60,6 +63,12 @@ impl Diagnostic {
     /// With a cure.
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
+        self
+    }
+
+    /// With another place, and words at its marker.
+    pub fn also(mut self, span: Span, label: impl Into<String>) -> Self {
+        self.also.push((span, label.into()));
         self
     }
 
@@ -98,7 +107,43 @@ fn draw(
     lines: &mut LineNumbers,
     renderer: &Renderer,
 ) -> String {
-    let range = d.span.range().unwrap_or(0..0);
+    let places = [(d.span, &d.label, AnnotationKind::Primary)].into_iter();
+    let also = d.also.iter().map(|(span, label)| (*span, label, AnnotationKind::Context));
+    let windows: Vec<Window<'_>> =
+        places.chain(also).map(|(span, label, kind)| window(text, span, label, kind)).collect();
+    let level = match d.heading {
+        Heading::Error => Level::ERROR,
+        Heading::Warning => Level::WARNING,
+        Heading::Note => Level::NOTE,
+    };
+    let snippets: Vec<_> = windows
+        .iter()
+        .map(|w| {
+            let mark = w.kind.span(w.mark.clone());
+            let mark = if w.label.is_empty() { mark } else { mark.label(w.label) };
+            let snippet = Snippet::source(w.shown.as_str()).line_start(lines.of(w.start));
+            snippet.path(file).annotation(mark)
+        })
+        .collect();
+    let mut group: Group = level.primary_title(d.message.as_str()).elements(snippets);
+    if let Some(help) = &d.help {
+        group = group.element(Level::HELP.message(help.as_str()));
+    }
+    renderer.render(&[group])
+}
+
+/// The part of a line that is shown, and where the marker stands in it.
+struct Window<'a> {
+    shown: String,
+    mark: std::ops::Range<usize>,
+    /// First byte of the place in the text.
+    start: usize,
+    label: &'a str,
+    kind: AnnotationKind,
+}
+
+fn window<'a>(text: &str, span: Span, label: &'a str, kind: AnnotationKind) -> Window<'a> {
+    let range = span.range().unwrap_or(0..0);
     let start = floor(text, range.start);
     let end = floor(text, range.end.max(start));
     let line_start = text[..start].rfind('\n').map_or(0, |i| i + 1);
@@ -106,7 +151,7 @@ fn draw(
     let from = floor(text, line_start.max(start.saturating_sub(LINE_MAX / 2)));
     let to = floor(text, line_end.min(start + LINE_MAX));
     // Control bytes other than tabs would move the terminal's cursor: a place holder is drawn.
-    let window: String = text[from..to]
+    let shown = text[from..to]
         .chars()
         .map(|c| if c.is_control() && c != '\t' { '\u{b7}' } else { c })
         .collect();
@@ -117,20 +162,7 @@ fn draw(
             .sum::<usize>()
     };
     let (a, b) = (place(start), place(end));
-    let mark = AnnotationKind::Primary.span(a..b.max(a));
-    let mark = if d.label.is_empty() { mark } else { mark.label(d.label.as_str()) };
-    let snippet =
-        Snippet::source(window.as_str()).line_start(lines.of(start)).path(file).annotation(mark);
-    let level = match d.heading {
-        Heading::Error => Level::ERROR,
-        Heading::Warning => Level::WARNING,
-        Heading::Note => Level::NOTE,
-    };
-    let mut group: Group = level.primary_title(d.message.as_str()).element(snippet);
-    if let Some(help) = &d.help {
-        group = group.element(Level::HELP.message(help.as_str()));
-    }
-    renderer.render(&[group])
+    Window { shown, mark: a..b.max(a), start, label, kind }
 }
 
 fn floor(text: &str, mut at: usize) -> usize {
@@ -171,6 +203,16 @@ mod tests {
         assert!(drawn.contains("n.txt:2:5"), "{drawn}");
         assert!(drawn.contains("    ^^^^^"), "{drawn}");
         assert!(drawn.contains("help: count again"), "{drawn}");
+    }
+
+    #[test]
+    fn other_places_are_drawn_below_with_their_words() {
+        let text = "one\ntwo\nthree\n";
+        let d = Diagnostic::new("twice", Span { start: 8, end: 13 })
+            .also(Span { start: 0, end: 3 }, "first here");
+        let drawn = render(&[d], "n.txt", text, false);
+        assert!(drawn.contains("n.txt:3:1") && drawn.contains("n.txt:1:1"), "{drawn}");
+        assert!(drawn.contains("--- first here"), "{drawn}");
     }
 
     #[test]

@@ -49,11 +49,16 @@ pub enum Command {
     Fmt(Fmt),
     /// Count what a ruleset holds, and say what looks wrong in it.
     #[command(after_help = "\
-Exit status 1 where there is a warning; notes alone give 0.
+Each finding has an id and a page: weir check --explain shadowed-rule. A comment line before a rule,
+chain or set allows what is found there, before *filter in the whole table:
+  # weir: allow(shadowed-rule): the auditor wants to see it
+
+What is said of one ID wins over what is said of all; of --deny, --warn and --allow the first named
+here wins. Exit status 1 where there is a warning or an error; notes alone give 0.
 
 Example:
-  iptables-save | weir check -
-  weir check office.rules --ip6 office.rules6 --json")]
+  iptables-save -c | weir check -c -
+  weir check office.rules --ip6 office.rules6 --deny no-final-drop --format sarif > weir.sarif")]
     Check(Check),
     /// Show the way of one packet through the chains: what each rule tested, how many were tried.
     #[command(after_help = "\
@@ -144,14 +149,52 @@ pub struct Fmt {
 #[derive(Debug, Args)]
 pub struct Check {
     /// iptables-save (or ip6tables-save) text; `-` is standard input.
-    #[arg(value_name = "FILE", required_unless_present_any = ["live", "ip6", "ipset"])]
+    #[arg(
+        value_name = "FILE",
+        required_unless_present_any = ["live", "ip6", "ipset", "explain", "list"]
+    )]
     pub file: Option<PathBuf>,
     /// More of the ruleset.
     #[command(flatten)]
     pub operand: Operand,
-    /// JSON on standard output.
-    #[arg(long)]
+    /// Counters are those of real traffic: find rules that no packet matched.
+    #[arg(short, long)]
+    pub counters: bool,
+    /// Report findings of this kind as errors (`all`: of every kind).
+    #[arg(long, value_name = "ID", value_delimiter = ',')]
+    pub deny: Vec<String>,
+    /// Report them as warnings, also those that are off by default.
+    #[arg(long, value_name = "ID", value_delimiter = ',')]
+    pub warn: Vec<String>,
+    /// Do not report them.
+    #[arg(long, value_name = "ID", value_delimiter = ',')]
+    pub allow: Vec<String>,
+    /// What to print.
+    #[arg(long, value_enum, default_value_t = Report::Text)]
+    pub format: Report,
+    /// JSON on standard output: the same as --format json.
+    #[arg(long, conflicts_with = "format")]
     pub json: bool,
+    /// Draw every finding; without it, three of each kind.
+    #[arg(long)]
+    pub every: bool,
+    /// Print the page of a kind of finding.
+    #[arg(long, value_name = "ID", exclusive = true)]
+    pub explain: Option<String>,
+    /// List the kinds of findings.
+    #[arg(long, exclusive = true)]
+    pub list: bool,
+}
+
+/// How findings are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Report {
+    /// Drawn at their places, for people.
+    Text,
+    /// One JSON object.
+    Json,
+    /// SARIF 2.1.0, which code review tools read.
+    Sarif,
 }
 
 /// A hook where a packet begins its journey.

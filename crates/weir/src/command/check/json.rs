@@ -1,0 +1,94 @@
+//! Counts and findings as one JSON object.
+
+use anyhow::Result;
+use serde::Serialize;
+use weir_semantics::check::{Counts, Finding, counts};
+
+use super::places::{Places, place};
+use super::{Checked, severity};
+
+/// What is printed.
+#[derive(Serialize)]
+struct Printed<'a> {
+    counts: Counts,
+    suppressed: usize,
+    findings: Vec<FoundAt<'a>>,
+}
+
+/// A finding with its place in the text.
+#[derive(Serialize)]
+struct FoundAt<'a> {
+    id: &'a str,
+    severity: &'static str,
+    message: &'a str,
+    place: Option<String>,
+    file: Option<&'a str>,
+    line: Option<usize>,
+    column: Option<usize>,
+    also: Vec<AlsoAt<'a>>,
+    help: &'a str,
+    cost: Option<Cost>,
+    fix: Option<FixOf>,
+}
+
+/// Another place.
+#[derive(Serialize)]
+struct AlsoAt<'a> {
+    place: String,
+    line: Option<usize>,
+    label: &'a str,
+}
+
+/// What a packet pays.
+#[derive(Serialize)]
+struct Cost {
+    /// Rules that it tries in vain.
+    rules: u32,
+    /// By the cost model.
+    ns: f64,
+}
+
+/// What `weir optimize --fix` would do.
+#[derive(Serialize)]
+struct FixOf {
+    edits: usize,
+    changes_counters: bool,
+}
+
+/// Prints it.
+pub fn print(checked: &Checked<'_>) -> Result<String> {
+    let places = Places::new(checked.sources);
+    let printed = Printed {
+        counts: counts(checked.firewall),
+        suppressed: checked.suppressed,
+        findings: checked.findings.iter().map(|f| found_at(f, checked, &places)).collect(),
+    };
+    Ok(format!("{}\n", serde_json::to_string_pretty(&printed)?))
+}
+
+fn found_at<'a>(f: &'a Finding, checked: &Checked<'_>, places: &Places<'a>) -> FoundAt<'a> {
+    let source = places.source(f);
+    let region = source.and_then(|s| places.region(s, f.span));
+    let also = f.also.iter().map(|a| AlsoAt {
+        place: place(f.family, &a.place),
+        line: source.and_then(|s| places.region(s, a.span)).map(|r| r.line),
+        label: &a.label,
+    });
+    FoundAt {
+        id: f.id(),
+        severity: severity(f.severity),
+        message: &f.message,
+        place: f.place.as_ref().map(|p| place(f.family, p)),
+        file: source.map(|s| &*s.name),
+        line: region.map(|r| r.line),
+        column: region.map(|r| r.column),
+        also: also.collect(),
+        help: &f.help,
+        cost: (f.tried > 0)
+            .then(|| Cost { rules: f.tried, ns: checked.cost.linear_ns(f.tried as usize) }),
+        fix: f
+            .fix
+            .as_ref()
+            .map(|x| FixOf { edits: x.edits.len(), changes_counters: x.changes_counters }),
+    }
+}

@@ -1,0 +1,62 @@
+//! Where findings are: file, line and column.
+
+use weir_model::{Family, RulePlace, Span};
+use weir_semantics::check::Finding;
+
+use crate::operand::{Kind, Source};
+
+/// The texts of a check, with where their lines begin.
+pub struct Places<'a> {
+    sources: Vec<(&'a Source, Vec<usize>)>,
+}
+
+/// A stretch of one line; lines and columns count from 1, columns in characters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Region {
+    /// Line.
+    pub line: usize,
+    /// First column.
+    pub column: usize,
+    /// Line of the end.
+    pub end_line: usize,
+    /// One past the last column.
+    pub end_column: usize,
+}
+
+impl<'a> Places<'a> {
+    /// Looks for line ends once.
+    pub fn new(sources: &'a [Source]) -> Self {
+        let starts = |s: &Source| {
+            let ends = s.text.bytes().enumerate().filter(|(_, b)| *b == b'\n');
+            std::iter::once(0).chain(ends.map(|(i, _)| i + 1)).collect()
+        };
+        Places { sources: sources.iter().map(|s| (s, starts(s))).collect() }
+    }
+
+    /// The text that a finding is about.
+    pub fn source(&self, finding: &Finding) -> Option<&'a Source> {
+        let kind = finding.family.map_or(Kind::Sets, Kind::Rules);
+        self.sources.iter().map(|(s, _)| *s).find(|s| s.kind == kind)
+    }
+
+    /// Where a span of that text lies.
+    pub fn region(&self, source: &Source, span: Span) -> Option<Region> {
+        let (source, starts) = self.sources.iter().find(|(s, _)| s.kind == source.kind)?;
+        let range = span.range()?;
+        let of = |at: usize| {
+            let line = starts.partition_point(|start| *start <= at);
+            let before = source.text.get(starts[line - 1]..at)?;
+            Some((line, before.chars().count() + 1))
+        };
+        let ((line, column), (end_line, end_column)) = (of(range.start)?, of(range.end)?);
+        Some(Region { line, column, end_line, end_column })
+    }
+}
+
+/// `iptables/filter/FORWARD/3`.
+pub fn place(family: Option<Family>, place: &RulePlace) -> String {
+    match family {
+        Some(Family::V6) => format!("ip6tables/{place}"),
+        _ => format!("iptables/{place}"),
+    }
+}

@@ -1,0 +1,140 @@
+//! Findings as SARIF 2.1.0 (OASIS, Static Analysis Results Interchange Format), which code review
+//! tools read.
+//!
+//! One run; a rule for every lint, with its page; a result for every finding, with the other
+//! places as related locations. Columns count characters.
+
+use std::collections::HashMap;
+
+use anyhow::Result;
+use serde_json::{Value, json};
+use weir_model::Span;
+use weir_semantics::check::{Finding, Lint, Severity, lints};
+
+use super::Checked;
+use super::places::{Places, place};
+use crate::operand::Source;
+
+/// Where the pages can be read.
+const PAGES: &str = "https://github.com/weir-fw/weir/blob/main/docs/lints";
+
+/// Prints it.
+pub fn print(checked: &Checked<'_>) -> Result<String> {
+    let places = Places::new(checked.sources);
+    let index: HashMap<&str, usize> = lints().enumerate().map(|(i, l)| (l.id, i)).collect();
+    let result = |f: &Finding| result(f, index[f.id()], checked, &places);
+    let log = json!({
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [{
+            "tool": { "driver": {
+                "name": "weir",
+                "semanticVersion": env!("CARGO_PKG_VERSION"),
+                "informationUri": env!("CARGO_PKG_REPOSITORY"),
+                "rules": lints().map(rule).collect::<Vec<_>>(),
+            }},
+            "columnKind": "unicodeCodePoints",
+            "results": checked.findings.iter().map(result).collect::<Vec<_>>(),
+        }],
+    });
+    Ok(format!("{}\n", serde_json::to_string_pretty(&log)?))
+}
+
+fn rule(lint: &'static Lint) -> Value {
+    json!({
+        "id": lint.id,
+        "shortDescription": { "text": lint.title() },
+        "fullDescription": { "text": lint.why() },
+        "help": { "text": lint.cure(), "markdown": lint.page },
+        "helpUri": format!("{PAGES}/{}.md", lint.id),
+        "defaultConfiguration": { "enabled": lint.on, "level": level(lint.severity) },
+        "properties": { "fix": lint.fix },
+    })
+}
+
+fn level(severity: Severity) -> &'static str {
+    super::severity(severity)
+}
+
+fn result(f: &Finding, index: usize, checked: &Checked<'_>, places: &Places<'_>) -> Value {
+    let source = places.source(f);
+    let name = f.place.as_ref().map(|p| place(f.family, p));
+    let text = match f.help.is_empty() {
+        true => f.message.clone(),
+        false => format!("{}; {}", f.message, f.help),
+    };
+    let also: Vec<Value> = f
+        .also
+        .iter()
+        .enumerate()
+        .map(|(i, a)| {
+            let name = place(f.family, &a.place);
+            let mut location = location(source, a.span, Some(&name), places);
+            location["id"] = json!(i);
+            location["message"] = json!({ "text": a.label });
+            location
+        })
+        .collect();
+    let mut result = json!({
+        "ruleId": f.id(),
+        "ruleIndex": index,
+        "level": level(f.severity),
+        "message": { "text": text },
+        "locations": [location(source, f.span, name.as_deref(), places)],
+        "properties": { "fix": f.fix.is_some() },
+    });
+    if !also.is_empty() {
+        result["relatedLocations"] = json!(also);
+    }
+    if f.tried > 0 {
+        result["properties"]["rulesTried"] = json!(f.tried);
+        result["properties"]["costNs"] = json!(checked.cost.linear_ns(f.tried as usize));
+    }
+    result
+}
+
+fn location(source: Option<&Source>, span: Span, name: Option<&str>, places: &Places<'_>) -> Value {
+    let mut location = json!({});
+    if let Some(source) = source {
+        let mut physical = json!({ "artifactLocation": { "uri": uri(&source.name) } });
+        if let Some(r) = places.region(source, span) {
+            physical["region"] = json!({
+                "startLine": r.line,
+                "startColumn": r.column,
+                "endLine": r.end_line,
+                "endColumn": r.end_column,
+            });
+        }
+        location["physicalLocation"] = physical;
+    }
+    if let Some(name) = name {
+        location["logicalLocations"] = json!([{ "fullyQualifiedName": name }]);
+    }
+    location
+}
+
+/// A file name as a relative reference (RFC 3986): what may not stand in one is escaped.
+fn uri(name: &str) -> String {
+    let mut out = String::new();
+    for byte in name.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
+                out.push(byte.into());
+            }
+            _ => out.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::uri;
+
+    #[test]
+    fn names_become_references() {
+        assert_eq!(uri("a/b.rules"), "a/b.rules");
+        assert_eq!(uri("<stdin>"), "%3Cstdin%3E");
+        assert_eq!(uri("c:d e"), "c%3Ad%20e");
+    }
+}
