@@ -3,8 +3,9 @@
 //! [`check`](fn@check) runs every [`Lint`] of the registry ([`lints`](fn@lints)) over a firewall. A
 //! lint has a page in `docs/lints`, which says what is found, why it matters and what to do, and
 //! shows a ruleset before and after; a test holds each page to its word. A [`Finding`] says where
-//! ([`RulePlace`] and span), which other places have to do with it, what a packet pays for it, and,
-//! where weir can do it, the [`Fix`]. [`counts`] says what a ruleset holds.
+//! (a [`RulePlace`](weir_model::RulePlace) and a span), which other places have to do with it, what
+//! a packet pays for it, and, where weir can do it, the [`Fix`]. [`counts`] says what a ruleset
+//! holds.
 //!
 //! What is said to be shadowed or redundant is certain: packets are reasoned about as sets
 //! ([`space`]), rules as what they do to such sets ([`reach`]), chains as what is left of them
