@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 out=demo
 weir="${CARGO_TARGET_DIR:-target}/release/weir"
 forms="linear tree ipset nft"
-packets="${WEIR_DEMO_PACKETS:-4000}"
+packets="${WEIR_DEMO_PACKETS:-10000}"
 step=0
 
 heading() {
