@@ -20,6 +20,7 @@ mod host;
 mod item;
 mod names;
 mod print;
+pub mod said;
 mod table;
 
 use std::collections::HashMap;

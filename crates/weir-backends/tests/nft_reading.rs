@@ -3,8 +3,12 @@
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
+use weir_backends::nft::said::{self, Terms};
 use weir_backends::{CompileOptions, nft};
-use weir_model::{Family, Firewall};
+use weir_model::{Family, Firewall, Packet};
+use weir_packet::Transport;
+use weir_semantics::traffic::{TrafficOptions, packets};
+use weir_semantics::{AlwaysFalse, AlwaysTrue, Answers, Entry, Interpreter};
 use weir_syntax::iptables::{self, ParseOptions};
 use weir_testkit::data;
 use weir_testkit::random::{Dice, Shape, ruleset};
@@ -175,6 +179,87 @@ const V6_WORDS: [&str; 7] = [
 fn words(v6: bool) -> Vec<&'static str> {
     let own: &[&str] = if v6 { &V6_WORDS } else { &V4_WORDS };
     WORDS.iter().chain(own).copied().collect()
+}
+
+/// The nft tables of a form, read from its text, and what stays in iptables, as one firewall.
+fn said(text: &str, form: &nft::NftForm) -> Firewall {
+    let original = firewall(text);
+    let ruleset = original.rulesets().next().expect("a ruleset");
+    let terms = Terms::of(&original, ruleset.family);
+    let said = match said::said(&read(&listed(&form.text)), ruleset.family, &terms) {
+        Ok(said) => said,
+        Err(unsaid) => panic!("{}\n{text}\n{}", unsaid[0], form.text),
+    };
+    let mut joined = form.kept();
+    for rest in [&mut joined.v4, &mut joined.v6].into_iter().flatten() {
+        said::join(rest, said.clone()).expect("a hook is in one of them");
+    }
+    joined
+}
+
+/// Whether a packet is one that nft treats otherwise by nature.
+fn deviates(packet: &Packet) -> bool {
+    packet.transport == Transport::Truncated || packet.fragment.offset == 1 && packet.proto == 6
+}
+
+#[test]
+fn tables_of_nft_mean_the_same_in_the_words_of_iptables() {
+    let mut dice = Dice::new(12);
+    let mut compared = 0;
+    for i in 0..40 {
+        let (shape, seed) = (Shape::random(&mut dice, 40), dice.number());
+        let text = ruleset(seed, &shape);
+        let Some(form) = compiled(&text) else { continue };
+        let (before, after) = (firewall(&text), said(&text, &form));
+        let (old, new) = (Interpreter::new(&before), Interpreter::new(&after));
+        let of = before.rulesets().next().expect("a ruleset");
+        for entry in Entry::ALL {
+            let traffic =
+                TrafficOptions { seed, count: 400, entry, truncated: false, ..Default::default() };
+            for packet in packets(of, &[], &traffic).into_iter().filter(|p| !deviates(p)) {
+                let mut answers: [Box<dyn Answers>; 2] =
+                    [Box::new(AlwaysTrue), Box::new(AlwaysFalse)];
+                for answers in &mut answers {
+                    let a = old.journey(&packet, entry, answers.as_mut());
+                    let b = new.journey(&packet, entry, answers.as_mut());
+                    let (left, right) =
+                        ((a.verdict, &a.effects, &a.packet), (b.verdict, &b.effects, &b.packet));
+                    assert!(
+                        left == right,
+                        "case {i}, {entry:?}: {packet:?}\n{left:?}\n{right:?}\n{text}\n{}",
+                        form.text
+                    );
+                    compared += 1;
+                }
+            }
+        }
+    }
+    assert!(compared > 20_000, "{compared}");
+}
+
+#[test]
+fn what_iptables_has_no_words_for_is_named() {
+    let table = |rule: &str| {
+        read(&format!(
+            "table ip weir_filter {{\n\tchain FORWARD {{\n\t\ttype filter hook forward priority 0; \
+             policy accept;\n\t\t{rule}\n\t}}\n}}\n"
+        ))
+    };
+    let terms = Terms::of(&Firewall::default(), Family::V4);
+    let said = |rule: &str| said::said(&table(rule), Family::V4, &terms);
+    assert!(said("tcp dport 22 accept").is_ok());
+    for (rule, why) in [
+        ("th dport 22 accept", "ports of whatever protocol"),
+        ("meta l4proto { tcp, udp } accept", "several protocols"),
+        ("limit rate 3/second ip frag-off & 0x1fff == 0 accept", "behind a match that counts"),
+        ("iifname \"a\" iifname \"b\" accept", "a device twice"),
+        ("ct status ! dnat accept", "no such test"),
+        ("log accept", "two things"),
+    ] {
+        let unsaid = said(rule).expect_err(rule);
+        assert!(unsaid[0].what.contains(why), "{rule}: {}", unsaid[0]);
+        assert_eq!(unsaid[0].place, "weir_filter FORWARD rule 1");
+    }
 }
 
 #[test]

@@ -1,0 +1,345 @@
+//! nft's tables in the words of iptables.
+//!
+//! [`super::compile`] goes from iptables to nft; this is the way back. What comes out is a ruleset
+//! of the model like any other, so that it can be compared, explained and asked for packets by the
+//! same machinery as a file. It is exact, or refused by name:
+//!
+//! - A rule is a rule: its tests as matches, what it does as target. A look at ports, at TCP's
+//!   flags or at ICMP's type is nft's for any protocol and iptables' for one: it is said only where
+//!   the rule, or every way to its chain, has tested the protocol ([`protocols`]).
+//! - A lookup is one rule for each element, in its place: no two elements hold the same key, so
+//!   that whoever comes back from one element's chain meets no other.
+//! - Tests that nft has words of its own for (`limit`, `fib`) are the matches of the other ruleset
+//!   that become these words ([`Terms`]), or else tests that only nft has.
+//!
+//! What is left out are the deviations that `docs/semantics.md` names: cut headers and fragments
+//! that nothing put together.
+
+mod rule;
+mod terms;
+
+use std::collections::HashMap;
+
+use weir_model::nft::{self, Credit, Load, Statement, Test, Verdict, With};
+use weir_model::{
+    Chain, Family, Hook, Name, Policy, Rule, RuleId, Ruleset, Table, TableName, Target,
+};
+
+use self::rule::Draft;
+pub use self::terms::Terms;
+
+/// Why nft's tables cannot be said in iptables' words: the place and what stands there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unsaid {
+    /// `weir_filter FORWARD rule 3`.
+    pub place: String,
+    /// What it is.
+    pub what: String,
+}
+
+impl std::fmt::Display for Unsaid {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.place, self.what)
+    }
+}
+
+/// The tables of one family as iptables' tables.
+///
+/// # Errors
+/// All that iptables has no words for.
+pub fn said(ruleset: &nft::Ruleset, family: Family, terms: &Terms) -> Result<Ruleset, Vec<Unsaid>> {
+    let normal = weir_syntax::nft::normal(ruleset);
+    let mut out = Ruleset::new(family);
+    let mut unsaid = Vec::new();
+    let both = ruleset.tables.iter().zip(&normal.tables);
+    for (credited, plain) in both.filter(|(t, _)| t.family == family) {
+        let mut sayer = Sayer::new(credited, plain, terms);
+        out.tables.push(sayer.table());
+        unsaid.append(&mut sayer.unsaid);
+    }
+    if unsaid.is_empty() { Ok(out) } else { Err(unsaid) }
+}
+
+/// Puts tables of nft into a ruleset that holds what stays in iptables. A hook is in one of them.
+///
+/// # Errors
+/// A hook that both decide.
+pub fn join(rest: &mut Ruleset, said: Ruleset) -> Result<(), Unsaid> {
+    for table in said.tables {
+        let Some(at) = rest.tables.iter().position(|t| t.name == table.name) else {
+            rest.tables.push(table);
+            continue;
+        };
+        let kept = &mut rest.tables[at];
+        let mut renamed = table;
+        keep_names_apart(&mut renamed, kept);
+        for chain in renamed.chains {
+            let same = kept.chains.iter_mut().find(|c| c.name == chain.name);
+            match same {
+                None => kept.chains.push(chain),
+                Some(old) if old.rules.is_empty() && old.policy == Some(Policy::Accept) => {
+                    *old = chain;
+                }
+                Some(_) if chain.rules.is_empty() && chain.policy == Some(Policy::Accept) => {}
+                Some(_) => {
+                    let place = format!("{} {}", renamed.name, chain.name);
+                    let what = "has rules in iptables and in nft".to_owned();
+                    return Err(Unsaid { place, what });
+                }
+            }
+        }
+    }
+    rest.tables.sort_by_key(|t| t.name);
+    Ok(())
+}
+
+/// Renames user chains of `table` whose names `other` has.
+fn keep_names_apart(table: &mut Table, other: &Table) {
+    let mut renamed: HashMap<Name, Name> = HashMap::new();
+    for chain in table.chains.iter_mut().filter(|c| c.policy.is_none()) {
+        if other.chain(&chain.name).is_some() {
+            let name: Name = format!("nft:{}", chain.name).into();
+            renamed.insert(std::mem::replace(&mut chain.name, name.clone()), name);
+        }
+    }
+    for rule in table.chains.iter_mut().flat_map(|c| &mut c.rules) {
+        if let Target::Jump(to) | Target::Goto(to) = &mut rule.target
+            && let Some(name) = renamed.get(to)
+        {
+            *to = name.clone();
+        }
+    }
+}
+
+/// A set of protocols.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Protocols([u128; 2]);
+
+impl Protocols {
+    const NONE: Protocols = Protocols([0; 2]);
+    const ALL: Protocols = Protocols([u128::MAX; 2]);
+
+    fn has(self, proto: u8) -> bool {
+        self.0[usize::from(proto >> 7)] >> (proto & 127) & 1 == 1
+    }
+
+    fn within(self, known: &[u8]) -> bool {
+        (0..=255).all(|p| !self.has(p) || known.contains(&p))
+    }
+
+    fn union(self, other: Protocols) -> Protocols {
+        Protocols([self.0[0] | other.0[0], self.0[1] | other.0[1]])
+    }
+
+    /// Those that pass a test of the protocol.
+    fn tested(self, test: &Test) -> Protocols {
+        let With::Spans(spans) = &test.with else { return self };
+        let mut out = Protocols::NONE;
+        for p in (0..=255u8).filter(|p| self.has(*p)) {
+            let inside = spans.iter().any(|(lo, hi)| (*lo..=*hi).contains(&u128::from(p)));
+            if inside != test.negated {
+                out.0[usize::from(p >> 7)] |= 1 << (p & 127);
+            }
+        }
+        out
+    }
+}
+
+/// The protocols that a rule's tests leave of those that come to it.
+fn left_by(statements: &[Statement], mut of: Protocols) -> Protocols {
+    for statement in statements {
+        match statement {
+            Statement::Test(t) if t.load == Load::L4proto => of = of.tested(t),
+            _ => {}
+        }
+    }
+    of
+}
+
+/// Which protocols come to each chain.
+fn protocols(table: &nft::Table) -> HashMap<&str, Protocols> {
+    let mut of: HashMap<&str, Protocols> =
+        table.chains.iter().map(|c| (c.name.as_str(), Protocols::NONE)).collect();
+    let mut open: Vec<&nft::Chain> = Vec::new();
+    for chain in table.chains.iter().filter(|c| c.base.is_some()) {
+        of.insert(&chain.name, Protocols::ALL);
+        open.push(chain);
+    }
+    while let Some(chain) = open.pop() {
+        let here = of[chain.name.as_str()];
+        for rule in &chain.rules {
+            let left = left_by(&rule.statements, here);
+            for to in targets(table, rule) {
+                let Some(known) = of.get_mut(to) else { continue };
+                let more = known.union(left);
+                if more != *known {
+                    *known = more;
+                    open.extend(table.chains.iter().find(|c| c.name == to));
+                }
+            }
+        }
+    }
+    of
+}
+
+/// The chains that a rule leads to.
+fn targets<'t>(table: &'t nft::Table, rule: &'t nft::Rule) -> Vec<&'t str> {
+    let mut out = Vec::new();
+    for statement in &rule.statements {
+        match statement {
+            Statement::Verdict(v) => out.extend(v.chain()),
+            Statement::Vmap { map, .. } => {
+                let map = table.maps.iter().find(|m| m.name == *map);
+                out.extend(
+                    map.into_iter().flat_map(|m| &m.elements).filter_map(|e| e.verdict.chain()),
+                );
+            }
+            _ => {}
+        }
+    }
+    out
+}
+
+struct Sayer<'t> {
+    credited: &'t nft::Table,
+    plain: &'t nft::Table,
+    terms: &'t Terms,
+    unsaid: Vec<Unsaid>,
+    /// Marks change on the way.
+    marks: bool,
+}
+
+impl<'t> Sayer<'t> {
+    fn new(credited: &'t nft::Table, plain: &'t nft::Table, terms: &'t Terms) -> Self {
+        let rules = plain.chains.iter().flat_map(|c| &c.rules);
+        let marks = rules.flat_map(|r| &r.statements).any(|s| match s {
+            Statement::Effect(e) => !matches!(e, weir_model::Effect::Notrack),
+            _ => false,
+        });
+        Sayer { credited, plain, terms, unsaid: Vec::new(), marks }
+    }
+
+    fn table(&mut self) -> Table {
+        let name = self.plain.stands_for;
+        let (leading_comments, trailing_comments) = (Vec::new(), Vec::new());
+        let mut out = Table { name, chains: Vec::new(), leading_comments, trailing_comments };
+        let protocols = protocols(self.plain);
+        for (chain, credited) in self.plain.chains.iter().zip(&self.credited.chains) {
+            let mut said = match &chain.base {
+                Some(base) => Chain::new(base.hook.chain(), Some(base.policy)),
+                None => Chain::new(chain.name.as_str(), None),
+            };
+            let here = protocols[chain.name.as_str()];
+            for (i, (rule, credited)) in chain.rules.iter().zip(&credited.rules).enumerate() {
+                let place = || format!("{} {} rule {}", self.plain.name, chain.name, i + 1);
+                match self.rule(rule, credited, here) {
+                    Ok(rules) => said.rules.extend(rules),
+                    Err(what) => self.unsaid.push(Unsaid { place: place(), what }),
+                }
+            }
+            out.chains.push(said);
+        }
+        add_hooks(&mut out, name);
+        out
+    }
+
+    /// A rule of nft as one of iptables, or as one for each element that it looks up.
+    fn rule(
+        &self,
+        rule: &nft::Rule,
+        credited: &nft::Rule,
+        here: Protocols,
+    ) -> Result<Vec<Rule>, String> {
+        let family = self.plain.family;
+        let mut draft = Draft::new(family, left_by(&rule.statements, here));
+        let (rest, taken) = self.terms.matches(rule);
+        draft.taken(taken);
+        let mut target = None;
+        let mut lookup = None;
+        for statement in rest {
+            if target.is_some() || lookup.is_some() {
+                return Err("does two things in one rule".into());
+            }
+            match statement {
+                Statement::Test(test) => draft.test(test)?,
+                Statement::Opaque(opaque) => draft.opaque(self.terms.opaque(opaque)?),
+                Statement::Counter(_) => {}
+                Statement::Vmap { key, map } => lookup = Some((key, map)),
+                Statement::Verdict(v) => target = Some(self.verdict(v)),
+                Statement::Effect(e) => {
+                    target = Some(Target::Effect(Box::new(self.terms.effect(e))))
+                }
+                Statement::Reject(word) => target = Some(Target::Reject(word)),
+                Statement::Nat(nat) => target = Some(Target::Nat(Box::new(nat.clone()))),
+            }
+        }
+        if draft.never {
+            return Ok(Vec::new());
+        }
+        let Some((key, map)) = lookup else {
+            let credit = credited.statements.iter().filter_map(|s| match s {
+                Statement::Counter(credit) => Some(credit),
+                _ => None,
+            });
+            let credit = ids(credit.flatten());
+            return Ok(vec![draft.rule(target.unwrap_or(Target::None), credit)]);
+        };
+        self.elements(&draft, key, map)
+    }
+
+    fn elements(&self, draft: &Draft, key: &[nft::Key], map: &str) -> Result<Vec<Rule>, String> {
+        let find = |t: &'t nft::Table| t.maps.iter().find(|m| m.name == map);
+        let missing = || format!("looks up in {map}, which is not there");
+        let (plain, credited) = find(self.plain).zip(find(self.credited)).ok_or_else(missing)?;
+        let jumps = plain.elements.iter().any(|e| matches!(e.verdict, Verdict::Jump(_)));
+        if jumps && self.marks && key.iter().any(|k| k.load == Load::Mark) {
+            return Err("looks a mark up that changes behind the lookup".into());
+        }
+        let credit: HashMap<_, _> = credited.elements.iter().map(|e| (&e.key, &e.credit)).collect();
+        let mut out = Vec::with_capacity(plain.elements.len());
+        for element in &plain.elements {
+            let mut draft = draft.clone();
+            for (key, part) in key.iter().zip(&element.key) {
+                draft.key(key, part)?;
+            }
+            let credit = credit.get(&element.key).map_or(Vec::new(), |c| ids(c.iter()));
+            out.push(draft.rule(self.verdict(&element.verdict), credit));
+        }
+        Ok(out)
+    }
+
+    fn verdict(&self, verdict: &Verdict) -> Target {
+        match verdict {
+            Verdict::Accept => Target::Accept,
+            Verdict::Drop => Target::Drop,
+            Verdict::Return => Target::Return,
+            Verdict::Jump(to) => Target::Jump(to.as_str().into()),
+            Verdict::Goto(to) => Target::Goto(to.as_str().into()),
+            Verdict::Continue => Target::None,
+        }
+    }
+}
+
+fn ids<'c>(credit: impl Iterator<Item = &'c Credit>) -> Vec<RuleId> {
+    let rules = credit.filter_map(|c| match c {
+        Credit::Rule(id) => Some(*id),
+        Credit::Policy(_) => None,
+    });
+    rules.collect()
+}
+
+/// The built-in chains that nft has no base chain for.
+fn add_hooks(table: &mut Table, name: TableName) {
+    for hook in name.hooks() {
+        if table.chain(hook.chain()).is_none() {
+            let at = built_ins(table);
+            table.chains.insert(at, Chain::new(hook.chain(), Some(Policy::Accept)));
+        }
+    }
+    let place = |c: &Chain| Hook::of_chain(&c.name).filter(|_| c.policy.is_some());
+    table.chains.sort_by_key(|c| place(c).map_or(usize::MAX, |h| h as usize));
+}
+
+fn built_ins(table: &Table) -> usize {
+    table.chains.iter().filter(|c| c.policy.is_some()).count().min(table.chains.len())
+}

@@ -1,0 +1,137 @@
+//! What nft's own words stand for: the matches and effects of another ruleset that become them.
+
+use std::collections::{HashMap, HashSet};
+
+use weir_model::matching::{Host, OptionValue, Stateful, Value};
+use weir_model::nft::{self, Chain, Opaque, Ruleset, Statement, Table};
+use weir_model::{Effect, Family, Firewall, Match, RuleId, TableName, Target, Test, tests_of};
+
+use super::super::item::Cond;
+use super::super::{action, host};
+
+/// The words of one family.
+#[derive(Clone, Debug)]
+pub struct Terms {
+    /// Statements, and the match that becomes them; many statements first.
+    matches: Vec<(Vec<Statement>, Match)>,
+    /// Words that say the opposite of a match.
+    inverted: HashSet<String>,
+    effects: HashMap<String, Effect>,
+    family: Family,
+}
+
+impl Terms {
+    /// The words that the rules of a firewall become.
+    pub fn of(firewall: &Firewall, family: Family) -> Terms {
+        let mut terms = Terms {
+            matches: Vec::new(),
+            inverted: HashSet::new(),
+            effects: HashMap::new(),
+            family,
+        };
+        let mut seen = HashSet::new();
+        for (_, _, rule) in firewall.ruleset(family).into_iter().flat_map(|r| r.rules()) {
+            for (index, stateful) in tests_of(rule, family).iter().filter_map(|t| match t {
+                Test::Opaque { index, stateful } => Some((*index, *stateful)),
+                _ => None,
+            }) {
+                let m = &rule.matches[index];
+                if seen.insert(format!("{m:?}")) {
+                    terms.learn(m, index, stateful);
+                }
+            }
+            if let Target::Effect(e) = &rule.target
+                && let Ok(text) = action::effect(e, family)
+            {
+                terms.effects.entry(text).or_insert_with(|| (**e).clone());
+            }
+        }
+        terms.matches.sort_by_key(|(words, _)| std::cmp::Reverse(words.len()));
+        terms
+    }
+
+    fn learn(&mut self, m: &Match, index: usize, stateful: bool) {
+        let place = host::Place { rule: RuleId(0), index, stateful, family: self.family };
+        let Ok(conds) = host::lower(m, place) else { return };
+        let mut words = Vec::new();
+        for cond in conds {
+            match cond {
+                Cond::Test(t) => words.push(Statement::Test(t)),
+                Cond::Opaque(o) => words.push(Statement::Opaque(o)),
+                Cond::Unless(s) => {
+                    if let Statement::Opaque(o) = *s {
+                        self.inverted.insert(o.text);
+                    }
+                    return;
+                }
+                Cond::Any(_) => return,
+            }
+        }
+        self.matches.push((normal(words, self.family), m.clone()));
+    }
+
+    /// The rule's statements without those that matches of several words stand for, and these.
+    pub fn matches<'r>(&self, rule: &'r nft::Rule) -> (Vec<&'r Statement>, Vec<Match>) {
+        let mut rest: Vec<&Statement> = rule.statements.iter().collect();
+        let mut taken = Vec::new();
+        let has_words = rest.iter().filter(|s| matches!(s, Statement::Opaque(_))).count();
+        if has_words == 0 {
+            return (rest, taken);
+        }
+        for (words, m) in self.matches.iter().filter(|(words, _)| words.len() > 1) {
+            if words.iter().all(|w| rest.contains(&w)) {
+                rest.retain(|s| !words.contains(s));
+                taken.push(m.clone());
+            }
+        }
+        (rest, taken)
+    }
+
+    /// The match that nft's words stand for; one that only nft has where nobody else has it.
+    pub fn opaque(&self, opaque: &Opaque) -> Result<Match, String> {
+        if self.inverted.contains(&opaque.text) {
+            return Err(format!("{}: the other ruleset has only its opposite", opaque.text));
+        }
+        let is = |words: &[Statement]| match words {
+            [Statement::Opaque(o)] => o.text == opaque.text,
+            _ => false,
+        };
+        if let Some((_, m)) = self.matches.iter().find(|(words, _)| is(words)) {
+            return Ok(m.clone());
+        }
+        let value = Value::Text(opaque.text.clone());
+        let options = vec![OptionValue { negated: false, name: "test", value }];
+        Ok(match opaque.stateful {
+            true => Match::Stateful(Box::new(Stateful { module: "nft", options })),
+            false => Match::Host(Box::new(Host { module: "nft", options })),
+        })
+    }
+
+    /// The effect in the spelling of the other ruleset.
+    pub fn effect(&self, effect: &Effect) -> Effect {
+        let text = action::effect(effect, self.family);
+        let known = text.ok().and_then(|text| self.effects.get(&text));
+        known.unwrap_or(effect).clone()
+    }
+}
+
+/// Statements in one spelling.
+fn normal(statements: Vec<Statement>, family: Family) -> Vec<Statement> {
+    let rule = nft::Rule { statements, comment: None };
+    let chain = Chain { name: "c".into(), base: None, comment: None, rules: vec![rule] };
+    let table = Table {
+        family,
+        name: "weir_filter".into(),
+        stands_for: TableName::Filter,
+        maps: Vec::new(),
+        chains: vec![chain],
+    };
+    let normal = weir_syntax::nft::normal(&Ruleset { tables: vec![table] });
+    normal
+        .tables
+        .into_iter()
+        .flat_map(|t| t.chains)
+        .flat_map(|c| c.rules)
+        .flat_map(|r| r.statements)
+        .collect()
+}
