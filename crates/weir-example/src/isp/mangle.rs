@@ -24,16 +24,14 @@ const PREFERRED: [&str; 12] = [
     "-p udp -m udp --dport 3074",
 ];
 
-/// The table with exactly the chains and rules that the options ask for.
-pub(super) fn table(options: &IspOptions, plan: &Plan) -> TableText {
-    let mut random = Random::new(options.seed, "mangle");
+/// The table as both families begin it: ways up and down, and the classes of those who have none.
+pub(super) fn shared_classes() -> TableText {
     let builtin = ["PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTROUTING"];
     let mut table = TableText::new("mangle", &builtin.map(|chain| (chain, "ACCEPT")));
     table.rules(
         "FORWARD",
         &["-j bw_default", "-i eth0.+ -o eth1 -j bw_up", "-i eth1 -o eth0.+ -j bw_down"],
     );
-    // Who has no class of their own shares these.
     table.rules(
         "bw_default",
         &[
@@ -41,6 +39,13 @@ pub(super) fn table(options: &IspOptions, plan: &Plan) -> TableText {
             "-o eth0.+ -j CLASSIFY --set-class 0002:0002",
         ],
     );
+    table
+}
+
+/// The table with exactly the chains and rules that the options ask for.
+pub(super) fn table(options: &IspOptions, plan: &Plan) -> TableText {
+    let mut random = Random::new(options.seed, "mangle");
+    let mut table = shared_classes();
     table.rule("OUTPUT", "-p tcp -m tcp --sport 22 -j CLASSIFY --set-class 0001:0001");
     for (customer, address) in plan.equipment() {
         table.rule("bw_up", format!("-s {address}/32 -j bw_{}", customer.id));

@@ -1,7 +1,7 @@
 //! The IPv6 twin: the same design, a /64 a customer, no address translation.
 
-use super::IspOptions;
 use super::plan::{Customer, Firewall, Plan};
+use super::{IspOptions, mangle as bandwidth};
 use crate::random::Random;
 use crate::text::TableText;
 
@@ -25,19 +25,7 @@ fn raw() -> TableText {
 }
 
 fn mangle(plan: &Plan) -> TableText {
-    let builtin = ["PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTROUTING"];
-    let mut table = TableText::new("mangle", &builtin.map(|chain| (chain, "ACCEPT")));
-    table.rules(
-        "FORWARD",
-        &["-j bw_default", "-i eth0.+ -o eth1 -j bw_up", "-i eth1 -o eth0.+ -j bw_down"],
-    );
-    table.rules(
-        "bw_default",
-        &[
-            "-o eth1 -j CLASSIFY --set-class 0001:0002",
-            "-o eth0.+ -j CLASSIFY --set-class 0002:0002",
-        ],
-    );
+    let mut table = bandwidth::shared_classes();
     for (index, customer) in plan.customers.iter().enumerate() {
         let (chain, class) = (format!("bw_{}", customer.id), 0x10 + index);
         let network = network(plan, customer);

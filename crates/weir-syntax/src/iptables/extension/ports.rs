@@ -14,14 +14,22 @@ const OPTION: u8 = 3;
 const CHUNKS: u8 = 2;
 const TYPES: u8 = 2;
 
+/// Options of every protocol that has ports.
+const PORTS: [Opt; 4] = [
+    opt("source-port", SPORT).invert(),
+    opt("sport", SPORT).invert(),
+    opt("destination-port", DPORT).invert(),
+    opt("dport", DPORT).invert(),
+];
+
 pub(super) static TCP: Extension<Match> = Extension {
     name: "tcp",
     family: None,
     options: &[
-        opt("source-port", SPORT).invert(),
-        opt("sport", SPORT).invert(),
-        opt("destination-port", DPORT).invert(),
-        opt("dport", DPORT).invert(),
+        PORTS[0],
+        PORTS[1],
+        PORTS[2],
+        PORTS[3],
         Opt { arity: crate::iptables::option::Arity::Flag, ..opt("syn", FLAGS).invert() },
         opt("tcp-flags", FLAGS).invert().two(),
         opt("tcp-option", OPTION).invert(),
@@ -33,12 +41,7 @@ pub(super) static TCP: Extension<Match> = Extension {
 pub(super) static UDP: Extension<Match> = Extension {
     name: "udp",
     family: None,
-    options: &[
-        opt("source-port", SPORT).invert(),
-        opt("sport", SPORT).invert(),
-        opt("destination-port", DPORT).invert(),
-        opt("dport", DPORT).invert(),
-    ],
+    options: &PORTS,
     build: |g| {
         let (sport, dport) = both_ports(g, "udp")?;
         Ok(Match::Udp { sport, dport })
@@ -49,13 +52,7 @@ pub(super) static UDP: Extension<Match> = Extension {
 pub(super) static SCTP: Extension<Match> = Extension {
     name: "sctp",
     family: None,
-    options: &[
-        opt("source-port", SPORT).invert(),
-        opt("sport", SPORT).invert(),
-        opt("destination-port", DPORT).invert(),
-        opt("dport", DPORT).invert(),
-        opt("chunk-types", CHUNKS).invert().two(),
-    ],
+    options: &[PORTS[0], PORTS[1], PORTS[2], PORTS[3], opt("chunk-types", CHUNKS).invert().two()],
     build: |g| {
         let (sport, dport) = both_ports(g, "sctp")?;
         let chunks = g.first(CHUNKS).map(super::chunks::parse).transpose()?;
@@ -68,10 +65,10 @@ pub(super) static DCCP: Extension<Match> = Extension {
     name: "dccp",
     family: None,
     options: &[
-        opt("source-port", SPORT).invert(),
-        opt("sport", SPORT).invert(),
-        opt("destination-port", DPORT).invert(),
-        opt("dport", DPORT).invert(),
+        PORTS[0],
+        PORTS[1],
+        PORTS[2],
+        PORTS[3],
         opt("dccp-types", TYPES).invert(),
         opt("dccp-option", OPTION).invert(),
     ],
