@@ -5,13 +5,15 @@ use std::time::{Duration, Instant};
 use weir_stats::{DropCount, Noise, Scenario};
 
 use crate::LabError;
-use crate::counters::softnet_dropped;
+use crate::connections::TcpEnds;
+use crate::counters::{Conntrack, softnet_dropped};
 use crate::cpu::{Moment, Pinned, REALTIME_LIMIT};
-use crate::drops::{self, DropReasons, NETFILTER_DROP, Reasons};
+use crate::drops::{self, DropReasons, NETFILTER_DROP, Reasons, Watching};
 use crate::frames::Frame;
 use crate::generator::{Generator, Play, Played};
 use crate::sink::Arrived;
 use crate::topology::{FIREWALL_MAC, Firewall, SOURCE_MAC, Topology};
+use crate::traffic::Connecting;
 
 /// How long the counters may take to come to rest after a trial.
 const SETTLE_LIMIT: Duration = Duration::from_millis(100);
@@ -24,12 +26,14 @@ const PROBE_TRIES: u32 = 3;
 pub(crate) struct Bench {
     pub(crate) topology: Topology,
     generator: Generator,
+    /// Clients and servers, in a study of connections.
+    pub(crate) ends: Option<TcpEnds>,
     reasons: Option<DropReasons>,
-    core: u32,
-    realtime: bool,
+    pub(crate) core: u32,
+    pub(crate) realtime: bool,
     best_spin: Duration,
     loaded: Option<Scenario>,
-    /// How often the table of frames was filled.
+    /// How often the tag was changed.
     fillings: u32,
 }
 
@@ -63,7 +67,15 @@ struct Counters {
     arrived: Arrived,
     devices: u64,
     stack: u64,
+    conntrack: Conntrack,
     softnet: u64,
+}
+
+/// What was read before a trial.
+pub(crate) struct Before {
+    by_rules: Option<u64>,
+    watching: Option<(Reasons, Watching)>,
+    counters: Counters,
 }
 
 impl Bench {
@@ -76,6 +88,7 @@ impl Bench {
         Ok(Bench {
             topology,
             generator: Generator::new()?,
+            ends: None,
             // Without it, validation relies on the subjects' own counters.
             reasons: DropReasons::new().ok(),
             core,
@@ -115,13 +128,33 @@ impl Bench {
         if self.loaded.as_ref() == Some(part) {
             return Ok(());
         }
-        // Another word each time: a packet that is late belongs to no trial.
-        self.fillings += 1;
-        let magic = (seed as u32) << 16 | self.fillings;
+        let magic = self.next_magic(seed);
         self.generator.load_frames(frames, magic, FIREWALL_MAC, SOURCE_MAC)?;
         self.topology.sink().expect(magic);
         self.loaded = Some(part.clone());
         Ok(())
+    }
+
+    /// Another word each time: a packet that is late belongs to no trial.
+    pub(crate) fn next_magic(&mut self, seed: u64) -> u32 {
+        self.fillings += 1;
+        (seed as u32) << 16 | self.fillings
+    }
+
+    /// Makes a firewall, for frames or for connections.
+    pub(crate) fn firewall(
+        &mut self,
+        connecting: Option<&Connecting>,
+        ipv6: bool,
+    ) -> Result<Firewall, LabError> {
+        let Some(Connecting { parties, .. }) = connecting else {
+            return self.topology.firewall(ipv6);
+        };
+        if self.ends.is_none() {
+            self.ends = Some(TcpEnds::new(parties, FIREWALL_MAC, SOURCE_MAC)?);
+        }
+        let ends = self.ends.as_mut().expect("made just now");
+        self.topology.firewall_between(ends, parties)
     }
 
     /// Sends frames through a firewall that has no rules yet: they must all arrive. A link that is
@@ -165,12 +198,7 @@ impl Bench {
         play: &Play,
         rules: Rules<'_>,
     ) -> Result<Seen, LabError> {
-        let rules_before = count(rules)?;
-        let watching = match (rules, &mut self.reasons) {
-            (Rules::Unwatched | Rules::Counted(_), _) | (_, None) => None,
-            (_, Some(reasons)) => Some((reasons.read()?, reasons.watch(&firewall.namespace)?)),
-        };
-        let before = self.counters(firewall)?;
+        let before = self.before(firewall, rules)?;
         let realtime = self.realtime && play.duration <= REALTIME_LIMIT;
         let (played, earlier, later) = {
             let _pinned = Pinned::to(self.core, realtime)?;
@@ -185,22 +213,65 @@ impl Bench {
             dropped: Vec::new(),
             noise: earlier.noise_until(&later, self.best_spin),
         };
-        self.settle(firewall, &before, &mut seen)?;
+        self.settle(firewall, &before.counters, &mut seen)?;
+        self.after(firewall, rules, before, &mut seen)?;
+        Ok(seen)
+    }
+
+    /// Reads every counter, and has the kernel tell its reasons where that was asked for.
+    pub(crate) fn before(
+        &mut self,
+        firewall: &Firewall,
+        rules: Rules<'_>,
+    ) -> Result<Before, LabError> {
+        let by_rules = count(rules)?;
+        let watching = match (rules, &mut self.reasons) {
+            (Rules::Unwatched | Rules::Counted(_), _) | (_, None) => None,
+            (_, Some(reasons)) => Some((reasons.read()?, reasons.watch(&firewall.namespace)?)),
+        };
+        Ok(Before { by_rules, watching, counters: self.counters(firewall)? })
+    }
+
+    /// Reads every counter again, and says what was dropped by which.
+    pub(crate) fn after(
+        &mut self,
+        firewall: &Firewall,
+        rules: Rules<'_>,
+        before: Before,
+        seen: &mut Seen,
+    ) -> Result<(), LabError> {
+        let after = self.counters(firewall)?;
+        let counters = &before.counters;
+        seen.dropped = vec![
+            drop_count("device", after.devices - counters.devices),
+            drop_count("stack", after.stack - counters.stack),
+        ];
+        let tracking = after.conntrack.dropped.saturating_sub(counters.conntrack.dropped);
+        for (counter, packets) in
+            [("conntrack", tracking), ("softnet", after.softnet - counters.softnet)]
+        {
+            if packets > 0 {
+                seen.dropped.push(drop_count(counter, packets));
+            }
+        }
         let mut reasons = Reasons::new();
-        if let (Some((already, guard)), Some(program)) = (watching, &self.reasons) {
+        if let (Some((already, guard)), Some(program)) = (before.watching, &self.reasons) {
             drop(guard);
             reasons = drops::since(&program.read()?, &already);
         }
-        let by_rules = match (rules, count(rules)?, rules_before) {
+        let by_rules = match (rules, count(rules)?, before.by_rules) {
             (_, Some(after), Some(before)) => after.saturating_sub(before),
-            (Rules::Reasons, ..) => reasons.get(NETFILTER_DROP).copied().unwrap_or(0),
+            // The table's drops come out of the same hook.
+            (Rules::Reasons, ..) => {
+                reasons.get(NETFILTER_DROP).copied().unwrap_or(0).saturating_sub(tracking)
+            }
             _ => 0,
         };
         seen.dropped.insert(0, drop_count("rules", by_rules));
         for (reason, packets) in reasons {
             seen.dropped.push(drop_count(&format!("skb: {reason}"), packets));
         }
-        Ok(seen)
+        Ok(())
     }
 
     /// Waits until every packet is accounted for, or nothing moves any more.
@@ -220,11 +291,6 @@ impl Bench {
             let known = seen.arrived.delivered + seen.arrived.leaked + devices + stack;
             let limit = if known == last { SETTLE_LIMIT / 20 } else { SETTLE_LIMIT };
             if known >= seen.played.offered || begun.elapsed() > limit {
-                seen.dropped = vec![drop_count("device", devices), drop_count("stack", stack)];
-                let softnet = after.softnet - before.softnet;
-                if softnet > 0 {
-                    seen.dropped.push(drop_count("softnet", softnet));
-                }
                 return Ok(());
             }
             last = known;
@@ -237,6 +303,7 @@ impl Bench {
             arrived: self.topology.sink().read()?,
             devices: firewall.devices.dropped()?,
             stack: firewall.stack.dropped()?,
+            conntrack: firewall.conntrack.read()?,
             softnet: softnet_dropped(),
         })
     }

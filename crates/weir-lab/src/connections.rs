@@ -307,12 +307,9 @@ impl TcpEnds {
             let tallies = &self.skeleton.maps.tallies;
             tallies.update_percpu(&side.to_ne_bytes(), &nothing, MapFlags::ANY).map_err(failed())?;
         }
-        let nothing = vec![vec![0; 8]; cores];
-        for bucket in 0..2 * BUCKETS as u32 {
-            let times = &self.skeleton.maps.times;
-            times.update_percpu(&bucket.to_ne_bytes(), &nothing, MapFlags::ANY).map_err(failed())?;
-        }
-        Ok(())
+        let nothing = vec![vec![0; 2 * BUCKETS * 8]; cores];
+        let times = &self.skeleton.maps.times;
+        times.update_percpu(&0_u32.to_ne_bytes(), &nothing, MapFlags::ANY).map_err(failed())
     }
 
     fn write_control(&mut self, ifindex: u32, open: &Open) {
@@ -362,22 +359,20 @@ impl TcpEnds {
         Ok(BothEnds { client: side(0)?, server: side(1)? })
     }
 
-    /// One histogram: 0 is the time until SYN+ACK, 1 until FIN+ACK.
-    fn histogram(&self, which: usize) -> Result<Vec<u64>, LabError> {
-        let count = |bucket: usize| {
-            let key = ((which * BUCKETS + bucket) as u32).to_ne_bytes();
-            let cores = self
-                .skeleton
-                .maps
-                .times
-                .lookup_percpu(&key, MapFlags::ANY)
-                .map_err(LabError::bpf("read the histograms of connections"))?;
-            let words = cores.unwrap_or_default().into_iter();
-            Ok(words
-                .map(|word| u64::from_ne_bytes(word[..8].try_into().expect("eight bytes")))
-                .sum())
-        };
-        (0..BUCKETS).map(count).collect()
+    /// Both histograms: the time until SYN+ACK, and until FIN+ACK.
+    fn histograms(&self) -> Result<(Vec<u64>, Vec<u64>), LabError> {
+        let times = &self.skeleton.maps.times;
+        let cores = times
+            .lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY)
+            .map_err(LabError::bpf("read the histograms of connections"))?;
+        let mut counts = vec![0; 2 * BUCKETS];
+        for core in cores.unwrap_or_default() {
+            for (count, word) in counts.iter_mut().zip(core.chunks_exact(8)) {
+                *count += u64::from_ne_bytes(word.try_into().expect("eight bytes"));
+            }
+        }
+        let whole = counts.split_off(BUCKETS);
+        Ok((counts, whole))
     }
 
     /// The record of a trial.
@@ -396,6 +391,7 @@ impl TcpEnds {
             at: (*at).to_owned(),
             connections: before as i64 - *reached as i64,
         });
+        let (establish, whole) = self.histograms()?;
         Ok(Connections {
             close,
             offered: opened.offered,
@@ -405,8 +401,8 @@ impl TcpEnds {
             resets: ends.client.resets + ends.server.resets,
             icmp: ends.client.icmp + ends.server.icmp,
             given_up: opened.given_up,
-            establish: histogram::spectrum(&self.histogram(0)?, TICK_NS),
-            whole: histogram::spectrum(&self.histogram(1)?, TICK_NS),
+            establish: histogram::spectrum(&establish, TICK_NS),
+            whole: histogram::spectrum(&whole, TICK_NS),
         })
     }
 }

@@ -69,6 +69,72 @@ impl StackReader {
     }
 }
 
+/// The connection table of one namespace, at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Conntrack {
+    /// Entries.
+    pub entries: u64,
+    /// Packets dropped because there was no room or memory for another entry.
+    pub dropped: u64,
+    /// Entries thrown out early to make room.
+    pub early_drop: u64,
+    /// Packets that belong to no connection.
+    pub invalid: u64,
+    /// Entries that could not be inserted: a race for the same tuple.
+    pub insert_failed: u64,
+    /// Lookups that had to begin again.
+    pub search_restart: u64,
+}
+
+/// Reads the connection table's counters.
+#[derive(Debug)]
+pub struct ConntrackReader {
+    /// Absent where the kernel has no connection tracking, or shows no statistics.
+    file: Option<File>,
+}
+
+impl ConntrackReader {
+    /// Opens the counters; a kernel without them counts nothing.
+    ///
+    /// # Errors
+    /// Where the namespace cannot be entered.
+    pub fn open(namespace: &Namespace) -> Result<ConntrackReader, LabError> {
+        let path = "/proc/thread-self/net/stat/nf_conntrack";
+        Ok(ConntrackReader { file: namespace.enter(|| File::open(path))?.ok() })
+    }
+
+    /// The table now.
+    ///
+    /// # Errors
+    /// Where the file cannot be read.
+    pub fn read(&self) -> Result<Conntrack, LabError> {
+        self.file.as_ref().map_or(Ok(Conntrack::default()), |file| Ok(conntrack(&read(file)?)))
+    }
+}
+
+/// Sums over cores of `/proc/net/stat/nf_conntrack`: names, then a line of hexadecimal values for
+/// each core. `entries` is the whole table on each line.
+fn conntrack(text: &str) -> Conntrack {
+    let mut lines = text.lines();
+    let names: Vec<&str> = lines.next().unwrap_or_default().split_ascii_whitespace().collect();
+    let mut table = Conntrack::default();
+    for line in lines {
+        for (name, value) in names.iter().zip(line.split_ascii_whitespace()) {
+            let value = u64::from_str_radix(value, 16).unwrap_or(0);
+            match *name {
+                "entries" => table.entries = value,
+                "drop" => table.dropped += value,
+                "early_drop" => table.early_drop += value,
+                "invalid" => table.invalid += value,
+                "insert_failed" => table.insert_failed += value,
+                "search_restart" => table.search_restart += value,
+                _ => {}
+            }
+        }
+    }
+    table
+}
+
 /// Packets that all cores dropped because a backlog was full. Of the whole machine: it explains,
 /// and belongs into no sum.
 pub fn softnet_dropped() -> u64 {

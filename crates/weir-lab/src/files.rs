@@ -103,15 +103,16 @@ impl Files {
 
     /// Makes and reads the frames of a point.
     pub(crate) fn make_frames(&mut self, study: &Study, point: &Scenario) -> Result<(), LabError> {
-        let part = point.on(&study.traffic.axis_names());
+        let Some(traffic) = study.frames() else { return Ok(()) };
+        let part = point.on(&traffic.axis_names());
         if self.frames.contains_key(&part) {
             return Ok(());
         }
-        let path = self.path("frames", &study.traffic, point);
+        let path = self.path("frames", traffic, point);
         let ruleset = self.ruleset(study, point);
         let job = Job {
             what: "traffic".to_owned(),
-            text: &study.traffic.command,
+            text: &traffic.command,
             scenario: &part,
             files: vec![("FRAMES", &path), ("RULESET", &ruleset)],
         };
@@ -122,7 +123,8 @@ impl Files {
 
     /// The frames of a point, and the part of the grid that they depend on.
     pub(crate) fn frames(&self, study: &Study, point: &Scenario) -> (Scenario, &[Frame]) {
-        let part = point.on(&study.traffic.axis_names());
+        let axes = study.frames().map_or_else(Vec::new, Source::axis_names);
+        let part = point.on(&axes);
         let frames = self.frames.get(&part).map_or(&[][..], Vec::as_slice);
         (part, frames)
     }

@@ -10,6 +10,7 @@
 
 mod bench;
 mod commands;
+mod connecting;
 pub mod connections;
 pub mod counters;
 pub mod cpu;
@@ -29,6 +30,7 @@ pub mod sink;
 pub mod study;
 pub mod subject;
 pub mod topology;
+pub mod traffic;
 mod trials;
 mod watch;
 

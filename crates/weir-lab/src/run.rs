@@ -20,7 +20,7 @@ use crate::files::Files;
 use crate::plan::{self, Arm, Step};
 use crate::study::{self, Commands, Loaded, PresetText};
 use crate::topology::{Firewall, Topology};
-use crate::{LabError, environment, loading, records, trials};
+use crate::{LabError, connecting, environment, loading, records, trials};
 
 /// How a study is run.
 #[derive(Clone, Debug)]
@@ -167,6 +167,9 @@ impl Run<'_> {
         folder::save_run(self.out, &records::finish(self, false))?;
         self.make_files(&points, &rulesets)?;
         loading::all(self, &rulesets)?;
+        if self.loaded.study.traffic.is_none() {
+            return Ok(());
+        }
         self.set_up(&rulesets)?;
         for point in &points {
             for arm in self.arms(point) {
@@ -270,7 +273,7 @@ impl Run<'_> {
             arms.extend(second.map(|name| Arm { subject: name.clone(), copy: 1 }));
             for arm in arms {
                 self.step(&format!("set up {} at {point}", arm.subject), 0.3)?;
-                let firewall = self.bench.topology.firewall(ipv6)?;
+                let firewall = self.bench.firewall(study.connecting(), ipv6)?;
                 self.probe(&firewall, point)?;
                 loading::load(self, &firewall.namespace, point, &arm.subject)?;
                 self.firewalls.insert((point.clone(), arm), firewall);
@@ -281,6 +284,9 @@ impl Run<'_> {
 
     fn probe(&mut self, firewall: &Firewall, point: &Scenario) -> Result<(), LabError> {
         let study = &self.loaded.study;
+        if study.connecting().is_some() {
+            return connecting::probe(&mut self.bench, firewall, self.options.seed);
+        }
         // Any frames that belong to this ruleset will do.
         let points = plan::grid(&self.axes);
         let Some(point) = points.iter().find(|candidate| candidate.contains(point)) else {

@@ -15,6 +15,7 @@ use weir_stats::{Claim, ClaimTest, Coordinate, Paper, PaperValue, Place, Scenari
 use crate::LabError;
 use crate::subject::Subjects;
 use crate::topology::Devices;
+use crate::traffic::{Connecting, Traffic};
 
 /// A study as its file says.
 #[derive(Clone, Debug, Deserialize)]
@@ -35,8 +36,8 @@ pub struct Study {
     pub devices: Devices,
     /// How a ruleset is made.
     pub ruleset: Source,
-    /// How the frames are made: a pcap file `FRAMES` and its verdicts.
-    pub traffic: Source,
+    /// What is played; without it only the load commands are timed.
+    pub traffic: Option<Traffic>,
     /// How the rules of `MORE` are made.
     pub more: Option<Source>,
     /// The subject that is measured twice, for the noise floor.
@@ -55,6 +56,24 @@ pub struct Study {
     /// Reasons to doubt the numbers.
     #[serde(default)]
     pub doubts: Vec<String>,
+}
+
+impl Study {
+    /// How its frames are made, where it plays frames.
+    pub fn frames(&self) -> Option<&Source> {
+        match &self.traffic {
+            Some(Traffic::Frames(source)) => Some(source),
+            _ => None,
+        }
+    }
+
+    /// Its connections, where it opens some.
+    pub fn connecting(&self) -> Option<&Connecting> {
+        match &self.traffic {
+            Some(Traffic::Connections(connecting)) => Some(connecting),
+            _ => None,
+        }
+    }
 }
 
 /// One axis.
@@ -216,10 +235,13 @@ impl Loaded {
         for name in &study.subjects {
             self.check_subject(name.get_ref(), name.span().start)?;
         }
-        let mut sources = vec![&study.ruleset, &study.traffic];
-        sources.extend(&study.more);
+        let mut sources = vec![&study.ruleset];
+        sources.extend(study.frames().into_iter().chain(&study.more));
         for axis in sources.iter().flat_map(|source| &source.axes) {
             self.check_axis(axis.get_ref(), axis.span().start)?;
+        }
+        if let Some(axis) = study.connecting().and_then(|c| c.rate_axis.as_ref()) {
+            self.check_axis(axis, self.text.find("[traffic]").unwrap_or(0))?;
         }
         if let Some(again) = &study.again {
             let at = again.subject.span().start;

@@ -15,7 +15,7 @@ use weir_packet::Mac;
 
 use crate::LabError;
 use crate::connections::{Parties, TcpEnds};
-use crate::counters::{DeviceReader, StackReader};
+use crate::counters::{ConntrackReader, DeviceReader, StackReader};
 use crate::sink::Sink;
 
 /// Names of a firewall's two devices, as its ruleset knows them.
@@ -61,6 +61,16 @@ pub struct Firewall {
     pub devices: DeviceReader,
     /// Its IP stack's counters.
     pub stack: StackReader,
+    /// Its connection table's counters.
+    pub conntrack: ConntrackReader,
+}
+
+impl Firewall {
+    fn of(namespace: Namespace, ifindex: u32, devices: DeviceReader) -> Result<Firewall, LabError> {
+        let stack = StackReader::open(&namespace)?;
+        let conntrack = ConntrackReader::open(&namespace)?;
+        Ok(Firewall { namespace, ifindex, devices, stack, conntrack })
+    }
 }
 
 impl Topology {
@@ -125,8 +135,7 @@ impl Topology {
         // Both devices take redirected packets: what they lose is told by them alone.
         let devices =
             DeviceReader::open(&[(&namespace, input.as_str()), (&namespace, output.as_str())])?;
-        let stack = StackReader::open(&namespace)?;
-        Ok(Firewall { namespace, ifindex, devices, stack })
+        Firewall::of(namespace, ifindex, devices)
     }
 
     /// Makes a firewall between source and sink that forwards everything, IPv6 only where it is
@@ -146,9 +155,8 @@ impl Topology {
             (&namespace, output.as_str()),
             (&self.sink_side, far.as_str()),
         ])?;
-        let stack = StackReader::open(&namespace)?;
         let ifindex = self.source.ifindex(&near)?;
-        Ok(Firewall { namespace, ifindex, devices, stack })
+        Firewall::of(namespace, ifindex, devices)
     }
 
     /// A forwarding namespace between two links, nothing attached to their other ends.

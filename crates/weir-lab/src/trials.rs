@@ -7,6 +7,7 @@ use weir_stats::{Kind, Scenario, State, Trial};
 use crate::LabError;
 use crate::bench::{Rules, Seen};
 use crate::commands::{Job, dropped_in};
+use crate::connecting;
 use crate::generator::Play;
 use crate::judge;
 use crate::plan::{Arm, Step};
@@ -20,11 +21,10 @@ const VALIDATION_SECONDS: f64 = 0.1;
 pub(crate) fn validate(run: &mut Run<'_>, point: &Scenario, arm: &Arm) -> Result<(), LabError> {
     let step = Step { scenario: point.clone(), arm: arm.clone(), block: 0, order: 0, leg: 0 };
     let seconds = run.preset.trial_seconds.min(VALIDATION_SECONDS);
-    let seen = play(run, &step, seconds, true)?;
-    let mut trial = trial(run, &step, &seen);
+    let (_, mut trial) = play(run, &step, seconds, true)?;
     trial.state = State::Warmup;
     let unlike = run.bench.knows_reasons().then(|| judge::of_reasons(&trial)).flatten();
-    if let Some((state, why)) = judge::of_packets(&trial).or(unlike) {
+    if let Some((state, why)) = verdict(&trial).or(unlike) {
         trial.state = state;
         trial.why = Some(why);
     }
@@ -36,19 +36,18 @@ pub(crate) fn measure(run: &mut Run<'_>, step: &Step) -> Result<(), LabError> {
     let limits = run.loaded.study.noise.clone();
     let realtime = run.scheduling.starts_with("fifo");
     for repeat in 0..=limits.repeats {
-        let seen = play(run, step, run.preset.trial_seconds, false)?;
-        let mut trial = trial(run, step, &seen);
+        let (seen, mut trial) = play(run, step, run.preset.trial_seconds, false)?;
         trial.repeat = repeat;
         let is_last = repeat == limits.repeats;
         let mut disturbance = judge::of_noise(&trial, &limits, realtime);
         if !seen.played.finished {
             disturbance = Some("the generator did not come to its end".to_owned());
         }
-        let asked = seen.played.offered + seen.played.given_up;
+        let asked = asked(&seen, &trial);
         if seen.played.given_up * 100 > asked {
-            disturbance = Some(format!("{} of {asked} packets were late", seen.played.given_up));
+            disturbance = Some(format!("{} of {asked} came too late", seen.played.given_up));
         }
-        if let Some((state, why)) = judge::of_packets(&trial) {
+        if let Some((state, why)) = verdict(&trial) {
             (trial.state, trial.why) = (state, Some(why));
         } else if let Some(why) = disturbance {
             let usable = is_last && seen.played.finished;
@@ -65,11 +64,32 @@ pub(crate) fn measure(run: &mut Run<'_>, step: &Step) -> Result<(), LabError> {
     Ok(())
 }
 
-fn play(run: &mut Run<'_>, step: &Step, seconds: f64, check: bool) -> Result<Seen, LabError> {
-    let study = &run.loaded.study;
-    let (part, frames) = run.files.frames(study, &step.scenario);
-    run.bench.load_frames(&part, frames, run.options.seed)?;
-    let some_to_drop = frames.iter().any(|frame| frame.to_drop);
+/// Packets, or connections, that the rate of a trial asked for.
+fn asked(seen: &Seen, trial: &Trial) -> u64 {
+    let offered = trial.connections.as_ref().map_or(seen.played.offered, |all| all.offered);
+    offered + seen.played.given_up
+}
+
+/// What the packets of a trial say, and its connections.
+fn verdict(trial: &Trial) -> Option<(State, String)> {
+    connecting::judge(trial).or_else(|| judge::of_packets(trial))
+}
+
+fn play(
+    run: &mut Run<'_>,
+    step: &Step,
+    seconds: f64,
+    check: bool,
+) -> Result<(Seen, Trial), LabError> {
+    let loaded = run.loaded;
+    let study = &loaded.study;
+    let mut some_to_drop = false;
+    let open = study.connecting().map(|c| connecting::open(run, c, step, seconds));
+    if open.is_none() {
+        let (part, frames) = run.files.frames(study, &step.scenario);
+        run.bench.load_frames(&part, frames, run.options.seed)?;
+        some_to_drop = frames.iter().any(|frame| frame.to_drop);
+    }
     let point = step.scenario.on(&study.ruleset.axis_names());
     let firewall = &run.firewalls[&(point.clone(), step.arm.clone())];
     let subject = &run.loaded.subjects.0[&step.arm.subject];
@@ -98,6 +118,16 @@ fn play(run: &mut Run<'_>, step: &Step, seconds: f64, check: bool) -> Result<See
         (true, _, false) => Rules::Checked(&count),
         (_, _, true) => Rules::Reasons,
     };
+    if let Some(open) = open {
+        let (seen, connections) = connecting::trial(&mut run.bench, firewall, &open, rules)?;
+        let trial = Trial {
+            kind: connecting::kind(open.close),
+            rate_pps: open.rate as f64,
+            connections: Some(connections),
+            ..trial(run, step, &seen)
+        };
+        return Ok((seen, trial));
+    }
     let play = Play {
         duration: Duration::from_secs_f64(seconds),
         rate_pps: run.preset.rate_pps,
@@ -105,7 +135,9 @@ fn play(run: &mut Run<'_>, step: &Step, seconds: f64, check: bool) -> Result<See
         shuffled: true,
         seed: run.options.seed as u32 ^ step.block,
     };
-    run.bench.trial(firewall, &play, rules)
+    let seen = run.bench.trial(firewall, &play, rules)?;
+    let trial = trial(run, step, &seen);
+    Ok((seen, trial))
 }
 
 fn trial(run: &Run<'_>, step: &Step, seen: &Seen) -> Trial {

@@ -212,3 +212,72 @@ fn a_rate_is_offered_and_what_is_lost_is_told() {
     assert!(paced.iter().all(|t| t.rate_pps == 10_000.0 && t.loss_ratio() == 0.0));
     assert!(paced.iter().all(|t| (1..=500).contains(&t.offered)), "0.05 s of 10,000 a second");
 }
+
+/// The small study with connections in place of its frames.
+fn connecting(name: &str, subjects: &str, traffic: &str) -> PathBuf {
+    let study = study(name, subjects, r#"{ rules = [8], source = ["far"] }"#);
+    let path = study.join("study.toml");
+    let text = fs::read_to_string(&path).unwrap();
+    let (before, rest) = text.split_once("[traffic]").unwrap();
+    let (_, after) = rest.split_once("[presets").unwrap();
+    fs::write(&path, format!("{before}[traffic]\n{traffic}\n[presets{after}")).unwrap();
+    study
+}
+
+#[test]
+fn connections_are_complete_and_add_up_in_every_trial() {
+    for (close, kind) in
+        [("fin", Kind::Connections), ("reset", Kind::ConnectionsReset), ("never", Kind::Handshakes)]
+    {
+        let traffic = format!("kind = \"connections\"\nclose = \"{close}\"");
+        let study = connecting(&format!("connecting-{close}"), r#""none", "linear""#, &traffic);
+        let record = run_study(&study).unwrap();
+        for subject in ["none", "linear"] {
+            let trials: Vec<&Trial> =
+                of(&record, subject, kind).filter(|t| t.state == State::Accepted).collect();
+            assert_eq!(trials.len(), 4, "{:?}", record.trials);
+            for trial in trials {
+                let connections = trial.connections.as_ref().unwrap();
+                assert_eq!(trial.missing(), 0);
+                assert_eq!(connections.missing(), 0);
+                assert!(connections.completed > 0 && connections.failed.is_empty());
+                assert!(connections.establish.at(0.5).unwrap() > 0.0);
+            }
+        }
+        let read = weir_stats::folder::load(&study.with_file_name("records")).unwrap();
+        assert!(read == record, "records are read as they were written");
+    }
+}
+
+#[test]
+fn a_firewall_that_refuses_connections_fails_every_trial() {
+    let traffic = "kind = \"connections\"\nclient = \"192.0.2.1\"\nclients = 4";
+    let study = connecting("connecting-refused", r#""linear""#, traffic);
+    let record = run_study(&study).unwrap();
+    let trials: Vec<&Trial> = of(&record, "linear", Kind::Connections).collect();
+    assert_eq!(trials.len(), 1 + 4, "validated once, not repeated");
+    for trial in trials {
+        assert_eq!(trial.state, State::Failed);
+        let connections = trial.connections.as_ref().unwrap();
+        assert_eq!((connections.completed, connections.missing()), (0, 0));
+        assert_eq!(connections.failed[0].at, "SYN");
+    }
+}
+
+#[test]
+fn an_axis_sets_the_rate_of_connections() {
+    let traffic = "kind = \"connections\"\nrate_axis = \"rules\"";
+    let study = connecting("connecting-rate", r#""none""#, traffic);
+    let path = study.join("study.toml");
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replace("[0, 8]", "[0, 2000]").replace("[8]", "[2000]")).unwrap();
+    let record = run_study(&study).unwrap();
+    let mut seen = 0;
+    for trial in of(&record, "none", Kind::Connections).filter(|t| t.state == State::Accepted) {
+        let connections = trial.connections.as_ref().unwrap();
+        assert_eq!(trial.rate_pps, 2000.0);
+        assert_eq!(connections.offered + connections.given_up, 100, "0.05 s of 2,000 a second");
+        seen += 1;
+    }
+    assert_eq!(seen, 4);
+}

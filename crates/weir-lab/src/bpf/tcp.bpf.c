@@ -108,11 +108,15 @@ struct {
 } tallies SEC(".maps");
 
 /* Time until SYN+ACK arrived, then until FIN+ACK did: two histograms behind one another. */
+struct times {
+	__u64 counts[2 * HISTOGRAM_BUCKETS];
+};
+
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 2 * HISTOGRAM_BUCKETS);
+	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, __u64);
+	__type(value, struct times);
 } times SEC(".maps");
 
 struct options {
@@ -420,11 +424,11 @@ static __always_inline int answer(struct xdp_md *ctx, struct tally *tally,
 static __always_inline void note_time(__be32 opened, __u32 which)
 {
 	__u32 ticks = (__u32)(bpf_ktime_get_ns() >> TICK_SHIFT) - bpf_ntohl(opened);
-	__u32 key = which * HISTOGRAM_BUCKETS + histogram_bucket(ticks);
-	__u64 *count = bpf_map_lookup_elem(&times, &key);
+	__u32 zero = 0, bucket = which * HISTOGRAM_BUCKETS + histogram_bucket(ticks);
+	struct times *all = bpf_map_lookup_elem(&times, &zero);
 
-	if (count)
-		(*count)++;
+	if (all)
+		all->counts[bucket & (2 * HISTOGRAM_BUCKETS - 1)]++;
 }
 
 SEC("xdp")

@@ -1,0 +1,156 @@
+//! Trials of connections: opened through a firewall, and every counter read before and after.
+
+use std::time::{Duration, Instant};
+
+use weir_kernel::conntrack::ConnectionTable;
+use weir_stats::{Close, Connections, Kind, State, Trial};
+
+use crate::LabError;
+use crate::bench::{Bench, Rules, Seen};
+use crate::connections::{Open, TcpEnds};
+use crate::cpu::{Moment, Pinned, REALTIME_LIMIT};
+use crate::generator::Played;
+use crate::plan::Step;
+use crate::run::Run;
+use crate::sink::Arrived;
+use crate::topology::Firewall;
+use crate::traffic::Connecting;
+
+/// How long packets may be under way after a trial.
+const SETTLE_LIMIT: Duration = Duration::from_millis(100);
+/// Connections of the probe before anything is measured, and its tries.
+const PROBE_CONNECTIONS: u64 = 500;
+const PROBE_TRIES: u32 = 3;
+
+/// One trial.
+pub(crate) fn trial(
+    bench: &mut Bench,
+    firewall: &Firewall,
+    open: &Open,
+    rules: Rules<'_>,
+) -> Result<(Seen, Connections), LabError> {
+    forget_connections(firewall)?;
+    let before = bench.before(firewall, rules)?;
+    let realtime = bench.realtime && open.duration <= REALTIME_LIMIT;
+    let source = bench.topology.source().clone();
+    let ends = bench.ends.as_mut().expect("a study of connections has both ends");
+    let (opened, earlier, later) = {
+        let _pinned = Pinned::to(bench.core, realtime)?;
+        let earlier = Moment::now(bench.core);
+        let opened = ends.open(&source, firewall.ifindex, open)?;
+        (opened, earlier, Moment::now(bench.core))
+    };
+    settle(ends, opened.offered)?;
+    let both = ends.read()?;
+    let record = ends.record(&opened, &both, open.close)?;
+    let mut seen = Seen {
+        played: Played {
+            offered: opened.offered + both.answered(),
+            to_drop: 0,
+            given_up: opened.given_up,
+            finished: opened.finished,
+            seconds: opened.seconds,
+        },
+        arrived: Arrived {
+            delivered: both.received(),
+            leaked: 0,
+            foreign: both.client.foreign + both.server.foreign,
+        },
+        dropped: Vec::new(),
+        noise: earlier.noise_until(&later, bench.best_spin()),
+    };
+    bench.after(firewall, rules, before, &mut seen)?;
+    Ok((seen, record))
+}
+
+/// Waits until every packet has arrived, or none does any more.
+fn settle(ends: &TcpEnds, opened: u64) -> Result<(), LabError> {
+    let begun = Instant::now();
+    let mut last = (0, Instant::now());
+    loop {
+        let both = ends.read()?;
+        let received = both.received();
+        if received != last.0 {
+            last = (received, Instant::now());
+        }
+        let is_still = last.1.elapsed() > SETTLE_LIMIT / 20;
+        if received >= opened + both.answered() || is_still || begun.elapsed() > SETTLE_LIMIT {
+            return Ok(());
+        }
+        std::thread::yield_now();
+    }
+}
+
+/// Empties the firewall's connection table, where it has one: an entry of an earlier trial would
+/// make a packet cheaper or dearer than that of a new connection.
+fn forget_connections(firewall: &Firewall) -> Result<(), LabError> {
+    let count = firewall.namespace.read_sysctl("net.netfilter.nf_conntrack_count");
+    if count.is_ok_and(|count| count.trim() != "0") {
+        ConnectionTable::open(&firewall.namespace)?.flush()?;
+    }
+    Ok(())
+}
+
+/// Opens connections through a firewall that has no rules yet: all must be complete.
+pub(crate) fn probe(bench: &mut Bench, firewall: &Firewall, seed: u64) -> Result<(), LabError> {
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        let open = Open {
+            duration: Duration::from_millis(500),
+            rate: 0,
+            connections_max: PROBE_CONNECTIONS,
+            close: Close::Fin,
+            secret: bench.next_magic(seed),
+        };
+        let (seen, record) = trial(bench, firewall, &open, Rules::Unwatched)?;
+        if record.completed >= PROBE_CONNECTIONS {
+            return Ok(());
+        }
+        if tries == PROBE_TRIES {
+            let failed = record.failed.iter().map(|f| format!("{} at {}", f.connections, f.at));
+            let drops = seen.dropped.iter().map(|d| format!("{} {}", d.counter, d.packets));
+            return Err(LabError::Probe {
+                of: seen.arrived.delivered,
+                offered: seen.played.offered,
+                namespace: firewall.namespace.name().to_owned(),
+                why: failed.chain(drops).collect::<Vec<_>>().join(", "),
+            });
+        }
+    }
+}
+
+/// How a step of a study opens connections.
+pub(crate) fn open(run: &mut Run<'_>, connecting: &Connecting, step: &Step, seconds: f64) -> Open {
+    let rate = connecting.rate_axis.as_ref().and_then(|axis| step.scenario.coordinate(axis));
+    Open {
+        duration: Duration::from_secs_f64(seconds),
+        rate: rate.and_then(|value| value.number()).unwrap_or(run.preset.rate_pps),
+        connections_max: 0,
+        close: connecting.close,
+        secret: run.bench.next_magic(run.options.seed),
+    }
+}
+
+/// The kind of a trial whose connections end so.
+pub(crate) fn kind(close: Close) -> Kind {
+    match close {
+        Close::Fin => Kind::Connections,
+        Close::Reset => Kind::ConnectionsReset,
+        Close::Never => Kind::Handshakes,
+    }
+}
+
+/// What the connections of a trial say beside its packets.
+pub(crate) fn judge(trial: &Trial) -> Option<(State, String)> {
+    let connections = trial.connections.as_ref()?;
+    if connections.invalid > 0 {
+        let why = format!("{} packets arrived changed", connections.invalid);
+        return Some((State::Failed, why));
+    }
+    if connections.completed == 0 {
+        return Some((State::Failed, "no connection was completed".to_owned()));
+    }
+    let twice = connections.failed.iter().find(|failure| failure.connections < 0);
+    twice.map(|failure| (State::Unbalanced, format!("more {} arrived than were sent", failure.at)))
+}

@@ -1,0 +1,146 @@
+//! What a study plays through its firewalls: frames of a file, or connections.
+
+use std::net::Ipv4Addr;
+
+use serde::Deserialize;
+use toml::Spanned;
+use weir_stats::Close;
+
+use crate::connections::Parties;
+use crate::study::Source;
+
+/// The `[traffic]` of a study.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(try_from = "Text")]
+pub enum Traffic {
+    /// Frames that a command makes: a pcap file `FRAMES` and its verdicts.
+    Frames(Source),
+    /// New TCP connections ([`crate::connections`]).
+    Connections(Connecting),
+}
+
+/// Connections as a study says them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Connecting {
+    /// Who to whom.
+    pub parties: Parties,
+    /// How they end.
+    pub close: Close,
+    /// The axis whose values are connections a second; without it, the preset's `rate_pps`.
+    pub rate_axis: Option<String>,
+}
+
+/// Both kinds in one table; which fields belong to which is said by [`Traffic::try_from`].
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Text {
+    #[serde(default = "frames")]
+    kind: String,
+    axes: Option<Vec<Spanned<String>>>,
+    command: Option<String>,
+    close: Option<Close>,
+    rate_axis: Option<String>,
+    client: Option<Ipv4Addr>,
+    clients: Option<u32>,
+    server: Option<Ipv4Addr>,
+    servers: Option<u32>,
+    port: Option<u16>,
+}
+
+fn frames() -> String {
+    "frames".to_owned()
+}
+
+impl TryFrom<Text> for Traffic {
+    type Error = String;
+
+    fn try_from(text: Text) -> Result<Traffic, String> {
+        let of_connections = text.close.is_some()
+            || text.rate_axis.is_some()
+            || text.client.is_some()
+            || text.clients.is_some()
+            || text.server.is_some()
+            || text.servers.is_some()
+            || text.port.is_some();
+        match text.kind.as_str() {
+            "frames" if of_connections => {
+                Err("kind `frames` takes `axes` and `command` only".into())
+            }
+            "frames" => match (text.axes, text.command) {
+                (Some(axes), Some(command)) => Ok(Traffic::Frames(Source { axes, command })),
+                _ => Err("kind `frames` needs `axes` and `command`".into()),
+            },
+            "connections" if text.axes.is_some() || text.command.is_some() => {
+                Err("kind `connections` takes no `axes` and no `command`".into())
+            }
+            "connections" => connecting(text).map(Traffic::Connections),
+            other => Err(format!("no kind `{other}`; there are frames, connections")),
+        }
+    }
+}
+
+/// 198.18.0.0/15 is for measurements of devices (RFC 2544, appendix C.2.2); its first half holds
+/// the links.
+fn connecting(text: Text) -> Result<Connecting, String> {
+    let parties = Parties {
+        client: text.client.unwrap_or(Ipv4Addr::new(198, 19, 0, 0)),
+        clients: text.clients.unwrap_or(4096),
+        server: text.server.unwrap_or(Ipv4Addr::new(198, 19, 128, 0)),
+        servers: text.servers.unwrap_or(16),
+        port: text.port.unwrap_or(80),
+    };
+    if parties.clients == 0 || parties.servers == 0 || parties.port == 0 {
+        return Err("connections need clients, servers and a port, all above 0".to_owned());
+    }
+    let range = |first: Ipv4Addr, count: u32| {
+        let first = u64::from(u32::from(first));
+        first..first + u64::from(count)
+    };
+    let clients = range(parties.client, parties.clients);
+    let servers = range(parties.server, parties.servers);
+    if clients.end > 1 << 32 || servers.end > 1 << 32 {
+        return Err("addresses end at 255.255.255.255".to_owned());
+    }
+    if clients.start < servers.end && servers.start < clients.end {
+        return Err("clients and servers have addresses in common".to_owned());
+    }
+    let close = text.close.unwrap_or(Close::Fin);
+    Ok(Connecting { parties, close, rate_axis: text.rate_axis })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Traffic, String> {
+        toml::from_str(text).map_err(|error| error.message().to_owned())
+    }
+
+    #[test]
+    fn connections_have_defaults() {
+        let Traffic::Connections(connecting) = read("kind = \"connections\"").unwrap() else {
+            panic!("connections are connections");
+        };
+        assert_eq!(connecting.close, Close::Fin);
+        assert_eq!((connecting.parties.port, connecting.parties.clients), (80, 4096));
+    }
+
+    #[test]
+    fn what_does_not_belong_together_is_refused() {
+        let cases = [
+            ("axes = []\ncommand = \"\"\nport = 80", "`axes` and `command` only"),
+            ("axes = []", "needs `axes` and `command`"),
+            ("kind = \"connections\"\ncommand = \"\"", "no `command`"),
+            ("kind = \"letters\"", "no kind `letters`"),
+            ("kind = \"connections\"\nservers = 0", "above 0"),
+            ("kind = \"connections\"\nclients = 4000000000", "255.255.255.255"),
+            ("kind = \"connections\"\nserver = \"198.19.1.0\"", "in common"),
+            ("kind = \"connections\"\nclose = \"slam\"", "slam"),
+        ];
+        for (text, message) in cases {
+            let error = read(text).unwrap_err();
+            assert!(error.contains(message), "{text}: {error}");
+        }
+        assert!(matches!(read("axes = []\ncommand = \"true\""), Ok(Traffic::Frames(_))));
+    }
+}
