@@ -13,6 +13,8 @@ use crate::Entry;
 pub struct Question<'a> {
     /// Family of the ruleset.
     pub family: Family,
+    /// Where on the journey.
+    pub hook: Hook,
     /// The rule that is being tried.
     pub rule: &'a Rule,
     /// What of the rule is asked.

@@ -6,10 +6,14 @@
 //!
 //! - [`Space`]: sets of packets as booleans. What a rule's tests hold for, unions, what is covered
 //!   by what, how large it is, an example packet, and regions in words.
+//! - [`compare`]: two rulesets over the whole journey, proven equal or with a packet that shows the
+//!   difference.
 //!
 //! Inside, from the bottom up: `store` is the engine; `layout` says which bit stands where;
 //! `lower` and `members` turn tests and sets into booleans; `possible` leaves out what no packet
-//! is; `encode` goes from packets to bits and back.
+//! is; `encode` goes from packets to bits and back. For whole rulesets: `terminal` is what a
+//! diagram ends in, `change` what rules do to a packet; `then` puts one piece of rules after
+//! another; `target`, `chain` and `journey` build those pieces; `compare` and `replay` compare.
 //!
 //! ```
 //! use weir_model::{Family, Firewall, Rule, Target};
@@ -28,24 +32,41 @@
 //! # Ok::<(), weir_semantics::diagram::Full>(())
 //! ```
 
+#[cfg(test)]
+mod agreement;
+mod chain;
+mod change;
+mod compare;
 mod encode;
+mod journey;
 mod layout;
 mod lower;
 mod members;
 #[cfg(test)]
 mod oracle;
+mod order;
 mod possible;
 mod region;
+mod replay;
 mod share;
 mod space;
 mod store;
+mod target;
+mod terminal;
+mod then;
 mod unsaid;
+mod who;
 mod witness;
 mod words;
 
+pub use self::compare::{
+    Answer, CompareError, CompareOptions, Comparison, Differs, Identity, Level, Part, Scope,
+    Statistics, VerdictChange, Way, compare, compare_with,
+};
 pub use self::layout::Order;
 pub use self::lower::At;
 pub use self::region::{Region, Values};
+pub use self::replay::Replay;
 pub use self::space::{PacketSet, Space, SpaceOptions};
 pub use self::store::Full;
 pub use self::witness::{Opinion, Witness};

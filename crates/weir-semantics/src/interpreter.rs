@@ -129,6 +129,26 @@ impl<'f> Interpreter<'f> {
         self.journey_observed(packet, entry, answers, &mut Unobserved)
     }
 
+    /// Sends a packet through one hook alone, all of its tables, as if it had come there
+    /// untouched. POSTROUTING is that of a forwarded packet.
+    pub fn at_hook(&self, packet: &Packet, hook: Hook, answers: &mut dyn Answers) -> Outcome<'f> {
+        let mut packet = packet.clone();
+        match hook {
+            Hook::Prerouting | Hook::Input => packet.oif.clear(),
+            Hook::Output => {
+                packet.iif.clear();
+                packet.smac = None;
+            }
+            Hook::Forward | Hook::Postrouting => {}
+        }
+        let translated = packet.ct;
+        let log = Log::default();
+        let mut journey = Journey { interpreter: self, packet, log, translated, redirected: false };
+        let verdict = journey.hook(hook, answers, &mut Unobserved);
+        let Log { hits, effects, asked, tried } = journey.log;
+        Outcome { verdict, effects, hits, asked, tried, packet: journey.packet }
+    }
+
     /// Sends a packet through one table at one hook. Its devices and its conntrack state are
     /// taken as they are; a table that is not there accepts.
     pub fn walk(

@@ -11,7 +11,7 @@ use super::lower::{WITH_PORTS, icmp_of};
 pub(crate) struct Assignment(pub Vec<bool>);
 
 impl Assignment {
-    fn put(&mut self, levels: Levels, value: u128) {
+    pub fn put(&mut self, levels: Levels, value: u128) {
         for bit in 0..levels.bits {
             self.0[levels.of_bit(bit) as usize] = value >> bit & 1 == 1;
         }

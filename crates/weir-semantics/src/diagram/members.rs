@@ -140,7 +140,7 @@ impl Space<'_> {
         });
         let presence = self.presence;
         let layout = &self.layout;
-        let found = self.store.merge(&mut Over, order.len(), |store, _, i| {
+        let found = self.store.merge(Over, order.len(), |store, i| {
             let element = order[i];
             let mut out = if element.nomatch { EXCEPT } else { IN };
             for (part, src) in element.parts.iter().zip(dirs).rev() {
@@ -148,7 +148,7 @@ impl Space<'_> {
                 let holds = reader.holds(store, element, part)?;
                 out = store.and(holds, out)?;
             }
-            Ok::<_, Full>(out)
+            Ok(out)
         })?;
         self.store.and(readable, found)
     }

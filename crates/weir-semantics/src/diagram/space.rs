@@ -201,7 +201,7 @@ impl<'f> Space<'f> {
     /// # Errors
     /// [`Full`].
     pub fn any_of(&mut self, sets: &[PacketSet]) -> Result<PacketSet, Full> {
-        self.store.merge(&mut Over, sets.len(), |_, _, i| Ok(sets[i].0)).map(PacketSet)
+        self.store.merge(Over, sets.len(), |_, i| Ok(sets[i].0)).map(PacketSet)
     }
 
     /// Whether no packet is in the set, whatever is answered.

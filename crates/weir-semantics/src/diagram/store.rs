@@ -10,7 +10,7 @@
 //! terminals.
 //!
 //! **Merging** many diagrams one by one is hopeless: each step walks all that is there already. An
-//! associative operator allows a balanced tree of merges instead ([`Store::merge`]), where most
+//! associative operator allows a balanced tree of merges instead ([`merge`]), where most
 //! work is done on small diagrams. 95 of 100 nodes are garbage then.
 //!
 //! **Garbage** is reclaimed where it arises. Children are made before their parents, so a node's
@@ -35,6 +35,11 @@ impl Ref {
     /// A terminal.
     pub const fn leaf(number: u32) -> Ref {
         Ref(LEAF | number)
+    }
+
+    /// The terminal's number; `None` for a node.
+    pub const fn terminal(self) -> Option<u32> {
+        if self.0 & LEAF != 0 { Some(self.0 & !LEAF) } else { None }
     }
 
     pub const fn is_leaf(self) -> bool {
@@ -81,9 +86,9 @@ const NONE: Computed = Computed { code: 0, f: Ref(0), g: Ref(0), result: Ref(0) 
 const EMPTY: u32 = u32::MAX;
 /// Codes of the operators that keep theirs.
 const FIXED_CODES: u32 = 8;
-/// Bytes that a node costs at worst: itself, two and a half slots of the unique table, and half an
-/// entry of the computed table.
-const NODE_BYTES: usize = 12 + 10 + 8;
+/// Bytes that a node costs: itself, up to three slots of the unique table, half as many entries of
+/// the computed table, and a stamp.
+const NODE_BYTES: usize = 12 + 12 + 24 + 4;
 
 /// All nodes of some diagrams.
 #[derive(Debug)]
@@ -99,6 +104,9 @@ pub(crate) struct Store {
     pub nodes_peak: usize,
     /// Sweep when there are more nodes than this.
     sweep_at: usize,
+    /// The last visit that met a node.
+    stamps: Vec<u32>,
+    stamp: u32,
 }
 
 impl Store {
@@ -113,6 +121,8 @@ impl Store {
             nodes_max: (bytes / NODE_BYTES).clamp(1 << 6, LEAF as usize - 1),
             nodes_peak: 0,
             sweep_at: 1 << 16,
+            stamps: Vec::new(),
+            stamp: 0,
         }
     }
 
@@ -121,6 +131,7 @@ impl Store {
         self.nodes.capacity() * size_of::<Node>()
             + self.unique.len() * size_of::<u32>()
             + self.computed.len() * size_of::<Computed>()
+            + self.stamps.len() * size_of::<u32>()
     }
 
     /// Nodes there are, garbage included; also the point that a [`sweep`](Store::sweep) may start
@@ -271,6 +282,27 @@ impl Store {
         self.over(yes, no)
     }
 
+    /// Calls `see` once for every node and terminal below `f`.
+    pub fn visit(&mut self, f: Ref, mut see: impl FnMut(&Store, Ref)) {
+        let mut seen_leaves = std::collections::HashSet::new();
+        let mut stamps = std::mem::take(&mut self.stamps);
+        stamps.resize(self.nodes.len().max(stamps.len()), 0);
+        self.stamp += 1;
+        let mut stack = vec![f];
+        while let Some(f) = stack.pop() {
+            if f.is_leaf() {
+                if seen_leaves.insert(f) {
+                    see(self, f);
+                }
+            } else if std::mem::replace(&mut stamps[f.index()], self.stamp) != self.stamp {
+                see(self, f);
+                let (low, high) = self.branches(f);
+                stack.extend([high, low]);
+            }
+        }
+        self.stamps = stamps;
+    }
+
     /// The diagram with other terminals. `code` is the operation's own.
     pub fn map(
         &mut self,
@@ -297,48 +329,18 @@ impl Store {
     /// stands first. 0 is neutral.
     ///
     /// `leaf` must not keep references from one call to the next.
-    pub fn merge<O: Operator, E: From<Full>>(
+    pub fn merge<O: Operator>(
         &mut self,
-        op: &mut O,
+        op: O,
         count: usize,
-        mut leaf: impl FnMut(&mut Store, &mut O, usize) -> Result<Ref, E>,
-    ) -> Result<Ref, E> {
-        let from = self.len();
-        let mut stack: Vec<Ref> = Vec::new();
-        for i in 0..count {
-            stack.push(leaf(self, op, i)?);
-            // As many merges as the number of leaves so far has zeros at its end.
-            for _ in 0..(i + 1).trailing_zeros() {
-                self.merge_top(op, from, &mut stack)?;
-            }
-            if self.len() > self.sweep_at {
-                self.sweep(from, &mut stack);
-            }
-        }
-        while stack.len() > 1 {
-            self.merge_top(op, from, &mut stack)?;
-            if self.len() > self.sweep_at {
-                self.sweep(from, &mut stack);
-            }
-        }
-        Ok(stack.pop().unwrap_or(Ref::ZERO))
+        leaf: impl FnMut(&mut Store, usize) -> Result<Ref, Full>,
+    ) -> Result<Ref, Full> {
+        merge(&mut ByOperator { store: self, op, leaf }, count)
     }
 
-    /// Merges the two last of the stack; with swept memory where it is full.
-    fn merge_top<O: Operator>(
-        &mut self,
-        op: &mut O,
-        from: usize,
-        stack: &mut Vec<Ref>,
-    ) -> Result<(), Full> {
-        let n = stack.len();
-        let merged = self.apply(op, stack[n - 2], stack[n - 1]).or_else(|Full| {
-            self.sweep(from, stack);
-            self.apply(op, stack[n - 2], stack[n - 1])
-        })?;
-        stack.truncate(n - 2);
-        stack.push(merged);
-        Ok(())
+    /// Whether there is so much garbage that a sweep pays.
+    pub fn wants_sweep(&self) -> bool {
+        self.len() > self.sweep_at
     }
 
     /// Forgets the nodes from number `from` on that no root leads to, and renumbers the roots.
@@ -385,6 +387,91 @@ impl Store {
         // As much garbage again before the next sweep as there is to keep, so that sweeping costs
         // a constant share.
         self.sweep_at = (2 * end).max(1 << 16).min((end + self.nodes_max) / 2);
+    }
+}
+
+/// What can be merged as a balanced tree: diagrams made one after the other, and an associative
+/// way to join two.
+pub(crate) trait Merging {
+    type Error: From<Full>;
+    fn store(&mut self) -> &mut Store;
+    /// Makes a diagram; keeps no reference from one call to the next.
+    fn leaf(&mut self, number: usize) -> Result<Ref, Self::Error>;
+    fn join(&mut self, first: Ref, second: Ref) -> Result<Ref, Self::Error>;
+    /// Whether a sweep may help.
+    fn is_full(error: &Self::Error) -> bool;
+}
+
+/// Merges `count` diagrams; nothing at all where there are none.
+pub(crate) fn merge<M: Merging>(m: &mut M, count: usize) -> Result<Ref, M::Error> {
+    let from = m.store().len();
+    let mut stack: Vec<Ref> = Vec::new();
+    for i in 0..count {
+        let leaf = match m.leaf(i) {
+            Err(e) if M::is_full(&e) => {
+                m.store().sweep(from, &mut stack);
+                m.leaf(i)?
+            }
+            other => other?,
+        };
+        stack.push(leaf);
+        // As many merges as the number of leaves so far has zeros at its end.
+        for _ in 0..(i + 1).trailing_zeros() {
+            merge_top(m, from, &mut stack)?;
+        }
+        if m.store().wants_sweep() {
+            m.store().sweep(from, &mut stack);
+        }
+    }
+    while stack.len() > 1 {
+        merge_top(m, from, &mut stack)?;
+        if m.store().wants_sweep() {
+            m.store().sweep(from, &mut stack);
+        }
+    }
+    Ok(stack.pop().unwrap_or(Ref::ZERO))
+}
+
+/// Merges the two last of the stack; with swept memory where it is full.
+fn merge_top<M: Merging>(m: &mut M, from: usize, stack: &mut Vec<Ref>) -> Result<(), M::Error> {
+    let n = stack.len();
+    let merged = match m.join(stack[n - 2], stack[n - 1]) {
+        Err(e) if M::is_full(&e) => {
+            m.store().sweep(from, stack);
+            m.join(stack[n - 2], stack[n - 1])?
+        }
+        other => other?,
+    };
+    stack.truncate(n - 2);
+    stack.push(merged);
+    Ok(())
+}
+
+struct ByOperator<'s, O, L> {
+    store: &'s mut Store,
+    op: O,
+    leaf: L,
+}
+
+impl<O: Operator, L: FnMut(&mut Store, usize) -> Result<Ref, Full>> Merging
+    for ByOperator<'_, O, L>
+{
+    type Error = Full;
+
+    fn store(&mut self) -> &mut Store {
+        self.store
+    }
+
+    fn leaf(&mut self, number: usize) -> Result<Ref, Full> {
+        (self.leaf)(self.store, number)
+    }
+
+    fn join(&mut self, first: Ref, second: Ref) -> Result<Ref, Full> {
+        self.store.apply(&mut self.op, first, second)
+    }
+
+    fn is_full(_: &Full) -> bool {
+        true
     }
 }
 
@@ -540,9 +627,8 @@ mod tests {
             let tables: Vec<_> = (0..count).map(|i| table(i as u64 * 7, 9)).collect();
             let sparse: Vec<[u32; 16]> =
                 tables.iter().map(|t| t.map(|v| if v > 1 { 0 } else { v })).collect();
-            let merged = store
-                .merge(&mut Over, count, |s, _, i| Ok::<_, Full>(of_table(s, &sparse[i], 0)))
-                .expect("room");
+            let merged =
+                store.merge(Over, count, |s, i| Ok(of_table(s, &sparse[i], 0))).expect("room");
             let first = |at: usize| sparse.iter().map(|t| t[at]).find(|v| *v != 0).unwrap_or(0);
             let want: [u32; 16] = std::array::from_fn(first);
             assert_eq!(merged, of_table(&mut store, &want, 0), "{count} diagrams");

@@ -25,6 +25,28 @@ pub(crate) enum Unsaid {
         /// How often it was asked on this journey before.
         nth: u32,
     },
+    /// A bit of what a translation chooses.
+    Chosen {
+        /// Digest of the target.
+        content: u64,
+        /// Where.
+        hook: Hook,
+        /// What was done to the packet before.
+        change: u32,
+        /// Which bit.
+        bit: Choice,
+    },
+}
+
+/// What a translation leaves open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Choice {
+    /// A bit of the address, counted from the lowest.
+    Addr(u8),
+    /// A bit of the port.
+    Port(u8),
+    /// Whether anything changed.
+    Changed,
 }
 
 /// All questions, in the order in which they were met.

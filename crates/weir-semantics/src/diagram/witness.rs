@@ -29,7 +29,20 @@ pub struct Opinion {
     pub hook: Option<Hook>,
     /// Whether it holds.
     pub answer: bool,
+    /// The packet as it is when it is asked, where rules changed it before.
+    pub packet: Option<Packet>,
     pub(crate) unsaid: Unsaid,
+}
+
+impl Opinion {
+    /// Whether it is about a packet that rules changed before.
+    pub(crate) fn is_of_a_changed_packet(&self) -> bool {
+        match self.unsaid {
+            Unsaid::Stateless { change, .. } => change != 0,
+            Unsaid::Chosen { .. } => true,
+            Unsaid::Stateful { .. } => false,
+        }
+    }
 }
 
 impl Space<'_> {
@@ -46,7 +59,13 @@ impl Space<'_> {
     }
 
     /// A packet that leads to a terminal other than 0. `f` lies within the possible.
-    pub(crate) fn pick(&self, mut f: Ref) -> Witness {
+    pub(crate) fn pick(&self, f: Ref) -> Witness {
+        let (bits, opinions) = self.pick_bits(f);
+        Witness { packet: decode(&self.layout, &bits), opinions }
+    }
+
+    /// The same as bits and answers.
+    pub(crate) fn pick_bits(&self, mut f: Ref) -> (Assignment, Vec<Opinion>) {
         let mut bits = self.usual();
         let mut opinions = Vec::new();
         while self.store.level(f) != BOTTOM {
@@ -62,7 +81,7 @@ impl Space<'_> {
             }
             f = if set { high } else { low };
         }
-        Witness { packet: decode(&self.layout, &bits), opinions }
+        (bits, opinions)
     }
 
     pub(crate) fn opinion(&self, question: u32, answer: bool) -> Opinion {
@@ -70,12 +89,14 @@ impl Space<'_> {
         let hook = match unsaid {
             Unsaid::Stateless { hook, .. } => hook,
             Unsaid::Stateful { .. } => None,
+            Unsaid::Chosen { hook, .. } => Some(hook),
         };
-        let words = match &asked {
-            Some(m) => match_words(m),
-            None => "an unknown target ends the walk".to_owned(),
+        let words = match (&asked, unsaid) {
+            (Some(m), _) => match_words(m),
+            (None, Unsaid::Chosen { bit, .. }) => format!("what a translation chooses: {bit:?}"),
+            (None, _) => "an unknown target ends the walk".to_owned(),
         };
-        Opinion { asked, words, hook, answer, unsaid }
+        Opinion { asked, words, hook, answer, packet: None, unsaid }
     }
 
     /// What is put where a set leaves a choice.

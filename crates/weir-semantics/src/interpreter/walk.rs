@@ -305,7 +305,8 @@ impl<'f, O: Observer<'f>> Walk<'_, 'f, O> {
     fn ask(&mut self, rule: &'f Rule, subject: Subject, stateful: bool, content: u64) -> bool {
         let packet: &Packet = self.packet;
         let family = packet.family;
-        let question = Question { family, rule, subject, stateful, content, packet };
+        let hook = self.hook;
+        let question = Question { family, hook, rule, subject, stateful, content, packet };
         let answer = self.answers.answer(&question);
         let credit: &'f [RuleId] = &rule.credit;
         self.log.asked.push(Asked { credit, subject, content, stateful, answer });

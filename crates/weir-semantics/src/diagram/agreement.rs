@@ -1,0 +1,257 @@
+//! Diagrams against the interpreter: the same outcome for every packet, whatever is answered.
+
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
+
+use weir_model::target::{NatRange, NatTarget};
+use weir_model::{Addr, Family, Firewall, Hook, Match, Packet};
+use weir_syntax::iptables::{ParseOptions, parse};
+
+use super::compare::{Identity, Level, Way};
+use super::encode::{decode, encode};
+use super::journey::Side;
+use super::space::{Space, SpaceOptions};
+use super::store::Ref;
+use super::terminal::{Exit, Terminals};
+use super::then::Meaning;
+use super::unsaid::{Choice, Unsaid};
+use super::who::Who;
+use crate::answers::{Answers, Question, Translation, content};
+use crate::interpreter::{Entry, Interpreter};
+use crate::outcome::Verdict;
+use crate::traffic::{TrafficOptions, packets};
+
+fn hash(of: impl Hash) -> u64 {
+    BuildHasherDefault::<DefaultHasher>::default().hash_one(of)
+}
+
+/// The fields of a packet that rules change, but for its connection.
+fn changeable(p: &Packet) -> impl Hash + use<> {
+    (p.saddr, p.daddr, p.ports(), p.mark, p.tos, p.ttl)
+}
+
+/// Answers that the same question gets from the diagram's side and from the interpreter's.
+#[derive(Clone)]
+struct Seeded {
+    seed: u64,
+    who: Who,
+    asked: Vec<(u64, u64)>,
+}
+
+impl Seeded {
+    fn stateless(&self, content: u64, hook: Hook, packet: &Packet) -> bool {
+        hash((self.seed, content, hook, changeable(packet))) & 1 == 1
+    }
+
+    fn stateful(&self, who: u64, content: u64, nth: u32) -> bool {
+        hash((self.seed, who, content, nth)) & 1 == 1
+    }
+
+    fn choice(
+        &self,
+        digest: u64,
+        hook: Hook,
+        packet: &Packet,
+        range: &NatRange,
+        device: bool,
+    ) -> (Addr, Option<u16>) {
+        let h = hash((self.seed, digest, hook, changeable(packet)));
+        let (source, max) = (hook == Hook::Postrouting, packet.family.max());
+        let old = if source { packet.saddr } else { packet.daddr };
+        let addr = match range.addrs {
+            Some((lo, hi)) if lo == hi => lo,
+            // A power of two, as it is modelled: what all addresses have in common.
+            Some((lo, hi)) => {
+                let free = (1u128 << (lo.0 ^ hi.0).checked_ilog2().map_or(0, |t| t + 1)) - 1;
+                Addr(lo.0 & !free | u128::from(h) & free)
+            }
+            None if device => Addr(u128::from(h % 7) & max),
+            None => old,
+        };
+        let old_port = packet.ports().map(|(s, d)| if source { s } else { d });
+        let port = match (range.ports, old_port) {
+            (Some((lo, hi)), Some(_)) if lo == hi => Some(lo),
+            (Some(_), Some(_)) => Some((h >> 32) as u16),
+            _ => None,
+        };
+        (addr, port)
+    }
+}
+
+fn range_of(target: &NatTarget) -> Option<(&NatRange, bool)> {
+    match target {
+        NatTarget::Dnat(r) | NatTarget::Snat(r) => Some((r, false)),
+        NatTarget::Masquerade(r) | NatTarget::Redirect(r) => Some((r, true)),
+        NatTarget::Netmap(..) => None,
+    }
+}
+
+impl Answers for Seeded {
+    fn answer(&mut self, q: &Question<'_>) -> bool {
+        if q.stateful {
+            let ask = (self.who.of(q.rule), q.content);
+            let nth = self.asked.iter().filter(|a| **a == ask).count() as u32;
+            self.asked.push(ask);
+            return self.stateful(ask.0, ask.1, nth);
+        }
+        if let Some(Match::Set(s)) = q.asked_match() {
+            let plain = weir_model::matching::SetMatch { negated: false, ..s.clone() };
+            return self.stateless(content(&Match::Set(plain)), q.hook, q.packet) != s.negated;
+        }
+        self.stateless(q.content, q.hook, q.packet)
+    }
+
+    fn translate(&mut self, t: &Translation<'_>) -> Option<(Addr, Option<u16>)> {
+        let (range, device) = range_of(t.target)?;
+        Some(self.choice(content(t.target), t.hook, t.packet, range, device))
+    }
+}
+
+/// What both say of a packet.
+#[derive(Debug, PartialEq)]
+struct Seen {
+    verdict: Verdict,
+    effects: Vec<(Hook, weir_model::TableName, u64)>,
+    asked: Vec<(u64, u64)>,
+}
+
+struct Agreement<'f> {
+    meaning: Meaning<'f>,
+    interpreter: Interpreter<'f>,
+    who: Who,
+    translations: Vec<&'f NatTarget>,
+    ways: Vec<(Way, Ref)>,
+}
+
+impl<'f> Agreement<'f> {
+    fn new(firewall: &'f Firewall, family: Family) -> Self {
+        let space = Space::with(family, &[firewall], SpaceOptions::default()).expect("room");
+        let mut meaning = Meaning { terminals: Terminals::new(space.layout.end), space };
+        let who = Who::new(firewall, Identity::Credit);
+        let side = Side::new(firewall, family, 0, who.clone(), false);
+        let entries = Entry::ALL.map(Way::Entry);
+        let hooks = [Hook::Prerouting, Hook::Forward, Hook::Output, Hook::Postrouting];
+        let ways = entries.into_iter().chain(hooks.map(Way::Hook)).map(|way| {
+            let from = meaning.space.store.len();
+            let made = meaning.way(&side, way, Level::Effects, &mut Vec::new(), from);
+            (way, made.expect("a diagram"))
+        });
+        let ways = ways.collect();
+        let rules = firewall.ruleset(family).into_iter().flat_map(|r| r.rules());
+        let translations = rules.filter_map(|(_, _, rule)| match &rule.target {
+            weir_model::Target::Nat(nat) => Some(&**nat),
+            _ => None,
+        });
+        let translations = translations.collect();
+        Agreement { meaning, interpreter: Interpreter::new(firewall), who, translations, ways }
+    }
+
+    fn by_interpreter(&self, way: Way, packet: &Packet, seed: u64) -> Seen {
+        let mut answers = Seeded { seed, who: self.who.clone(), asked: Vec::new() };
+        let outcome = match way {
+            Way::Entry(entry) => self.interpreter.journey(packet, entry, &mut answers),
+            Way::Hook(hook) => self.interpreter.at_hook(packet, hook, &mut answers),
+        };
+        let effects = outcome.effects.iter().map(|e| (e.hook, e.table, content(e.target)));
+        Seen { verdict: outcome.verdict, effects: effects.collect(), asked: answers.asked }
+    }
+
+    fn by_diagram(&self, diagram: Ref, packet: &Packet, seed: u64) -> Option<Seen> {
+        let space = &self.meaning.space;
+        let bits = encode(&space.layout, packet)?;
+        let answers = Seeded { seed, who: self.who.clone(), asked: Vec::new() };
+        let leaf =
+            space.walk(diagram, &bits, &mut |unsaid, _| self.answer(&answers, &bits, unsaid));
+        let terminal = self.meaning.terminals.get(leaf);
+        let Exit::Verdict(verdict) = terminal.exit else { panic!("no end: {terminal:?}") };
+        let effects = self.meaning.terminals.effects_of(terminal.effects);
+        let asked = self.meaning.terminals.asked(terminal.asked).to_vec();
+        Some(Seen { verdict, effects, asked })
+    }
+
+    fn answer(&self, answers: &Seeded, bits: &super::encode::Assignment, unsaid: Unsaid) -> bool {
+        // What was changed before may depend on what a translation chose.
+        let changed = |change| {
+            let mut chosen = std::collections::HashMap::new();
+            for source in self.meaning.terminals.change(change).bits.values() {
+                for level in source.bits.iter().filter(|l| **l >= self.meaning.space.layout.end) {
+                    let number = level - self.meaning.space.layout.end;
+                    let (unsaid, _) = self.meaning.space.unsaid.get(number).expect("a question");
+                    chosen.insert(*unsaid, self.answer(answers, bits, *unsaid));
+                }
+            }
+            decode(&self.meaning.space.layout, &self.meaning.changed(bits, change, &chosen))
+        };
+        match unsaid {
+            Unsaid::Stateless { content, hook, change } => {
+                answers.stateless(content, hook.expect("a hook"), &changed(change))
+            }
+            Unsaid::Stateful { who, content, nth } => answers.stateful(who, content, nth),
+            Unsaid::Chosen { content: digest, hook, change, bit } => {
+                let packet = changed(change);
+                let target = self.translations.iter().find(|t| content(**t) == digest);
+                let (range, device) = range_of(target.expect("its target")).expect("a range");
+                let (addr, port) = answers.choice(digest, hook, &packet, range, device);
+                let (old, old_port) = (packet.daddr, packet.ports().map(|p| p.1));
+                match bit {
+                    Choice::Addr(bit) => addr.0 >> bit & 1 == 1,
+                    Choice::Port(bit) => port.is_some_and(|p| p >> bit & 1 == 1),
+                    Choice::Changed => addr != old || port.is_some() && port != old_port,
+                }
+            }
+        }
+    }
+
+    /// How many packets were compared on all ways.
+    fn check(&self, sent: &[Packet], seeds: u64, name: &str) -> usize {
+        let mut compared = 0;
+        for packet in sent {
+            for (way, diagram) in &self.ways {
+                for seed in 0..seeds {
+                    let Some(found) = self.by_diagram(*diagram, packet, seed) else { continue };
+                    let want = self.by_interpreter(*way, packet, seed);
+                    assert_eq!(found, want, "{name}, {way:?}, seed {seed}\n{packet:?}");
+                    compared += 1;
+                }
+            }
+        }
+        compared
+    }
+}
+
+fn firewall(rules: &str, sets: &str, family: Family) -> Firewall {
+    let sets = weir_syntax::ipset::parse(sets).expect("good sets");
+    let options = ParseOptions { family: Some(family), ..ParseOptions::default() };
+    let ruleset = match parse(rules, &options) {
+        Ok(ruleset) => ruleset,
+        Err(e) => panic!("{e:?}\n{rules}"),
+    };
+    match family {
+        Family::V4 => Firewall { v4: Some(ruleset), v6: None, sets },
+        Family::V6 => Firewall { v4: None, v6: Some(ruleset), sets },
+    }
+}
+
+/// Packets on and around the edges of the rules, on all entries.
+fn sent(firewall: &Firewall, count: usize, seed: u64) -> Vec<Packet> {
+    let ruleset = firewall.rulesets().next().expect("a ruleset");
+    let of = |entry| {
+        let options = TrafficOptions { entry, count, seed, ..TrafficOptions::default() };
+        packets(ruleset, &firewall.sets, &options)
+    };
+    Entry::ALL.into_iter().flat_map(of).collect()
+}
+
+#[test]
+fn every_case_of_the_verdicts_has_the_outcome_of_the_interpreter() {
+    let mut compared = 0;
+    for case in weir_testkit::verdicts::read(&weir_testkit::data::path("verdicts")) {
+        let family = if case.family == "v6" { Family::V6 } else { Family::V4 };
+        let firewall = firewall(&case.rules, &case.sets, family);
+        let agreement = Agreement::new(&firewall, family);
+        let mut all = sent(&firewall, 60, 1);
+        let said = |p: &weir_testkit::verdicts::Sent| crate::language::parse_packet(&p.words);
+        all.extend(case.packet.iter().map(|p| said(p).expect("good words")));
+        compared += agreement.check(&all, 2, &case.name);
+    }
+    assert!(compared > 50_000, "{compared} packets were compared");
+}

@@ -1,0 +1,307 @@
+//! Rules, chains and tables as diagrams.
+//!
+//! A rule is read from its end: its target, and before it each test, which lets through where it
+//! holds. A chain is its rules one after the other, merged as a balanced tree. A chain that is
+//! jumped to is made once for each hook, before the chains that jump to it, and what returns from
+//! it goes on behind the jump.
+
+use std::collections::HashMap;
+
+use weir_model::{
+    Chain, Hook, Match, Policy, Rule, Table, TableName, Target, Test, located_tests_of,
+};
+
+use super::lower::At;
+use super::store::{Full, Merging, Ref, Store, merge};
+use super::terminal::{Exit, Terminal};
+use super::then::Meaning;
+use super::who::Who;
+use crate::answers::content;
+use crate::outcome::Verdict;
+
+/// Where rules stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Place {
+    pub at: At,
+    pub table: TableName,
+}
+
+impl Place {
+    /// The hook.
+    pub fn hook(self) -> Hook {
+        self.at.hook.unwrap_or(Hook::Forward)
+    }
+}
+
+/// Why there is no diagram.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Unknown {
+    /// The memory limit.
+    Full,
+    /// Something else, in words.
+    Why(String),
+}
+
+impl From<Full> for Unknown {
+    fn from(_: Full) -> Self {
+        Unknown::Full
+    }
+}
+
+/// A chain that can be jumped to.
+#[derive(Clone, Copy, Debug)]
+struct Made {
+    /// What returns goes on.
+    jump: Ref,
+    /// What returns, returns once more; made where some rule goes to the chain.
+    goto: Option<Ref>,
+}
+
+/// The chains of a table that are made already.
+#[derive(Debug)]
+pub(crate) struct Chains<'t> {
+    table: &'t Table,
+    by_name: HashMap<&'t str, usize>,
+    /// Chains that some rule goes to.
+    gone_to: Vec<bool>,
+    made: Vec<Option<Made>>,
+}
+
+impl<'t> Chains<'t> {
+    fn new(table: &'t Table) -> Self {
+        let by_name: HashMap<&str, usize> =
+            table.chains.iter().zip(0..).map(|(c, i)| (&*c.name, i)).collect();
+        let mut gone_to = vec![false; table.chains.len()];
+        for rule in table.chains.iter().flat_map(|c| &c.rules) {
+            if let Target::Goto(name) = &rule.target
+                && let Some(chain) = by_name.get(&**name)
+            {
+                gone_to[*chain] = true;
+            }
+        }
+        Chains { table, by_name, gone_to, made: vec![None; table.chains.len()] }
+    }
+
+    /// The chains that `start` reaches, each after those it jumps to, itself last; or a chain that
+    /// reaches itself. Without recursion: chains may nest deeply.
+    fn order(&self, start: usize) -> Result<Vec<usize>, &'t str> {
+        #[derive(Clone, Copy, PartialEq)]
+        enum Mark {
+            New,
+            Open,
+            Done,
+        }
+        let mut marks = vec![Mark::New; self.table.chains.len()];
+        marks[start] = Mark::Open;
+        let (mut stack, mut order) = (vec![(start, 0)], Vec::new());
+        while let Some((chain, rule)) = stack.last_mut() {
+            let Some(next) = self.table.chains[*chain].rules.get(*rule) else {
+                marks[*chain] = Mark::Done;
+                order.push(*chain);
+                stack.pop();
+                continue;
+            };
+            *rule += 1;
+            let to = next.target.chain().and_then(|name| self.by_name.get(&**name));
+            match to.map(|to| (*to, marks[*to])) {
+                Some((to, Mark::Open)) => return Err(&self.table.chains[to].name),
+                Some((to, Mark::New)) => {
+                    marks[to] = Mark::Open;
+                    stack.push((to, 0));
+                }
+                Some((_, Mark::Done)) | None => {}
+            }
+        }
+        Ok(order)
+    }
+}
+
+impl Meaning<'_> {
+    /// A table at a hook: what its built-in chain and policy make of packets. Accepted packets go
+    /// on. Without such a chain, all do.
+    ///
+    /// `from` is a point from which on only the diagrams that `keep` knows are in use.
+    pub fn table(
+        &mut self,
+        table: &Table,
+        who: &Who,
+        place: Place,
+        keep: &mut [Ref],
+        from: usize,
+    ) -> Result<Ref, Unknown> {
+        let hook = place.hook();
+        let is_base = |c: &Chain| &*c.name == hook.chain() && c.policy.is_some();
+        let start = match table.chains.iter().position(is_base) {
+            Some(start) if table.name.hooks().contains(&hook) => start,
+            _ => return Ok(Ref::ZERO),
+        };
+        let mut chains = Chains::new(table);
+        let order = chains.order(start).map_err(|name| {
+            Unknown::Why(format!("chain {name} of table {} leads back to itself", table.name))
+        })?;
+        for at in order {
+            self.prepare_sets(&table.chains[at], place.at)?;
+            let made = self.chain(&chains, &table.chains[at], who, place)?;
+            if at == start {
+                return self.with_policy(made, table.chains[at].policy);
+            }
+            let jump = self.leaving(made, Exit::Return, Exit::Continue)?;
+            let goto = match chains.gone_to[at] {
+                true => Some(self.leaving(made, Exit::Continue, Exit::Return)?),
+                false => None,
+            };
+            chains.made[at] = Some(Made { jump, goto });
+            if self.space.store.wants_sweep() {
+                self.sweep(&mut chains, keep, from);
+            }
+        }
+        Ok(Ref::ZERO)
+    }
+
+    /// Sets are made before the rules are merged, and kept.
+    fn prepare_sets(&mut self, chain: &Chain, at: At) -> Result<(), Full> {
+        for rule in &chain.rules {
+            for m in &rule.matches {
+                if let Match::Set(m) = m {
+                    self.space.set_members(m, at)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn chain(
+        &mut self,
+        chains: &Chains<'_>,
+        chain: &Chain,
+        who: &Who,
+        place: Place,
+    ) -> Result<Ref, Unknown> {
+        let mut rules = Rules { meaning: self, chains, rules: &chain.rules, who, place };
+        merge(&mut rules, chain.rules.len())
+    }
+
+    /// The diagram where one way of leaving is another.
+    fn leaving(&mut self, f: Ref, from: Exit, to: Exit) -> Result<Ref, Full> {
+        let Meaning { space, terminals } = self;
+        let code = space.store.fresh_code();
+        space.store.map(code, f, &mut |leaf| {
+            let terminal = terminals.get(leaf);
+            match terminal.exit == from {
+                true => terminals.leaf(Terminal { exit: to, ..terminal }),
+                false => leaf,
+            }
+        })
+    }
+
+    /// The end of a built-in chain is its policy; what a table accepts goes on.
+    fn with_policy(&mut self, f: Ref, policy: Option<Policy>) -> Result<Ref, Unknown> {
+        let end = match policy {
+            Some(Policy::Drop) => Exit::Verdict(Verdict::Drop),
+            Some(Policy::Accept) | None => Exit::Continue,
+        };
+        Ok(self.exits(f, |exit| match exit {
+            Exit::Continue | Exit::Return => end,
+            Exit::Verdict(Verdict::Accept) => Exit::Continue,
+            other => other,
+        })?)
+    }
+
+    /// The diagram with every way of leaving replaced.
+    pub fn exits(&mut self, f: Ref, exit: impl Fn(Exit) -> Exit) -> Result<Ref, Full> {
+        let Meaning { space, terminals } = self;
+        let code = space.store.fresh_code();
+        space.store.map(code, f, &mut |leaf| {
+            let terminal = terminals.get(leaf);
+            terminals.leaf(Terminal { exit: exit(terminal.exit), ..terminal })
+        })
+    }
+
+    fn sweep(&mut self, chains: &mut Chains<'_>, keep: &mut [Ref], from: usize) {
+        let mut roots: Vec<Ref> = keep.to_vec();
+        let made = || chains.made.iter().flatten();
+        roots.extend(made().flat_map(|m| [Some(m.jump), m.goto]).flatten());
+        roots.extend(self.space.sets.values());
+        self.space.store.sweep(from, &mut roots);
+        let mut swept = roots.into_iter();
+        let mut next = |r: &mut Ref| *r = swept.next().unwrap_or(Ref::ZERO);
+        keep.iter_mut().for_each(&mut next);
+        for made in chains.made.iter_mut().flatten() {
+            next(&mut made.jump);
+            made.goto.iter_mut().for_each(&mut next);
+        }
+        self.space.sets.values_mut().for_each(&mut next);
+    }
+
+    /// A rule: what it does where its tests hold, and what asking them does.
+    fn rule(
+        &mut self,
+        chains: &Chains<'_>,
+        rule: &Rule,
+        who: u64,
+        place: Place,
+    ) -> Result<Ref, Unknown> {
+        let made = |name: &str| chains.by_name.get(name).and_then(|at| chains.made[*at]);
+        let mut out = match &rule.target {
+            Target::None => Ref::ZERO,
+            Target::Accept => self.terminals.exit(Exit::Verdict(Verdict::Accept)),
+            Target::Drop => self.terminals.exit(Exit::Verdict(Verdict::Drop)),
+            Target::Return => self.terminals.exit(Exit::Return),
+            Target::Jump(name) => made(name).map_or(Ref::ZERO, |m| m.jump),
+            Target::Goto(name) => made(name).and_then(|m| m.goto).unwrap_or(Ref::ZERO),
+            other => self.target(other, who, place)?,
+        };
+        for (from, test) in located_tests_of(rule, self.space.layout.family).iter().rev() {
+            let lowered = self.space.test(rule, who, *from, test, place.at)?;
+            if let Test::Opaque { index, stateful: true } = test {
+                out = self.asked(who, content(&rule.matches[*index]), lowered.holds, out)?;
+                continue;
+            }
+            out = self.space.store.and(lowered.holds, out)?;
+            if lowered.drops != Ref::ZERO {
+                let drop = self.terminals.exit(Exit::Verdict(Verdict::Drop));
+                let dropped = self.space.store.and(lowered.drops, drop)?;
+                out = self.space.store.over(dropped, out)?;
+            }
+        }
+        Ok(out)
+    }
+
+    /// A stateful test: that it was asked is part of the meaning, whatever the answer.
+    fn asked(&mut self, who: u64, content: u64, holds: Ref, then: Ref) -> Result<Ref, Full> {
+        let asked = self.terminals.ask((who, content));
+        let asked = self.terminals.leaf(Terminal { asked, ..Terminal::of(Exit::Continue) });
+        let then = self.then(asked, then)?;
+        self.space.store.either(holds, then, asked)
+    }
+}
+
+/// The rules of a chain, to be merged.
+struct Rules<'m, 'f, 'c> {
+    meaning: &'m mut Meaning<'f>,
+    chains: &'c Chains<'c>,
+    rules: &'c [Rule],
+    who: &'c Who,
+    place: Place,
+}
+
+impl Merging for Rules<'_, '_, '_> {
+    type Error = Unknown;
+
+    fn store(&mut self) -> &mut Store {
+        &mut self.meaning.space.store
+    }
+
+    fn leaf(&mut self, number: usize) -> Result<Ref, Unknown> {
+        let rule = &self.rules[number];
+        self.meaning.rule(self.chains, rule, self.who.of(rule), self.place)
+    }
+
+    fn join(&mut self, first: Ref, second: Ref) -> Result<Ref, Unknown> {
+        Ok(self.meaning.then(first, second)?)
+    }
+
+    fn is_full(error: &Unknown) -> bool {
+        *error == Unknown::Full
+    }
+}

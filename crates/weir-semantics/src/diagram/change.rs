@@ -1,0 +1,198 @@
+//! What rules do to the fields of a packet.
+//!
+//! A change says of each bit that it touches where its new value comes from: a constant, another
+//! bit, or the exclusive or of several (`--set-xmark` flips, `--save-mark` copies). These are
+//! affine maps, so one after the other is again one. The time to live is added to and clamped,
+//! which also is closed under composition.
+
+use std::collections::{BTreeMap, HashMap};
+
+/// Where a bit comes from: the exclusive or of some bits and a constant.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Source {
+    /// Levels of the bits before the change, ascending, none twice.
+    pub bits: Vec<u32>,
+    /// Flipped in the end.
+    pub flip: bool,
+}
+
+impl Source {
+    pub const fn constant(value: bool) -> Source {
+        Source { bits: Vec::new(), flip: value }
+    }
+
+    pub fn bit(level: u32, flip: bool) -> Source {
+        Source { bits: vec![level], flip }
+    }
+
+    /// Adds another source, modulo two.
+    pub fn xor(&mut self, other: &Source) {
+        for level in &other.bits {
+            match self.bits.binary_search(level) {
+                Ok(at) => drop(self.bits.remove(at)),
+                Err(at) => self.bits.insert(at, *level),
+            }
+        }
+        self.flip ^= other.flip;
+    }
+}
+
+/// `t` becomes `t + add`, but at least `lo` and at most `hi`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct TtlMap {
+    add: i32,
+    lo: i32,
+    hi: i32,
+}
+
+impl TtlMap {
+    pub const SAME: TtlMap = TtlMap { add: 0, lo: 0, hi: 255 };
+
+    pub fn set(value: u8) -> TtlMap {
+        TtlMap { add: 0, lo: value.into(), hi: value.into() }
+    }
+
+    pub fn add(by: i32) -> TtlMap {
+        TtlMap { add: by, ..TtlMap::SAME }
+    }
+
+    pub fn of(self, ttl: u8) -> u8 {
+        (i32::from(ttl) + self.add).clamp(self.lo, self.hi) as u8
+    }
+
+    /// This, then another.
+    pub fn then(self, next: TtlMap) -> TtlMap {
+        let clamp = |t: i32| (t + next.add).clamp(next.lo, next.hi);
+        TtlMap { add: self.add + next.add, lo: clamp(self.lo), hi: clamp(self.hi) }
+    }
+}
+
+/// What was done to a packet.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Change {
+    /// New bits, by their level; a bit that is not here is as it was.
+    pub bits: BTreeMap<u32, Source>,
+    pub ttl: TtlMap,
+}
+
+impl Default for Change {
+    fn default() -> Self {
+        Change { bits: BTreeMap::new(), ttl: TtlMap::SAME }
+    }
+}
+
+impl Change {
+    /// The value of a bit after this change, in terms of the bits before. `question` renames what
+    /// is no bit of a field.
+    fn resolve(
+        &self,
+        source: &Source,
+        fields_end: u32,
+        question: &mut dyn FnMut(u32) -> u32,
+    ) -> Source {
+        let mut out = Source::constant(source.flip);
+        for level in &source.bits {
+            match self.bits.get(level) {
+                Some(earlier) => out.xor(earlier),
+                None if *level < fields_end => out.xor(&Source::bit(*level, false)),
+                None => out.xor(&Source::bit(question(*level), false)),
+            }
+        }
+        out
+    }
+
+    /// This, then another.
+    pub fn then(
+        &self,
+        next: &Change,
+        fields_end: u32,
+        question: &mut dyn FnMut(u32) -> u32,
+    ) -> Change {
+        let mut out = Change { bits: self.bits.clone(), ttl: self.ttl.then(next.ttl) };
+        for (level, source) in &next.bits {
+            let source = self.resolve(source, fields_end, question);
+            if source == Source::bit(*level, false) {
+                out.bits.remove(level);
+            } else {
+                out.bits.insert(*level, source);
+            }
+        }
+        out
+    }
+}
+
+/// Values that were met before have the same number.
+#[derive(Debug)]
+pub(crate) struct Interner<T> {
+    numbers: HashMap<T, u32>,
+    all: Vec<T>,
+}
+
+impl<T: Clone + Eq + std::hash::Hash> Interner<T> {
+    /// `first` has number 0.
+    pub fn new(first: T) -> Self {
+        let mut interner = Interner { numbers: HashMap::new(), all: Vec::new() };
+        interner.number(&first);
+        interner
+    }
+
+    pub fn number(&mut self, value: &T) -> u32 {
+        if let Some(number) = self.numbers.get(value) {
+            return *number;
+        }
+        let number = self.all.len() as u32;
+        self.numbers.insert(value.clone(), number);
+        self.all.push(value.clone());
+        number
+    }
+
+    pub fn get(&self, number: u32) -> &T {
+        &self.all[number as usize]
+    }
+
+    pub fn len(&self) -> usize {
+        self.all.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clamped_additions_compose() {
+        let maps = [
+            TtlMap::SAME,
+            TtlMap::set(7),
+            TtlMap::add(-1),
+            TtlMap::add(200),
+            TtlMap::add(-200).then(TtlMap::add(30)),
+            TtlMap { add: 5, lo: 10, hi: 20 },
+        ];
+        for a in maps {
+            for b in maps {
+                for ttl in 0..=255 {
+                    assert_eq!(a.then(b).of(ttl), b.of(a.of(ttl)), "{a:?} {b:?} {ttl}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn changes_compose_bit_by_bit() {
+        let change = |bits: &[(u32, Source)]| Change {
+            bits: bits.iter().cloned().collect(),
+            ttl: TtlMap::SAME,
+        };
+        let copy = change(&[(1, Source::bit(2, true))]);
+        let set = change(&[(2, Source::constant(true)), (1, Source::bit(1, true))]);
+        let mut same = |level| level;
+        // 1 is a flipped copy of 2, flipped again: 2 as it was.
+        let both = copy.then(&set, 10, &mut same);
+        assert_eq!(both, change(&[(1, Source::bit(2, false)), (2, Source::constant(true))]));
+        let other_way = set.then(&copy, 10, &mut same);
+        assert_eq!(other_way.bits[&1], Source::constant(false));
+        let twice = change(&[(1, Source::bit(1, true))]);
+        assert_eq!(twice.then(&twice, 10, &mut same), Change::default());
+    }
+}

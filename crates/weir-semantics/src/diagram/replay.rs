@@ -1,0 +1,126 @@
+//! A witness's answers, given to the interpreter.
+
+use std::collections::HashMap;
+
+use weir_model::matching::SetMatch;
+use weir_model::target::NatTarget;
+use weir_model::{Addr, Firewall, Hook, Match, Packet};
+
+use super::compare::Identity;
+use super::unsaid::{Choice, Unsaid};
+use super::who::Who;
+use super::witness::{Opinion, Witness};
+use crate::answers::{Answers, Question, Translation, content};
+
+/// Gives the answers of a [`Witness`]; what it has no opinion on does not hold.
+///
+/// Made for one of the firewalls that were compared, and good for one journey: it counts how often
+/// a stateful test was asked.
+#[derive(Clone, Debug)]
+pub struct Replay<'w> {
+    opinions: &'w [Opinion],
+    who: Who,
+    counts: HashMap<(u64, u64), u32>,
+    /// Stateful tests that were asked, with their answers.
+    pub(crate) asked: Vec<(u64, u64, bool)>,
+}
+
+impl Witness {
+    /// Answers for a journey through `firewall`, one of those that were compared, told apart as
+    /// there.
+    pub fn answers(&self, firewall: &Firewall, identity: Identity) -> Replay<'_> {
+        Replay {
+            opinions: &self.opinions,
+            who: Who::new(firewall, identity),
+            counts: HashMap::new(),
+            asked: Vec::new(),
+        }
+    }
+}
+
+impl Answers for Replay<'_> {
+    fn answer(&mut self, question: &Question<'_>) -> bool {
+        if question.stateful {
+            let ask = (self.who.of(question.rule), question.content);
+            let nth = self.counts.entry(ask).or_default();
+            let unsaid = Unsaid::Stateful { who: ask.0, content: ask.1, nth: *nth };
+            *nth += 1;
+            let answer = self.opinions.iter().any(|o| o.unsaid == unsaid && o.answer);
+            self.asked.push((ask.0, ask.1, answer));
+            return answer;
+        }
+        // The negated test of a set and the plain one are the same question.
+        let (digest, negated) = match question.asked_match() {
+            Some(Match::Set(s)) if s.negated => {
+                (content(&Match::Set(SetMatch { negated: false, ..s.clone() })), true)
+            }
+            _ => (question.content, false),
+        };
+        let same = |o: &&Opinion| match o.unsaid {
+            Unsaid::Stateless { content, hook, .. } => {
+                content == digest && hook == Some(question.hook)
+            }
+            _ => false,
+        };
+        let found = self.opinions.iter().filter(same);
+        let best = found.min_by_key(|o| distance(o.packet.as_ref(), question.packet));
+        best.is_some_and(|o| o.answer) != negated
+    }
+
+    fn translate(&mut self, translation: &Translation<'_>) -> Option<(Addr, Option<u16>)> {
+        let Translation { hook, target, packet } = *translation;
+        let digest = content(target);
+        let of = |o: &&Opinion| match o.unsaid {
+            Unsaid::Chosen { content, hook: at, .. } => content == digest && at == hook,
+            _ => false,
+        };
+        let found: Vec<&Opinion> = self.opinions.iter().filter(of).collect();
+        let nearest = found.iter().map(|o| distance(o.packet.as_ref(), packet)).min()?;
+        let (addr, port) = usual_choice(hook, target, packet);
+        let (mut addr, mut port) = (addr.0, port);
+        for opinion in found.iter().filter(|o| distance(o.packet.as_ref(), packet) == nearest) {
+            let Unsaid::Chosen { bit, .. } = opinion.unsaid else { continue };
+            match (bit, &mut port) {
+                (Choice::Addr(bit), _) => {
+                    addr = addr & !(1 << bit) | u128::from(opinion.answer) << bit;
+                }
+                (Choice::Port(bit), Some(port)) => {
+                    *port = *port & !(1 << bit) | u16::from(opinion.answer) << bit;
+                }
+                (Choice::Port(_), None) | (Choice::Changed, _) => {}
+            }
+        }
+        Some((Addr(addr), port))
+    }
+}
+
+/// What the interpreter takes where nobody says: see [`Answers::translate`].
+fn usual_choice(hook: Hook, target: &NatTarget, packet: &Packet) -> (Addr, Option<u16>) {
+    let source = matches!(hook, Hook::Input | Hook::Postrouting);
+    let old = if source { packet.saddr } else { packet.daddr };
+    let range = match target {
+        NatTarget::Dnat(r)
+        | NatTarget::Snat(r)
+        | NatTarget::Masquerade(r)
+        | NatTarget::Redirect(r) => r,
+        NatTarget::Netmap(..) => return (old, None),
+    };
+    let addr = range.addrs.map_or(old, |(lo, _)| lo);
+    let port = range.ports.and_then(|(lo, _)| packet.ports().map(|_| lo));
+    (addr, port)
+}
+
+/// In how many fields that rules change the packet is another than the expected one.
+fn distance(expected: Option<&Packet>, packet: &Packet) -> usize {
+    let Some(expected) = expected else { return 0 };
+    let differ = [
+        expected.saddr != packet.saddr,
+        expected.daddr != packet.daddr,
+        expected.ports() != packet.ports(),
+        expected.mark != packet.mark,
+        expected.tos != packet.tos,
+        expected.ttl != packet.ttl,
+        expected.ct != packet.ct,
+    ];
+    differ.into_iter().filter(|d| *d).count()
+}

@@ -1,0 +1,200 @@
+//! What a diagram of rules ends in.
+//!
+//! A terminal says how the rules are left (on with the next rule, back to the caller, a verdict),
+//! what was done on the way in its order, which stateful tests were asked in their order, and what
+//! became of the fields. Its number is that of the diagram's leaf: 0 goes on and has done nothing,
+//! which is what the engine takes as neutral.
+
+use std::collections::HashMap;
+
+use weir_model::{Hook, TableName, Target};
+
+use super::change::{Change, Interner};
+use super::store::Ref;
+use super::unsaid::{Questions, Unsaid};
+use crate::answers::content;
+use crate::outcome::Verdict;
+
+/// How rules are left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Exit {
+    /// On with the next rule.
+    Continue,
+    /// Back behind the jump.
+    Return,
+    /// The table is decided.
+    Verdict(Verdict),
+    /// Nothing is said: a place that another diagram fills.
+    Hole,
+}
+
+/// Lists and the change are numbers of [`Terminals`]; 0 is empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Terminal {
+    pub exit: Exit,
+    /// Effects in their order.
+    pub effects: u32,
+    /// Stateful tests that were asked, in their order.
+    pub asked: u32,
+    pub change: u32,
+}
+
+impl Terminal {
+    pub const fn of(exit: Exit) -> Terminal {
+        Terminal { exit, effects: 0, asked: 0, change: 0 }
+    }
+
+    /// Whether later rules see something else than without it.
+    pub const fn goes_on_changed(&self) -> bool {
+        matches!(self.exit, Exit::Continue) && (self.change != 0 || self.asked != 0)
+    }
+}
+
+/// What was asked: whose it is, and its content.
+pub(crate) type Ask = (u64, u64);
+
+/// All terminals that were met.
+#[derive(Debug)]
+pub(crate) struct Terminals {
+    all: Interner<Terminal>,
+    /// Hook, table, and the target's digest.
+    effects: Interner<(Hook, TableName, u64)>,
+    lists: Interner<Vec<u32>>,
+    asked: Interner<Vec<Ask>>,
+    changes: Interner<Change>,
+    /// The level of the first question.
+    fields_end: u32,
+    /// Pairs that were composed before.
+    pairs: HashMap<(u32, u32), u32>,
+    /// Some terminal goes on with a change or an ask.
+    pub any_changed: bool,
+}
+
+/// A leaf that another diagram fills.
+pub(crate) const HOLE: Ref = Ref::ONE;
+
+impl Terminals {
+    pub fn new(fields_end: u32) -> Terminals {
+        let mut all = Interner::new(Terminal::of(Exit::Continue));
+        all.number(&Terminal::of(Exit::Hole));
+        Terminals {
+            all,
+            effects: Interner::new((Hook::Prerouting, TableName::Raw, 0)),
+            lists: Interner::new(Vec::new()),
+            asked: Interner::new(Vec::new()),
+            changes: Interner::new(Change::default()),
+            fields_end,
+            pairs: HashMap::new(),
+            any_changed: false,
+        }
+    }
+
+    pub fn leaf(&mut self, terminal: Terminal) -> Ref {
+        self.any_changed |= terminal.goes_on_changed();
+        Ref::leaf(self.all.number(&terminal))
+    }
+
+    pub fn exit(&mut self, exit: Exit) -> Ref {
+        self.leaf(Terminal::of(exit))
+    }
+
+    /// The terminal of a leaf.
+    pub fn get(&self, leaf: Ref) -> Terminal {
+        *self.all.get(leaf.terminal().unwrap_or(0))
+    }
+
+    pub fn change(&self, number: u32) -> &Change {
+        self.changes.get(number)
+    }
+
+    pub fn change_number(&mut self, change: &Change) -> u32 {
+        self.changes.number(change)
+    }
+
+    /// The list of one effect.
+    pub fn effect(&mut self, hook: Hook, table: TableName, target: &Target) -> u32 {
+        let effect = self.effects.number(&(hook, table, content(target)));
+        self.lists.number(&vec![effect])
+    }
+
+    /// The list of one ask.
+    pub fn ask(&mut self, ask: Ask) -> u32 {
+        self.asked.number(&vec![ask])
+    }
+
+    /// The effects of a list: hook, table, and the target's digest.
+    #[cfg(test)]
+    pub fn effects_of(&self, list: u32) -> Vec<(Hook, TableName, u64)> {
+        self.lists.get(list).iter().map(|e| *self.effects.get(*e)).collect()
+    }
+
+    /// What was asked, in order.
+    pub fn asked(&self, list: u32) -> &[Ask] {
+        self.asked.get(list)
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// What comes of two terminals one after the other. `questions` may get new ones.
+    pub fn then(&mut self, first: Ref, second: Ref, questions: &mut Questions) -> Ref {
+        let pair = (first.terminal().unwrap_or(0), second.terminal().unwrap_or(0));
+        if let Some(both) = self.pairs.get(&pair) {
+            return Ref::leaf(*both);
+        }
+        let (a, b) = (self.get(first), self.get(second));
+        let mut effects = self.lists.get(a.effects).clone();
+        effects.extend_from_slice(self.lists.get(b.effects));
+        let mut asked = self.asked.get(a.asked).clone();
+        asked.extend_from_slice(self.asked.get(b.asked));
+        let both = Terminal {
+            exit: b.exit,
+            effects: self.lists.number(&effects),
+            asked: self.asked.number(&asked),
+            change: self.change_then(a.change, b.change, questions),
+        };
+        let leaf = self.leaf(both);
+        self.pairs.insert(pair, leaf.terminal().unwrap_or(0));
+        leaf
+    }
+
+    /// One change after another.
+    pub fn change_then(&mut self, first: u32, second: u32, questions: &mut Questions) -> u32 {
+        if second == 0 || first == 0 {
+            return first.max(second);
+        }
+        let (a, b) = (self.changes.get(first).clone(), self.changes.get(second).clone());
+        let end = self.fields_end;
+        let both =
+            a.then(&b, end, &mut |level| end + self.renamed(level - end, first, 0, questions));
+        self.changes.number(&both)
+    }
+
+    /// The number of a question that is asked after a change and some asks.
+    pub fn renamed(
+        &mut self,
+        question: u32,
+        change: u32,
+        asked: u32,
+        questions: &mut Questions,
+    ) -> u32 {
+        let Some((unsaid, what)) = questions.get(question).cloned() else { return question };
+        let renamed = match unsaid {
+            Unsaid::Stateless { content, hook, change: later } => {
+                let change = self.change_then(change, later, questions);
+                Unsaid::Stateless { content, hook, change }
+            }
+            Unsaid::Chosen { content, hook, change: later, bit } => {
+                let change = self.change_then(change, later, questions);
+                Unsaid::Chosen { content, hook, change, bit }
+            }
+            Unsaid::Stateful { who, content, nth } => {
+                let before = self.asked.get(asked).iter().filter(|a| **a == (who, content));
+                Unsaid::Stateful { who, content, nth: nth + before.count() as u32 }
+            }
+        };
+        questions.number(renamed, || what)
+    }
+}

@@ -1,0 +1,53 @@
+//! Whose a stateful test is.
+
+use std::collections::HashMap;
+
+use weir_model::{Firewall, Match, Rule, Target};
+
+use super::compare::Identity;
+use super::space::who;
+use crate::answers::content;
+
+/// What tells the stateful tests of a firewall's rules apart, and finds them again in another.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Who {
+    /// By the address of the rule, where its text alone does not say; else by its credit.
+    by_rule: Option<HashMap<usize, u64>>,
+}
+
+impl Who {
+    pub fn new(firewall: &Firewall, identity: Identity) -> Who {
+        if identity == Identity::Credit {
+            return Who::default();
+        }
+        let (mut by_rule, mut seen) = (HashMap::new(), HashMap::<u64, u64>::new());
+        for ruleset in firewall.rulesets() {
+            for (table, _, rule) in ruleset.rules().filter(|(_, _, r)| keeps_state(r)) {
+                let text = (ruleset.family, table.name, &rule.base, &rule.matches, &rule.target);
+                let text = content(&text);
+                let number = seen.entry(text).or_default();
+                by_rule.insert(address(rule), content(&(text, *number)));
+                *number += 1;
+            }
+        }
+        Who { by_rule: Some(by_rule) }
+    }
+
+    pub fn of(&self, rule: &Rule) -> u64 {
+        match &self.by_rule {
+            Some(by_rule) => by_rule.get(&address(rule)).copied().unwrap_or(0),
+            None if keeps_state(rule) => who(rule),
+            None => 0,
+        }
+    }
+}
+
+fn keeps_state(rule: &Rule) -> bool {
+    rule.matches.iter().any(|m| matches!(m, Match::Stateful(_)))
+        || matches!(rule.target, Target::Opaque(_))
+}
+
+/// Rules are known by where they stand in memory while a firewall is borrowed.
+fn address(rule: &Rule) -> usize {
+    std::ptr::from_ref(rule).addr()
+}
