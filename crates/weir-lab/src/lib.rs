@@ -25,6 +25,7 @@ mod judge;
 mod loading;
 pub mod plan;
 mod records;
+pub mod registry;
 mod run;
 pub mod sink;
 pub mod study;

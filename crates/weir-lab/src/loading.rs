@@ -10,14 +10,25 @@ use crate::cpu::Moment;
 use crate::plan::{self, Arm, Step};
 use crate::run::Run;
 
-/// Loads a subject's ruleset into a namespace; how long it took, seconds.
+/// Loads a subject's ruleset into a namespace; how long it took, seconds. `None` where the subject
+/// says that there is nothing to measure at this point.
 pub(crate) fn load(
     run: &Run<'_>,
     namespace: &Namespace,
     point: &Scenario,
     name: &str,
-) -> Result<f64, LabError> {
-    command(run, namespace, point, name, "load", &run.loaded.subjects.0[name].load)
+) -> Result<Option<f64>, LabError> {
+    let subject = &run.loaded.subjects.0[name];
+    let steps = [("setup", &subject.setup), ("load", &subject.load)];
+    let mut seconds = 0.0;
+    for (what, text) in steps.into_iter().filter(|(_, text)| !text.is_empty()) {
+        match command(run, namespace, point, name, what, text) {
+            Ok(taken) => seconds = taken,
+            Err(error) if error.is_nothing_to_measure() => return Ok(None),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(Some(seconds))
 }
 
 /// Times every load, each in a fresh namespace, and the adding of single rules after it.
@@ -49,7 +60,9 @@ fn one(run: &mut Run<'_>, step: &Step) -> Result<(), LabError> {
     let name = &step.arm.subject;
     let namespace = run.bench.topology.bare()?;
     let before = Moment::now(run.core);
-    let seconds = load(run, &namespace, &step.scenario, name)?;
+    let Some(seconds) = load(run, &namespace, &step.scenario, name)? else {
+        return run.bench.topology.remove(namespace);
+    };
     let mut trial = trial(run, step, Kind::Load, seconds);
     trial.noise = noise(&before, run);
     run.keep(trial)?;

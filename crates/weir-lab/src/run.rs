@@ -4,7 +4,7 @@
 //! blocks of trials walk over them. What is loaded stays, so a trial costs little more than its
 //! own length, and a block can hold the whole grid.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
@@ -63,6 +63,8 @@ pub(crate) struct Run<'a> {
     pub(crate) bench: Bench,
     pub(crate) files: Files,
     pub(crate) firewalls: BTreeMap<(Scenario, Arm), Firewall>,
+    /// Subjects that have nothing to measure with a ruleset.
+    pub(crate) left_out: BTreeSet<(Scenario, String)>,
     pub(crate) trials: Vec<Trial>,
     pub(crate) rulesets: Vec<RulesetRecord>,
     pub(crate) axes: BTreeMap<String, Vec<Coordinate>>,
@@ -130,6 +132,7 @@ pub fn run(
         bench,
         files: Files::new(work, tools, surroundings)?,
         firewalls: BTreeMap::new(),
+        left_out: BTreeSet::new(),
         trials: Vec::new(),
         rulesets: Vec::new(),
         given_up: 0,
@@ -204,7 +207,14 @@ impl Run<'_> {
                 arms.push(Arm { subject, copy: 1 });
             }
         }
+        arms.retain(|arm| !self.is_left_out(point, arm));
         arms
+    }
+
+    /// Whether a subject said that it has nothing to measure with the ruleset of a point.
+    pub(crate) fn is_left_out(&self, point: &Scenario, arm: &Arm) -> bool {
+        let ruleset = point.on(&self.loaded.study.ruleset.axis_names());
+        self.left_out.contains(&(ruleset, arm.subject.clone()))
     }
 
     /// Names of the subjects that this machine can measure.
@@ -233,6 +243,13 @@ impl Run<'_> {
     /// The trial of a step, nothing measured yet.
     pub(crate) fn blank(&self, step: &Step, kind: weir_stats::Kind) -> Trial {
         records::blank(step, kind)
+    }
+
+    /// Packets of a trial that its subject's limit may let through: those of its length and as
+    /// many again that a full bucket held.
+    pub(crate) fn lets_through(&self, trial: &Trial) -> u64 {
+        let rate = self.loaded.subjects.0[&trial.subject].lets_through_pps;
+        (rate as f64 * (trial.seconds + 1.0)).ceil() as u64
     }
 
     fn trial_expected(&self) -> f64 {
@@ -275,8 +292,10 @@ impl Run<'_> {
                 self.step(&format!("set up {} at {point}", arm.subject), 0.3)?;
                 let firewall = self.bench.firewall(study.connecting(), ipv6)?;
                 self.probe(&firewall, point)?;
-                loading::load(self, &firewall.namespace, point, &arm.subject)?;
-                self.firewalls.insert((point.clone(), arm), firewall);
+                match loading::load(self, &firewall.namespace, point, &arm.subject)? {
+                    Some(_) => drop(self.firewalls.insert((point.clone(), arm), firewall)),
+                    None => drop(self.left_out.insert((point.clone(), arm.subject))),
+                }
             }
         }
         Ok(())

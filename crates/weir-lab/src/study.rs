@@ -30,6 +30,7 @@ pub struct Study {
     /// Names of its subjects, in the order of the report.
     pub subjects: Vec<Spanned<String>>,
     /// Its grid; the order of axes is that of their names.
+    #[serde(default)]
     pub axes: BTreeMap<String, AxisText>,
     /// The devices that its rulesets know; `eth0` and `eth1` without it.
     #[serde(default)]
@@ -181,7 +182,8 @@ pub struct Loaded {
 
 /// Reads a study from its folder or its file.
 ///
-/// `subjects.toml` is looked for beside the study's file, then beside its folder.
+/// Its subjects are those of `subjects.toml` beside its folder, and those of `subjects.toml`
+/// beside its file, which may not have the same names.
 ///
 /// # Errors
 /// With file and line: text that is no TOML, fields that are not known or are missing, subjects,
@@ -194,8 +196,7 @@ pub fn load(path: &Path) -> Result<Loaded, LabError> {
     let folder = folder.parent().unwrap_or(Path::new("/")).to_owned();
     let beside = folder.join("subjects.toml");
     let above = folder.parent().unwrap_or(Path::new("/")).join("subjects.toml");
-    let (subjects, subjects_text) =
-        Subjects::read(if beside.is_file() { &beside } else { &above })?;
+    let (subjects, subjects_text) = Subjects::read(&above, &beside)?;
     let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let loaded = Loaded { name, path, text, study, subjects, subjects_text };
     loaded.check()?;
@@ -210,7 +211,7 @@ pub(crate) fn parse<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, L
     })
 }
 
-fn refused(path: &Path, text: &str, at: usize, message: String) -> LabError {
+pub(crate) fn refused(path: &Path, text: &str, at: usize, message: String) -> LabError {
     let before = text.get(..at.min(text.len())).unwrap_or_default();
     let line = before.matches('\n').count() + 1;
     LabError::Study { path: path.to_owned(), line, message }
@@ -274,6 +275,7 @@ impl Loaded {
         };
         match &claim.test {
             Some(ClaimTest::Ratio { of, to, .. }) => place(of).and_then(|()| place(to)),
+            Some(ClaimTest::Value { of, .. }) => place(of),
             Some(ClaimTest::Growth { subject, axis, at: point, above, from, to, .. }) => {
                 self.check_subject(subject, at)?;
                 self.check_point(point, at)?;

@@ -44,6 +44,9 @@ pub struct Subject {
     /// Runs once before the trials, outside of any firewall.
     #[serde(default)]
     pub prepare: String,
+    /// Runs inside the firewall's namespace before `load`, and is not timed.
+    #[serde(default)]
+    pub setup: String,
     /// Puts the ruleset in force; runs inside the firewall's namespace, and is timed.
     pub load: String,
     /// Puts back what was there.
@@ -59,6 +62,9 @@ pub struct Subject {
     /// Adds the rules of `MORE` to those in force, one command each; is timed.
     #[serde(default)]
     pub add: String,
+    /// Packets a second that a limit lets through of those that have to be dropped; 0: none.
+    #[serde(default)]
+    pub lets_through_pps: u64,
 }
 
 /// All subjects of a file, by name.
@@ -67,11 +73,31 @@ pub struct Subject {
 pub struct Subjects(pub BTreeMap<String, Subject>);
 
 impl Subjects {
-    /// Reads a file.
+    /// Reads the file that all studies share, and a study's own; one of them may be missing.
     ///
     /// # Errors
-    /// With file and line: text that is no TOML, fields that are not known or are missing.
-    pub fn read(path: &Path) -> Result<(Subjects, String), LabError> {
+    /// With file and line: text that is no TOML, fields that are not known or are missing, a name
+    /// that is in both.
+    pub fn read(shared: &Path, own: &Path) -> Result<(Subjects, String), LabError> {
+        if !own.is_file() || own == shared {
+            return Subjects::read_one(shared);
+        }
+        let (mut subjects, own_text) = Subjects::read_one(own)?;
+        if !shared.is_file() {
+            return Ok((subjects, own_text));
+        }
+        let (others, shared_text) = Subjects::read_one(shared)?;
+        for (name, subject) in others.0 {
+            if subjects.0.insert(name.clone(), subject).is_some() {
+                let message = format!("subject `{name}` is in {} already", shared.display());
+                let at = own_text.find(&format!("[{name}]")).unwrap_or(0);
+                return Err(study::refused(own, &own_text, at, message));
+            }
+        }
+        Ok((subjects, format!("{shared_text}\n{own_text}")))
+    }
+
+    fn read_one(path: &Path) -> Result<(Subjects, String), LabError> {
         let text = std::fs::read_to_string(path).map_err(LabError::file("read", path))?;
         let subjects = study::parse(path, &text)?;
         Ok((subjects, text))

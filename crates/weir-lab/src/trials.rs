@@ -24,7 +24,7 @@ pub(crate) fn validate(run: &mut Run<'_>, point: &Scenario, arm: &Arm) -> Result
     let (_, mut trial) = play(run, &step, seconds, true)?;
     trial.state = State::Warmup;
     let unlike = run.bench.knows_reasons().then(|| judge::of_reasons(&trial)).flatten();
-    if let Some((state, why)) = verdict(&trial).or(unlike) {
+    if let Some((state, why)) = verdict(run, &trial).or(unlike) {
         trial.state = state;
         trial.why = Some(why);
     }
@@ -47,7 +47,7 @@ pub(crate) fn measure(run: &mut Run<'_>, step: &Step) -> Result<(), LabError> {
         if seen.played.given_up * 100 > asked {
             disturbance = Some(format!("{} of {asked} came too late", seen.played.given_up));
         }
-        if let Some((state, why)) = verdict(&trial) {
+        if let Some((state, why)) = verdict(run, &trial) {
             (trial.state, trial.why) = (state, Some(why));
         } else if let Some(why) = disturbance {
             let usable = is_last && seen.played.finished;
@@ -71,8 +71,8 @@ fn asked(seen: &Seen, trial: &Trial) -> u64 {
 }
 
 /// What the packets of a trial say, and its connections.
-fn verdict(trial: &Trial) -> Option<(State, String)> {
-    connecting::judge(trial).or_else(|| judge::of_packets(trial))
+fn verdict(run: &Run<'_>, trial: &Trial) -> Option<(State, String)> {
+    connecting::judge(trial).or_else(|| judge::of_packets(trial, run.lets_through(trial)))
 }
 
 fn play(
@@ -143,6 +143,9 @@ fn play(
 fn trial(run: &Run<'_>, step: &Step, seen: &Seen) -> Trial {
     let kind = if run.preset.rate_pps == 0 { Kind::Rate } else { Kind::Paced };
     let seconds = seen.played.seconds;
+    let by_rules: u64 =
+        seen.dropped.iter().filter(|d| d.counter == "rules").map(|d| d.packets).sum();
+    let decided = seen.arrived.delivered + seen.arrived.leaked + by_rules;
     Trial {
         copy: step.arm.copy,
         offered: seen.played.offered,
@@ -152,7 +155,7 @@ fn trial(run: &Run<'_>, step: &Step, seen: &Seen) -> Trial {
         to_drop: seen.played.to_drop,
         dropped: seen.dropped.iter().filter(|drop| drop.packets > 0).cloned().collect(),
         seconds,
-        pps: if seconds > 0.0 { seen.arrived.delivered as f64 / seconds } else { 0.0 },
+        pps: if seconds > 0.0 { decided as f64 / seconds } else { 0.0 },
         rate_pps: run.preset.rate_pps as f64,
         noise: seen.noise.clone(),
         ..run.blank(step, kind)

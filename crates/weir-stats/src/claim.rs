@@ -72,6 +72,17 @@ pub enum ClaimTest {
         /// Bounds for *reproduced in shape*.
         shape: Bounds,
     },
+    /// A quantity at one place, as it is: for what does not depend on the machine.
+    Value {
+        /// What is measured.
+        quantity: Quantity,
+        /// Where.
+        of: Place,
+        /// Bounds for *reproduced*.
+        within: Bounds,
+        /// Bounds for *reproduced in shape*.
+        shape: Bounds,
+    },
     /// Exponent with which a quantity grows along an axis, from `from` to `to`: 0 is flat, 1 is
     /// linear, above 1 faster than linear.
     Growth {
@@ -182,6 +193,10 @@ pub fn evaluate(claim: &Claim, trials: &[Trial], seed: u64) -> ClaimRecord {
             let second = Selection::new(*quantity, &to.subject, &to.at);
             (series::ratio(first, second, trials, seed), within, shape)
         }
+        ClaimTest::Value { quantity, of, within, shape } => {
+            let selection = Selection::new(*quantity, &of.subject, &of.at);
+            (selection.estimate(trials, seed), within, shape)
+        }
         ClaimTest::Growth { within, shape, .. } => (growth(test, trials, seed), within, shape),
     };
     let outcome = match &estimate {
@@ -285,6 +300,25 @@ mod tests {
         assert_eq!(outcome(1.3), Outcome::ReproducedInShape);
         assert_eq!(outcome(2.0), Outcome::NotReproduced);
         assert_eq!(outcome(0.3), Outcome::NotReproduced);
+    }
+
+    #[test]
+    fn a_value_is_decided_where_it_was_measured() {
+        let trials = rates("linear", |_| 1000.0);
+        let outcome = |min: f64, rules: u64| {
+            let of = Place {
+                subject: "linear".to_owned(),
+                at: Scenario::default().with("rules", rules),
+            };
+            let at_least = |min| Bounds { min: Some(min), max: None };
+            let (within, shape) = (at_least(min), at_least(min / 2.0));
+            let test = ClaimTest::Value { quantity: Quantity::Pps, of, within, shape };
+            evaluate(&claim(test), &trials, 1).outcome
+        };
+        assert_eq!(outcome(0.9e6, 16), Outcome::Reproduced);
+        assert_eq!(outcome(1.5e6, 16), Outcome::ReproducedInShape);
+        assert_eq!(outcome(3e6, 16), Outcome::NotReproduced);
+        assert_eq!(outcome(0.9e6, 17), Outcome::NotMeasured);
     }
 
     #[test]

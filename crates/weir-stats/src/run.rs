@@ -71,7 +71,8 @@ pub struct Paper {
     pub title: String,
     /// Who wrote it.
     pub authors: String,
-    /// Year.
+    /// Year; 0 where the text bears none.
+    #[serde(default)]
     pub year: u32,
     /// Section and figures that the study repeats.
     pub part: String,

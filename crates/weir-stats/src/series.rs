@@ -12,10 +12,15 @@ use crate::trial::{Kind, State, Trial};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Quantity {
-    /// Packets a second, forwarded at overload.
+    /// Packets a second that met their verdict at overload: forwarded, or dropped by the rules.
     Pps,
     /// Nanoseconds of one core a packet takes on its whole way, generator and sink included.
     NsPerPacket,
+    /// Packets a second that arrived although rules have to drop such packets: what a limit lets
+    /// through.
+    LeakedPps,
+    /// Share of packets lost at overload, of those that had to arrive.
+    LostShare,
     /// Share of packets lost at a set rate.
     LossRatio,
     /// Seconds to load a ruleset at once.
@@ -36,7 +41,9 @@ impl Quantity {
     /// The kind of trial that measures it.
     pub fn kind(self) -> Kind {
         match self {
-            Quantity::Pps | Quantity::NsPerPacket => Kind::Rate,
+            Quantity::Pps | Quantity::NsPerPacket | Quantity::LeakedPps | Quantity::LostShare => {
+                Kind::Rate
+            }
             Quantity::LossRatio => Kind::Paced,
             Quantity::LoadSeconds => Kind::Load,
             Quantity::AddSeconds => Kind::Add,
@@ -53,8 +60,11 @@ impl Quantity {
         }
         match self {
             Quantity::Pps => Some(trial.pps),
+            Quantity::LeakedPps => {
+                (trial.seconds > 0.0).then(|| trial.leaked as f64 / trial.seconds)
+            }
             Quantity::NsPerPacket => (trial.pps > 0.0).then(|| 1e9 / trial.pps),
-            Quantity::LossRatio => Some(trial.loss_ratio()),
+            Quantity::LostShare | Quantity::LossRatio => Some(trial.loss_ratio()),
             Quantity::LoadSeconds => Some(trial.seconds),
             Quantity::AddSeconds => {
                 (trial.additions > 0).then(|| trial.seconds / trial.additions as f64)

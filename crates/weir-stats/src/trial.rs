@@ -94,7 +94,7 @@ pub struct Trial {
     pub offered: u64,
     /// Packets that arrived at the sink with the right tag and were to arrive.
     pub delivered: u64,
-    /// Packets that arrived although the ruleset drops them.
+    /// Packets that arrived although the ruleset drops them; of a limit, those that it let through.
     pub leaked: u64,
     /// Packets that arrived without a tag or with another run's; they are not in `delivered`.
     pub foreign: u64,
@@ -105,7 +105,7 @@ pub struct Trial {
     /// Length of the measurement, seconds, as the generator's own clock saw it; for loads, the
     /// wall time of the command.
     pub seconds: f64,
-    /// Delivered packets a second; 0 for loads.
+    /// Packets a second that met their verdict: delivered, or dropped by the rules; 0 for loads.
     pub pps: f64,
     /// Rate that was asked for, packets (or connections) a second; 0: as fast as it goes.
     #[serde(default)]

@@ -1,5 +1,5 @@
-//! Text to model and back: `iptables-save`, `ip6tables-save`, `ipset save`, and the nft that weir
-//! writes.
+//! Text to model and back: `iptables-save`, `ip6tables-save`, `ipset save`, the nft that weir
+//! writes, and the count rules of an `ipf.conf` ([`ipf`]).
 //!
 //! What is read is read whole, or refused with a place and a cure ([`Diagnostic`], drawn by
 //! [`render`]); all errors of a text come in one pass. What is printed is what the tools
@@ -21,6 +21,7 @@ mod diagnostic;
 #[doc(hidden)]
 pub mod fuzz;
 mod intern;
+pub mod ipf;
 pub mod ipset;
 pub mod iptables;
 mod names;

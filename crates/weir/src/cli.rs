@@ -135,11 +135,14 @@ pub struct Operand {
 #[derive(Debug, Args)]
 pub struct Fmt {
     /// iptables-save (or ip6tables-save) text; `-` is standard input.
-    #[arg(value_name = "FILE", required_unless_present_any = ["live", "ip6", "ipset"])]
+    #[arg(value_name = "FILE", required_unless_present_any = ["live", "ip6", "ipset", "ipf"])]
     pub file: Option<PathBuf>,
     /// More of the ruleset.
     #[command(flatten)]
     pub operand: Operand,
+    /// The count rules of an ipf.conf (IP Filter), printed as iptables-save text.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["file", "live", "ip6", "ipset"])]
+    pub ipf: Option<PathBuf>,
     /// Print counters, as `iptables-save -c` does.
     #[arg(short, long)]
     pub counters: bool,
@@ -380,6 +383,15 @@ pub enum Lab {
     Run(LabRun),
     /// Write the report of a run: one HTML page that opens offline.
     Report(LabReport),
+    /// List what the papers say, with what became of it here and the command that measures it.
+    #[command(after_help = "\
+A status is computed from the records that are kept under STUDIES/*/runs, never typed.
+
+Example:
+  weir lab list
+  weir lab list --status 'not built yet'
+  weir lab list --json | jq '.[].items[] | {number, status}'")]
+    List(LabList),
 }
 
 /// `weir lab run`.
@@ -396,6 +408,23 @@ pub struct LabRun {
     /// Seed of order and rulesets.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+}
+
+/// `weir lab list`.
+#[derive(Debug, Args)]
+pub struct LabList {
+    /// Folder of the studies.
+    #[arg(default_value = "studies")]
+    pub studies: PathBuf,
+    /// Only items with this status, e.g. `reproduced`.
+    #[arg(long, value_name = "STATUS")]
+    pub status: Option<String>,
+    /// JSON on standard output.
+    #[arg(long, conflicts_with = "status")]
+    pub json: bool,
+    /// Write the list of each study into its README, between its marks.
+    #[arg(long, conflicts_with_all = ["json", "status"])]
+    pub write: bool,
 }
 
 /// `weir lab report`.
@@ -437,6 +466,33 @@ pub enum Example {
         /// printed.
         #[arg(short, long, value_name = "DIR")]
         output: Option<PathBuf>,
+    },
+    /// UDP or TCP frames of several flows, all with the same verdict.
+    Frames {
+        /// How many flows: sources beside each other, from 10.9.0.1 on.
+        #[arg(long, default_value_t = 1)]
+        flows: u32,
+        /// The first source.
+        #[arg(long, default_value = "10.9.0.1")]
+        from: std::net::Ipv4Addr,
+        /// Where they go.
+        #[arg(long, default_value = "203.0.113.9")]
+        to: std::net::Ipv4Addr,
+        /// TCP rather than UDP, to this port.
+        #[arg(long)]
+        tcp: bool,
+        /// Port of the destination.
+        #[arg(long, default_value_t = 53)]
+        port: u16,
+        /// What the packets carry.
+        #[arg(long, default_value = "")]
+        payload: String,
+        /// The verdict that all of them meet.
+        #[arg(long, value_parser = ["accept", "drop"], default_value = "accept")]
+        verdict: String,
+        /// The pcap file to write; `FILE.verdicts` beside it holds a verdict a line.
+        #[arg(short, long, value_name = "FILE")]
+        output: PathBuf,
     },
     /// COUNT rules that do not match before the one that accepts.
     Rules {

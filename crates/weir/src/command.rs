@@ -7,6 +7,7 @@ pub mod example;
 pub mod explain;
 pub mod fmt;
 pub mod lab;
+pub mod lab_list;
 pub mod traffic;
 pub mod verify;
 

@@ -18,7 +18,8 @@ pub(super) fn section(digest: &Digest<'_>) -> Markup {
             h2 { "Claims" }
             @if let Some(paper) = &run.paper {
                 p {
-                    (paper.authors) ", " cite { (paper.title) } " (" (paper.year) "), "
+                    (paper.authors) ", " cite { (paper.title) }
+                    @if paper.year > 0 { " (" (paper.year) ")" } ", "
                     (paper.part) ". "
                     span.about { (capital(&paper.setting)) "." }
                 }
@@ -99,6 +100,11 @@ fn test_in_words(digest: &Digest<'_>, test: &ClaimTest) -> String {
             place(digest, of),
             place(digest, to)
         ),
+        ClaimTest::Value { quantity, of, within, shape } => format!(
+            "{} of {}: {within} (in shape: {shape})",
+            quantity_in_words(*quantity),
+            place(digest, of)
+        ),
         ClaimTest::Growth { quantity, subject, axis, from, to, above, within, shape, .. } => {
             let above = match above {
                 Some(base) => format!(", above that of {}", place(digest, base)),
@@ -123,7 +129,8 @@ fn quantity_in_words(quantity: Quantity) -> &'static str {
     match quantity {
         Quantity::Pps => "packets/s",
         Quantity::NsPerPacket => "time a packet",
-        Quantity::LossRatio => "loss",
+        Quantity::LossRatio | Quantity::LostShare => "loss",
+        Quantity::LeakedPps => "packets/s let through",
         Quantity::LoadSeconds => "load time",
         Quantity::AddSeconds => "time to add a rule",
         Quantity::ConnectionsPerSecond => "connections a second",

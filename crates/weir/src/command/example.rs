@@ -1,9 +1,12 @@
 //! `weir example`: generated rulesets to try things on.
 
 use std::fs;
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
 use weir_example::{IspOptions, RulesKind, RulesOptions, isp, rules, rules_nft};
+use weir_packet::{Addr, Family, Packet, Transport, pcap, tcp_flag};
 
 use super::Answer;
 use crate::cli::Example;
@@ -30,11 +33,55 @@ pub fn run(args: &Example) -> Result<Answer> {
             }
             Ok(Answer::Yes)
         }
+        Example::Frames { flows, from, to, tcp, port, payload, verdict, output } => {
+            ensure!((1..=65_536).contains(flows), "--flows {flows}: 1 to 65,536");
+            let flow = Flow { to: *to, tcp: *tcp, port: *port, payload };
+            let sources = (0..*flows).map(|n| Ipv4Addr::from(u32::from(*from).wrapping_add(n)));
+            frames(output, sources.map(|source| flow.frame(source)), verdict)
+        }
         Example::Rules { count, seed, nft } => {
             ensure!(*count <= 200_000, "--count {count}: at most 200,000");
             let kind = RulesKind::Stateless;
             let options = RulesOptions { count: *count, seed: *seed, kind };
             terminal::print(&if *nft { rules_nft(&options) } else { rules(&options) })
         }
+    }
+}
+
+/// Writes frames and the verdict of each beside them.
+fn frames(path: &Path, frames: impl Iterator<Item = Vec<u8>>, verdict: &str) -> Result<Answer> {
+    let frames: Vec<Vec<u8>> = frames.collect();
+    let verdicts = format!("{verdict}\n").repeat(frames.len());
+    let mut beside = path.to_owned().into_os_string();
+    beside.push(".verdicts");
+    let beside = PathBuf::from(beside);
+    pcap::write(path, frames).with_context(|| format!("write {}", path.display()))?;
+    fs::write(&beside, verdicts).with_context(|| format!("write {}", beside.display()))?;
+    Ok(Answer::Yes)
+}
+
+/// What the packets of `weir example frames` have in common.
+struct Flow<'a> {
+    to: Ipv4Addr,
+    tcp: bool,
+    port: u16,
+    payload: &'a str,
+}
+
+impl Flow<'_> {
+    /// The packet of one source.
+    fn frame(&self, source: Ipv4Addr) -> Vec<u8> {
+        let addr = |address: Ipv4Addr| Addr(u32::from(address).into());
+        let (sport, dport) = (40_000, self.port);
+        let proto = if self.tcp { 6 } else { 17 };
+        let mut packet = Packet::new(Family::V4, addr(source), addr(self.to), proto);
+        packet.payload = self.payload.as_bytes().to_vec();
+        packet.transport = if self.tcp {
+            let (flags, options) = (tcp_flag::ACK, Vec::new());
+            Transport::Tcp { sport, dport, seq: 1, ack: 1, flags, options }
+        } else {
+            Transport::Udp { sport, dport }
+        };
+        packet.to_frame([2, 0, 0, 0, 0, 1])
     }
 }

@@ -1,0 +1,411 @@
+//! What the papers say, sentence by sentence, and what became of each here.
+//!
+//! Every study has a `claims.toml`: the figures, tables, observations and conclusions of a paper
+//! that belong to it, numbered. An item either names claims of the study's `study.toml`, and then
+//! its status is *computed* from the records of the newest complete run under `runs/`; or it says
+//! why there is nothing to compute. Nobody types that something was reproduced.
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use weir_stats::{ClaimRecord, Estimate, Outcome, claim, folder};
+
+use crate::LabError;
+use crate::study::{self, Study};
+
+/// A study as the registry knows it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Entry {
+    /// Name of its folder.
+    pub study: String,
+    /// What a reader sees.
+    pub title: String,
+    /// The paper; `None` for a study that repeats none.
+    pub paper: Option<String>,
+    /// The command that runs it; `None` where it cannot be run yet.
+    pub command: Option<String>,
+    /// Folder of the newest complete run below the study's, e.g. `runs/2026-11-21-host`.
+    pub run: Option<String>,
+    /// What the paper says.
+    pub items: Vec<Item>,
+    /// weir's own claims, with what became of them.
+    pub own: Vec<Item>,
+}
+
+/// One figure, table, observation or conclusion.
+#[derive(Clone, Debug, Serialize)]
+pub struct Item {
+    /// Its number: the paper's letter and a count, e.g. `K12`; of weir's own claims the name.
+    pub number: String,
+    /// What it is.
+    pub kind: ItemKind,
+    /// Where the paper has it.
+    pub place: String,
+    /// What it says, in our words.
+    pub text: String,
+    /// The value that the paper's text states for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stated: Option<String>,
+    /// What became of it.
+    pub status: Status,
+    /// Why, where the status has a reason: what is needed, lost or missing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// The numbers that decided, one a claim.
+    pub evidence: Vec<Evidence>,
+}
+
+/// What an item is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ItemKind {
+    /// A drawing.
+    Figure,
+    /// A table, or a row of one.
+    Table,
+    /// Something that was seen.
+    Observation,
+    /// Something that was concluded, or advised.
+    Conclusion,
+    /// A claim of weir, of no paper.
+    Own,
+}
+
+impl fmt::Display for ItemKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ItemKind::Figure => "figure",
+            ItemKind::Table => "table",
+            ItemKind::Observation => "observation",
+            ItemKind::Conclusion => "conclusion",
+            ItemKind::Own => "weir",
+        })
+    }
+}
+
+/// What became of an item; the worse ones first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// No study can measure it yet.
+    NotBuilt,
+    /// A study can, and no run of it is kept.
+    NotRun,
+    /// The kept run does not hold what the test needs.
+    NotMeasured,
+    /// Measured, and not seen here.
+    NotReproduced,
+    /// The same direction, not the same size.
+    ReproducedInShape,
+    /// Seen here too.
+    Reproduced,
+    /// It takes what this machine is not.
+    NeedsHardware,
+    /// The paper's text does not hold it.
+    NotPreserved,
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Status::NotBuilt => "not built yet",
+            Status::NotRun => "not run yet",
+            Status::NotMeasured => "not measured",
+            Status::NotReproduced => "not reproduced",
+            Status::ReproducedInShape => "reproduced in shape",
+            Status::Reproduced => "reproduced",
+            Status::NeedsHardware => "needs hardware",
+            Status::NotPreserved => "not preserved in the text",
+        })
+    }
+}
+
+impl From<Outcome> for Status {
+    fn from(outcome: Outcome) -> Status {
+        match outcome {
+            Outcome::Reproduced => Status::Reproduced,
+            Outcome::ReproducedInShape => Status::ReproducedInShape,
+            Outcome::NotReproduced => Status::NotReproduced,
+            Outcome::NeedsHardware => Status::NeedsHardware,
+            Outcome::NotMeasured => Status::NotMeasured,
+        }
+    }
+}
+
+/// A claim's number.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Evidence {
+    /// The claim in `study.toml`.
+    pub claim: String,
+    /// What became of it.
+    pub status: Status,
+    /// Its number with the interval, where it was measured.
+    pub estimate: Option<Estimate>,
+}
+
+/// `claims.toml` as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ClaimsText {
+    paper: Option<String>,
+    title: Option<String>,
+    #[serde(default)]
+    items: Vec<toml::Spanned<ItemText>>,
+}
+
+/// An item as it is written: exactly one of the last four says what its status comes from.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ItemText {
+    number: String,
+    kind: ItemKind,
+    place: String,
+    text: String,
+    stated: Option<String>,
+    claims: Option<Vec<String>>,
+    needs: Option<String>,
+    lost: Option<String>,
+    missing: Option<String>,
+}
+
+/// All studies of a folder, by name.
+///
+/// # Errors
+/// A folder that cannot be read; with file and line: a `claims.toml` or `study.toml` that is not
+/// one, an item that says none or several of `claims`, `needs`, `lost`, `missing`, a claim that the
+/// study has not, a number twice; records that cannot be read.
+pub fn read(studies: &Path) -> Result<Vec<Entry>, LabError> {
+    let failed = LabError::file("read", studies);
+    let mut folders: Vec<PathBuf> = fs::read_dir(studies)
+        .map_err(failed)?
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.join("claims.toml").is_file() || path.join("study.toml").is_file())
+        .collect();
+    folders.sort();
+    let mut entries = Vec::new();
+    let mut numbers = std::collections::BTreeMap::new();
+    for folder in folders {
+        let entry = entry(&folder)?;
+        for item in &entry.items {
+            if let Some(other) = numbers.insert(item.number.clone(), entry.study.clone()) {
+                let message = format!("number {} is in {other} already", item.number);
+                return Err(study::refused(&folder.join("claims.toml"), "", 0, message));
+            }
+        }
+        entries.push(entry);
+    }
+    Ok(entries)
+}
+
+fn entry(folder: &Path) -> Result<Entry, LabError> {
+    let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let path = folder.join("claims.toml");
+    let text = if path.is_file() {
+        fs::read_to_string(&path).map_err(LabError::file("read", &path))?
+    } else {
+        String::new()
+    };
+    let claims: ClaimsText = study::parse(&path, &text)?;
+    let loaded = match folder.join("study.toml").is_file() {
+        true => Some(study::load(folder)?.study),
+        false => None,
+    };
+    let run = newest_run(folder)?;
+    let outcomes = match (&loaded, &run) {
+        (Some(study), Some(run)) => Some(outcomes(study, &folder.join(run))?),
+        _ => None,
+    };
+    let known: Vec<&str> =
+        loaded.iter().flat_map(|study| &study.claims).map(|c| c.get_ref().id.as_str()).collect();
+    let mut items = Vec::new();
+    for item in claims.items {
+        let at = item.span().start;
+        let refuse = |message: String| study::refused(&path, &text, at, message);
+        items.push(resolve(item.into_inner(), &known, outcomes.as_deref()).map_err(refuse)?);
+    }
+    let own = loaded.as_ref().map_or_else(Vec::new, |study| own(study, outcomes.as_deref()));
+    let title = match (&loaded, claims.title) {
+        (Some(study), _) => study.title.clone(),
+        (None, Some(title)) => title,
+        (None, None) => {
+            let message = "without a study.toml it needs a `title`".to_owned();
+            return Err(study::refused(&path, &text, 0, message));
+        }
+    };
+    let command = loaded.map(|_| format!("weir lab run studies/{name} -o run"));
+    Ok(Entry { study: name, title, paper: claims.paper, command, run, items, own })
+}
+
+/// The newest complete run of a study: folders under `runs` begin with their date.
+fn newest_run(study: &Path) -> Result<Option<String>, LabError> {
+    let Ok(entries) = fs::read_dir(study.join("runs")) else { return Ok(None) };
+    let mut runs: Vec<PathBuf> =
+        entries.flatten().map(|e| e.path()).filter(|run| run.join("run.json").is_file()).collect();
+    runs.sort();
+    while let Some(run) = runs.pop() {
+        if folder::load(&run)?.run.complete {
+            let name = run.file_name().unwrap_or_default().to_string_lossy();
+            return Ok(Some(format!("runs/{name}")));
+        }
+    }
+    Ok(None)
+}
+
+/// The study's claims, decided on the trials that are kept.
+fn outcomes(study: &Study, run: &Path) -> Result<Vec<ClaimRecord>, LabError> {
+    let record = folder::load(run)?;
+    let seed = record.run.seed;
+    let decide = |text: &toml::Spanned<_>| claim::evaluate(text.get_ref(), &record.trials, seed);
+    Ok(study.claims.iter().map(decide).collect())
+}
+
+fn resolve(
+    item: ItemText,
+    known: &[&str],
+    outcomes: Option<&[ClaimRecord]>,
+) -> Result<Item, String> {
+    let ItemText { number, kind, place, text, stated, claims, needs, lost, missing } = item;
+    let wrong =
+        || format!("{number} needs one of `claims`, `needs`, `lost`, `missing`, and no more");
+    let (status, why, evidence) = match (claims, needs, lost, missing) {
+        (Some(claims), None, None, None) if !claims.is_empty() => {
+            if let Some(absent) = claims.iter().find(|id| !known.contains(&id.as_str())) {
+                return Err(format!("{number}: study.toml has no claim `{absent}`"));
+            }
+            let evidence = evidence(&claims, outcomes);
+            let worst = evidence.iter().map(|one| one.status).min();
+            (worst.unwrap_or(Status::NotRun), None, evidence)
+        }
+        (None, Some(needs), None, None) => (Status::NeedsHardware, Some(needs), Vec::new()),
+        (None, None, Some(lost), None) => (Status::NotPreserved, Some(lost), Vec::new()),
+        (None, None, None, Some(missing)) => (Status::NotBuilt, Some(missing), Vec::new()),
+        _ => return Err(wrong()),
+    };
+    Ok(Item { number, kind, place, text, stated, status, why, evidence })
+}
+
+fn evidence(claims: &[String], outcomes: Option<&[ClaimRecord]>) -> Vec<Evidence> {
+    let one = |id: &String| {
+        let record = outcomes.and_then(|all| all.iter().find(|record| record.claim.id == *id));
+        Evidence {
+            claim: id.clone(),
+            status: record.map_or(Status::NotRun, |record| record.outcome.into()),
+            estimate: record.and_then(|record| record.estimate),
+        }
+    };
+    claims.iter().map(one).collect()
+}
+
+fn own(study: &Study, outcomes: Option<&[ClaimRecord]>) -> Vec<Item> {
+    let own = study.claims.iter().map(|claim| claim.get_ref());
+    own.filter(|claim| claim.by == weir_stats::By::Weir)
+        .map(|claim| {
+            let evidence = evidence(std::slice::from_ref(&claim.id), outcomes);
+            Item {
+                number: claim.id.clone(),
+                kind: ItemKind::Own,
+                place: String::new(),
+                text: claim.text.clone(),
+                stated: None,
+                status: evidence[0].status,
+                why: claim.needs.clone(),
+                evidence,
+            }
+        })
+        .collect()
+}
+
+/// Where the list of a README begins.
+pub const LIST_BEGINS: &str = "<!-- weir lab list -->";
+/// Where it ends.
+pub const LIST_ENDS: &str = "<!-- /weir lab list -->";
+
+/// The items of a study as the tables of its README: what the paper says, and weir's own claims.
+pub fn markdown(entry: &Entry) -> String {
+    let mut text = String::new();
+    if !entry.items.is_empty() {
+        text.push_str("| | where | what the paper says | its value | here |\n");
+        text.push_str("|---|---|---|---|---|\n");
+        for item in &entry.items {
+            let stated = item.stated.as_deref().unwrap_or("");
+            let (number, place, says) = (&item.number, &item.place, &item.text);
+            let line = format!("| **{number}** | {place} | {says} | {stated} | {} |\n", here(item));
+            text.push_str(&line);
+        }
+    }
+    if !entry.own.is_empty() {
+        text.push_str(if text.is_empty() { "" } else { "\n" });
+        text.push_str("| weir's own claims | here |\n|---|---|\n");
+        for item in &entry.own {
+            text.push_str(&format!("| {} | {} |\n", item.text, here(item)));
+        }
+    }
+    text
+}
+
+/// The status with its reason or its numbers.
+fn here(item: &Item) -> String {
+    let mut text = item.status.to_string();
+    if let Some(why) = &item.why {
+        text.push_str(&format!(": {why}"));
+    }
+    let numbers: Vec<String> =
+        item.evidence.iter().filter_map(|one| Some(number(one.estimate.as_ref()?))).collect();
+    if !numbers.is_empty() {
+        text.push_str(&format!(": {}", numbers.join("; ")));
+    }
+    text
+}
+
+/// `0.97 (0.95 to 0.99)`.
+pub fn number(estimate: &Estimate) -> String {
+    let Estimate { value, lo, hi, .. } = estimate;
+    format!("{} ({} to {})", digits(*value), digits(*lo), digits(*hi))
+}
+
+/// Three digits that count, without an exponent.
+fn digits(value: f64) -> String {
+    let size = value.abs().max(1e-9).log10().floor() as i32;
+    let decimals = usize::try_from((2 - size).clamp(0, 6)).unwrap_or(0);
+    format!("{value:.decimals$}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn item(more: &str) -> Result<Item, String> {
+        let text = format!(
+            "number = \"X1\"\nkind = \"figure\"\nplace = \"figure 1\"\ntext = \"it falls\"\n{more}"
+        );
+        resolve(toml::from_str(&text).unwrap(), &["falls"], None)
+    }
+
+    #[test]
+    fn a_status_comes_from_exactly_one_place() {
+        assert_eq!(item("needs = \"a ring\"").unwrap().status, Status::NeedsHardware);
+        assert_eq!(item("lost = \"the table\"").unwrap().status, Status::NotPreserved);
+        assert_eq!(item("missing = \"clients\"").unwrap().status, Status::NotBuilt);
+        assert!(item("").is_err());
+        assert!(item("claims = []").is_err());
+        assert!(item("needs = \"a\"\nlost = \"b\"").is_err());
+    }
+
+    #[test]
+    fn nothing_is_reproduced_without_a_run() {
+        assert_eq!(item("claims = [\"falls\"]").unwrap().status, Status::NotRun);
+        assert!(item("claims = [\"flies\"]").unwrap_err().contains("no claim `flies`"));
+        let typed = "number = \"X1\"\nkind = \"figure\"\nplace = \"\"\ntext = \"\"\n\
+                     status = \"reproduced\"";
+        assert!(toml::from_str::<ItemText>(typed).is_err(), "a status cannot be typed");
+    }
+
+    #[test]
+    fn numbers_have_three_digits_that_count() {
+        let shown = [0.001234, 0.97, 12.345, 1234567.0].map(digits);
+        assert_eq!(shown, ["0.00123", "0.970", "12.3", "1234567"]);
+    }
+}

@@ -1,0 +1,273 @@
+//! The `count` rules of an `ipf.conf` (IP Filter), as `iptables-save` text.
+//!
+//! A count rule without `quick` counts and lets the packet go on, which is what a rule without a
+//! target does. `in` is every packet that comes in by a device, and so raw's PREROUTING; `out` is
+//! every packet that leaves by one, and so mangle's POSTROUTING. Nothing else is read: a rule that
+//! decides (`pass`, `block`, …), and `quick`, which ends the search, are refused by name.
+//!
+//! The grammar is that of ipf(5): `count in|out [on DEVICE] [proto P] all`, or
+//! `… from ADDR [port = N] to ADDR [port = N]`, with `any`, `A.B.C.D` and `A.B.C.D/LEN`.
+
+use std::fmt::Write as _;
+use std::net::Ipv4Addr;
+
+use weir_model::Span;
+
+use crate::Diagnostic;
+use crate::diagnostic::Fallible;
+
+/// Reads `ipf.conf` text; the result is what [`iptables::parse`](crate::iptables::parse) reads.
+///
+/// ```
+/// let text = weir_syntax::ipf::to_iptables("count in on xl0 from 10.1.2.3 to any\n").unwrap();
+/// assert!(text.contains("-A PREROUTING -s 10.1.2.3/32 -i xl0\n"));
+/// ```
+///
+/// # Errors
+/// All lines that are something else, each with its place.
+pub fn to_iptables(text: &str) -> Result<String, Vec<Diagnostic>> {
+    let (mut raw, mut mangle) = (String::new(), String::new());
+    let mut errors = Vec::new();
+    let mut start = 0;
+    for line in text.split_inclusive('\n') {
+        match rule(line, start) {
+            Ok(Some((Way::In, tests))) => push(&mut raw, "PREROUTING", &tests),
+            Ok(Some((Way::Out, tests))) => push(&mut mangle, "POSTROUTING", &tests),
+            Ok(None) => (),
+            Err(error) => errors.push(*error),
+        }
+        start += line.len();
+    }
+    if !errors.is_empty() {
+        return Err(errors);
+    }
+    let mut out = String::new();
+    for (table, chain, rules) in [("raw", "PREROUTING", raw), ("mangle", "POSTROUTING", mangle)] {
+        if !rules.is_empty() {
+            let _ = write!(out, "*{table}\n:{chain} ACCEPT [0:0]\n{rules}COMMIT\n");
+        }
+    }
+    Ok(out)
+}
+
+fn push(rules: &mut String, chain: &str, tests: &str) {
+    // Writing to a String cannot fail.
+    let _ = writeln!(rules, "-A {chain}{tests}");
+}
+
+/// Which way packets go.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    In,
+    Out,
+}
+
+/// The words of one line, and where they stand in the text.
+struct Words<'a> {
+    line: &'a str,
+    start: usize,
+    at: usize,
+}
+
+impl<'a> Words<'a> {
+    /// The next word, without taking it.
+    fn peek(&self) -> Option<&'a str> {
+        self.line[self.at..].split_ascii_whitespace().next()
+    }
+
+    fn next(&mut self) -> Option<&'a str> {
+        let word = self.peek()?;
+        let skipped = self.line[self.at..].find(word).unwrap_or(0);
+        self.at += skipped + word.len();
+        Some(word)
+    }
+
+    /// Takes the next word if it is `word`.
+    fn takes(&mut self, word: &str) -> bool {
+        let is_there = self.peek() == Some(word);
+        if is_there {
+            self.next();
+        }
+        is_there
+    }
+
+    /// A problem with the word that was taken last.
+    fn problem(&self, message: impl Into<String>) -> Box<Diagnostic> {
+        let end = self.start + self.at;
+        let word = self.line[..self.at].split_ascii_whitespace().next_back().unwrap_or("");
+        let span = Span { start: (end - word.len()) as u32, end: end as u32 };
+        Box::new(Diagnostic::new(message, span))
+    }
+
+    /// The next word, or a problem that says what is missing.
+    fn wants(&mut self, what: &str) -> Fallible<&'a str> {
+        match self.next() {
+            Some(word) => Ok(word),
+            None => Err(self.problem(format!("the line ends where {what} was expected"))),
+        }
+    }
+}
+
+/// One line: a rule's way and tests, or nothing.
+fn rule(line: &str, start: usize) -> Fallible<Option<(Way, String)>> {
+    let line = line.split('#').next().unwrap_or("").trim_end();
+    let mut words = Words { line, start, at: 0 };
+    let Some(action) = words.next() else { return Ok(None) };
+    if action != "count" {
+        let help = "only `count` rules are read: they decide nothing, and others may";
+        return Err(words.problem(format!("`{action}` is not a count rule")).help(help).into());
+    }
+    let way = match words.wants("`in` or `out`")? {
+        "in" => Way::In,
+        "out" => Way::Out,
+        other => return Err(words.problem(format!("`{other}` is neither `in` nor `out`"))),
+    };
+    let mut device = None;
+    let mut proto = None;
+    if words.takes("on") {
+        device = Some(words.wants("a device")?.to_owned());
+    }
+    if words.takes("proto") {
+        proto = Some(protocol(&mut words)?);
+    }
+    let mut tests = String::new();
+    let mut ports = String::new();
+    if !words.takes("all") {
+        ends(&mut words, proto, &mut tests, &mut ports)?;
+    }
+    if let Some(word) = words.next() {
+        let help = "a rule is read whole or not at all";
+        return Err(words.problem(format!("`{word}` is not read")).help(help).into());
+    }
+    if let Some(device) = device {
+        let flag = if way == Way::In { "-i" } else { "-o" };
+        let _ = write!(tests, " {flag} {device}");
+    }
+    if let Some(proto) = proto {
+        let _ = write!(tests, " -p {proto}");
+        if !ports.is_empty() {
+            let _ = write!(tests, " -m {proto}{ports}");
+        }
+    }
+    Ok(Some((way, tests)))
+}
+
+fn protocol(words: &mut Words<'_>) -> Fallible<&'static str> {
+    match words.wants("a protocol")? {
+        "tcp" => Ok("tcp"),
+        "udp" => Ok("udp"),
+        "icmp" => Ok("icmp"),
+        other => Err(words
+            .problem(format!("protocol `{other}` is not read"))
+            .help(
+                "there are tcp, udp and icmp; `tcp/udp` counts two protocols by one rule, which \
+             takes two rules here",
+            )
+            .into()),
+    }
+}
+
+/// `from … to …`.
+fn ends(
+    words: &mut Words<'_>,
+    proto: Option<&str>,
+    tests: &mut String,
+    ports: &mut String,
+) -> Fallible<()> {
+    for (word, address, port) in [("from", "-s", "--sport"), ("to", "-d", "--dport")] {
+        let found = words.wants("`from` or `all`")?;
+        if found != word {
+            return Err(words.problem(format!("`{found}` where `{word}` was expected")));
+        }
+        if let Some(prefix) = prefix(words)? {
+            let _ = write!(tests, " {address} {prefix}");
+        }
+        if words.takes("port") {
+            if !matches!(proto, Some("tcp" | "udp")) {
+                return Err(words.problem("a port needs `proto tcp` or `proto udp`"));
+            }
+            let sign = words.wants("`=`")?;
+            if sign != "=" {
+                return Err(words.problem(format!("ports by `{sign}` are not read")));
+            }
+            let number = words.wants("a port")?;
+            let Ok(number) = number.parse::<u16>() else {
+                return Err(words.problem(format!("`{number}` is no port number")));
+            };
+            let _ = write!(ports, " {port} {number}");
+        }
+    }
+    Ok(())
+}
+
+/// `any`, an address, or a prefix.
+fn prefix(words: &mut Words<'_>) -> Fallible<Option<String>> {
+    let word = words.wants("an address")?;
+    if word == "any" {
+        return Ok(None);
+    }
+    let (address, length) = word.split_once('/').unwrap_or((word, "32"));
+    match (address.parse::<Ipv4Addr>(), length.parse::<u8>()) {
+        (Ok(address), Ok(length)) if length <= 32 => Ok(Some(format!("{address}/{length}"))),
+        _ => {
+            let help = "an address is `any`, A.B.C.D or A.B.C.D/LENGTH";
+            Err(words.problem(format!("`{word}` is no address")).help(help).into())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::iptables::{self, ParseOptions};
+
+    fn refused(text: &str) -> String {
+        let errors = to_iptables(text).unwrap_err();
+        assert_eq!(errors.len(), 1, "{text}");
+        crate::render(&errors, "ipf.conf", text, false)
+    }
+
+    #[test]
+    fn count_rules_become_rules_without_a_target() {
+        let text = "# by host\ncount in on xl0 from 10.1.2.3 to any\n\n\
+                    count out proto tcp from any port = 80 to 10.0.0.0/8 # web\ncount in all\n";
+        let text = to_iptables(text).unwrap();
+        let rules: Vec<&str> = text.lines().filter(|line| line.starts_with("-A")).collect();
+        assert_eq!(
+            rules,
+            [
+                "-A PREROUTING -s 10.1.2.3/32 -i xl0",
+                "-A PREROUTING",
+                "-A POSTROUTING -d 10.0.0.0/8 -p tcp -m tcp --sport 80"
+            ]
+        );
+        let ruleset = iptables::parse(&text, &ParseOptions::default()).unwrap();
+        assert_eq!(iptables::print(&ruleset, false).matches("-A ").count(), 3);
+    }
+
+    #[test]
+    fn what_is_no_count_rule_is_refused_by_name() {
+        for (text, named) in [
+            ("pass in all\n", "`pass` is not a count rule"),
+            ("count in quick all\n", "`quick` where `from` was expected"),
+            ("count in from 10.0.0.1 to any keep state\n", "`keep` is not read"),
+            ("count in from 10.0.0.300 to any\n", "`10.0.0.300` is no address"),
+            ("count in from any port = 80 to any\n", "a port needs"),
+            ("count in proto tcp from any port > 80 to any\n", "ports by `>` are not read"),
+            ("count in proto tcp/udp all\n", "`tcp/udp` is not read"),
+            ("count\n", "the line ends where `in` or `out` was expected"),
+            ("count in from any\n", "the line ends where"),
+        ] {
+            let drawn = refused(text);
+            assert!(drawn.contains(named), "{text}: {drawn}");
+        }
+    }
+
+    #[test]
+    fn all_lines_that_are_refused_are_told() {
+        let errors = to_iptables("count in all\nblock in all\npass in all\n").unwrap_err();
+        let lines: Vec<usize> =
+            errors.iter().map(|e| e.line("count in all\nblock in all\npass in all\n")).collect();
+        assert_eq!(lines, [2, 3]);
+    }
+}

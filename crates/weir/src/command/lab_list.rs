@@ -1,0 +1,65 @@
+//! `weir lab list`: what the papers say, and what became of it.
+
+use std::fmt::Write as _;
+use std::fs;
+
+use anyhow::{Context as _, Result, bail};
+use weir_lab::registry::{self, Entry, Item, LIST_BEGINS, LIST_ENDS};
+
+use super::Answer;
+use crate::cli::LabList;
+use crate::terminal;
+
+/// Prints the list, or writes it into the READMEs.
+pub fn run(args: &LabList) -> Result<Answer> {
+    let entries = registry::read(&args.studies)?;
+    if args.json {
+        return terminal::print(&format!("{}\n", serde_json::to_string_pretty(&entries)?));
+    }
+    if args.write {
+        return write(args, &entries);
+    }
+    let mut text = String::new();
+    let mut shown = 0;
+    for entry in &entries {
+        let wanted = |item: &&Item| {
+            args.status.as_ref().is_none_or(|status| item.status.to_string() == *status)
+        };
+        let items: Vec<&Item> = entry.items.iter().chain(&entry.own).filter(wanted).collect();
+        if items.is_empty() {
+            continue;
+        }
+        shown += items.len();
+        let _ = writeln!(text, "{}: {}", entry.study, entry.title);
+        let command = entry.command.as_deref().unwrap_or("no command yet");
+        let _ = writeln!(text, "  {command}");
+        for item in items {
+            let _ = writeln!(text, "  {:<5} {:<25} {}", short(item), item.status, item.text);
+        }
+        text.push('\n');
+    }
+    let _ = writeln!(text, "{shown} in {} studies", entries.len());
+    terminal::print(&text)
+}
+
+/// The number; weir's own claims have names, and are marked only.
+fn short(item: &Item) -> &str {
+    if item.kind == registry::ItemKind::Own { "weir" } else { &item.number }
+}
+
+fn write(args: &LabList, entries: &[Entry]) -> Result<Answer> {
+    for entry in entries {
+        let path = args.studies.join(&entry.study).join("README.md");
+        let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
+        let Some((before, rest)) = text.split_once(LIST_BEGINS) else { continue };
+        let Some((_, after)) = rest.split_once(LIST_ENDS) else {
+            bail!("{}: `{LIST_BEGINS}` without `{LIST_ENDS}`", path.display());
+        };
+        let list = registry::markdown(entry);
+        let new = format!("{before}{LIST_BEGINS}\n{list}{LIST_ENDS}{after}");
+        if new != text {
+            fs::write(&path, new).with_context(|| format!("write {}", path.display()))?;
+        }
+    }
+    Ok(Answer::Yes)
+}

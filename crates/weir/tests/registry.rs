@@ -1,0 +1,78 @@
+//! What the papers say is listed, and every README shows it.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use weir_lab::registry::{self, Entry, LIST_BEGINS, LIST_ENDS, Status};
+
+fn studies() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies")
+}
+
+/// Numbers such as `K12` that a README shows in bold.
+fn numbers(text: &str) -> BTreeSet<String> {
+    let bold = text.split("**").skip(1).step_by(2);
+    let is_number = |word: &&str| {
+        let mut letters = word.chars();
+        letters.next().is_some_and(|c| "KHBSR".contains(c))
+            && word.len() > 1
+            && letters.all(|c| c.is_ascii_digit())
+    };
+    bold.filter(is_number).map(str::to_owned).collect()
+}
+
+fn readme(entry: &Entry) -> String {
+    let path = studies().join(&entry.study).join("README.md");
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+#[test]
+fn each_number_of_a_readme_is_in_the_list_and_the_other_way_round() {
+    let entries = registry::read(&studies()).unwrap();
+    assert!(entries.len() > 15, "the studies are there");
+    for entry in &entries {
+        let listed: BTreeSet<String> = entry.items.iter().map(|item| item.number.clone()).collect();
+        assert_eq!(numbers(&readme(entry)), listed, "{}", entry.study);
+    }
+    assert_eq!(numbers("**K1** and **K2x**, **not** **B7**").len(), 2, "what is no number is not");
+}
+
+#[test]
+fn no_number_of_a_paper_is_left_out() {
+    let entries = registry::read(&studies()).unwrap();
+    for letter in ["K", "H", "B", "S", "R"] {
+        let mut counts: Vec<u32> = entries
+            .iter()
+            .flat_map(|entry| &entry.items)
+            .filter_map(|item| item.number.strip_prefix(letter)?.parse().ok())
+            .collect();
+        counts.sort_unstable();
+        assert_eq!(counts, (1..=counts.len() as u32).collect::<Vec<_>>(), "of {letter}");
+        assert!(counts.len() >= 11, "{letter} has {}", counts.len());
+    }
+}
+
+#[test]
+fn every_readme_shows_the_list_as_it_is_now() {
+    let stale: Vec<String> = registry::read(&studies())
+        .unwrap()
+        .iter()
+        .filter(|entry| {
+            let list = format!("{LIST_BEGINS}\n{}{LIST_ENDS}", registry::markdown(entry));
+            !entry.items.is_empty() && !readme(entry).contains(&list)
+        })
+        .map(|entry| entry.study.clone())
+        .collect();
+    assert!(stale.is_empty(), "run `weir lab list --write`: {}", stale.join(", "));
+}
+
+#[test]
+fn what_is_reproduced_has_a_run_and_a_number() {
+    for entry in registry::read(&studies()).unwrap() {
+        for item in entry.items.iter().chain(&entry.own) {
+            let seen = matches!(item.status, Status::Reproduced | Status::ReproducedInShape);
+            let measured = item.evidence.iter().all(|one| one.estimate.is_some());
+            assert!(!seen || (entry.run.is_some() && measured), "{}", item.number);
+        }
+    }
+}
