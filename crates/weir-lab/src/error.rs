@@ -42,6 +42,14 @@ pub enum LabError {
     /// The folder for the records holds something.
     #[error("{}: the folder is not empty; records are never written over", .0.display())]
     Occupied(PathBuf),
+    /// What is in the folder is no part of this run.
+    #[error("{}: cannot go on with this run: {what}", path.display())]
+    Resume {
+        /// The folder of the records.
+        path: PathBuf,
+        /// Why not.
+        what: String,
+    },
     /// A command of the study or of a subject failed.
     #[error("{what} at {scenario}: `{command}` ended with {status}: {message}")]
     Command {

@@ -26,6 +26,7 @@ mod loading;
 pub mod plan;
 mod records;
 pub mod registry;
+mod resume;
 mod run;
 pub mod sink;
 pub mod study;
@@ -36,4 +37,4 @@ mod trials;
 mod watch;
 
 pub use error::LabError;
-pub use run::{Progress, RunOptions, run};
+pub use run::{Progress, RunOptions, SELF_TESTS, planned, run};

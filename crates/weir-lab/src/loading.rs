@@ -48,6 +48,9 @@ pub(crate) fn all(run: &mut Run<'_>, rulesets: &[Scenario]) -> Result<(), LabErr
         let leg = block % 2;
         for step in steps.into_iter().filter(|step| step.leg == leg) {
             let step = Step { block, ..step };
+            if run.done.load(&step) {
+                continue;
+            }
             let of = format!("load {} at {}", step.arm.subject, step.scenario);
             run.step(&of, 0.2)?;
             one(run, &step)?;
@@ -65,10 +68,11 @@ fn one(run: &mut Run<'_>, step: &Step) -> Result<(), LabError> {
     };
     let mut trial = trial(run, step, Kind::Load, seconds);
     trial.noise = noise(&before, run);
-    run.keep(trial)?;
+    let mut trials = vec![trial];
     if step.block < run.preset.adds && run.loaded.study.more.is_some() {
-        add(run, step, &namespace)?;
+        trials.extend(add(run, step, &namespace)?);
     }
+    run.keep_all(trials)?;
     let unload = &run.loaded.subjects.0[name].unload;
     if !unload.is_empty() {
         command(run, &namespace, &step.scenario, name, "unload", unload)?;
@@ -77,7 +81,7 @@ fn one(run: &mut Run<'_>, step: &Step) -> Result<(), LabError> {
 }
 
 /// Adds single rules to those in force, where the subject does such a thing.
-fn add(run: &mut Run<'_>, step: &Step, namespace: &Namespace) -> Result<(), LabError> {
+fn add(run: &Run<'_>, step: &Step, namespace: &Namespace) -> Result<Option<Trial>, LabError> {
     let name = &step.arm.subject;
     let subject = &run.loaded.subjects.0[name];
     let point = &step.scenario;
@@ -87,7 +91,7 @@ fn add(run: &mut Run<'_>, step: &Step, namespace: &Namespace) -> Result<(), LabE
         command(run, namespace, point, name, "prepare_add", &subject.prepare_add)
     };
     if subject.add.is_empty() || ready.as_ref().is_err_and(LabError::is_nothing_to_measure) {
-        return Ok(());
+        return Ok(None);
     }
     ready?;
     let before = Moment::now(run.core);
@@ -95,7 +99,7 @@ fn add(run: &mut Run<'_>, step: &Step, namespace: &Namespace) -> Result<(), LabE
     let mut trial = trial(run, step, Kind::Add, seconds);
     trial.additions = additions(&run.files.more(&run.loaded.study, point))?;
     trial.noise = noise(&before, run);
-    run.keep(trial)
+    Ok(Some(trial))
 }
 
 fn command(

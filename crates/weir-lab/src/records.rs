@@ -34,8 +34,9 @@ pub(crate) fn finish(run: &Run<'_>, complete: bool) -> RunRecord {
             loads: run.preset.loads,
             label: run.preset.label.clone(),
         },
-        date: utc(run.began),
-        seconds: run.began.elapsed().map_or(0.0, |elapsed| elapsed.as_secs_f64()),
+        date: run.before.as_ref().map_or_else(|| utc(run.began), |before| before.date.clone()),
+        seconds: run.before.as_ref().map_or(0.0, |before| before.seconds)
+            + run.began.elapsed().map_or(0.0, |elapsed| elapsed.as_secs_f64()),
         complete,
         command: mask_paths(&run.options.command),
         weir: run.options.version.clone(),
@@ -132,6 +133,12 @@ fn doubts(run: &Run<'_>) -> Vec<String> {
         let why = run.scheduling.trim_start_matches("other: ");
         doubts
             .push(format!("The generator had no priority ({why}): neighbours slow every subject."));
+    }
+    if run.before.is_some() {
+        doubts.push(format!(
+            "The run was interrupted, and went on at {} with firewalls set up anew.",
+            utc(run.began)
+        ));
     }
     if !run.bench.knows_reasons() {
         doubts.push(

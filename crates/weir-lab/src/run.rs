@@ -18,6 +18,7 @@ use crate::commands::Surroundings;
 use crate::cpu::last_core;
 use crate::files::Files;
 use crate::plan::{self, Arm, Step};
+use crate::resume::{self, Done};
 use crate::study::{self, Commands, Loaded, PresetText};
 use crate::topology::{Firewall, Topology};
 use crate::{LabError, connecting, environment, loading, records, trials};
@@ -39,7 +40,14 @@ pub struct RunOptions {
     pub core: Option<u32>,
     /// Real-time priority for the generator, in bursts of at most 0.6 s.
     pub realtime: bool,
+    /// Go on with the run in the folder rather than begin one in an empty folder.
+    pub resume: bool,
+    /// Measure this subject alone, against itself, as often as [`SELF_TESTS`] runs would.
+    pub against_itself: Option<String>,
 }
+
+/// Repetitions of a study that a subject is measured against itself.
+pub const SELF_TESTS: u32 = 20;
 
 /// How far a run is.
 #[derive(Clone, Copy, Debug)]
@@ -74,6 +82,10 @@ pub(crate) struct Run<'a> {
     pub(crate) scheduling: String,
     pub(crate) environment: Environment,
     pub(crate) began: SystemTime,
+    /// What was done before an interruption.
+    pub(crate) done: Done,
+    /// The record of it: when it began, how long it took.
+    pub(crate) before: Option<weir_stats::Run>,
     clock: Clock<'a>,
 }
 
@@ -87,7 +99,8 @@ struct Clock<'a> {
     progress: &'a mut dyn FnMut(Progress<'_>),
 }
 
-/// Runs a study and keeps its records in `out`, which must be empty or not be there.
+/// Runs a study and keeps its records in `out`, which must be empty or not be there; with
+/// [`RunOptions::resume`] it holds a run that was interrupted, and what is left of it is done.
 ///
 /// `progress` is called before each step. Ctrl-C (see [`weir_kernel::interrupt`]) ends the run
 /// after the step that it is in; the records so far are kept, marked as incomplete.
@@ -101,9 +114,18 @@ pub fn run(
     options: &RunOptions,
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<Record, LabError> {
-    let loaded = study::load(study)?;
+    let mut loaded = study::load(study)?;
+    if let Some(subject) = &options.against_itself {
+        loaded.against_itself(subject, SELF_TESTS)?;
+    }
     let preset = loaded.preset(&options.preset)?;
-    make_folder(out, &loaded)?;
+    let prior = if options.resume { Some(resume::prior(out, &loaded, options)?) } else { None };
+    match prior {
+        Some(prior) if prior.run.complete => return Ok(prior),
+        Some(_) => (),
+        None => make_folder(out, &loaded)?,
+    }
+    let prior = prior.filter(|prior| !prior.run.complete);
     let failed = |source| LabError::System { action: "catch Ctrl-C", source };
     interrupt::install().map_err(failed)?;
     let _alone = alone(progress)?;
@@ -133,9 +155,11 @@ pub fn run(
         files: Files::new(work, tools, surroundings)?,
         firewalls: BTreeMap::new(),
         left_out: BTreeSet::new(),
-        trials: Vec::new(),
+        given_up: prior.as_ref().map_or(0, |prior| prior.run.counts.given_up),
+        before: prior.as_ref().map(|prior| prior.run.clone()),
+        done: Done::default(),
+        trials: prior.map_or_else(Vec::new, |prior| prior.trials),
         rulesets: Vec::new(),
-        given_up: 0,
         core,
         environment: environment::capture(core, scheduling.clone()),
         scheduling,
@@ -166,6 +190,8 @@ impl Run<'_> {
         rulesets.sort_unstable();
         rulesets.dedup();
         self.plan_work(&points, &rulesets);
+        let validations = points.iter().map(|point| self.arms(point).len()).sum();
+        self.done = Done::of(&self.trials, validations, self.loaded.study.noise.repeats);
         // Records exist from the first moment, so that a killed run is seen to be one.
         folder::save_run(self.out, &records::finish(self, false))?;
         self.make_files(&points, &rulesets)?;
@@ -174,10 +200,15 @@ impl Run<'_> {
             return Ok(());
         }
         self.set_up(&rulesets)?;
+        let mut validated = 0;
         for point in &points {
             for arm in self.arms(point) {
                 self.step(&format!("check {} at {point}", arm.subject), self.trial_expected())?;
-                trials::validate(self, point, &arm)?;
+                let trial = trials::validate(self, point, &arm)?;
+                validated += 1;
+                if validated > self.done.validations {
+                    self.keep(trial)?;
+                }
             }
         }
         for block in 0..self.preset.blocks {
@@ -233,10 +264,17 @@ impl Run<'_> {
     }
 
     /// Numbers a trial, writes it down and keeps it.
-    pub(crate) fn keep(&mut self, mut trial: Trial) -> Result<(), LabError> {
-        trial.number = self.trials.len() as u64;
-        folder::append_trial(self.out, &trial)?;
-        self.trials.push(trial);
+    pub(crate) fn keep(&mut self, trial: Trial) -> Result<(), LabError> {
+        self.keep_all(vec![trial])
+    }
+
+    /// Numbers trials that belong together, writes them down in one piece and keeps them.
+    pub(crate) fn keep_all(&mut self, mut trials: Vec<Trial>) -> Result<(), LabError> {
+        for (number, trial) in (self.trials.len()..).zip(&mut trials) {
+            trial.number = number as u64;
+        }
+        folder::append_trials(self.out, &trials)?;
+        self.trials.extend(trials);
         Ok(())
     }
 
@@ -342,6 +380,27 @@ impl Clock<'_> {
         self.done += 1;
         self.spent += expected;
     }
+}
+
+/// The trials of packets that a run of this preset and seed consists of, without their repeats, in
+/// their order. Subjects that this machine lacks are in it.
+///
+/// # Errors
+/// A study that cannot be read, a preset that it has not.
+pub fn planned(study: &Path, preset: &str, seed: u64) -> Result<Vec<Step>, LabError> {
+    let loaded = study::load(study)?;
+    let preset = loaded.preset(preset)?;
+    let points = plan::grid(&axes(&loaded, preset));
+    let again = loaded.study.again.as_ref();
+    let arms = |point: &Scenario| {
+        let names = loaded.study.subjects.iter().map(|name| name.get_ref().clone());
+        let mut arms: Vec<Arm> = names.map(|subject| Arm { subject, copy: 0 }).collect();
+        let second = again.filter(|again| point.contains(&again.at));
+        let second = second.map(|again| again.subject.get_ref().clone());
+        arms.extend(second.map(|subject| Arm { subject, copy: 1 }));
+        arms
+    };
+    Ok((0..preset.blocks).flat_map(|block| plan::block(&points, arms, block, seed)).collect())
 }
 
 /// Waits until no other run measures on this machine; they would measure each other.

@@ -230,6 +230,23 @@ impl Loaded {
         })
     }
 
+    /// Makes it a study of one subject against itself: `times` as many blocks as each preset has,
+    /// no loads, no claims.
+    pub(crate) fn against_itself(&mut self, name: &str, times: u32) -> Result<(), LabError> {
+        self.check_subject(name, 0)?;
+        let study = &mut self.study;
+        let subject = Spanned::new(0..0, name.to_owned());
+        study.subjects = vec![subject.clone()];
+        study.again = Some(Again { subject, at: Scenario::default() });
+        study.claims.clear();
+        study.title = format!("{}: {name} against itself", study.title);
+        for preset in study.presets.values_mut() {
+            preset.blocks *= times;
+            preset.loads = 0;
+        }
+        Ok(())
+    }
+
     /// Everything that one part of the file says about another.
     fn check(&self) -> Result<(), LabError> {
         let study = &self.study;

@@ -62,6 +62,9 @@ pub struct Subject {
     /// Adds the rules of `MORE` to those in force, one command each; is timed.
     #[serde(default)]
     pub add: String,
+    /// It drops before netfilter sees a packet (tc, XDP): the kernel gives no netfilter reason.
+    #[serde(default)]
+    pub before_netfilter: bool,
     /// Packets a second that a limit lets through of those that have to be dropped; 0: none.
     #[serde(default)]
     pub lets_through_pps: u64,

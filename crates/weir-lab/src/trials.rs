@@ -18,24 +18,27 @@ const VALIDATION_SECONDS: f64 = 0.1;
 
 /// The first trial of an arm at a point: discarded as a warm-up, its counters checked against the
 /// rules' own and the kernel's reasons.
-pub(crate) fn validate(run: &mut Run<'_>, point: &Scenario, arm: &Arm) -> Result<(), LabError> {
+pub(crate) fn validate(run: &mut Run<'_>, point: &Scenario, arm: &Arm) -> Result<Trial, LabError> {
     let step = Step { scenario: point.clone(), arm: arm.clone(), block: 0, order: 0, leg: 0 };
     let seconds = run.preset.trial_seconds.min(VALIDATION_SECONDS);
     let (_, mut trial) = play(run, &step, seconds, true)?;
     trial.state = State::Warmup;
-    let unlike = run.bench.knows_reasons().then(|| judge::of_reasons(&trial)).flatten();
+    let told =
+        run.bench.knows_reasons() && !run.loaded.subjects.0[&step.arm.subject].before_netfilter;
+    let unlike = told.then(|| judge::of_reasons(&trial)).flatten();
     if let Some((state, why)) = verdict(run, &trial).or(unlike) {
         trial.state = state;
         trial.why = Some(why);
     }
-    run.keep(trial)
+    Ok(trial)
 }
 
 /// One trial that counts, repeated while it is disturbed and the cap allows.
 pub(crate) fn measure(run: &mut Run<'_>, step: &Step) -> Result<(), LabError> {
     let limits = run.loaded.study.noise.clone();
     let realtime = run.scheduling.starts_with("fifo");
-    for repeat in 0..=limits.repeats {
+    let Some(first) = run.done.next_repeat(step) else { return Ok(()) };
+    for repeat in first..=limits.repeats {
         let (seen, mut trial) = play(run, step, run.preset.trial_seconds, false)?;
         trial.repeat = repeat;
         let is_last = repeat == limits.repeats;

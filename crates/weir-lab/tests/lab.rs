@@ -119,6 +119,8 @@ fn options() -> RunOptions {
         command: "weir lab run /somewhere/today-small -o /elsewhere/run".to_owned(),
         core: None,
         realtime: true,
+        resume: false,
+        against_itself: None,
     }
 }
 

@@ -85,6 +85,23 @@ pub fn load(dir: &Path) -> Result<Record, RecordError> {
     Ok(Record { run, trials })
 }
 
+/// Reads the folder of a run that was interrupted, perhaps in the middle of a line: what is behind
+/// the last whole line of `trials.jsonl` is cut off, in the file too.
+///
+/// # Errors
+/// As [`load`], and where the file cannot be cut.
+pub fn load_interrupted(dir: &Path) -> Result<Record, RecordError> {
+    let path = dir.join("trials.jsonl");
+    let text = read(&path)?;
+    let whole = text.rfind('\n').map_or(0, |at| at + 1);
+    if whole < text.len() {
+        let failed = |source| RecordError::File { action: "cut", path: path.clone(), source };
+        let file = fs::File::options().write(true).open(&path).map_err(failed)?;
+        file.set_len(whole as u64).map_err(failed)?;
+    }
+    load(dir)
+}
+
 /// Writes `run.json`, in place of the one that is there.
 ///
 /// # Errors
@@ -108,16 +125,29 @@ pub fn save_run(dir: &Path, run: &Run) -> Result<(), RecordError> {
 /// # Errors
 /// The file cannot be written.
 pub fn append_trial(dir: &Path, trial: &Trial) -> Result<(), RecordError> {
+    append_trials(dir, std::slice::from_ref(trial))
+}
+
+/// Adds trials to `trials.jsonl`, in one piece: a run that is killed leaves all of them or cuts
+/// one short.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn append_trials(dir: &Path, trials: &[Trial]) -> Result<(), RecordError> {
     let path = dir.join("trials.jsonl");
     let failed = |source| RecordError::File { action: "write", path: path.clone(), source };
-    let mut line = serde_json::to_string(trial).map_err(|source| RecordError::Json {
-        path: path.clone(),
-        line: 0,
-        source,
-    })?;
-    line.push('\n');
+    let mut lines = String::new();
+    for trial in trials {
+        let line = serde_json::to_string(trial).map_err(|source| RecordError::Json {
+            path: path.clone(),
+            line: 0,
+            source,
+        })?;
+        lines.push_str(&line);
+        lines.push('\n');
+    }
     let mut file = fs::File::options().create(true).append(true).open(&path).map_err(failed)?;
-    file.write_all(line.as_bytes()).map_err(failed)
+    file.write_all(lines.as_bytes()).map_err(failed)
 }
 
 fn read(path: &Path) -> Result<String, RecordError> {

@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 pub mod claim;
+pub mod compare;
 pub mod connections;
 pub mod estimate;
 pub mod folder;
@@ -24,6 +25,7 @@ pub mod run;
 pub mod scenario;
 pub mod series;
 pub mod spectrum;
+pub mod student;
 pub mod trial;
 
 pub use claim::{Bounds, By, Claim, ClaimRecord, ClaimTest, Outcome, Place};

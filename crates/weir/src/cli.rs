@@ -383,6 +383,14 @@ pub enum Lab {
     Run(LabRun),
     /// Write the report of a run: one HTML page that opens offline.
     Report(LabReport),
+    /// Compare two runs of a study: status 1 where something became worse beyond the margin.
+    #[command(after_help = "\
+A point is worse where the whole 95 % interval of its ratio lies beyond the margin, and the
+difference holds at 5 % over all points together (Holm).
+
+Example:
+  weir lab compare before after --margin 0.05")]
+    Compare(LabCompare),
     /// List what the papers say, with what became of it here and the command that measures it.
     #[command(after_help = "\
 A status is computed from the records that are kept under STUDIES/*/runs, never typed.
@@ -408,6 +416,31 @@ pub struct LabRun {
     /// Seed of order and rulesets.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+    /// Go on with a run that was interrupted: same study, preset and seed.
+    #[arg(long)]
+    pub resume: bool,
+    /// Measure this subject against itself, as often as 20 runs would: how often is it called
+    /// different? Status 1 where that is more than 3 times.
+    #[arg(long = "aa", value_name = "SUBJECT")]
+    pub against_itself: Option<String>,
+}
+
+/// `weir lab compare`.
+#[derive(Debug, Args)]
+pub struct LabCompare {
+    /// Folder of the records before.
+    pub first: PathBuf,
+    /// Folder of the records after.
+    pub second: PathBuf,
+    /// What may change before it matters: 0.05 is a twentieth.
+    #[arg(long, default_value_t = 0.05, value_name = "SHARE")]
+    pub margin: f64,
+    /// Compare rates as they are, rather than against the subject without rules.
+    #[arg(long)]
+    pub absolute: bool,
+    /// JSON on standard output.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `weir lab list`.

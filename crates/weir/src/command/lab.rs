@@ -1,18 +1,23 @@
 //! `weir lab`: studies to records, records to reports.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use weir_backends::artefact;
-use weir_lab::RunOptions;
+use weir_lab::{RunOptions, SELF_TESTS, registry};
 use weir_report::{Extra, ExtraTable};
-use weir_stats::folder;
+use weir_stats::compare::{self, Verdict};
+use weir_stats::{Quantity, folder};
 use weir_verify::VerifyReport;
 
 use super::Answer;
-use crate::cli::{LabReport, LabRun};
+use crate::cli::{LabCompare, LabReport, LabRun};
 use crate::terminal::{self, Progress};
+
+/// Repetitions of twenty that may come out different at 5 % before the method is in doubt.
+const MOST_DIFFERENT: usize = 3;
 
 /// Runs a study and writes its report beside the records.
 pub fn run(args: &LabRun) -> Result<Answer> {
@@ -25,6 +30,8 @@ pub fn run(args: &LabRun) -> Result<Answer> {
         command: words.join(" "),
         core: None,
         realtime: true,
+        resume: args.resume,
+        against_itself: args.against_itself.clone(),
     };
     let bar = Progress::new();
     let record = weir_lab::run(&args.study, &args.output, &options, &mut |progress| {
@@ -32,7 +39,79 @@ pub fn run(args: &LabRun) -> Result<Answer> {
     })?;
     drop(bar);
     write_page(&args.output, None, &record, &[])?;
+    if let Some(subject) = &args.against_itself {
+        return self_test(&args.output, &record, subject);
+    }
     terminal::print(&weir_report::summary(&record))
+}
+
+/// Says how often a subject came out different from itself, and writes it beside the records.
+fn self_test(out: &Path, record: &folder::Record, subject: &str) -> Result<Answer> {
+    let result = compare::self_test(&record.trials, subject, SELF_TESTS as usize);
+    let path = out.join("against-itself.json");
+    let text = serde_json::to_string_pretty(&result)?;
+    fs::write(&path, format!("{text}\n")).with_context(|| format!("write {}", path.display()))?;
+    terminal::print(&format!(
+        "{subject} against itself: different in {} of {} repetitions (5 %, Holm over {} points each)\n",
+        result.different,
+        result.repetitions,
+        result.points / result.repetitions.max(1),
+    ))?;
+    Ok(if result.different <= MOST_DIFFERENT { Answer::Yes } else { Answer::No })
+}
+
+/// Compares two runs of a study, and says no where something became worse.
+pub fn compare(args: &LabCompare) -> Result<Answer> {
+    ensure!(args.margin > 0.0 && args.margin < 1.0, "--margin {}: above 0, below 1", args.margin);
+    let (first, second) = (folder::load(&args.first)?, folder::load(&args.second)?);
+    ensure!(
+        first.run.study == second.run.study,
+        "{} is a run of {}, {} one of {}",
+        args.first.display(),
+        first.run.study,
+        args.second.display(),
+        second.run.study
+    );
+    let points = compare::runs(&first, &second, args.margin, args.absolute);
+    ensure!(!points.is_empty(), "the runs have no point in common with two blocks of each");
+    let worse = points.iter().filter(|point| point.verdict == Verdict::Regression).count();
+    if args.json {
+        terminal::print(&format!("{}\n", serde_json::to_string_pretty(&points)?))?;
+    } else {
+        terminal::print(&comparison(&points))?;
+    }
+    Ok(if worse == 0 { Answer::Yes } else { Answer::No })
+}
+
+/// A line for each point that is not the same, and a sum.
+fn comparison(points: &[compare::Point]) -> String {
+    let mut text = String::new();
+    for point in points.iter().filter(|point| point.verdict != Verdict::Same) {
+        let what = if point.quantity == Quantity::Pps { "rate" } else { "time to load" };
+        let word = match point.verdict {
+            Verdict::Regression => "WORSE",
+            Verdict::Improvement => "better",
+            Verdict::Same | Verdict::Unclear => "unclear",
+        };
+        let (subject, at) = (&point.subject, &point.scenario);
+        let _ = writeln!(
+            text,
+            "{word:<8} {:<34} {what} of {subject} at {at}",
+            registry::number(&point.ratio)
+        );
+    }
+    let of = |verdict| points.iter().filter(|point| point.verdict == verdict).count();
+    let holds = points.iter().filter(|p| p.ratio.lo <= 1.0 && p.ratio.hi >= 1.0).count();
+    let _ = writeln!(
+        text,
+        "{} points: {} worse, {} better, {} the same, {} unclear; the interval holds 1 at {holds}",
+        points.len(),
+        of(Verdict::Regression),
+        of(Verdict::Improvement),
+        of(Verdict::Same),
+        of(Verdict::Unclear),
+    );
+    text
 }
 
 /// Writes the page of a run.

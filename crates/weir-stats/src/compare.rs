@@ -1,0 +1,261 @@
+//! Two runs of a study against each other, and one subject against itself.
+//!
+//! A point is a subject in a scenario. Its values, one a block, are taken as logarithms, so that
+//! differences are ratios. Where a run has a subject without rules, rates are taken against it
+//! first, block by block: two runs on different days then compare firewalls rather than machines.
+//! What is called different is different at 5 % over all points together (Holm).
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::estimate::Estimate;
+use crate::folder::Record;
+use crate::scenario::Scenario;
+use crate::series::{Quantity, Selection};
+use crate::student::{Mean, holm};
+use crate::trial::{State, Trial};
+
+/// Level of all decisions.
+const LEVEL: f64 = 0.05;
+
+/// What a point says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Worse by more than the margin.
+    Regression,
+    /// Better by more than the margin.
+    Improvement,
+    /// The interval lies within the margin.
+    Same,
+    /// The interval is too wide to say.
+    Unclear,
+}
+
+/// One point of both runs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Point {
+    /// What is compared.
+    pub quantity: Quantity,
+    /// The subject.
+    pub subject: String,
+    /// Where.
+    pub scenario: Scenario,
+    /// Second run by first, with its 95 % interval.
+    pub ratio: Estimate,
+    /// How likely that is where nothing changed.
+    pub p: f64,
+    /// Whether it is different over all points together.
+    pub different: bool,
+    /// What follows for the margin.
+    pub verdict: Verdict,
+}
+
+/// Compares the points that both runs have, by rate and by time to load.
+///
+/// `margin` is what may change before it matters: 0.05 is a twentieth. `absolute` leaves rates as
+/// they are rather than against the subject without rules.
+pub fn runs(first: &Record, second: &Record, margin: f64, absolute: bool) -> Vec<Point> {
+    let mut points = Vec::new();
+    for quantity in [Quantity::Pps, Quantity::LoadSeconds] {
+        for (subject, scenario) in places(first, quantity) {
+            let logs = |record| logs(record, quantity, &subject, &scenario, absolute);
+            let (Some(before), Some(after)) = (logs(first), logs(second)) else { continue };
+            let blocks = before.len().min(after.len());
+            let (Some(before), Some(after)) = (Mean::of(&before), Mean::of(&after)) else {
+                continue;
+            };
+            let difference = after.minus(before);
+            let half = difference.half_width();
+            let ratio = Estimate {
+                value: difference.value.exp(),
+                lo: (difference.value - half).exp(),
+                hi: (difference.value + half).exp(),
+                samples: blocks,
+            };
+            let (different, verdict) = (false, Verdict::Unclear);
+            let p = difference.p();
+            points.push(Point { quantity, subject, scenario, ratio, p, different, verdict });
+        }
+    }
+    let ps: Vec<f64> = points.iter().map(|point| point.p).collect();
+    for (point, different) in points.iter_mut().zip(holm(&ps, LEVEL)) {
+        point.different = different;
+        point.verdict = verdict(point, margin);
+    }
+    points
+}
+
+fn verdict(point: &Point, margin: f64) -> Verdict {
+    let (low, high) = (1.0 / (1.0 + margin), 1.0 + margin);
+    let is_time = point.quantity == Quantity::LoadSeconds;
+    if point.different && point.ratio.hi < low {
+        return if is_time { Verdict::Improvement } else { Verdict::Regression };
+    }
+    if point.different && point.ratio.lo > high {
+        return if is_time { Verdict::Regression } else { Verdict::Improvement };
+    }
+    if point.ratio.lo >= low && point.ratio.hi <= high { Verdict::Same } else { Verdict::Unclear }
+}
+
+/// Subjects and scenarios that a run measured.
+fn places(record: &Record, quantity: Quantity) -> Vec<(String, Scenario)> {
+    let wanted = |trial: &&Trial| {
+        trial.kind == quantity.kind() && trial.state == State::Accepted && trial.copy == 0
+    };
+    let mut places: Vec<(String, Scenario)> = record
+        .trials
+        .iter()
+        .filter(wanted)
+        .map(|trial| (trial.subject.clone(), trial.scenario.clone()))
+        .collect();
+    places.sort_unstable();
+    places.dedup();
+    places
+}
+
+/// Logarithms of a point's values, one a block; `None` for the subject that others are taken
+/// against.
+fn logs(
+    record: &Record,
+    quantity: Quantity,
+    subject: &str,
+    scenario: &Scenario,
+    absolute: bool,
+) -> Option<Vec<f64>> {
+    let values = Selection::new(quantity, subject, scenario).by_block(&record.trials);
+    let baseline = record.run.subjects.iter().find(|subject| subject.baseline);
+    let base = match (baseline, quantity) {
+        (Some(base), Quantity::Pps) if !absolute => {
+            if base.name == subject {
+                return None;
+            }
+            Some(Selection::new(quantity, &base.name, scenario).by_block(&record.trials))
+        }
+        _ => None,
+    };
+    let log = |(block, value): (&u32, &f64)| {
+        let base = match &base {
+            Some(base) => *base.get(block)?,
+            None => 1.0,
+        };
+        (*value > 0.0 && base > 0.0).then(|| (value / base).ln())
+    };
+    Some(values.iter().filter_map(log).collect())
+}
+
+/// What a subject against itself says.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SelfTest {
+    /// Repetitions of the study.
+    pub repetitions: usize,
+    /// Those in which some point came out different at 5 % (Holm over its points).
+    pub different: usize,
+    /// Points of all repetitions, and those different each by itself at 5 %.
+    pub points: usize,
+    /// Points different by themselves.
+    pub points_different: usize,
+}
+
+/// Takes the blocks of an A/A run as `repetitions` of a study and decides each by itself: second
+/// copy against first, paired by block.
+pub fn self_test(trials: &[Trial], subject: &str, repetitions: usize) -> SelfTest {
+    let mut scenarios: Vec<&Scenario> =
+        trials.iter().filter(|trial| trial.copy == 1).map(|trial| &trial.scenario).collect();
+    scenarios.sort_unstable();
+    scenarios.dedup();
+    let blocks = trials.iter().map(|trial| trial.block + 1).max().unwrap_or(0) as usize;
+    let length = (blocks / repetitions.max(1)).max(1);
+    let mut result = SelfTest { repetitions: 0, different: 0, points: 0, points_different: 0 };
+    let ratios: Vec<BTreeMap<u32, f64>> =
+        scenarios.iter().map(|scenario| ratios(trials, subject, scenario)).collect();
+    for repetition in 0..repetitions {
+        let own = repetition * length..(repetition + 1) * length;
+        let means = ratios.iter().filter_map(|of_point| {
+            let logs: Vec<f64> = of_point
+                .iter()
+                .filter(|(block, _)| own.contains(&(**block as usize)))
+                .map(|(_, log)| *log)
+                .collect();
+            Mean::of(&logs)
+        });
+        let ps: Vec<f64> = means.map(Mean::p).collect();
+        result.repetitions += usize::from(!ps.is_empty());
+        result.different += usize::from(holm(&ps, LEVEL).contains(&true));
+        result.points += ps.len();
+        result.points_different += ps.iter().filter(|p| **p < LEVEL).count();
+    }
+    result
+}
+
+/// Logarithms of the second copy's rate by the first's, by block.
+fn ratios(trials: &[Trial], subject: &str, scenario: &Scenario) -> BTreeMap<u32, f64> {
+    let first = Selection::new(Quantity::Pps, subject, scenario);
+    let firsts = first.by_block(trials);
+    let seconds = (Selection { copy: 1, ..first }).by_block(trials);
+    let pair = |(block, second): (u32, f64)| Some((block, (second / firsts.get(&block)?).ln()));
+    seconds.into_iter().filter_map(pair).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Random;
+    use crate::trial::tests::trial;
+
+    /// Rates of a subject and its copy: `copy` is so many times as fast, with some scatter.
+    fn trials(blocks: u32, copy: f64, seed: u64) -> Vec<Trial> {
+        let mut random = Random::new(seed);
+        let mut noisy = |pps: f64| pps * (1.0 + (random.below(200) as f64 - 100.0) / 1e4);
+        let mut all = Vec::new();
+        for block in 0..blocks {
+            for (which, speed) in [(0, 1.0), (1, copy)] {
+                for rules in [16_u64, 1024] {
+                    all.push(Trial {
+                        copy: which,
+                        block,
+                        subject: "nft".to_owned(),
+                        scenario: Scenario::default().with("rules", rules),
+                        pps: noisy(1e6 * speed),
+                        ..trial(1, 1, &[])
+                    });
+                }
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn the_same_twice_is_seldom_different_and_another_one_always() {
+        let same = self_test(&trials(80, 1.0, 1), "nft", 20);
+        assert_eq!((same.repetitions, same.points), (20, 40));
+        assert!(same.different <= 3, "{same:?}");
+        let other = self_test(&trials(80, 1.05, 1), "nft", 20);
+        assert!(other.different >= 18, "{other:?}");
+    }
+
+    fn point(quantity: Quantity, lo: f64, hi: f64, different: bool) -> Point {
+        Point {
+            quantity,
+            subject: String::new(),
+            scenario: Scenario::default(),
+            ratio: Estimate { value: (lo + hi) / 2.0, lo, hi, samples: 4 },
+            p: 0.0,
+            different,
+            verdict: Verdict::Unclear,
+        }
+    }
+
+    #[test]
+    fn a_regression_is_beyond_the_margin_with_its_whole_interval() {
+        let of = |quantity, lo, hi| verdict(&point(quantity, lo, hi, true), 0.05);
+        assert_eq!(of(Quantity::Pps, 0.80, 0.90), Verdict::Regression);
+        assert_eq!(of(Quantity::Pps, 0.90, 0.97), Verdict::Unclear);
+        assert_eq!(of(Quantity::Pps, 0.97, 1.03), Verdict::Same);
+        assert_eq!(of(Quantity::Pps, 1.10, 1.20), Verdict::Improvement);
+        assert_eq!(of(Quantity::LoadSeconds, 1.10, 1.20), Verdict::Regression);
+        assert_eq!(of(Quantity::LoadSeconds, 0.80, 0.90), Verdict::Improvement);
+        assert_eq!(verdict(&point(Quantity::Pps, 0.8, 0.9, false), 0.05), Verdict::Unclear);
+    }
+}
