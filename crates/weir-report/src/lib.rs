@@ -12,6 +12,7 @@ mod chart;
 mod data;
 mod digest;
 mod extra;
+mod index;
 mod ink;
 mod number;
 mod page;
@@ -22,5 +23,6 @@ mod summary;
 mod verdict;
 
 pub use extra::{Extra, ExtraTable};
+pub use index::{IndexEntry, IndexItem, index};
 pub use page::page;
 pub use summary::summary;

@@ -14,8 +14,8 @@ use crate::extra::Extra;
 use crate::number::{interval, percent, plain, rate, times};
 use crate::verdict::verdict;
 
-const STYLE: &str = include_str!("page.css");
-const POLICY: &str =
+pub(crate) const STYLE: &str = include_str!("page.css");
+pub(crate) const POLICY: &str =
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";
 const SCRIPT: &str = include_str!("page.js");
 

@@ -391,6 +391,9 @@ difference holds at 5 % over all points together (Holm).
 Example:
   weir lab compare before after --margin 0.05")]
     Compare(LabCompare),
+    /// Write a page over all studies: every claim with its outcome, and the report of each kept run.
+    #[command(after_help = "Example:\n  weir lab index -o pages")]
+    Index(LabIndex),
     /// List what the papers say, with what became of it here and the command that measures it.
     #[command(after_help = "\
 A status is computed from the records that are kept under STUDIES/*/runs, never typed.
@@ -458,6 +461,17 @@ pub struct LabList {
     /// Write the list of each study into its README, between its marks.
     #[arg(long, conflicts_with_all = ["json", "status"])]
     pub write: bool,
+}
+
+/// `weir lab index`.
+#[derive(Debug, Args)]
+pub struct LabIndex {
+    /// Folder of the studies.
+    #[arg(default_value = "studies")]
+    pub studies: PathBuf,
+    /// Folder to write index.html, the reports and the trials to.
+    #[arg(short, long, value_name = "DIR")]
+    pub output: PathBuf,
 }
 
 /// `weir lab report`.

@@ -43,6 +43,7 @@ fn run(command: Command, color: bool) -> anyhow::Result<Answer> {
         Command::Traffic(args) => command::traffic::run(&args, color),
         Command::Lab(cli::Lab::Run(args)) => command::lab::run(&args),
         Command::Lab(cli::Lab::Report(args)) => command::lab::report(&args),
+        Command::Lab(cli::Lab::Index(args)) => command::lab_list::index(&args),
         Command::Lab(cli::Lab::Compare(args)) => command::lab::compare(&args),
         Command::Lab(cli::Lab::List(args)) => command::lab_list::run(&args),
         Command::Doctor(args) => command::doctor::run(&args),

@@ -5,9 +5,11 @@ use std::fs;
 
 use anyhow::{Context as _, Result, bail};
 use weir_lab::registry::{self, Entry, Item, LIST_BEGINS, LIST_ENDS};
+use weir_report::{IndexEntry, IndexItem};
+use weir_stats::folder;
 
 use super::Answer;
-use crate::cli::LabList;
+use crate::cli::{LabIndex, LabList};
 use crate::terminal;
 
 /// Prints the list, or writes it into the READMEs.
@@ -62,4 +64,57 @@ fn write(args: &LabList, entries: &[Entry]) -> Result<Answer> {
         }
     }
     Ok(Answer::Yes)
+}
+
+/// Writes the index, and beside it the report and the trials of each study's newest run.
+pub fn index(args: &LabIndex) -> Result<Answer> {
+    let out = &args.output;
+    fs::create_dir_all(out).with_context(|| format!("make {}", out.display()))?;
+    let mut pages = Vec::new();
+    for entry in registry::read(&args.studies)? {
+        let mut page = index_entry(&entry);
+        if let Some(run) = &entry.run {
+            let folder = args.studies.join(&entry.study).join(run);
+            page.report = format!("{}.html", entry.study);
+            page.data = format!("{}.jsonl", entry.study);
+            let report = weir_report::page(&folder::load(&folder)?, &[]);
+            let path = out.join(&page.report);
+            fs::write(&path, report).with_context(|| format!("write {}", path.display()))?;
+            let path = out.join(&page.data);
+            fs::copy(folder.join("trials.jsonl"), &path)
+                .with_context(|| format!("write {}", path.display()))?;
+        }
+        pages.push(page);
+    }
+    let path = out.join("index.html");
+    fs::write(&path, weir_report::index(&pages, env!("CARGO_PKG_VERSION")))
+        .with_context(|| format!("write {}", path.display()))?;
+    terminal::print(&format!("{}\n", path.display()))
+}
+
+fn index_entry(entry: &Entry) -> IndexEntry {
+    let item = |item: &Item| {
+        let numbers: Vec<String> = item
+            .evidence
+            .iter()
+            .filter_map(|one| Some(registry::number(one.estimate.as_ref()?)))
+            .collect();
+        let is_own = item.kind == registry::ItemKind::Own;
+        IndexItem {
+            number: if is_own { String::new() } else { item.number.clone() },
+            place: item.place.clone(),
+            text: item.text.clone(),
+            stated: item.stated.clone().unwrap_or_default(),
+            status: item.status.to_string(),
+            evidence: item.why.clone().unwrap_or_else(|| numbers.join("; ")),
+        }
+    };
+    IndexEntry {
+        study: entry.study.clone(),
+        title: entry.title.clone(),
+        paper: entry.paper.clone().unwrap_or_default(),
+        command: entry.command.clone().unwrap_or_default(),
+        items: entry.items.iter().chain(&entry.own).map(item).collect(),
+        ..IndexEntry::default()
+    }
 }
