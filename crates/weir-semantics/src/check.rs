@@ -13,6 +13,7 @@
 //! rules: 23,000 of them take about a second.
 
 mod counts;
+mod edit;
 mod finding;
 mod fix;
 mod flow;
@@ -27,8 +28,9 @@ mod suppress;
 use weir_model::Firewall;
 
 pub use self::counts::{ChainCount, Counts, NameCount, TableCount, counts};
+pub use self::edit::{apply, is_foreign};
 pub use self::finding::{Also, Edit, Finding, Fix, Severity};
-pub use self::fix::{apply, is_foreign};
+pub use self::fix::{FixOptions, Fixed, Left, fix};
 pub use self::levels::{Level, Levels, UnknownLint};
 pub use self::lint::{Lint, lint, lints};
 pub use self::lints::LINEAR_RULES;

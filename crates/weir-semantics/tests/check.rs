@@ -134,12 +134,12 @@ fn jumps_to_empty_chains_and_loops_are_found() {
 
 #[test]
 fn tests_that_exclude_each_other_are_found() {
-    let ports = "-A FORWARD -p tcp -m tcp --dport 22 -m multiport --dports 80,443 -j DROP\n";
-    assert_eq!(found(ports), ["never-matches filter/FORWARD/1"]);
-    let flags = "-A FORWARD -p tcp -m tcp --tcp-flags SYN ACK -j DROP\n";
-    assert_eq!(found(flags), ["never-matches filter/FORWARD/1"]);
-    let both = "-A FORWARD -p tcp -m tcp --tcp-flags SYN SYN -m tcp --tcp-flags ACK NONE -j DROP\n";
-    assert_eq!(found(both), [""; 0]);
+    let found =
+        |tests: &str| found(&format!(":FORWARD DROP [0:0]\n-A FORWARD -p tcp {tests} -j ACCEPT\n"));
+    let never = ["never-matches filter/FORWARD/1"];
+    assert_eq!(found("-m tcp --dport 22 -m multiport --dports 80,443"), never);
+    assert_eq!(found("-m tcp --tcp-flags SYN ACK"), never);
+    assert_eq!(found("-m tcp --tcp-flags SYN SYN -m tcp --tcp-flags ACK NONE"), [""; 0]);
 }
 
 #[test]
@@ -256,10 +256,12 @@ fn a_rule_that_drops_cut_headers_is_not_redundant() {
 #[test]
 fn what_is_logged_or_counted_on_the_way_is_not_redundant() {
     let rules = |between: &str| {
-        found(&format!(
+        let mut all = found(&format!(
             "-A FORWARD -s 10.0.0.0/8 -j DROP\n{between}-A FORWARD -p udp -j ACCEPT\n\
              -A FORWARD -j DROP\n"
-        ))
+        ));
+        all.retain(|f| !f.starts_with("log-without-limit"));
+        all
     };
     assert_eq!(rules(""), [""; 0]);
     let same = "-A FORWARD -s 10.0.0.0/7 -j DROP\n";

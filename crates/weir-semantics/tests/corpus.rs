@@ -1,12 +1,12 @@
 //! The interpreter, the traffic, the patterns and the findings on published rulesets.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
-use weir_model::{Firewall, Ruleset};
-use weir_semantics::check::{counts, findings};
+use weir_model::{Firewall, RuleId, Ruleset};
+use weir_semantics::check::{Edit, Finding, apply, counts, findings};
 use weir_semantics::traffic::{Pattern, PatternOptions, TrafficOptions, packets, patterns};
-use weir_semantics::{AlwaysFalse, Entry, Interpreter, Seeded, explain};
+use weir_semantics::{AlwaysFalse, Entry, Interpreter, Outcome, Seeded, explain};
 use weir_syntax::iptables::{ParseOptions, parse};
 use weir_testkit::data;
 
@@ -104,6 +104,78 @@ fn findings_and_counts_take_little_time() {
             begin.elapsed().as_secs_f64()
         );
     }
+}
+
+/// The rule of the finding's only edit.
+fn rule_of<'f>(firewall: &'f Firewall, finding: &Finding) -> Option<&'f weir_model::Rule> {
+    let [Edit::RemoveRule { family, place }] = &finding.fix.as_ref()?.edits[..] else {
+        return None;
+    };
+    let table = firewall.ruleset(*family)?.table(&place.table)?;
+    table.chain(&place.chain)?.rules.get(place.number? as usize - 1)
+}
+
+/// Packets that a redundant rule matched, for the comparison without it.
+const MATCHED: usize = 200;
+
+#[test]
+fn every_shadowed_rule_never_counts_and_every_redundant_one_can_go() {
+    let (mut taken, mut redundant, mut met) = (0, 0, 0);
+    for (name, firewall) in rulesets() {
+        let Some(ruleset) = firewall.rulesets().next() else { continue };
+        let all: Vec<Finding> =
+            findings(&firewall).into_iter().filter(|f| rule_of(&firewall, f).is_some()).collect();
+        let mut by_rule: HashMap<RuleId, (&Finding, Vec<_>)> = HashMap::new();
+        for f in &all {
+            let rule = rule_of(&firewall, f).expect("a rule");
+            by_rule.insert(rule.credit[0], (f, Vec::new()));
+        }
+        let edits = |f: &[Finding]| -> Vec<Edit> {
+            f.iter().filter_map(|f| f.fix.as_ref()).flat_map(|x| x.edits.clone()).collect()
+        };
+        let without = apply(&firewall, &edits(&all));
+        let (old, new) = (Interpreter::new(&firewall), Interpreter::new(&without));
+        for entry in Entry::ALL {
+            let options = TrafficOptions { entry, count: 20_000, ..TrafficOptions::default() };
+            for packet in packets(ruleset, &firewall.sets, &options) {
+                let a = old.journey(&packet, entry, &mut Seeded(1));
+                let b = new.journey(&packet, entry, &mut Seeded(1));
+                assert!(same(&a, &b), "{name}: without all of them: {packet:?}");
+                for id in a.hits.iter().flat_map(|h| h.credit) {
+                    let Some((f, matched)) = by_rule.get_mut(id) else { continue };
+                    let fix = f.fix.as_ref().expect("it can be fixed");
+                    assert!(fix.changes_counters, "{name}: {f:?} counted {packet:?}");
+                    if matched.len() < MATCHED {
+                        matched.push((packet.clone(), entry));
+                    }
+                }
+            }
+        }
+        // Only packets that the rule matches can miss it.
+        for (f, matched) in by_rule.values() {
+            let counters = f.fix.as_ref().expect("it can be fixed").changes_counters;
+            *(if counters { &mut redundant } else { &mut taken }) += 1;
+            if matched.is_empty() {
+                continue;
+            }
+            met += 1;
+            let without = apply(&firewall, &edits(&[(*f).clone()]));
+            let new = Interpreter::new(&without);
+            for (packet, entry) in matched {
+                let a = old.journey(packet, *entry, &mut Seeded(1));
+                let b = new.journey(packet, *entry, &mut Seeded(1));
+                assert!(same(&a, &b), "{name}: without {f:?}: {packet:?}");
+            }
+        }
+        println!("{name}: {} findings hold", all.len());
+    }
+    println!("{taken} never count; {redundant} are redundant, {met} of them met by packets");
+    assert!(taken > 100 && met * 2 > redundant, "{taken}, {redundant}, {met}");
+}
+
+/// Verdict, effects and packet.
+fn same(a: &Outcome<'_>, b: &Outcome<'_>) -> bool {
+    a.verdict == b.verdict && a.effects == b.effects && a.packet == b.packet
 }
 
 #[test]

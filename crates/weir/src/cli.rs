@@ -60,6 +60,15 @@ Example:
   iptables-save -c | weir check -c -
   weir check office.rules --ip6 office.rules6 --deny no-final-drop --format sarif > weir.sarif")]
     Check(Check),
+    /// Do what weir can do about findings, prove that nothing else changed, and print the result.
+    #[command(after_help = "\
+Without counters allowed, only what never counted is removed. The text is printed as iptables-save
+would print it; comments of removed rules go with them. Nothing is written that is not equal.
+
+Example:
+  weir optimize office.rules --fix shadowed-rule,duplicate-rule,unreachable-chain -o office.new
+  weir optimize office.rules --all --allow counters --in-place")]
+    Optimize(Optimize),
     /// Show the way of one packet through the chains: what each rule tested, how many were tried.
     #[command(after_help = "\
 Words of a packet, in any order:
@@ -187,6 +196,42 @@ pub struct Check {
     /// List the kinds of findings.
     #[arg(long, exclusive = true)]
     pub list: bool,
+}
+
+/// `weir optimize`.
+#[derive(Debug, Args)]
+#[command(group(clap::ArgGroup::new("what").required(true).args(["fix", "all"])))]
+pub struct Optimize {
+    /// iptables-save (or ip6tables-save) text; `-` is standard input.
+    #[arg(value_name = "FILE", required_unless_present_any = ["live", "ip6", "ipset"])]
+    pub file: Option<PathBuf>,
+    /// More of the ruleset.
+    #[command(flatten)]
+    pub operand: Operand,
+    /// Fix findings of these kinds (`weir check --list` says which weir can fix).
+    #[arg(long, value_name = "ID", value_delimiter = ',')]
+    pub fix: Vec<String>,
+    /// Fix all that weir can fix.
+    #[arg(long)]
+    pub all: bool,
+    /// `counters`: also what loses counters, or makes them count otherwise.
+    #[arg(long, value_name = "WHAT", value_delimiter = ',')]
+    pub allow: Vec<String>,
+    /// Also change these chains, although another program seems to own them.
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub chains: Vec<String>,
+    /// Write to this file (with more than one text: to this folder) and not to standard output.
+    #[arg(short, long, value_name = "OUT", conflicts_with = "in_place")]
+    pub output: Option<PathBuf>,
+    /// Overwrite the input.
+    #[arg(long)]
+    pub in_place: bool,
+    /// Packets to compare with, for each family.
+    #[arg(long, default_value_t = 20_000, value_name = "N")]
+    pub packets: usize,
+    /// Seed of the random ones.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
 }
 
 /// How findings are printed.

@@ -8,6 +8,7 @@ pub mod explain;
 pub mod fmt;
 pub mod lab;
 pub mod lab_list;
+pub mod optimize;
 pub mod traffic;
 pub mod verify;
 

@@ -37,6 +37,7 @@ fn run(command: Command, color: bool) -> anyhow::Result<Answer> {
     match command {
         Command::Fmt(args) => command::fmt::run(&args, color),
         Command::Check(args) => command::check::run(&args, color),
+        Command::Optimize(args) => command::optimize::run(&args, color),
         Command::Explain(args) => command::explain::run(&args, color),
         Command::Compile(args) => command::compile::run(&args, color),
         Command::Verify(args) => command::verify::run(&args, color),

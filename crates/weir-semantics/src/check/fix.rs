@@ -1,112 +1,143 @@
-//! Edits of a firewall: what the findings ask for, done.
+//! What weir does about findings by itself.
+//!
+//! One fix may make room for another: without a rule its chain is empty, without the chain the jump
+//! to it is for nothing. So [`fix`](fn@fix) finds, edits, and looks again, until nothing is left
+//! that it may do. It proves nothing: whoever calls it compares the firewall before and after.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeSet;
 
-use weir_model::{Family, Firewall, Name, Rule, Ruleset, Table, TableName};
+use weir_model::{Firewall, Name};
 
-use super::Edit;
+use super::{CheckOptions, Edit, Finding, Level, apply, check, is_foreign, lints};
+use crate::needs_conntrack;
 
-/// Does the edits. Places are those of the firewall as it is given: edits that were found together
-/// are done together. A chain goes only where no rule that stays names it.
-pub fn apply(firewall: &Firewall, edits: &[Edit]) -> Firewall {
-    let mut out = firewall.clone();
-    let mut by_chain: HashMap<(Family, TableName, &str), BTreeMap<u32, Option<&Rule>>> =
-        HashMap::new();
-    let mut chains: HashSet<(Family, TableName, &str)> = HashSet::new();
-    for edit in edits {
-        let (family, place, becomes) = match edit {
-            Edit::RemoveRule { family, place } => (*family, place, None),
-            Edit::ReplaceRule { family, place, rule } => (*family, place, Some(&**rule)),
-            Edit::RemoveChain { family, table, chain } => {
-                chains.insert((*family, *table, chain));
-                continue;
-            }
-            Edit::RemoveSet { set } => {
-                out.sets.retain(|s| s.name != *set);
-                continue;
-            }
-        };
-        let Some(number) = place.number else { continue };
-        let slot = by_chain.entry((family, place.table, &place.chain)).or_default();
-        // A rule that goes and is changed goes.
-        let entry = slot.entry(number).or_insert(becomes);
-        if becomes.is_none() {
-            *entry = None;
-        }
-    }
-    for ruleset in [out.v4.as_mut(), out.v6.as_mut()].into_iter().flatten() {
-        edit_rules(ruleset, &by_chain);
-        let family = ruleset.family;
-        for table in &mut ruleset.tables {
-            remove_chains(table, &|table, chain| chains.contains(&(family, table, chain)));
-        }
-    }
-    out
+/// Rounds of finding and editing at most.
+const ROUNDS: usize = 16;
+
+/// What may be done.
+#[derive(Clone, Debug, Default)]
+pub struct FixOptions {
+    /// Findings of these lints are fixed.
+    pub ids: BTreeSet<&'static str>,
+    /// Counters of rules may be lost, or count otherwise.
+    pub counters: bool,
+    /// Chains that may be changed although another program seems to own them.
+    pub chains: Vec<String>,
+    /// Levels and what counters mean: what is allowed is not fixed.
+    pub check: CheckOptions,
 }
 
-type Edits<'a> = HashMap<(Family, TableName, &'a str), BTreeMap<u32, Option<&'a Rule>>>;
+/// What was done.
+#[derive(Clone, Debug, Default)]
+pub struct Fixed {
+    /// The firewall afterwards.
+    pub firewall: Firewall,
+    /// Findings that were fixed, with their places in the firewall of their round.
+    pub done: Vec<Finding>,
+    /// Findings of these lints that stay, and why.
+    pub left: Vec<(Finding, Left)>,
+}
 
-fn edit_rules(ruleset: &mut Ruleset, edits: &Edits<'_>) {
-    for table in &mut ruleset.tables {
-        for chain in &mut table.chains {
-            let Some(here) = edits.get(&(ruleset.family, table.name, &*chain.name)) else {
-                continue;
-            };
-            let mut number = 0;
-            chain.rules.retain_mut(|rule| {
-                number += 1;
-                match here.get(&number) {
-                    None => true,
-                    Some(None) => false,
-                    Some(Some(other)) => {
-                        *rule = (*other).clone();
-                        true
-                    }
-                }
-            });
+/// Why a finding was not fixed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Left {
+    /// It is for a person to decide.
+    Person,
+    /// Counters of rules would be lost, or count otherwise.
+    Counters,
+    /// Another program seems to own the chain.
+    Foreign,
+    /// Nothing else would ask for conntrack: fragments would not be put together any more, and the
+    /// nat table would not be consulted.
+    Conntrack,
+}
+
+impl Left {
+    /// Why, in words.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Left::Person => "for a person to decide",
+            Left::Counters => "would change counters: --allow counters",
+            Left::Foreign => "in a chain of another program: --chains NAME",
+            Left::Conntrack => "the last rules that use conntrack",
         }
     }
 }
 
-/// Chains that may go and that nothing which stays names.
-fn remove_chains(table: &mut Table, goes: &dyn Fn(TableName, &str) -> bool) {
-    let mut going: HashSet<Name> = table
-        .chains
-        .iter()
-        .filter(|c| c.policy.is_none() && goes(table.name, &c.name))
-        .map(|c| c.name.clone())
-        .collect();
-    loop {
-        let staying = table.chains.iter().filter(|c| !going.contains(&c.name));
-        let named: HashSet<Name> =
-            staying.flat_map(|c| &c.rules).filter_map(|r| r.target.chain().cloned()).collect();
-        let before = going.len();
-        going.retain(|name| !named.contains(name));
-        if going.len() == before {
+/// Does what the options let it do.
+pub fn fix(firewall: &Firewall, options: &FixOptions) -> Fixed {
+    let mut check_options = options.check.clone();
+    // A lint that is off by default is looked for where it is named.
+    for lint in lints().filter(|l| options.ids.contains(l.id) && !l.on) {
+        if check_options.levels.asked(lint) == Some(Level::Allow) {
+            check_options.levels.set_lint(lint, Level::Report(lint.severity));
+        }
+    }
+    let mut fixed = Fixed { firewall: firewall.clone(), ..Fixed::default() };
+    for _ in 0..ROUNDS {
+        let found = check(&fixed.firewall, &check_options).findings;
+        let found = found.into_iter().filter(|f| options.ids.contains(f.id()));
+        let (mut now, mut left) = (Vec::new(), Vec::new());
+        for f in found {
+            match hindrance(&f, options) {
+                None => now.push(f),
+                Some(why) => left.push((f, why)),
+            }
+        }
+        let mut after = apply(&fixed.firewall, &edits(&now));
+        if uses_conntrack(&after) != uses_conntrack(&fixed.firewall) {
+            let (last, rest) = now.into_iter().partition(|f| asks(&fixed.firewall, f));
+            let last: Vec<Finding> = last;
+            left.extend(last.into_iter().map(|f| (f, Left::Conntrack)));
+            now = rest;
+            after = apply(&fixed.firewall, &edits(&now));
+        }
+        fixed.left = left;
+        if now.is_empty() || after == fixed.firewall {
             break;
         }
+        fixed.firewall = after;
+        fixed.done.append(&mut now);
     }
-    table.chains.retain(|c| !going.contains(&c.name));
+    fixed
 }
 
-/// Whether a chain or set belongs to a program that fills it by itself: what looks dead in it may
-/// be needed tomorrow, and its owner looks for it by name.
-pub fn is_foreign(name: &str) -> bool {
-    const OWNERS: [&str; 18] = [
-        "DOCKER", "KUBE-", "cali-", "cali:", "cali4", "cali6", "ufw-", "ufw6-", "f2b-", "fail2ban",
-        "LIBVIRT_", "CNI-", "FLANNEL", "CILIUM_", "NETAVARK", "FWD", "sshguard", "crowdsec",
-    ];
-    // firewalld's chains end so, or hold the name of a zone behind such a word.
-    const FIREWALLD: [&str; 9] = [
-        "_ZONES",
-        "_direct",
-        "_ZONES_SOURCE",
-        "_log",
-        "_deny",
-        "_allow",
-        "_pre",
-        "_post",
-        "_rules",
-    ];
-    OWNERS.iter().any(|o| name.starts_with(o)) || FIREWALLD.iter().any(|e| name.ends_with(e))
+fn edits(findings: &[Finding]) -> Vec<Edit> {
+    findings.iter().filter_map(|f| f.fix.as_ref()).flat_map(|x| x.edits.clone()).collect()
+}
+
+fn hindrance(f: &Finding, options: &FixOptions) -> Option<Left> {
+    let fix = match &f.fix {
+        Some(fix) => fix,
+        None => return Some(Left::Person),
+    };
+    let named = |chain: &Name| options.chains.iter().any(|c| c.as_str() == &**chain);
+    if f.place.as_ref().is_some_and(|p| is_foreign(&p.chain) && !named(&p.chain)) {
+        return Some(Left::Foreign);
+    }
+    (fix.changes_counters && !options.counters).then_some(Left::Counters)
+}
+
+/// By family, whether some rule asks for conntrack.
+fn uses_conntrack(firewall: &Firewall) -> [bool; 2] {
+    [&firewall.v4, &firewall.v6]
+        .map(|r| r.as_ref().is_some_and(|r| r.rules().any(|(_, _, rule)| needs_conntrack(rule))))
+}
+
+/// Whether a fix touches a rule that asks for conntrack.
+fn asks(firewall: &Firewall, f: &Finding) -> bool {
+    let rule = |family, place: &weir_model::RulePlace| {
+        let table = firewall.ruleset(family)?.table(&place.table)?;
+        table.chain(&place.chain)?.rules.get(place.number? as usize - 1)
+    };
+    f.fix.iter().flat_map(|x| &x.edits).any(|edit| match edit {
+        Edit::RemoveRule { family, place } | Edit::ReplaceRule { family, place, .. } => {
+            rule(*family, place).is_some_and(needs_conntrack)
+        }
+        Edit::RemoveChain { family, table, chain } => {
+            let chain = firewall.ruleset(*family).and_then(|r| r.table(table)?.chain(chain));
+            chain.is_some_and(|c| c.rules.iter().any(needs_conntrack))
+        }
+        Edit::RemoveSet { .. } => false,
+    })
 }

@@ -24,7 +24,7 @@ use weir_model::{Firewall, Rule, Ruleset, Table, Target};
 
 use self::index::Index;
 use super::reach::{Lowering, Reach};
-use super::space::Cell;
+use super::space::{Axis, Cell};
 
 /// Cells that a set may fall into; with more, nothing is said.
 const CELLS: usize = 128;
@@ -107,6 +107,32 @@ impl<'a> Flow<'a> {
     /// The rules that jump or go to a chain.
     pub fn callers(&self, chain: usize) -> &[At] {
         &self.callers[chain]
+    }
+
+    /// Whether a rule may match ICMPv6 neighbour solicitations or advertisements.
+    pub fn may_be_neighbour(&self, at: At) -> bool {
+        let proto = |c: &Cell| c.within(Axis::Proto, (58, 58));
+        let kinds = |c: Cell| c.within(Axis::Icmp, (135 << 8, (136 << 8) | 0xff)).is_some();
+        self.reach(at).cells.iter().any(|c| proto(c).is_some_and(kinds))
+    }
+
+    /// The deciding rules before one in its chain that have packets in common with it, in order.
+    pub fn deciding_before(&self, at: At) -> Vec<At> {
+        let cells = &self.reach(at).cells;
+        let mut rules: Vec<usize> =
+            cells.iter().flat_map(|cell| self.takers_meeting(at.0, cell)).collect();
+        rules.sort_unstable();
+        rules.dedup();
+        if self.spend(rules.len()) {
+            return Vec::new();
+        }
+        let meets = |e: &At| {
+            let theirs = &self.reach(*e).cells;
+            self.rule(*e).target.decides()
+                && cells.iter().any(|c| theirs.iter().any(|t| t.meets(c)))
+        };
+        let before = rules.into_iter().take_while(|e| *e < at.1).map(|e| (at.0, e));
+        before.filter(meets).collect()
     }
 
     /// Cells that were looked at so far.

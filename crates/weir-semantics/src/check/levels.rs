@@ -41,8 +41,13 @@ impl Levels {
             return Ok(());
         }
         let lint = lint(id).ok_or_else(|| UnknownLint(id.to_owned()))?;
-        self.named.insert(lint.id, level);
+        self.set_lint(lint, level);
         Ok(())
+    }
+
+    /// Sets the level of a lint that is at hand.
+    pub(super) fn set_lint(&mut self, lint: &Lint, level: Level) {
+        self.named.insert(lint.id, level);
     }
 
     /// The level that is asked of a lint; `None` where its findings say themselves.

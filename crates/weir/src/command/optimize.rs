@@ -1,0 +1,168 @@
+//! `weir optimize`: what weir does about findings by itself, proven before it is printed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+use weir_backends::check::{CheckOptions as Packets, Differs, describe, equal};
+use weir_model::{Family, Firewall, Ruleset};
+use weir_semantics::check::{CheckOptions, FixOptions, Fixed, Left, fix, lint, lints};
+use weir_semantics::{Interpreter, Outcome};
+use weir_syntax::{ipset, iptables};
+
+use super::Answer;
+use super::check::levels;
+use crate::cli::Optimize;
+use crate::operand::{self, Kind, Loaded};
+use crate::terminal::{self, Progress};
+
+/// Fixes, compares, prints; on standard error what was done, and what was left.
+pub fn run(args: &Optimize, color: bool) -> Result<Answer> {
+    let counters = allows(&args.allow)?;
+    let options = FixOptions {
+        ids: ids(args)?,
+        counters,
+        chains: args.chains.clone(),
+        check: CheckOptions { counters: false, levels: levels(&[], &[], &[])? },
+    };
+    let loaded = operand::load(args.file.as_deref(), &args.operand, color)?;
+    let outputs = outputs(args, &loaded)?;
+    let fixed = fix(&loaded.firewall, &options);
+    let packets = prove(&loaded.firewall, &fixed, counters, args)?;
+    eprint!("{}", summary(&fixed, packets, args.seed));
+    write(&loaded, &fixed.firewall, &outputs)
+}
+
+/// What `--allow` names.
+fn allows(words: &[String]) -> Result<bool> {
+    match words.iter().find(|w| *w != "counters") {
+        Some(other) => bail!("--allow {other}: only counters can be allowed"),
+        None => Ok(!words.is_empty()),
+    }
+}
+
+/// The lints that are to be fixed.
+fn ids(args: &Optimize) -> Result<BTreeSet<&'static str>> {
+    if args.all {
+        return Ok(lints().filter(|l| l.fix && l.on).map(|l| l.id).collect());
+    }
+    let known = |id: &String| match lint(id) {
+        Some(lint) if lint.fix => Ok(lint.id),
+        Some(_) => bail!("{id}: weir can find it, not fix it (weir check --explain {id})"),
+        None => bail!("no kind of finding is called {id} (weir check --list)"),
+    };
+    args.fix.iter().map(known).collect()
+}
+
+/// Where each text goes; none is standard output.
+fn outputs(args: &Optimize, loaded: &Loaded) -> Result<Vec<PathBuf>> {
+    let inputs: Vec<PathBuf> = loaded.sources.iter().map(|s| PathBuf::from(&s.name)).collect();
+    if args.in_place {
+        return match inputs.iter().find(|p| !p.is_file()) {
+            Some(p) => bail!("--in-place: {} is no file", p.display()),
+            None => Ok(inputs),
+        };
+    }
+    let Some(out) = &args.output else { return Ok(Vec::new()) };
+    let outputs = match inputs.len() {
+        1 => vec![out.clone()],
+        _ if out.is_dir() => {
+            inputs.iter().map(|p| out.join(p.file_name().unwrap_or_default())).collect()
+        }
+        n => bail!("{n} texts cannot go into one file: make the folder {}", out.display()),
+    };
+    for path in &outputs {
+        if inputs.iter().any(|input| same_file(input, path)) {
+            bail!("{} is the input: --in-place overwrites it", path.display());
+        }
+    }
+    Ok(outputs)
+}
+
+fn same_file(a: &Path, b: &Path) -> bool {
+    match (fs::canonicalize(a), fs::canonicalize(b)) {
+        (Ok(a), Ok(b)) => a == b,
+        _ => false,
+    }
+}
+
+/// Sends packets through both; how many. Counters must be the same, too, unless they may change.
+fn prove(before: &Firewall, fixed: &Fixed, counters: bool, args: &Optimize) -> Result<u64> {
+    if fixed.done.is_empty() {
+        return Ok(0);
+    }
+    let after = &fixed.firewall;
+    let new = Interpreter::new(after);
+    let options = Packets { seed: args.seed, packets: args.packets };
+    let progress = Progress::new();
+    let checked = equal(
+        before,
+        &[after],
+        &options,
+        |packet, entry, outcome, answers| {
+            let other = new.journey(packet, entry, answers);
+            let what = differs(outcome, &other, counters)?;
+            Some(Differs { what, after: describe(&other) })
+        },
+        &mut |what, done| progress.show(what, done),
+    );
+    drop(progress);
+    match checked {
+        Ok(checked) => Ok(checked.packets),
+        Err(e) => bail!("a fix would change what the ruleset means, so nothing is written: {e}"),
+    }
+}
+
+fn differs(a: &Outcome<'_>, b: &Outcome<'_>, counters: bool) -> Option<String> {
+    if !counters {
+        return a.difference(b).map(|d| format!("{d:?} differs").to_lowercase());
+    }
+    let same = a.verdict == b.verdict && a.effects == b.effects && a.packet == b.packet;
+    (!same).then(|| "verdict, effects or packet differ".to_owned())
+}
+
+/// What was done and what was left, for people.
+fn summary(fixed: &Fixed, packets: u64, seed: u64) -> String {
+    let mut done: BTreeMap<&str, usize> = BTreeMap::new();
+    for f in &fixed.done {
+        *done.entry(f.id()).or_default() += 1;
+    }
+    let mut left: BTreeMap<(&str, Left), usize> = BTreeMap::new();
+    for (f, why) in &fixed.left {
+        *left.entry((f.id(), *why)).or_default() += 1;
+    }
+    let mut out = String::new();
+    for (id, n) in &done {
+        out.push_str(&format!("fixed    {n:>6}  {id}\n"));
+    }
+    for ((id, why), n) in &left {
+        out.push_str(&format!("left     {n:>6}  {id}: {}\n", why.as_str()));
+    }
+    out.push_str(&match packets {
+        0 => "nothing was changed\n".to_owned(),
+        n => format!("checked  {n} packets, seed {seed}: equal (packet-checked)\n"),
+    });
+    out
+}
+
+fn write(loaded: &Loaded, after: &Firewall, outputs: &[PathBuf]) -> Result<Answer> {
+    let print = |ruleset: Option<&Ruleset>| {
+        // Counters are printed where the text had them.
+        let has_counters = |r: &Ruleset| r.rules().any(|(_, _, rule)| rule.counters.is_some());
+        ruleset.map(|r| iptables::print(r, has_counters(r))).unwrap_or_default()
+    };
+    let text = |kind| match kind {
+        Kind::Sets => ipset::print(&after.sets),
+        Kind::Rules(Family::V4) => print(after.v4.as_ref()),
+        Kind::Rules(Family::V6) => print(after.v6.as_ref()),
+    };
+    if outputs.is_empty() {
+        let all: Vec<String> = loaded.sources.iter().map(|s| text(s.kind)).collect();
+        return terminal::print(&all.concat());
+    }
+    for (source, path) in loaded.sources.iter().zip(outputs) {
+        fs::write(path, text(source.kind)).with_context(|| format!("write {}", path.display()))?;
+    }
+    Ok(Answer::Yes)
+}
