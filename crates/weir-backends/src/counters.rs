@@ -75,7 +75,7 @@ fn policies(ruleset: &weir_model::Ruleset, out: &mut BTreeMap<String, Vec<Counte
 }
 
 /// The element as `ipset save` prints it, without its counts.
-fn bare(set: &IpSet, element: &Element) -> String {
+pub(crate) fn bare(set: &IpSet, element: &Element) -> String {
     let element = Element { counters: None, ..element.clone() };
     ipset::print_element(set, &element)
 }

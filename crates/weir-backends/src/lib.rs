@@ -15,6 +15,7 @@ pub mod form;
 pub mod load;
 pub mod memory;
 pub mod nft;
+pub mod original;
 mod read_back;
 
 pub use artefact::{Artefact, ArtefactFile, ReadError, WriteError};

@@ -37,6 +37,7 @@ use crate::form::{CompileError, CompileOptions, Form, Progress, Refusal};
 
 pub use self::agree::check;
 use self::emit::Compiled;
+pub(crate) use self::print::element_key as element_words;
 use self::table::{DEPTH_MAX, Plan};
 
 /// The nft form of a firewall.

@@ -106,6 +106,18 @@ pub fn trace<'f>(
     Trace { steps: writer.steps, outcome }
 }
 
+/// Follows a packet through one hook alone.
+pub fn trace_at_hook<'f>(
+    interpreter: &Interpreter<'f>,
+    packet: &Packet,
+    hook: Hook,
+    answers: &mut dyn Answers,
+) -> Trace<'f> {
+    let mut writer = Writer { steps: Vec::new(), at: None };
+    let outcome = interpreter.at_hook_observed(packet, hook, answers, &mut writer);
+    Trace { steps: writer.steps, outcome }
+}
+
 /// Where the packet is.
 struct At<'f> {
     table: TableName,

@@ -132,6 +132,17 @@ impl<'f> Interpreter<'f> {
     /// Sends a packet through one hook alone, all of its tables, as if it had come there
     /// untouched. POSTROUTING is that of a forwarded packet.
     pub fn at_hook(&self, packet: &Packet, hook: Hook, answers: &mut dyn Answers) -> Outcome<'f> {
+        self.at_hook_observed(packet, hook, answers, &mut Unobserved)
+    }
+
+    /// As [`at_hook`](Interpreter::at_hook), with every step told to an observer.
+    pub(crate) fn at_hook_observed<O: Observer<'f>>(
+        &self,
+        packet: &Packet,
+        hook: Hook,
+        answers: &mut dyn Answers,
+        observer: &mut O,
+    ) -> Outcome<'f> {
         let mut packet = packet.clone();
         match hook {
             Hook::Prerouting | Hook::Input => packet.oif.clear(),
@@ -144,7 +155,7 @@ impl<'f> Interpreter<'f> {
         let translated = packet.ct;
         let log = Log::default();
         let mut journey = Journey { interpreter: self, packet, log, translated, redirected: false };
-        let verdict = journey.hook(hook, answers, &mut Unobserved);
+        let verdict = journey.hook(hook, answers, observer);
         let Log { hits, effects, asked, tried } = journey.log;
         Outcome { verdict, effects, hits, asked, tried, packet: journey.packet }
     }

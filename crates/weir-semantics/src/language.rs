@@ -12,6 +12,7 @@
 //! What is not said is as in [`Packet::new`]: TTL 64, state NEW, mark 0; addresses out of the
 //! ranges for documentation; a port that is not said is 0; TCP carries SYN.
 
+mod say;
 mod words;
 
 use std::net::IpAddr;
@@ -21,6 +22,7 @@ use std::str::FromStr;
 use weir_model::{Addr, CtState, Family, Mac, Packet};
 use weir_packet::{Ct, Fragment, PktType, Transport, tcp_flag};
 
+pub use self::say::packet_words;
 pub(crate) use self::words::protocol_name;
 use self::words::{icmp_type, protocol, service, tcp_flag_of};
 

@@ -15,6 +15,7 @@ pub mod interpreter;
 pub mod language;
 pub mod nft;
 pub mod outcome;
+pub mod review;
 mod sets;
 pub mod traffic;
 

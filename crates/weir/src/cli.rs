@@ -96,6 +96,19 @@ Everything happens in network namespaces that weir makes and removes.
 Example:
   weir verify office.rules office-tree office-nft --packets 100000")]
     Verify(Verify),
+    /// Prove two rulesets equal, or show which packets they treat differently.
+    #[command(after_help = "\
+An operand is iptables-save text, nft text that weir wrote or a listing of it, a folder that weir
+compile wrote, or the word --live: what is in force in this network namespace (never written).
+What is compared is the whole journey of every packet, by decision diagrams: equal is proven.
+
+Exit status 0 equal, 1 different (or counters seen to differ), 2 it could not be decided.
+
+Example:
+  weir diff old.rules new.rules
+  weir diff office.rules office-nft --counters
+  weir diff --live new.rules --format markdown > review.md")]
+    Diff(Diff),
     /// Write frames for a ruleset with the verdict that each should meet.
     #[command(
         after_help = "Example:\n  weir traffic office.rules --pattern miss --count 4096 -o miss.pcap"
@@ -362,6 +375,98 @@ pub struct Verify {
     /// JSON on standard output.
     #[arg(long)]
     pub json: bool,
+}
+
+/// A hook of its own, for `weir diff`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum OneHook {
+    /// PREROUTING.
+    Prerouting,
+    /// INPUT.
+    Input,
+    /// FORWARD.
+    Forward,
+    /// OUTPUT.
+    Output,
+    /// POSTROUTING.
+    Postrouting,
+}
+
+impl OneHook {
+    /// The model's word for it.
+    pub fn hook(self) -> weir_model::Hook {
+        match self {
+            OneHook::Prerouting => weir_model::Hook::Prerouting,
+            OneHook::Input => weir_model::Hook::Input,
+            OneHook::Forward => weir_model::Hook::Forward,
+            OneHook::Output => weir_model::Hook::Output,
+            OneHook::Postrouting => weir_model::Hook::Postrouting,
+        }
+    }
+}
+
+/// How `weir diff` prints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For a terminal.
+    Text,
+    /// For programs.
+    Json,
+    /// For a change review.
+    Markdown,
+}
+
+/// `weir diff`.
+#[derive(Debug, Args)]
+pub struct Diff {
+    /// Two of: a file (`-` is standard input), an artefact's folder, `--live`.
+    #[arg(value_name = "OPERAND", num_args = 1..=2)]
+    pub operands: Vec<String>,
+    /// What is in force in this network namespace (never written): in the place of an operand.
+    #[arg(long)]
+    pub live: bool,
+    /// ip6tables-save text that belongs to a file: A's, then B's; one stands for both.
+    #[arg(long, value_name = "FILE")]
+    pub ip6: Vec<PathBuf>,
+    /// ipset save text that belongs to a file: A's, then B's; one stands for both.
+    #[arg(long, value_name = "FILE")]
+    pub ipset: Vec<PathBuf>,
+    /// Look host names up; without it they are refused.
+    #[arg(long)]
+    pub resolve: bool,
+    /// One hook alone instead of the whole journey.
+    #[arg(long, value_enum)]
+    pub hook: Option<OneHook>,
+    /// Only what becomes of packets, not what is done to them on the way.
+    #[arg(long)]
+    pub verdict: bool,
+    /// What becomes of packets and all that is done on the way (what is compared without it).
+    #[arg(long, conflicts_with = "verdict")]
+    pub effects: bool,
+    /// Also which rules count: seen on packets, not proven.
+    #[arg(long)]
+    pub counters: bool,
+    /// Packets for the counters.
+    #[arg(long, default_value_t = 20_000, value_name = "N")]
+    pub packets: usize,
+    /// Seed of the random ones.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Conntrack is in use by other programs, whatever the rulesets ask for.
+    #[arg(long)]
+    pub conntrack: bool,
+    /// Memory for the diagrams of one family and way, in MB.
+    #[arg(long, default_value_t = 2048, value_name = "MB")]
+    pub memory: usize,
+    /// How many regions of a difference are listed.
+    #[arg(long, default_value_t = 5, value_name = "N")]
+    pub regions: usize,
+    /// How to print.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+    /// Write the packets that differ to this file.
+    #[arg(long, value_name = "FILE")]
+    pub pcap: Option<PathBuf>,
 }
 
 /// Which packets `weir traffic` writes.

@@ -2,6 +2,7 @@
 
 pub mod check;
 pub mod compile;
+pub mod diff;
 pub mod doctor;
 pub mod example;
 pub mod explain;

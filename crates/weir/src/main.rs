@@ -6,6 +6,7 @@
 mod cli;
 mod command;
 mod operand;
+mod side;
 mod terminal;
 
 use std::process::ExitCode;
@@ -41,6 +42,7 @@ fn run(command: Command, color: bool) -> anyhow::Result<Answer> {
         Command::Explain(args) => command::explain::run(&args, color),
         Command::Compile(args) => command::compile::run(&args, color),
         Command::Verify(args) => command::verify::run(&args, color),
+        Command::Diff(args) => command::diff::run(&args, color),
         Command::Traffic(args) => command::traffic::run(&args, color),
         Command::Lab(cli::Lab::Run(args)) => command::lab::run(&args),
         Command::Lab(cli::Lab::Report(args)) => command::lab::report(&args),

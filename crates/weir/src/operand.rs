@@ -70,15 +70,18 @@ pub fn load(file: Option<&Path>, operand: &Operand, color: bool) -> Result<Loade
 
 /// Name and text of each part.
 #[derive(Default)]
-struct Texts {
-    main: Option<(String, String)>,
-    ip6: Option<(String, String)>,
-    sets: Option<(String, String)>,
+pub struct Texts {
+    /// `iptables-save` text, or `ip6tables-save` text that stands alone.
+    pub main: Option<(String, String)>,
+    /// `ip6tables-save` text.
+    pub ip6: Option<(String, String)>,
+    /// `ipset save` text.
+    pub sets: Option<(String, String)>,
 }
 
 impl Texts {
     /// What is in force in this network namespace. The save commands only read.
-    fn read_live(&mut self) -> Result<()> {
+    pub fn read_live(&mut self) -> Result<()> {
         let mut tried = Vec::new();
         for (slot, words) in [
             (&mut self.main, &["iptables-legacy-save", "-c"][..]),
@@ -97,7 +100,8 @@ impl Texts {
     }
 }
 
-fn output_of(words: &[&str]) -> Result<String> {
+/// What a command prints.
+pub fn output_of(words: &[&str]) -> Result<String> {
     let name = words.join(" ");
     let out = Command::new(words[0]).args(&words[1..]).output().with_context(|| name.clone())?;
     if !out.status.success() {
@@ -106,7 +110,8 @@ fn output_of(words: &[&str]) -> Result<String> {
     String::from_utf8(out.stdout).with_context(|| format!("{name}: not UTF-8"))
 }
 
-fn read(path: &Path) -> Result<(String, String)> {
+/// Name and text of a file; `-` is standard input.
+pub fn read(path: &Path) -> Result<(String, String)> {
     let (name, bytes) = if path.as_os_str() == "-" {
         let mut bytes = Vec::new();
         std::io::stdin().read_to_end(&mut bytes).context("read standard input")?;
@@ -126,7 +131,16 @@ fn read(path: &Path) -> Result<(String, String)> {
     }
 }
 
-fn parse(texts: Texts, table: Option<TableName>, operand: &Operand, color: bool) -> Result<Loaded> {
+/// Texts as a firewall.
+///
+/// # Errors
+/// All errors of the texts are drawn on standard error first.
+pub fn parse(
+    texts: Texts,
+    table: Option<TableName>,
+    operand: &Operand,
+    color: bool,
+) -> Result<Loaded> {
     let mut failed = 0;
     let mut draw = |source: &Source, errors: &[Diagnostic]| {
         eprint!("{}", weir_syntax::render(errors, &source.name, &source.text, color));

@@ -79,7 +79,7 @@ fn key_type(load: Load, family: Family) -> &'static str {
 }
 
 /// The key of an element, as `nft list ruleset` prints it.
-pub(super) fn element_key(map: &Map, element: &Element, family: Family) -> String {
+pub(crate) fn element_key(map: &Map, element: &Element, family: Family) -> String {
     let parts = map.key.iter().zip(&element.key).map(|(key, part)| match part {
         ElementKey::Device(name) => format!("\"{name}\""),
         ElementKey::Span(lo, hi) => span(key.load, *lo, *hi, family),

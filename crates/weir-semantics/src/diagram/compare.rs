@@ -68,6 +68,9 @@ pub struct CompareOptions {
     pub regions: usize,
     /// Conntrack is in use by other programs, whatever the rulesets ask for.
     pub conntrack: bool,
+    /// Leave out packets whose transport header is cut short and TCP fragments at offset 1: forms
+    /// that are no iptables treat them otherwise by nature.
+    pub whole: bool,
     /// Only this family; else those of which a ruleset is there.
     pub family: Option<Family>,
     /// Only this entry of a journey; else all three.
@@ -84,6 +87,7 @@ impl Default for CompareOptions {
             memory_bytes: 2 << 30,
             regions: 10,
             conntrack: false,
+            whole: false,
             family: None,
             entry: None,
         }
@@ -340,7 +344,10 @@ impl<'f> Pair<'f> {
         statistics: &mut Statistics,
     ) -> Result<Result<Answer, CompareError>, Unknown> {
         let options = SpaceOptions { order, memory_bytes: self.options.memory_bytes };
-        let space = Space::with(self.family, &[self.before, self.after], options)?;
+        let mut space = Space::with(self.family, &[self.before, self.after], options)?;
+        if self.options.whole {
+            space.possible = space.store.minus(space.possible, space.presence.cut)?;
+        }
         let mut meaning = Meaning { terminals: Terminals::new(space.layout.end), space };
         let answer = self.answer(&mut meaning);
         let store = &meaning.space.store;

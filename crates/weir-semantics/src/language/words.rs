@@ -20,18 +20,21 @@ const PROTOCOLS: [(&str, u8); 15] = [
     ("udplite", 136),
 ];
 
+/// Names of TCP's flags.
+pub(crate) const TCP_FLAGS: [(&str, u8); 6] = [
+    ("fin", tcp_flag::FIN),
+    ("syn", tcp_flag::SYN),
+    ("rst", tcp_flag::RST),
+    ("psh", tcp_flag::PSH),
+    ("ack", tcp_flag::ACK),
+    ("urg", tcp_flag::URG),
+];
+
 /// Bit of a TCP flag.
 pub(crate) fn tcp_flag_of(name: &str) -> Option<u8> {
-    Some(match name.to_ascii_lowercase().as_str() {
-        "fin" => tcp_flag::FIN,
-        "syn" => tcp_flag::SYN,
-        "rst" => tcp_flag::RST,
-        "psh" => tcp_flag::PSH,
-        "ack" => tcp_flag::ACK,
-        "urg" => tcp_flag::URG,
-        "none" => 0,
-        _ => return None,
-    })
+    let lower = name.to_ascii_lowercase();
+    let found = TCP_FLAGS.iter().find(|(n, _)| *n == lower).map(|(_, bit)| *bit);
+    found.or_else(|| (lower == "none").then_some(0))
 }
 
 /// Port of a service that people write by name; any other is written by its number.

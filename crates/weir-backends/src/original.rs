@@ -1,0 +1,167 @@
+//! Which original rules the rules of files and artefacts are.
+//!
+//! A rule of a file is known by its place: `iptables/filter/FORWARD/3`. The manifest of an artefact
+//! says which of its counters add up to which place. So the rules of both can be told to be the
+//! same, as far as their counters go and what keeps a budget is concerned.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::counters::{bare, tool};
+use crate::nft::element_words;
+use weir_model::nft::{self, Credit, Statement};
+use weir_model::{Counter, CreditMap, Family, Firewall, RuleId};
+
+/// Originals by their place.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Originals {
+    ids: BTreeMap<String, RuleId>,
+}
+
+impl Originals {
+    /// The places of a file's rules.
+    pub fn of_file(firewall: &Firewall) -> Originals {
+        let mut places = Vec::new();
+        for ruleset in firewall.rulesets() {
+            for table in &ruleset.tables {
+                for chain in &table.chains {
+                    for number in 1..=chain.rules.len() {
+                        let tool = tool(ruleset.family);
+                        places.push(format!("{tool}/{}/{}/{number}", table.name, chain.name));
+                    }
+                }
+            }
+        }
+        Originals::of(places)
+    }
+
+    /// The places that an artefact's manifest names.
+    pub fn of_manifest(counters: &CreditMap) -> Originals {
+        let rules = counters.0.keys().filter(|k| !k.ends_with("/policy"));
+        Originals::of(rules.cloned().collect())
+    }
+
+    fn of(mut places: Vec<String>) -> Originals {
+        places.sort_unstable();
+        let ids = places.into_iter().zip(0..).map(|(place, n)| (place, RuleId(n))).collect();
+        Originals { ids }
+    }
+
+    /// The place of a rule.
+    pub fn place(&self, id: RuleId) -> Option<&str> {
+        self.ids.keys().nth(id.0 as usize).map(String::as_str)
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// True where there are none.
+    pub fn is_empty(&self) -> bool {
+        self.ids.is_empty()
+    }
+
+    /// Credits each rule of a file with itself.
+    pub fn credit_file(&self, firewall: &mut Firewall) {
+        for ruleset in [&mut firewall.v4, &mut firewall.v6].into_iter().flatten() {
+            let tool = tool(ruleset.family);
+            for table in &mut ruleset.tables {
+                for chain in &mut table.chains {
+                    for (i, rule) in chain.rules.iter_mut().enumerate() {
+                        let place = format!("{tool}/{}/{}/{}", table.name, chain.name, i + 1);
+                        rule.credit = self.ids.get(&place).copied().into_iter().collect();
+                    }
+                }
+            }
+        }
+    }
+
+    /// Credits the rules, elements and counters of an artefact as its manifest says.
+    pub fn credit_artefact(
+        &self,
+        counters: &CreditMap,
+        firewall: &mut Firewall,
+        tables: &mut nft::Ruleset,
+    ) {
+        let mut of: HashMap<&Counter, Vec<Credit>> = HashMap::new();
+        for (place, parts) in &counters.0 {
+            let credit = match self.ids.get(place) {
+                Some(id) => Credit::Rule(*id),
+                None => continue,
+            };
+            parts.iter().for_each(|c| of.entry(c).or_default().push(credit));
+        }
+        credit_rules(&of, firewall);
+        credit_elements(&of, firewall);
+        tables.tables.iter_mut().for_each(|t| credit_tables(&of, t));
+    }
+}
+
+fn ids(credit: Option<&Vec<Credit>>) -> Vec<RuleId> {
+    let rules = credit.into_iter().flatten().filter_map(|c| match c {
+        Credit::Rule(id) => Some(*id),
+        Credit::Policy(_) => None,
+    });
+    rules.collect()
+}
+
+fn credit_rules(of: &HashMap<&Counter, Vec<Credit>>, firewall: &mut Firewall) {
+    for ruleset in [&mut firewall.v4, &mut firewall.v6].into_iter().flatten() {
+        let tool = tool(ruleset.family);
+        for table in &mut ruleset.tables {
+            for chain in &mut table.chains {
+                for (i, rule) in chain.rules.iter_mut().enumerate() {
+                    let counter = Counter::Rule {
+                        tool: tool.to_owned(),
+                        table: table.name.to_string(),
+                        chain: chain.name.to_string(),
+                        number: i as u32 + 1,
+                    };
+                    rule.credit = ids(of.get(&counter));
+                }
+            }
+        }
+    }
+}
+
+fn credit_elements(of: &HashMap<&Counter, Vec<Credit>>, firewall: &mut Firewall) {
+    for set in &mut firewall.sets {
+        let words: Vec<String> = set.elements.iter().map(|e| bare(set, e)).collect();
+        for (element, text) in set.elements.iter_mut().zip(words) {
+            let counter = Counter::Element { set: set.name.to_string(), element: text };
+            element.credit = ids(of.get(&counter));
+        }
+    }
+}
+
+fn credit_tables(of: &HashMap<&Counter, Vec<Credit>>, table: &mut nft::Table) {
+    let family = if table.family == Family::V4 { "ip" } else { "ip6" };
+    let find = |counter: &Counter| of.get(counter).cloned().unwrap_or_default();
+    for map in &mut table.maps {
+        let words: Vec<String> =
+            map.elements.iter().map(|e| element_words(map, e, table.family)).collect();
+        for (element, text) in map.elements.iter_mut().zip(words) {
+            element.credit = find(&Counter::NftElement {
+                family: family.to_owned(),
+                table: table.name.clone(),
+                set: map.name.clone(),
+                element: text,
+            });
+        }
+    }
+    for chain in &mut table.chains {
+        for (i, rule) in chain.rules.iter_mut().enumerate() {
+            let credit = find(&Counter::NftRule {
+                family: family.to_owned(),
+                table: table.name.clone(),
+                chain: chain.name.clone(),
+                number: i as u32 + 1,
+            });
+            for statement in &mut rule.statements {
+                if let Statement::Counter(of) = statement {
+                    of.clone_from(&credit);
+                }
+            }
+        }
+    }
+}

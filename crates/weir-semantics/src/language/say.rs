@@ -1,0 +1,117 @@
+//! A packet in the words that it can be read from.
+
+use std::fmt::Write as _;
+
+use weir_model::{CtState, Family, Packet};
+use weir_packet::{PktType, Transport};
+
+use super::words::{TCP_FLAGS, protocol_name};
+
+/// The words of a packet, for people and for `--packet`.
+///
+/// What is as the language takes it without words (time to live 64, no mark, length of the headers
+/// alone) is left out.
+///
+/// ```
+/// use weir_semantics::language::{packet_words, parse_packet};
+/// let words = "iif eth0 ip saddr 198.51.100.7 ip daddr 192.0.2.1 tcp sport 0 tcp dport 22";
+/// assert_eq!(packet_words(&parse_packet(words).unwrap()), words);
+/// ```
+pub fn packet_words(packet: &Packet) -> String {
+    let p = packet;
+    let ip = if p.family == Family::V4 { "ip" } else { "ip6" };
+    let mut out = String::new();
+    for (word, device) in [("iif", &p.iif), ("oif", &p.oif)] {
+        if !device.is_empty() {
+            let _ = write!(out, "{word} {device} ");
+        }
+    }
+    let (saddr, daddr) = (p.saddr.display(p.family), p.daddr.display(p.family));
+    let _ = write!(out, "{ip} saddr {saddr} {ip} daddr {daddr}");
+    transport(&mut out, p);
+    if let Some(mac) = p.smac.filter(|m| *m != [2, 0, 0, 0, 0, 1]) {
+        let bytes: Vec<String> = mac.iter().map(|b| format!("{b:02x}")).collect();
+        let _ = write!(out, " ether saddr {}", bytes.join(":"));
+    }
+    if p.tos != 0 {
+        let _ = write!(out, " {ip} tos {:#x}", p.tos);
+    }
+    if p.ttl != 64 {
+        let _ = write!(out, " {ip} {} {}", if ip == "ip" { "ttl" } else { "hoplimit" }, p.ttl);
+    }
+    match p.pkttype {
+        PktType::Unicast => {}
+        PktType::Broadcast => out.push_str(" pkttype broadcast"),
+        PktType::Multicast => out.push_str(" pkttype multicast"),
+    }
+    if p.mark != 0 {
+        let _ = write!(out, " mark {:#x}", p.mark);
+    }
+    if p.fragment.more {
+        out.push_str(" fragment first");
+    }
+    connection(&mut out, p);
+    let is_cut = p.fragment.offset != 0 || p.transport == Transport::Truncated;
+    if !p.payload.is_empty() && !is_cut {
+        let _ = write!(out, " length {}", p.len());
+    }
+    out
+}
+
+fn transport(out: &mut String, p: &Packet) {
+    let ports = |out: &mut String, of: &str, sport, dport| {
+        let _ = write!(out, " {of} sport {sport} {of} dport {dport}");
+    };
+    match &p.transport {
+        Transport::Tcp { sport, dport, flags, .. } => {
+            ports(out, "tcp", *sport, *dport);
+            if *flags != weir_packet::tcp_flag::SYN {
+                let set = TCP_FLAGS.iter().filter(|(_, bit)| flags & bit != 0);
+                let names: Vec<&str> = set.map(|(name, _)| *name).collect();
+                let names = if names.is_empty() { "none".to_owned() } else { names.join(",") };
+                let _ = write!(out, " tcp flags {names}");
+            }
+        }
+        Transport::Udp { sport, dport } if p.proto == 17 => ports(out, "udp", *sport, *dport),
+        Transport::Udp { sport, dport } => {
+            let _ = write!(out, " proto udplite udp sport {sport} udp dport {dport}");
+        }
+        Transport::Sctp { sport, dport, .. } => ports(out, "sctp", *sport, *dport),
+        Transport::Dccp { sport, dport } => ports(out, "dccp", *sport, *dport),
+        Transport::Icmp { kind, code, .. } => {
+            let of = if p.proto == 1 { "icmp" } else { "icmpv6" };
+            let _ = write!(out, " {of} type {kind} {of} code {code}");
+        }
+        Transport::None | Transport::Truncated => {
+            let _ = write!(out, " proto {}", protocol_name(p.proto));
+        }
+    }
+    if p.fragment.offset != 0 {
+        let _ = write!(out, " fragment offset {}", p.fragment.offset);
+    } else if p.transport == Transport::Truncated {
+        let _ = write!(out, " truncated {}", p.payload.len());
+    }
+}
+
+fn connection(out: &mut String, p: &Packet) {
+    let state = match p.ct.state {
+        CtState::New => "",
+        CtState::Established => " ct state established",
+        CtState::Related => " ct state related",
+        CtState::Invalid => " ct state invalid",
+        CtState::Untracked => " ct state untracked",
+    };
+    out.push_str(state);
+    for (is, words) in [
+        (p.ct.snat, " ct status snat"),
+        (p.ct.dnat, " ct status dnat"),
+        (p.ct.reply, " ct direction reply"),
+    ] {
+        if is {
+            out.push_str(words);
+        }
+    }
+    if p.ct.mark != 0 {
+        let _ = write!(out, " ct mark {:#x}", p.ct.mark);
+    }
+}

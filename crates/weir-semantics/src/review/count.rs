@@ -1,0 +1,104 @@
+//! Counters of two rulesets, compared on packets.
+//!
+//! Diagrams prove what becomes of packets; which rules count them is compared packet by packet, on
+//! and around the boundaries of both rulesets and at random. It is said so.
+
+use std::collections::BTreeMap;
+
+use weir_model::{Family, Packet, RuleId};
+use weir_packet::Transport;
+
+use super::{CounterDiffers, CounterReview, Side};
+use crate::language::packet_words;
+use crate::outcome::Credited;
+use crate::traffic::{TrafficOptions, packets};
+use crate::{Entry, Interpreter, Seeded};
+
+/// What one original counted in both, and a packet that shows the difference.
+#[derive(Default)]
+struct Counted {
+    before: u64,
+    after: u64,
+    packet: Option<Packet>,
+}
+
+/// Sends packets through both and compares every counter; `whole` leaves out cut headers, which
+/// nft treats otherwise by nature. `place` names a rule.
+pub fn count(
+    sides: [Side<'_>; 2],
+    wanted: usize,
+    seed: u64,
+    whole: bool,
+    place: &dyn Fn(RuleId) -> String,
+) -> CounterReview {
+    let [before, after] = sides.map(|s| Interpreter::new(s.firewall));
+    let mut review = CounterReview { seed, ..CounterReview::default() };
+    let mut counted: BTreeMap<String, Counted> = BTreeMap::new();
+    for (family, entry, packet) in traffic(sides, wanted, seed) {
+        let overlaps = packet.fragment.offset == 1 && packet.proto == 6;
+        if whole && (packet.transport == Transport::Truncated || overlaps) {
+            continue;
+        }
+        review.packets += 1;
+        let mut answers = Seeded(seed);
+        let (old, new) = (
+            before.journey(&packet, entry, &mut answers),
+            after.journey(&packet, entry, &mut answers),
+        );
+        let (old, new) = (old.credits(), new.credits());
+        let name = |credited: &Credited<'_>| match credited {
+            Credited::Rule(id) => place(*id),
+            Credited::Policy(table, chain) => {
+                let tool = if family == Family::V4 { "iptables" } else { "ip6tables" };
+                format!("{tool}/{table}/{chain}/policy")
+            }
+        };
+        if old == new {
+            for credited in &old {
+                let counter = counted.entry(name(credited)).or_default();
+                counter.before += 1;
+                counter.after += 1;
+            }
+            continue;
+        }
+        let mut both: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+        old.iter().for_each(|c| both.entry(name(c)).or_default().0 += 1);
+        new.iter().for_each(|c| both.entry(name(c)).or_default().1 += 1);
+        for (name, (old, new)) in both {
+            let counter = counted.entry(name).or_default();
+            counter.before += old;
+            counter.after += new;
+            if old != new {
+                counter.packet.get_or_insert_with(|| packet.clone());
+            }
+        }
+    }
+    review.counted = counted.len();
+    let differ = counted.into_iter().filter_map(|(rule, c)| {
+        let packet = packet_words(&c.packet?);
+        Some(CounterDiffers { rule, before: c.before, after: c.after, packet })
+    });
+    review.differ = differ.collect();
+    review.differ.sort_by_key(|d| std::cmp::Reverse(d.before.abs_diff(d.after)));
+    review
+}
+
+/// Packets for the rules of both, each with its family and way.
+fn traffic(
+    sides: [Side<'_>; 2],
+    wanted: usize,
+    seed: u64,
+) -> impl Iterator<Item = (Family, Entry, Packet)> + '_ {
+    let all = [Family::V4, Family::V6].into_iter().flat_map(move |family| {
+        sides.into_iter().filter_map(move |s| Some((s.firewall.ruleset(family)?, s)))
+    });
+    all.flat_map(move |(ruleset, side)| {
+        Entry::ALL.into_iter().flat_map(move |entry| {
+            let share = if entry == Entry::Forward { 4 } else { 8 };
+            let count = wanted / share;
+            let wish = TrafficOptions { seed, count, entry, ..TrafficOptions::default() };
+            let made = packets(ruleset, &side.firewall.sets, &wish);
+            made.into_iter().map(move |p| (ruleset.family, entry, p))
+        })
+    })
+}

@@ -1,0 +1,49 @@
+//! A packet's way as short lines: what matched, how many did not, what came of each table.
+
+use weir_model::Rule;
+
+use crate::explain::{Step, Trace, verdict_words};
+
+/// The lines of a way.
+pub(super) fn lines(trace: &Trace<'_>, words: &dyn Fn(&Rule) -> String) -> Vec<String> {
+    let mut out = Vec::new();
+    let mut missed = 0;
+    let mut header = None;
+    for step in &trace.steps {
+        match step {
+            Step::Table { hook, table } => {
+                header = Some(format!("{} {table}", hook.chain()));
+                missed = 0;
+            }
+            Step::Rule { chain, number, rule, failed, .. } => {
+                if failed.as_ref().is_some_and(|why| !why.hotdrop) {
+                    missed += 1;
+                    continue;
+                }
+                out.extend(header.take());
+                push_missed(&mut out, &mut missed);
+                let sign = if failed.is_some() { "!" } else { "+" };
+                out.push(format!("  {sign} {chain} {number}: {}", words(rule)));
+            }
+            Step::Verdict { chain, verdict, policy, .. } => {
+                // A table without a rule that matched, and with nothing to say, is left out.
+                if header.is_some() && missed == 0 && verdict_words(*verdict) == "accept" {
+                    continue;
+                }
+                out.extend(header.take());
+                push_missed(&mut out, &mut missed);
+                let by = if *policy { format!(" (policy of {chain})") } else { String::new() };
+                out.push(format!("  => {}{by}", verdict_words(*verdict)));
+            }
+        }
+    }
+    out
+}
+
+fn push_missed(out: &mut Vec<String>, missed: &mut u32) {
+    match std::mem::take(missed) {
+        0 => {}
+        1 => out.push("  - 1 rule not".to_owned()),
+        n => out.push(format!("  - {n} rules not")),
+    }
+}

@@ -1,0 +1,187 @@
+//! One side of `weir diff`: a file, an artefact's folder, or what is in force.
+
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use weir_backends::artefact;
+use weir_backends::nft::said::{self, Terms};
+use weir_backends::original::Originals;
+use weir_model::manifest::Manifest;
+use weir_model::{Firewall, nft};
+
+use crate::cli::Operand;
+use crate::operand::{self, Texts};
+
+/// The word for what is in force.
+pub const LIVE: &str = "--live";
+
+/// What a side is before the other one is known.
+pub struct Side {
+    /// As it was named.
+    pub name: String,
+    /// Its iptables rules.
+    pub firewall: Firewall,
+    /// Its nft tables.
+    pub tables: nft::Ruleset,
+    /// Of an artefact.
+    pub manifest: Option<Manifest>,
+    /// What is there and is not compared.
+    pub left_out: Vec<String>,
+}
+
+/// Reads a side. `ip6` and `ipset` belong to it if it is a file.
+///
+/// # Errors
+/// What cannot be read; all errors of a text are drawn on standard error first.
+pub fn load(name: &str, files: &Operand, color: bool) -> Result<Side> {
+    let path = Path::new(name);
+    if name == LIVE {
+        return live(files, color);
+    }
+    if path.is_dir() {
+        return folder(name, files, color);
+    }
+    let (shown, text) = operand::read(path)?;
+    let mut texts = Texts::default();
+    let mut tables = nft::Ruleset::default();
+    if weir_syntax::nft::is_nft(&text) {
+        tables = nft_tables(&shown, &text, color)?;
+    } else {
+        texts.main = Some((shown, text));
+        texts.ip6 = files.ip6.as_deref().map(operand::read).transpose()?;
+        texts.sets = files.ipset.as_deref().map(operand::read).transpose()?;
+    }
+    let firewall = operand::parse(texts, None, files, color)?.firewall;
+    let name = name.to_owned();
+    Ok(Side { name, firewall, tables, manifest: None, left_out: Vec::new() })
+}
+
+/// The files of an artefact.
+fn folder(name: &str, files: &Operand, color: bool) -> Result<Side> {
+    let dir = Path::new(name);
+    let manifest = artefact::read_manifest(dir)?;
+    let has = |file: &str| manifest.files.iter().any(|f| f.name == file);
+    let read = |file: &str| {
+        let there = has(file).then(|| operand::read(&dir.join(file)));
+        there.transpose()
+    };
+    let mut texts = Texts { main: read("iptables.rules")?, ..Texts::default() };
+    texts.ip6 = read("ip6tables.rules")?;
+    for file in ["user.ipset", "weir.ipset"] {
+        if let Some((shown, text)) = read(file)? {
+            let sets = texts.sets.get_or_insert_with(|| (shown, String::new()));
+            sets.1.push_str(&text);
+        }
+    }
+    let tables = match read("ruleset.nft")? {
+        Some((shown, text)) => nft_tables(&shown, &text, color)?,
+        None => nft::Ruleset::default(),
+    };
+    let firewall = operand::parse(texts, None, files, color)?.firewall;
+    let mut left_out = Vec::new();
+    for entry in &manifest.files {
+        let bytes = std::fs::read(dir.join(&entry.name))
+            .with_context(|| format!("read {name}/{}", entry.name))?;
+        if artefact::sha256(&bytes) != entry.sha256 {
+            left_out.push(format!(
+                "{name}/{} was changed since weir wrote it: it is compared as it is now",
+                entry.name
+            ));
+        }
+    }
+    Ok(Side { name: name.to_owned(), firewall, tables, manifest: Some(manifest), left_out })
+}
+
+/// What is in force in this network namespace: legacy iptables, ipset, weir's tables of nft.
+fn live(files: &Operand, color: bool) -> Result<Side> {
+    let mut texts = Texts::default();
+    texts.read_live()?;
+    let firewall = operand::parse(texts, None, files, color)?.firewall;
+    let mut tables = nft::Ruleset::default();
+    let mut left_out = Vec::new();
+    // Without nft there are no tables of it that weir wrote.
+    let listed = operand::output_of(&["nft", "list", "tables"]).unwrap_or_default();
+    for line in listed.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words[..] {
+            ["table", family @ ("ip" | "ip6"), name] if name.starts_with("weir_") => {
+                let text = operand::output_of(&["nft", "list", "table", family, name])?;
+                let shown = format!("nft list table {family} {name}");
+                tables.tables.extend(nft_tables(&shown, &text, color)?.tables);
+            }
+            ["table", family, name] => {
+                left_out.push(format!("the nft table {family} {name} is not weir's"));
+            }
+            _ => {}
+        }
+    }
+    Ok(Side { name: LIVE.to_owned(), firewall, tables, manifest: None, left_out })
+}
+
+fn nft_tables(name: &str, text: &str, color: bool) -> Result<nft::Ruleset> {
+    weir_syntax::nft::parse(text).map_err(|errors| {
+        eprint!("{}", weir_syntax::render(&errors, name, text, color));
+        anyhow::anyhow!("{} in {name}: nothing was done", count(errors.len()))
+    })
+}
+
+fn count(errors: usize) -> String {
+    if errors == 1 { "1 error".to_owned() } else { format!("{errors} errors") }
+}
+
+impl Side {
+    /// The places of its rules.
+    fn originals(&self) -> Originals {
+        match &self.manifest {
+            Some(manifest) => Originals::of_manifest(&manifest.counters),
+            None => Originals::of_file(&self.firewall),
+        }
+    }
+
+    fn credit(&mut self, originals: &Originals) {
+        match &self.manifest {
+            Some(manifest) => {
+                originals.credit_artefact(&manifest.counters, &mut self.firewall, &mut self.tables)
+            }
+            None => originals.credit_file(&mut self.firewall),
+        }
+    }
+}
+
+/// Whether both sides have the same originals, which then are credited on both.
+pub fn credit(a: &mut Side, b: &mut Side) -> Option<Originals> {
+    let originals = a.originals();
+    let known = !originals.is_empty() && originals == b.originals();
+    known.then(|| {
+        a.credit(&originals);
+        b.credit(&originals);
+        originals
+    })
+}
+
+/// A side as one firewall, nft's tables in the words of iptables. `other` tells what their own
+/// words stand for.
+///
+/// # Errors
+/// What iptables has no words for, by name.
+pub fn whole(side: &Side, other: &Firewall) -> Result<Firewall> {
+    let mut out = side.firewall.clone();
+    for family in [weir_model::Family::V4, weir_model::Family::V6] {
+        if !side.tables.tables.iter().any(|t| t.family == family) {
+            continue;
+        }
+        let terms = Terms::of(other, family);
+        let said = said::said(&side.tables, family, &terms).map_err(|unsaid| {
+            let all: Vec<String> = unsaid.iter().map(ToString::to_string).collect();
+            anyhow::anyhow!("{} cannot be compared: {}", side.name, all.join("; "))
+        })?;
+        let slot = match family {
+            weir_model::Family::V4 => &mut out.v4,
+            weir_model::Family::V6 => &mut out.v6,
+        };
+        let rest = slot.get_or_insert_with(|| weir_model::Ruleset::new(family));
+        said::join(rest, said)
+            .map_err(|unsaid| anyhow::anyhow!("{} cannot be compared: {unsaid}", side.name))?;
+    }
+    Ok(out)
+}
