@@ -8,7 +8,7 @@ export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin:/usr/sbin:/sbin
 export CARGO_TARGET_DIR ?= $(CURDIR)/target
 
 .DEFAULT_GOAL := help
-.PHONY: help deps demo test test-corpus install
+.PHONY: help deps demo test test-corpus look install
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' $(firstword $(MAKEFILE_LIST)) | \
@@ -30,6 +30,12 @@ endif
 
 test-corpus: deps ## Run the tests over a folder of published rulesets (DIR=...)
 	@$(CARGO) xtask corpus '$(DIR)'
+
+look: deps ## Look at the pages of all studies in a headless Chromium
+	@$(CARGO) build --release --locked --package weir
+	@rm -rf '$(CARGO_TARGET_DIR)/pages'
+	@'$(CARGO_TARGET_DIR)/release/weir' lab index -o '$(CARGO_TARGET_DIR)/pages'
+	@sh scripts/look.sh '$(CARGO_TARGET_DIR)'/pages/*.html
 
 install: deps ## Build and install weir, its man page and completions (PREFIX=/usr/local)
 	@PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' sh scripts/install.sh
