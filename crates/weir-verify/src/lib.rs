@@ -34,7 +34,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use weir_kernel::KernelError;
-use weir_model::Firewall;
+use weir_model::{Firewall, Packet};
+use weir_semantics::Entry;
 
 pub use report::{Difference, VerifyReport, WayReport};
 
@@ -54,6 +55,8 @@ pub struct VerifyOptions {
     pub differences_max: usize,
     /// Where to write the packets that differ.
     pub pcap: Option<PathBuf>,
+    /// Just these packets, each with the way it goes, instead of generated ones.
+    pub only: Option<Vec<(Entry, Packet)>>,
 }
 
 impl Default for VerifyOptions {
@@ -65,6 +68,7 @@ impl Default for VerifyOptions {
             singles_time: Duration::from_secs(60),
             differences_max: 20,
             pcap: None,
+            only: None,
         }
     }
 }

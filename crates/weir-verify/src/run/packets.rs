@@ -18,6 +18,14 @@ const SURPLUS_PERCENT: usize = 160;
 pub(crate) fn by_way(firewall: &Firewall, options: &VerifyOptions) -> Vec<(Way, VecDeque<Packet>)> {
     let families = firewall.rulesets().count().max(1);
     let mut ways: HashMap<Way, VecDeque<Packet>> = HashMap::new();
+    for (entry, packet) in options.only.iter().flatten() {
+        let mut packet = packet.clone();
+        name_devices(&mut packet, *entry);
+        ways.entry(Way::of(&packet, *entry, true)).or_default().push_back(packet);
+    }
+    if options.only.is_some() {
+        return ways.into_iter().collect();
+    }
     for ruleset in firewall.rulesets() {
         let wanted = options.packets * SURPLUS_PERCENT / 100 / families;
         for (entry, percent) in [(Entry::Forward, 60), (Entry::Input, 25), (Entry::Output, 15)] {

@@ -1,0 +1,24 @@
+//! Edits of random rulesets; the corpus target makes many more, of published ones. Needs root.
+
+mod edited;
+
+use edited::{Source, edits};
+use weir_model::Family;
+use weir_testkit::random::{Dice, Shape, ruleset};
+
+#[test]
+fn edits_that_change_the_meaning_are_found_and_others_are_equal() {
+    let (seed, mut dice) = (5, Dice::new(5));
+    let sources: Vec<Source> = (0..8)
+        .map(|i| {
+            let shape = Shape { tables: i % 2 == 0, ..Shape::random(&mut dice, 30) };
+            let family = if shape.v6 { Family::V6 } else { Family::V4 };
+            Source { name: format!("{i}"), text: ruleset(dice.number(), &shape), family }
+        })
+        .collect();
+    let tally = edits(&sources, 5, seed);
+    println!("{tally}");
+    assert!(tally.wrong.is_empty(), "{tally}");
+    assert_eq!((tally.semantic, tally.found, tally.neutral, tally.equal), (5, 5, 5, 5));
+    assert!(tally.confirmed * 10 >= tally.found * 6, "{tally}");
+}
