@@ -194,3 +194,16 @@ fn patterns_meet_the_verdict_they_say() {
         }
     }
 }
+
+#[test]
+fn every_ruleset_is_proven_equal_to_itself_over_the_whole_journey() {
+    let options = weir_semantics::diagram::CompareOptions::default();
+    for (name, firewall) in rulesets() {
+        let begin = Instant::now();
+        let comparison = weir_semantics::diagram::compare(&firewall, &firewall, &options);
+        let comparison = comparison.expect("no mistake in weir");
+        let most = comparison.parts.iter().map(|p| p.statistics.memory_bytes).max().unwrap_or(0);
+        println!("{name}: {:.2?}, {} MiB", begin.elapsed(), most >> 20);
+        assert!(comparison.is_equal(), "{name}: {comparison:#?}");
+    }
+}

@@ -6,7 +6,7 @@ use weir_model::{Family, Firewall, Hook, Packet};
 
 use super::chain::Unknown;
 use super::encode::{Assignment, decode};
-use super::journey::Side;
+use super::journey::{Side, pieces};
 use super::layout::Order;
 use super::order::orders;
 use super::region::Region;
@@ -289,12 +289,14 @@ pub fn compare_with(
         }
     };
     let mut parts = Vec::new();
+    let rules = |f: &Firewall| f.rulesets().map(|r| r.rules().count()).sum::<usize>();
     for family in [Family::V4, Family::V6] {
         let there = before.ruleset(family).is_some() || after.ruleset(family).is_some();
         if !there || options.family.is_some_and(|f| f != family) {
             continue;
         }
-        let orders = orders(family, &[before, after]);
+        let larger = if rules(before) < rules(after) { after } else { before };
+        let orders = orders(family, larger, &ways);
         for way in &ways {
             progress(family, *way);
             parts.push(part(&Pair { before, after, options, family, way: *way }, &orders)?);
@@ -359,14 +361,52 @@ impl<'f> Pair<'f> {
     }
 
     fn answer(&self, meaning: &mut Meaning<'f>) -> Result<Result<Answer, CompareError>, Unknown> {
+        meaning.terminals.with_effects = self.options.level == Level::Effects;
         let from = meaning.space.store.len();
-        let mut keep = Vec::new();
-        for (number, firewall) in [self.before, self.after].into_iter().enumerate() {
+        let sides = [(0, self.before), (1, self.after)].map(|(number, firewall)| {
             let who = Who::new(firewall, self.options.identity);
-            let side = Side::new(firewall, self.family, number, who, self.options.conntrack);
-            let made = meaning.way(&side, self.way, self.options.level, &mut keep, from)?;
-            keep.push(made);
-            meaning.sweep_all(&mut keep, from);
+            Side::new(firewall, self.family, number, who, self.options.conntrack)
+        });
+        let pieces = pieces(self.way, &sides);
+        // Table by table: where all are equal, so is the way that they make up.
+        let mut keep = Vec::new();
+        for side in &sides {
+            for piece in &pieces {
+                let made = meaning.piece(side, *piece, &mut keep, from)?;
+                keep.push(made);
+                meaning.sweep_all(&mut keep, from);
+            }
+        }
+        let count = pieces.len();
+        let mut different = Vec::new();
+        for i in 0..count {
+            if keep[i] != keep[count + i] {
+                let store = &mut meaning.space.store;
+                let differ = store.differ(keep[i], keep[count + i])?;
+                match store.and(differ, meaning.space.possible)? {
+                    Ref::ZERO => keep[count + i] = keep[i],
+                    _ => different.push((i, differ)),
+                }
+            }
+        }
+        let Some((first, _)) = different.first().copied() else {
+            return Ok(Ok(Answer::Equal));
+        };
+        // Up to the first that differs, packets and effects are the same.
+        for i in 0..first {
+            keep[i] = meaning.without_effects(keep[i])?;
+            keep[count + i] = keep[i];
+        }
+        // If there is no other, all is the same outside of its difference.
+        if let [(only, differ)] = different[..] {
+            for i in [only, count + only] {
+                keep[i] = meaning.only_within(keep[i], differ)?;
+            }
+        }
+        for _ in 0..2 {
+            let way = meaning.way(self.way, &pieces, &mut keep, from)?;
+            let way = meaning.finished(way, self.options.level)?;
+            keep.insert(0, way);
         }
         let (before, after) = (keep[0], keep[1]);
         if before == after {

@@ -1,6 +1,7 @@
 //! Hooks and journeys as diagrams: what the interpreter's `Journey` does for one packet.
 
-use weir_model::{Family, Field, Firewall, Hook, Ruleset, TableName};
+use weir_model::target::NatTarget;
+use weir_model::{Family, Field, Firewall, Hook, Ruleset, TableName, Target};
 
 use super::chain::{Place, Unknown};
 use super::change::{Change, Source, TtlMap};
@@ -37,26 +38,130 @@ impl<'f> Side<'f> {
         let uses = || ruleset.is_some_and(|r| r.rules().any(|(_, _, r)| needs_conntrack(r)));
         Side { ruleset, who, conntrack: conntrack || uses(), number }
     }
+
+    /// Whether some rule sends packets to this host.
+    fn redirects(&self) -> bool {
+        let is_redirect = |t: &Target| match t {
+            Target::Nat(nat) => matches!(**nat, NatTarget::Redirect(_)),
+            _ => false,
+        };
+        self.ruleset.is_some_and(|r| r.rules().any(|(_, _, rule)| is_redirect(&rule.target)))
+    }
+}
+
+/// A table at a hook: a piece of a way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Piece {
+    pub hook: Hook,
+    pub table: TableName,
+}
+
+/// The tables on a way, in their order. A forwarded packet may also come to INPUT: by REDIRECT.
+pub(crate) fn pieces(way: Way, sides: &[Side<'_>]) -> Vec<(Piece, At)> {
+    let redirects = sides.iter().any(Side::redirects);
+    let hooks: &[Hook] = match way {
+        Way::Hook(Hook::Prerouting) => &[Hook::Prerouting],
+        Way::Hook(Hook::Input) => &[Hook::Input],
+        Way::Hook(Hook::Forward) => &[Hook::Forward],
+        Way::Hook(Hook::Output) => &[Hook::Output],
+        Way::Hook(Hook::Postrouting) => &[Hook::Postrouting],
+        Way::Entry(Entry::Forward) if redirects => {
+            &[Hook::Prerouting, Hook::Input, Hook::Forward, Hook::Postrouting]
+        }
+        Way::Entry(entry) => entry.hooks(),
+    };
+    let tables = |hook: &Hook| {
+        let at = match way {
+            Way::Entry(Entry::Output) => At::hook(*hook).local(),
+            _ => At::hook(*hook),
+        };
+        let hook = *hook;
+        tables_at(hook).iter().map(move |table| (Piece { hook, table: *table }, at))
+    };
+    hooks.iter().flat_map(tables).collect()
 }
 
 impl Meaning<'_> {
-    /// What becomes of packets on a way. `keep`: diagrams in use that are younger than `from`.
-    pub fn way(
+    /// The diagram of a piece. `keep`: diagrams in use that are younger than `from`.
+    pub fn piece(
         &mut self,
         side: &Side<'_>,
-        way: Way,
-        level: Level,
-        keep: &mut Vec<Ref>,
+        (piece, at): (Piece, At),
+        keep: &mut [Ref],
         from: usize,
     ) -> Result<Ref, Unknown> {
         self.space.side = side.number;
-        let mut builder = Builder { meaning: self, side, keep, from };
-        let all = match way {
-            Way::Hook(hook) => builder.hook(At::hook(hook))?,
-            Way::Entry(Entry::Output) => builder.output()?,
-            Way::Entry(entry) => builder.arrival(entry)?,
+        let Some(table) = side.ruleset.and_then(|r| r.table(&piece.table)) else {
+            return Ok(Ref::ZERO);
         };
-        self.finished(all, level)
+        if piece.table == TableName::Nat && !side.conntrack {
+            return Ok(Ref::ZERO);
+        }
+        let made = self.table(table, &side.who, Place { at, table: piece.table }, keep, from)?;
+        Ok(match piece.table {
+            TableName::Raw => self.before_conntrack(made, piece.hook)?,
+            TableName::Nat => {
+                let consulted = self.consults_nat(piece.hook)?;
+                self.space.store.and(consulted, made)?
+            }
+            _ => made,
+        })
+    }
+
+    /// The way that some pieces make up: their diagrams are the last of `keep`, which is emptied
+    /// of them.
+    pub fn way(
+        &mut self,
+        way: Way,
+        pieces: &[(Piece, At)],
+        keep: &mut Vec<Ref>,
+        from: usize,
+    ) -> Result<Ref, Unknown> {
+        // From the end to the beginning. What waits stands on `keep`: pieces, the way so far, and
+        // behind them what follows routing.
+        let forward = way == Way::Entry(Entry::Forward);
+        let mut out = Ref::ZERO;
+        let mut through = None;
+        for (i, (piece, _)) in pieces.iter().enumerate().rev() {
+            let next_hook = pieces.get(i + 1).map(|(p, _)| p.hook);
+            if forward && next_hook.is_some_and(|n| n != piece.hook) {
+                match piece.hook {
+                    Hook::Input => {
+                        let hop = self.hop()?;
+                        through = Some(self.then(hop, out)?);
+                        out = Ref::ZERO;
+                    }
+                    Hook::Prerouting => {
+                        out = match through.take() {
+                            None => {
+                                let hop = self.hop()?;
+                                self.then(hop, out)?
+                            }
+                            Some(through) => self.routed(out, through)?,
+                        };
+                    }
+                    Hook::Forward | Hook::Output | Hook::Postrouting => {}
+                }
+            }
+            let this = keep.pop().unwrap_or(Ref::ZERO);
+            out = self.then(this, out)?;
+            keep.push(out);
+            keep.extend(through);
+            self.sweep_all(keep, from);
+            if through.is_some() {
+                through = keep.pop();
+            }
+            out = keep.pop().unwrap_or(out);
+        }
+        Ok(out)
+    }
+
+    /// INPUT for what was redirected, FORWARD for the rest.
+    fn routed(&mut self, input: Ref, through: Ref) -> Result<Ref, Full> {
+        let redirected = self.space.layout.levels(Block::Redirected).first;
+        let store = &mut self.space.store;
+        let redirected = store.node(redirected, Ref::ZERO, Ref::ONE)?;
+        store.either(redirected, input, through)
     }
 
     /// Reclaims all that is younger than `from` and neither kept nor of a set, where it pays.
@@ -75,7 +180,7 @@ impl Meaning<'_> {
     }
 
     /// What goes on in the end was accepted. Fields are no longer told: the effects say all.
-    fn finished(&mut self, f: Ref, level: Level) -> Result<Ref, Unknown> {
+    pub fn finished(&mut self, f: Ref, level: Level) -> Result<Ref, Unknown> {
         let redirected = self.space.layout.levels(Block::Redirected).first;
         let places = [(redirected, Source::constant(false))].into();
         let f = self.with_places(f, &places, TtlMap::SAME)?;
@@ -93,53 +198,29 @@ impl Meaning<'_> {
             })
         })?)
     }
-}
 
-/// A way under construction; parts of it wait on `keep`.
-struct Builder<'m, 'f, 'k> {
-    meaning: &'m mut Meaning<'f>,
-    side: &'k Side<'k>,
-    keep: &'k mut Vec<Ref>,
-    from: usize,
-}
-
-impl Builder<'_, '_, '_> {
-    fn arrival(&mut self, entry: Entry) -> Result<Ref, Unknown> {
-        let before = self.hook(At::hook(Hook::Prerouting))?;
-        self.keep.push(before);
-        let input = self.hook(At::hook(Hook::Input))?;
-        self.keep.push(input);
-        if entry == Entry::Forward {
-            let forward = self.hook(At::hook(Hook::Forward))?;
-            self.keep.push(forward);
-            let after = self.hook(At::hook(Hook::Postrouting))?;
-            let forward = self.keep.pop().unwrap_or(forward);
-            let through = self.meaning.then(forward, after)?;
-            let hop = self.hop()?;
-            let through = self.meaning.then(hop, through)?;
-            let input = self.keep.pop().unwrap_or(input);
-            let redirected = self.meaning.space.layout.levels(Block::Redirected).first;
-            let store = &mut self.meaning.space.store;
-            let redirected = store.node(redirected, Ref::ZERO, Ref::ONE)?;
-            let routed = store.either(redirected, input, through)?;
-            self.keep.push(routed);
-        }
-        let routed = self.keep.pop().unwrap_or(input);
-        let before = self.keep.pop().unwrap_or(before);
-        Ok(self.meaning.then(before, routed)?)
+    /// The diagram without its effects: of a piece that both sides share, before any that they do
+    /// not.
+    pub fn without_effects(&mut self, f: Ref) -> Result<Ref, Full> {
+        let Meaning { space, terminals } = self;
+        let code = space.store.fresh_code();
+        space.store.map(code, f, &mut |leaf| {
+            let terminal = terminals.get(leaf);
+            terminals.leaf(Terminal { effects: 0, ..terminal })
+        })
     }
 
-    fn output(&mut self) -> Result<Ref, Unknown> {
-        let out = self.hook(At::hook(Hook::Output))?;
-        self.keep.push(out);
-        let after = self.hook(At::hook(Hook::Postrouting).local())?;
-        let out = self.keep.pop().unwrap_or(out);
-        Ok(self.meaning.then(out, after)?)
+    /// The diagram where `within` holds; elsewhere both sides are the same.
+    pub fn only_within(&mut self, f: Ref, within: Ref) -> Result<Ref, Full> {
+        let same = self.terminals.exit(Exit::Same);
+        let outside = self.space.store.minus(same, within)?;
+        let inside = self.space.store.and(within, f)?;
+        self.space.store.over(inside, outside)
     }
 
     /// ip_forward and ip6_forward take one off before the FORWARD hook.
     fn hop(&mut self) -> Result<Ref, Full> {
-        let Meaning { space, terminals } = &mut *self.meaning;
+        let Meaning { space, terminals } = self;
         let change = Change { ttl: TtlMap::add(-1), ..Change::default() };
         let change = terminals.change_number(&change);
         let lives = terminals.leaf(Terminal { change, ..Terminal::of(Exit::Continue) });
@@ -148,61 +229,25 @@ impl Builder<'_, '_, '_> {
         space.store.either(over, expires, lives)
     }
 
-    /// The tables of a hook, one after the other.
-    fn hook(&mut self, at: At) -> Result<Ref, Unknown> {
-        let Some(hook) = at.hook else { return Ok(Ref::ZERO) };
-        let mut out = Ref::ZERO;
-        for name in tables_at(hook) {
-            let Some(table) = self.side.ruleset.and_then(|r| r.table(name)) else { continue };
-            if *name == TableName::Nat && !self.side.conntrack {
-                continue;
-            }
-            self.keep.push(out);
-            let place = Place { at, table: *name };
-            let Builder { meaning, side, keep, from } = self;
-            let made = meaning.table(table, &side.who, place, keep, *from)?;
-            let made = match name {
-                TableName::Raw => self.before_conntrack(made, hook)?,
-                TableName::Nat => {
-                    let consulted = self.consults_nat(hook)?;
-                    self.meaning.space.store.and(consulted, made)?
-                }
-                _ => made,
-            };
-            out = self.keep.pop().unwrap_or(out);
-            out = self.meaning.then(out, made)?;
-            self.sweep(&mut out);
-        }
-        Ok(out)
-    }
-
-    /// Reclaims what a table left behind.
-    fn sweep(&mut self, out: &mut Ref) {
-        self.keep.push(*out);
-        self.meaning.sweep_all(self.keep, self.from);
-        *out = self.keep.pop().unwrap_or(*out);
-    }
-
     /// The raw table runs before conntrack: no entry is there yet, except over `lo`, where the
     /// packet brings the one that OUTPUT made.
     fn before_conntrack(&mut self, raw: Ref, hook: Hook) -> Result<Ref, Unknown> {
-        let meaning = &mut *self.meaning;
         let mut change = Change::default();
-        meaning.set_connection(&mut change, 0);
+        self.set_connection(&mut change, 0);
         let places = change.bits.into_iter().collect();
-        let without = meaning.with_places(raw, &places, TtlMap::SAME)?;
+        let without = self.with_places(raw, &places, TtlMap::SAME)?;
         if hook == Hook::Output {
             return Ok(without);
         }
-        let over_lo = meaning.space.device_test(Field::Iif, true, |name| name == "lo")?;
-        Ok(meaning.space.store.either(over_lo, raw, without)?)
+        let over_lo = self.space.device_test(Field::Iif, true, |name| name == "lo")?;
+        Ok(self.space.store.either(over_lo, raw, without)?)
     }
 
     /// nf_nat_inet_fn in nf_nat_core.c: the rules see what starts a connection, once for its
     /// source and once for its destination. No table before that translates the same end, so the
     /// bit says what the connection was at the start.
     fn consults_nat(&mut self, hook: Hook) -> Result<Ref, Full> {
-        let space = &mut self.meaning.space;
+        let space = &mut self.space;
         let done = match hook {
             Hook::Prerouting | Hook::Output => ct_bit::DNAT,
             Hook::Input | Hook::Postrouting => ct_bit::SNAT,

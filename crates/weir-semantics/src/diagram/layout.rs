@@ -35,24 +35,22 @@ pub(crate) enum Block {
     Redirected,
 }
 
-/// All blocks but for addresses and ports, in two groups: those that most rulesets ask for, and
-/// the others.
-const BEFORE: [Block; 9] = [
-    Block::Redirected,
-    Block::Field(Field::CtState),
-    Block::Field(Field::Iif),
-    Block::Field(Field::Oif),
+/// Where a packet is in its datagram, what of its header is there, and its protocol.
+const HEADER: [Block; 5] = [
     Block::Field(Field::Fragment),
     Block::OffsetOne,
     Block::Cut,
     Block::CutPorts,
     Block::Field(Field::Proto),
 ];
-const AFTER: [Block; 10] = [
+/// The source; rules that ask for a MAC address mostly ask for the address, too.
+const SOURCE: [Block; 3] =
+    [Block::Field(Field::Saddr), Block::HasMac, Block::Field(Field::SourceMac)];
+/// What few rulesets ask for.
+const OTHERS: [Block; 9] = [
+    Block::Redirected,
     Block::Field(Field::Icmp),
     Block::Field(Field::TcpFlags),
-    Block::HasMac,
-    Block::Field(Field::SourceMac),
     Block::Field(Field::Mark),
     Block::Field(Field::CtMark),
     Block::Field(Field::Tos),
@@ -61,15 +59,16 @@ const AFTER: [Block; 10] = [
     Block::Field(Field::Length),
 ];
 
-/// In which order addresses and ports are asked: what the size of a diagram depends on most.
+/// In which order fields are asked: what the size of a diagram depends on most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Order {
-    /// Destination address, destination port, source port, source address.
+    /// State, devices, protocol, destination address and port, source port, source address.
     #[default]
     DestinationFirst,
-    /// Source address, destination address, destination port, source port.
+    /// Input device and source address, output device, state, protocol, destination, ports: for
+    /// rules that check where packets come from before all else.
     SourceFirst,
-    /// Destination and source port, destination address, source address.
+    /// State, devices, protocol, ports, destination address, source address.
     PortsFirst,
 }
 
@@ -77,13 +76,30 @@ impl Order {
     /// All of them, the one that is tried first in front.
     pub const ALL: [Order; 3] = [Order::DestinationFirst, Order::SourceFirst, Order::PortsFirst];
 
-    const fn fields(self) -> [Field; 4] {
-        use Field::{Daddr, Dport, Saddr, Sport};
-        match self {
-            Order::DestinationFirst => [Daddr, Dport, Sport, Saddr],
-            Order::SourceFirst => [Saddr, Daddr, Dport, Sport],
-            Order::PortsFirst => [Dport, Sport, Daddr, Saddr],
-        }
+    fn blocks(self) -> Vec<Block> {
+        use Field::{CtState, Daddr, Dport, Iif, Oif, Sport};
+        let fields = |all: &[Field]| all.iter().copied().map(Block::Field).collect::<Vec<_>>();
+        let parts = match self {
+            Order::DestinationFirst => [
+                fields(&[CtState, Iif, Oif]),
+                HEADER.to_vec(),
+                fields(&[Daddr, Dport, Sport]),
+                SOURCE.to_vec(),
+            ],
+            Order::SourceFirst => [
+                [fields(&[Iif]), SOURCE.to_vec()].concat(),
+                fields(&[Oif, CtState]),
+                HEADER.to_vec(),
+                fields(&[Daddr, Dport, Sport]),
+            ],
+            Order::PortsFirst => [
+                fields(&[CtState, Iif, Oif]),
+                HEADER.to_vec(),
+                fields(&[Dport, Sport, Daddr]),
+                SOURCE.to_vec(),
+            ],
+        };
+        [parts.concat(), OTHERS.to_vec()].concat()
     }
 }
 
@@ -137,9 +153,8 @@ pub(crate) struct Layout {
 
 impl Layout {
     pub fn new(family: Family, order: Order, devices: Devices) -> Layout {
-        let fields = order.fields().map(Block::Field);
         let mut layout = Layout { family, blocks: Vec::new(), end: 0, devices };
-        for block in BEFORE.into_iter().chain(fields).chain(AFTER) {
+        for block in order.blocks() {
             let bits = match block {
                 Block::Field(Field::Iif | Field::Oif) => layout.devices.bits(),
                 Block::Field(Field::CtState) => ct_bit::COUNT,

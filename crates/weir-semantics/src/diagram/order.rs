@@ -1,48 +1,68 @@
-//! Which order of addresses and ports suits a ruleset: tried on a sample of its rules.
+//! Which order of addresses and ports suits a ruleset: tried on the ruleset thinned out.
 
-use weir_model::{Family, Firewall, Rule};
+use weir_model::{Family, Firewall, Ruleset};
 
+use super::chain::Unknown;
+use super::compare::{Identity, Way};
+use super::journey::{Side, pieces};
 use super::layout::Order;
-use super::lower::At;
 use super::space::{Space, SpaceOptions};
-use super::store::{Full, Over, Ref};
+use super::terminal::Terminals;
+use super::then::Meaning;
+use super::who::Who;
 
-/// Rules of a sample, and memory that it may take.
-const RULES: usize = 400;
-const MEMORY_BYTES: usize = 64 << 20;
+/// Rules that are left, and memory that one try may take.
+const RULES: usize = 1200;
+const MEMORY_BYTES: usize = 128 << 20;
 
-/// The orders, the one that makes the smallest diagram of a sample of rules first.
-pub(crate) fn orders(family: Family, firewalls: &[&Firewall]) -> Vec<Order> {
-    let rules: Vec<&Rule> = firewalls
-        .iter()
-        .take(1)
-        .filter_map(|f| f.ruleset(family))
-        .flat_map(|r| r.rules().map(|(_, _, rule)| rule))
-        .collect();
-    let step = rules.len().div_ceil(RULES).max(1);
-    let sample: Vec<&Rule> = rules.into_iter().step_by(step).collect();
+/// The orders, the one that makes the smallest diagrams of the thinned ruleset first.
+pub(crate) fn orders(family: Family, firewall: &Firewall, ways: &[Way]) -> Vec<Order> {
     let mut orders = Order::ALL.to_vec();
-    if sample.len() > 8 {
-        orders.sort_by_key(|order| size(family, *order, &sample).unwrap_or(usize::MAX));
-    }
+    let Some(ruleset) = firewall.ruleset(family).filter(|r| r.rules().count() > 16) else {
+        return orders;
+    };
+    let thin = thinned(ruleset);
+    let (v4, v6) = match family {
+        Family::V4 => (Some(thin), None),
+        Family::V6 => (None, Some(thin)),
+    };
+    let thin = Firewall { v4, v6, sets: Vec::new() };
+    orders.sort_by_cached_key(|order| nodes(family, *order, &thin, ways).unwrap_or(usize::MAX));
     orders
 }
 
-/// Nodes of the diagram that tells the rules of a sample apart.
-fn size(family: Family, order: Order, sample: &[&Rule]) -> Result<usize, Full> {
-    // Sets are left out: which of them a packet is in is the same in every order.
-    let nobody = Firewall::default();
-    let options = SpaceOptions { order, memory_bytes: MEMORY_BYTES };
-    let mut space = Space::with(family, &[&nobody], options)?;
-    let from = space.store.len();
-    let mut sets = Vec::with_capacity(sample.len());
-    for rule in sample {
-        let set = space.of_rule(rule, At::ANYWHERE)?.0;
-        sets.push(set);
+/// The ruleset with all of its jumps and only every so manieth of the other rules.
+fn thinned(ruleset: &Ruleset) -> Ruleset {
+    let step = ruleset.rules().count().div_ceil(RULES).max(1);
+    let mut thin = ruleset.clone();
+    for chain in thin.tables.iter_mut().flat_map(|t| &mut t.chains) {
+        let mut number = 0;
+        chain.rules.retain(|rule| {
+            number += 1;
+            rule.target.chain().is_some() || number % step == 0
+        });
     }
-    let merged = space
-        .store
-        .merge(Over, sets.len(), |store, i| store.and(sets[i], Ref::leaf(i as u32 + 2)))?;
-    space.store.sweep(from, &mut [merged]);
-    Ok(space.store.len())
+    thin
+}
+
+/// Nodes that the tables of all ways take.
+fn nodes(
+    family: Family,
+    order: Order,
+    firewall: &Firewall,
+    ways: &[Way],
+) -> Result<usize, Unknown> {
+    let options = SpaceOptions { order, memory_bytes: MEMORY_BYTES };
+    let space = Space::with(family, &[firewall], options)?;
+    let mut meaning = Meaning { terminals: Terminals::new(space.layout.end), space };
+    let from = meaning.space.store.len();
+    let side = [Side::new(firewall, family, 0, Who::new(firewall, Identity::Credit), false)];
+    let mut keep = Vec::new();
+    for way in ways {
+        for piece in pieces(*way, &side) {
+            let made = meaning.piece(&side[0], piece, &mut keep, from)?;
+            keep.push(made);
+        }
+    }
+    Ok(meaning.space.store.nodes_peak)
 }

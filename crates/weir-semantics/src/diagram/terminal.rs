@@ -26,6 +26,8 @@ pub(crate) enum Exit {
     Verdict(Verdict),
     /// Nothing is said: a place that another diagram fills.
     Hole,
+    /// Both rulesets that are compared do the same.
+    Same,
 }
 
 /// Lists and the change are numbers of [`Terminals`]; 0 is empty.
@@ -68,6 +70,8 @@ pub(crate) struct Terminals {
     pairs: HashMap<(u32, u32), u32>,
     /// Some terminal goes on with a change or an ask.
     pub any_changed: bool,
+    /// Effects are told apart; else there are none.
+    pub with_effects: bool,
 }
 
 /// A leaf that another diagram fills.
@@ -86,6 +90,7 @@ impl Terminals {
             fields_end,
             pairs: HashMap::new(),
             any_changed: false,
+            with_effects: true,
         }
     }
 
@@ -113,6 +118,9 @@ impl Terminals {
 
     /// The list of one effect.
     pub fn effect(&mut self, hook: Hook, table: TableName, target: &Target) -> u32 {
+        if !self.with_effects {
+            return 0;
+        }
         let effect = self.effects.number(&(hook, table, content(target)));
         self.lists.number(&vec![effect])
     }
