@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use weir_kernel::conntrack::ConnectionTable;
-use weir_stats::{Close, Connections, Kind, State, Trial};
+use weir_stats::{Close, Collected, Connections, Kind, State, Trial};
 
 use crate::LabError;
 use crate::bench::{Bench, Rules, Seen};
@@ -30,7 +30,7 @@ pub(crate) fn trial(
     rules: Rules<'_>,
 ) -> Result<(Seen, Connections), LabError> {
     forget_connections(firewall)?;
-    let before = bench.before(firewall, rules)?;
+    let before = bench.before(firewall, rules, open.duration)?;
     let realtime = bench.realtime && open.duration <= REALTIME_LIMIT;
     let source = bench.topology.source().clone();
     let ends = bench.ends.as_mut().expect("a study of connections has both ends");
@@ -58,6 +58,7 @@ pub(crate) fn trial(
         },
         dropped: Vec::new(),
         noise: earlier.noise_until(&later, bench.best_spin()),
+        collected: Collected::default(),
     };
     bench.after(firewall, rules, before, &mut seen)?;
     Ok((seen, record))
@@ -126,15 +127,16 @@ pub(crate) fn open(run: &mut Run<'_>, connecting: &Connecting, step: &Step, seco
     Open {
         duration: Duration::from_secs_f64(seconds),
         rate: rate.and_then(|value| value.number()).unwrap_or(run.preset.rate_pps),
-        connections_max: 0,
+        connections_max: connecting.held_at(&step.scenario).unwrap_or(0),
         close: connecting.close,
         secret: run.bench.next_magic(run.options.seed),
     }
 }
 
-/// The kind of a trial whose connections end so.
-pub(crate) fn kind(close: Close) -> Kind {
-    match close {
+/// The kind of a trial.
+pub(crate) fn kind(connecting: &Connecting) -> Kind {
+    match connecting.close {
+        _ if connecting.hold.is_some() => Kind::Concurrent,
         Close::Fin => Kind::Connections,
         Close::Reset => Kind::ConnectionsReset,
         Close::Never => Kind::Handshakes,

@@ -3,6 +3,7 @@
 //! The files are opened once, from inside the namespace that they tell about; a file under
 //! `/proc/thread-self/net` goes on telling about that namespace wherever it is read.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
@@ -41,6 +42,31 @@ impl DeviceReader {
     }
 }
 
+/// Packets that one device received.
+#[derive(Debug)]
+pub struct ReceivedReader {
+    file: File,
+    device: String,
+}
+
+impl ReceivedReader {
+    /// Opens the counter.
+    ///
+    /// # Errors
+    /// Where a file cannot be opened.
+    pub fn open(namespace: &Namespace, device: &str) -> Result<ReceivedReader, LabError> {
+        Ok(ReceivedReader { file: open_inside(namespace, "dev")?, device: device.to_owned() })
+    }
+
+    /// Packets so far.
+    ///
+    /// # Errors
+    /// Where the file cannot be read.
+    pub fn packets(&self) -> Result<u64, LabError> {
+        Ok(device_fields(&read(&self.file)?, &self.device).get(1).copied().unwrap_or(0))
+    }
+}
+
 /// Counters of the IP stack of one namespace.
 #[derive(Debug)]
 pub struct StackReader {
@@ -59,6 +85,15 @@ impl StackReader {
         Ok(StackReader { v4: open("snmp")?, v4_more: open("netstat")?, v6: open("snmp6")? })
     }
 
+    /// Every counter by name.
+    ///
+    /// # Errors
+    /// Where a file cannot be read.
+    pub fn values(&self) -> Result<BTreeMap<String, u64>, LabError> {
+        let (v4, more, v6) = (read(&self.v4)?, read(&self.v4_more)?, read(&self.v6)?);
+        Ok(named_v4(&v4).chain(named_v4(&more)).chain(named_v6(&v6)).collect())
+    }
+
     /// Packets that the stack discarded: bad headers or addresses, no route, no memory.
     ///
     /// # Errors
@@ -67,6 +102,29 @@ impl StackReader {
         let v4 = stack_drops_v4(&read(&self.v4)?) + stack_drops_v4(&read(&self.v4_more)?);
         Ok(v4 + stack_drops_v6(&read(&self.v6)?))
     }
+}
+
+/// Every counter of `/proc/net/snmp` and `/proc/net/netstat`, as `Ip.InReceives`.
+fn named_v4(text: &str) -> impl Iterator<Item = (String, u64)> {
+    let lines: Vec<&str> = text.lines().collect();
+    let pairs = lines.chunks_exact(2).flat_map(|pair| {
+        let part = pair[0].split(':').next().unwrap_or_default().to_owned();
+        let names = pair[0].split_ascii_whitespace().skip(1);
+        let values = pair[1].split_ascii_whitespace().skip(1);
+        let named = move |(name, value): (&str, &str)| {
+            Some((format!("{part}.{name}"), value.parse::<u64>().ok()?))
+        };
+        names.zip(values).filter_map(named).collect::<Vec<_>>()
+    });
+    pairs.collect::<Vec<_>>().into_iter()
+}
+
+/// Every counter of `/proc/net/snmp6`.
+fn named_v6(text: &str) -> impl Iterator<Item = (String, u64)> {
+    text.lines().filter_map(|line| {
+        let (name, value) = line.split_once(char::is_whitespace)?;
+        Some((name.to_owned(), value.trim().parse().ok()?))
+    })
 }
 
 /// The connection table of one namespace, at one moment.
@@ -86,6 +144,21 @@ pub struct Conntrack {
     pub search_restart: u64,
 }
 
+impl Conntrack {
+    /// Counters that grew since `before`, by the kernel's names.
+    pub fn grown_since(&self, before: &Conntrack) -> BTreeMap<String, u64> {
+        let pairs = [
+            ("drop", self.dropped, before.dropped),
+            ("early_drop", self.early_drop, before.early_drop),
+            ("invalid", self.invalid, before.invalid),
+            ("insert_failed", self.insert_failed, before.insert_failed),
+            ("search_restart", self.search_restart, before.search_restart),
+        ];
+        let grew = pairs.into_iter().filter(|(_, after, before)| after > before);
+        grew.map(|(name, after, before)| (name.to_owned(), after - before)).collect()
+    }
+}
+
 /// Reads the connection table's counters.
 #[derive(Debug)]
 pub struct ConntrackReader {
@@ -101,6 +174,11 @@ impl ConntrackReader {
     pub fn open(namespace: &Namespace) -> Result<ConntrackReader, LabError> {
         let path = "/proc/thread-self/net/stat/nf_conntrack";
         Ok(ConntrackReader { file: namespace.enter(|| File::open(path))?.ok() })
+    }
+
+    /// A second one for another thread; `None` where there is nothing to read.
+    pub(crate) fn another(&self) -> Option<ConntrackReader> {
+        Some(ConntrackReader { file: Some(self.file.as_ref()?.try_clone().ok()?) })
     }
 
     /// The table now.
@@ -159,15 +237,17 @@ fn read(file: &File) -> Result<String, LabError> {
     }
 }
 
-/// Both drop columns of a device in `/proc/net/dev`.
-fn device_drops(text: &str, device: &str) -> u64 {
+/// Columns of a device in `/proc/net/dev`.
+fn device_fields(text: &str, device: &str) -> Vec<u64> {
     let line =
         text.lines().find_map(|line| line.trim_start().strip_prefix(device)?.strip_prefix(':'));
-    let fields: Vec<u64> = line
-        .unwrap_or_default()
-        .split_ascii_whitespace()
-        .filter_map(|field| field.parse().ok())
-        .collect();
+    let fields = line.unwrap_or_default().split_ascii_whitespace();
+    fields.filter_map(|field| field.parse().ok()).collect()
+}
+
+/// Both drop columns of a device.
+fn device_drops(text: &str, device: &str) -> u64 {
+    let fields = device_fields(text, device);
     [3, 11].iter().filter_map(|at| fields.get(*at)).sum()
 }
 
@@ -245,6 +325,24 @@ mod tests {
                     IpExt: InNoRoutes\nIpExt: 6\n";
         assert_eq!(stack_drops_v4(more), 8);
         assert_eq!(stack_drops_v6("Ip6InReceives\t800\nIp6InDiscards\t5\n"), 5);
+    }
+
+    #[test]
+    fn the_connection_table_is_summed_over_cores() {
+        let text = "entries  clashres drop early_drop invalid\n\
+            0000000a  00000000 00000001 00000002 00000000\n\
+            0000000a  00000000 00000010 00000000 00000003\n";
+        let table = conntrack(text);
+        assert_eq!((table.entries, table.dropped), (10, 17), "entries are the same on each line");
+        assert_eq!((table.early_drop, table.invalid), (2, 3));
+        assert_eq!(table.grown_since(&Conntrack::default())["drop"], 17);
+    }
+
+    #[test]
+    fn counters_are_named_by_their_part() {
+        let text = "Ip: Forwarding InReceives\nIp: 1 42\nIcmp: InMsgs\nIcmp: 3\n";
+        let values: BTreeMap<String, u64> = named_v4(text).collect();
+        assert_eq!((values["Ip.InReceives"], values["Icmp.InMsgs"]), (42, 3));
     }
 
     #[test]

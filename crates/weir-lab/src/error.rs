@@ -92,6 +92,21 @@ pub enum LabError {
         /// What the counters say.
         why: String,
     },
+    /// The study needs a limit of the whole machine raised.
+    #[error(
+        "{what}: {key} is {now}, {need} are needed, and it is one for the whole machine; \
+         `--allow-global` raises it for the run and puts it back"
+    )]
+    Global {
+        /// What needs it.
+        what: String,
+        /// The sysctl.
+        key: &'static str,
+        /// Its value.
+        now: u64,
+        /// The value that is needed.
+        need: u64,
+    },
     /// The kernel refused something else.
     #[error("{action}: {source}")]
     System {

@@ -13,10 +13,16 @@ use weir_packet::{Mac, pcap};
 
 use crate::LabError;
 
-/// Longest frame that a slot of the generator's table holds, tag included.
+/// Longest frame that a slot of the generator's small table holds, tag included.
 pub const FRAME_BYTES: usize = 120;
-/// Slots of the generator's table.
-pub const FRAMES_MAX: usize = 65_536;
+/// The same of its table for larger frames.
+pub const LARGE_FRAME_BYTES: usize = 1528;
+/// Most frames of the small table: 128 MiB.
+pub const FRAMES_MAX: usize = 1 << 20;
+/// Most frames of the other one: 96 MiB.
+pub const LARGE_FRAMES_MAX: usize = 1 << 16;
+/// Longest frame that the devices take: a packet of 1500 bytes.
+const LONGEST: usize = 1514;
 
 const TAG_BYTES: usize = 8;
 const ETHERNET: usize = 14;
@@ -70,24 +76,39 @@ pub fn load(path: &Path) -> Result<Vec<Frame>, LabError> {
         let message = format!("{} verdicts for {} frames", verdicts.len(), bytes.len());
         return Err(wrong(&beside, message));
     }
-    if bytes.is_empty() || bytes.len() > FRAMES_MAX {
-        let message = format!("{} frames; 1 to {FRAMES_MAX} can be played", bytes.len());
-        return Err(wrong(path, message));
-    }
     let frames: Vec<Frame> =
         bytes.into_iter().zip(verdicts).map(|(bytes, to_drop)| Frame { bytes, to_drop }).collect();
+    check(&frames).map_err(|message| wrong(path, message))?;
+    Ok(frames)
+}
+
+/// Whether the generator can play these frames.
+///
+/// # Errors
+/// Why not.
+pub fn check(frames: &[Frame]) -> Result<(), String> {
+    let most = if is_large(frames) { LARGE_FRAMES_MAX } else { FRAMES_MAX };
+    if frames.is_empty() || frames.len() > most {
+        return Err(format!("{} frames; 1 to {most} of that length can be played", frames.len()));
+    }
     for (at, frame) in frames.iter().enumerate() {
         if let Err(why) = tagged(frame, 1, 0, Default::default(), Default::default()) {
-            return Err(wrong(path, format!("frame {}: {why}", at + 1)));
+            return Err(format!("frame {}: {why}", at + 1));
         }
     }
-    Ok(frames)
+    Ok(())
+}
+
+/// Whether any of the frames needs the table for larger ones.
+pub(crate) fn is_large(frames: &[Frame]) -> bool {
+    frames.iter().any(|frame| frame.bytes.len() + TAG_BYTES > FRAME_BYTES)
 }
 
 /// The frame as it is played: addressed, with its tag, lengths and checksums right.
 ///
 /// # Errors
-/// A frame that is neither IPv4 nor IPv6, shorter than its headers say, or too long.
+/// A frame that is neither IPv4 nor IPv6, shorter than its headers say, or too long. A frame of
+/// full length takes the tag in place of its last bytes.
 pub(crate) fn tagged(
     frame: &Frame,
     magic: u32,
@@ -101,6 +122,11 @@ pub(crate) fn tagged(
         [0x86, 0xdd] => ip_packet(&frame.bytes, 40, 4, 40)?,
         _ => return Err("neither IPv4 nor IPv6".to_owned()),
     };
+    if packet.len() + ETHERNET > LONGEST {
+        let bytes = packet.len() + ETHERNET;
+        return Err(format!("{bytes} bytes; {LONGEST} can be played"));
+    }
+    packet.truncate(LONGEST - ETHERNET - TAG_BYTES);
     let number_and_flag = (number << 1) | if frame.to_drop { TO_DROP } else { 0 };
     packet.extend_from_slice(&magic.to_ne_bytes());
     packet.extend_from_slice(&number_and_flag.to_ne_bytes());
@@ -114,10 +140,6 @@ pub(crate) fn tagged(
     bytes.extend_from_slice(&source);
     bytes.extend_from_slice(ethertype);
     bytes.extend_from_slice(&packet);
-    if bytes.len() > FRAME_BYTES {
-        let most = FRAME_BYTES - TAG_BYTES;
-        return Err(format!("{} bytes; {most} can be played", bytes.len() - TAG_BYTES));
-    }
     Ok(bytes)
 }
 
@@ -251,11 +273,22 @@ mod tests {
     }
 
     #[test]
+    fn a_frame_of_full_length_gives_its_last_bytes_to_the_tag() {
+        let tag = |payload| {
+            let frame = Frame { bytes: udp(payload), to_drop: false };
+            tagged(&frame, 0xabcd, 3, [0; 6], [0; 6]).unwrap()
+        };
+        assert_eq!((tag(1464).len(), tag(1465).len(), tag(1472).len()), (1514, 1514, 1514));
+        assert_eq!(sum_of(&[&tag(1472)[14..34]]), 0, "header checksum");
+        assert_eq!(tag(1472)[1506..1510], 0xabcd_u32.to_ne_bytes());
+    }
+
+    #[test]
     fn frames_that_cannot_be_played_are_refused() {
         let refused = |bytes: Vec<u8>| {
             tagged(&Frame { bytes, to_drop: false }, 1, 0, [0; 6], [0; 6]).unwrap_err()
         };
-        assert!(refused(udp(200)).contains("can be played"));
+        assert!(refused(udp(1473)).contains("can be played"));
         assert!(refused(vec![0; 60]).contains("neither IPv4"));
         assert!(refused(vec![0; 3]).contains("shorter"));
         let mut lying = udp(4);

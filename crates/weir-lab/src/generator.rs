@@ -19,7 +19,7 @@ use weir_kernel::Namespace;
 use weir_packet::Mac;
 
 use crate::LabError;
-use crate::frames::{FRAME_BYTES, Frame, tagged};
+use crate::frames::{self, FRAME_BYTES, Frame, LARGE_FRAME_BYTES, tagged};
 use crate::watch::Watcher;
 
 #[allow(missing_docs, clippy::all, clippy::too_many_lines)]
@@ -68,8 +68,39 @@ pub struct Played {
 /// The generator, with its table of frames in the kernel.
 pub struct Generator {
     skeleton: GeneratorSkel<'static>,
+    table: Table,
     frames: u32,
     watcher: Watcher,
+}
+
+/// The table that frames are in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Table {
+    is_large: bool,
+    slots: u32,
+}
+
+impl Table {
+    /// Slots of the one that every generator begins with.
+    const SLOTS: u32 = 65_536;
+
+    /// One that holds these frames.
+    fn of(frames: &[Frame]) -> Table {
+        let count = frames.len() as u32;
+        if frames::is_large(frames) {
+            return Table { is_large: true, slots: count };
+        }
+        Table { is_large: false, slots: count.max(Table::SLOTS) }
+    }
+
+    /// Whether it can take the frames of another one.
+    fn holds(self, other: Table) -> bool {
+        self.is_large == other.is_large && self.slots >= other.slots
+    }
+
+    fn slot_bytes(self) -> usize {
+        if self.is_large { LARGE_FRAME_BYTES } else { FRAME_BYTES }
+    }
 }
 
 impl Generator {
@@ -78,18 +109,28 @@ impl Generator {
     /// # Errors
     /// Where the kernel refuses it (not root; no XDP).
     pub fn new() -> Result<Generator, LabError> {
+        Generator::with(Table { is_large: false, slots: Table::SLOTS })
+    }
+
+    fn with(table: Table) -> Result<Generator, LabError> {
         // A few dozen bytes for the life of the process, so that the skeleton borrows nothing.
         let storage: &'static mut MaybeUninit<OpenObject> =
             Box::leak(Box::new(MaybeUninit::uninit()));
-        let open = GeneratorSkelBuilder::default()
+        let mut open = GeneratorSkelBuilder::default()
             .open(storage)
             .map_err(LabError::bpf("open the generator's BPF program"))?;
+        let rodata = open.maps.rodata_data.as_deref_mut().expect("the program has constants");
+        rodata.is_large = table.is_large.into();
+        let (small, large) = if table.is_large { (1, table.slots) } else { (table.slots, 1) };
+        let failed = || LabError::bpf("size the table of frames");
+        open.maps.frames.set_max_entries(small).map_err(failed())?;
+        open.maps.large_frames.set_max_entries(large).map_err(failed())?;
         let skeleton = open.load().map_err(LabError::bpf("load the generator's BPF program"))?;
         let failed = "watch the generator's BPF program";
         let map = MapHandle::try_from(&skeleton.maps.bss).map_err(LabError::bpf(failed))?;
         let offset = offset_of!(skeleton::types::bss, outcome)
             + offset_of!(skeleton::types::outcome, ended_ns);
-        Ok(Generator { skeleton, frames: 0, watcher: Watcher::new(map, offset)? })
+        Ok(Generator { skeleton, table, frames: 0, watcher: Watcher::new(map, offset)? })
     }
 
     /// Fills the table, each frame addressed and tagged with `magic`.
@@ -104,8 +145,14 @@ impl Generator {
         source: Mac,
     ) -> Result<(), LabError> {
         assert!(magic != 0, "an empty tag has 0");
+        let table = Table::of(frames);
+        if !self.table.holds(table) {
+            // The kernel has no way to make a table larger.
+            *self = Generator::with(table)?;
+        }
+        let slot = self.table.slot_bytes();
         let mut keys = Vec::with_capacity(frames.len() * 4);
-        let mut values = Vec::with_capacity(frames.len() * (8 + FRAME_BYTES));
+        let mut values = Vec::with_capacity(frames.len() * (8 + slot));
         for (number, frame) in frames.iter().enumerate() {
             let number = number as u32;
             let bytes = tagged(frame, magic, number, destination, source)
@@ -115,12 +162,12 @@ impl Generator {
             values.extend_from_slice(&u16::from(frame.to_drop).to_ne_bytes());
             values.extend_from_slice(&[0; 4]);
             values.extend_from_slice(&bytes);
-            values.resize(values.len() + FRAME_BYTES - bytes.len(), 0);
+            values.resize(values.len() + slot - bytes.len(), 0);
         }
         self.frames = frames.len() as u32;
-        self.skeleton
-            .maps
-            .frames
+        let maps = &self.skeleton.maps;
+        let table = if self.table.is_large { &maps.large_frames } else { &maps.frames };
+        table
             .update_batch(&keys, &values, self.frames, MapFlags::ANY, MapFlags::ANY)
             .map_err(LabError::bpf("fill the table of frames"))
     }
@@ -142,7 +189,7 @@ impl Generator {
             // Each page is a packet; one batch more, in which the program sees that it is done.
             pages = pages.min(play.packets_max.next_multiple_of(BATCH) + BATCH);
         }
-        let first_page = [0; FRAME_BYTES];
+        let first_page = vec![0; self.table.slot_bytes()];
         let input = ProgramInput {
             data_in: Some(&first_page),
             flags: LIVE_FRAMES,

@@ -9,6 +9,7 @@
 //! rulesets and frames are files that the study's own commands make ([`study`]).
 
 mod bench;
+mod collect;
 mod commands;
 mod connecting;
 pub mod connections;
@@ -18,6 +19,7 @@ pub mod drops;
 pub mod environment;
 mod error;
 mod files;
+pub mod flows;
 pub mod frames;
 pub mod generator;
 mod histogram;
@@ -28,12 +30,14 @@ mod records;
 pub mod registry;
 mod resume;
 mod run;
+pub mod selftest;
 pub mod sink;
 pub mod study;
 pub mod subject;
 pub mod topology;
 pub mod traffic;
 mod trials;
+pub mod tune;
 mod watch;
 
 pub use error::LabError;

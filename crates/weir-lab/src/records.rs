@@ -76,6 +76,7 @@ pub(crate) fn blank(step: &Step, kind: Kind) -> Trial {
         rate_pps: 0.0,
         additions: 0,
         connections: None,
+        collected: weir_stats::Collected::default(),
         noise: Noise::default(),
         state: State::Accepted,
         why: None,

@@ -44,6 +44,8 @@ pub struct RunOptions {
     pub resume: bool,
     /// Measure this subject alone, against itself, as often as [`SELF_TESTS`] runs would.
     pub against_itself: Option<String>,
+    /// Limits of the whole machine may be raised while it runs.
+    pub allow_global: bool,
 }
 
 /// Repetitions of a study that a subject is measured against itself.
@@ -194,6 +196,7 @@ impl Run<'_> {
         self.done = Done::of(&self.trials, validations, self.loaded.study.noise.repeats);
         // Records exist from the first moment, so that a killed run is seen to be one.
         folder::save_run(self.out, &records::finish(self, false))?;
+        self.raise_limits(&points)?;
         self.make_files(&points, &rulesets)?;
         loading::all(self, &rulesets)?;
         if self.loaded.study.traffic.is_none() {
@@ -292,6 +295,33 @@ impl Run<'_> {
 
     fn trial_expected(&self) -> f64 {
         self.preset.trial_seconds + 0.06
+    }
+
+    /// Makes room for the connections that are to be held. The session puts the limits back, and
+    /// the reaper where the session was killed.
+    fn raise_limits(&mut self, points: &[Scenario]) -> Result<(), LabError> {
+        let Some(connecting) = self.loaded.study.connecting() else { return Ok(()) };
+        let most = points.iter().filter_map(|point| connecting.held_at(point)).max();
+        let Some(most) = most else { return Ok(()) };
+        // Half as many again, for what other namespaces hold: the limit is one for all.
+        for (key, need) in [
+            ("net.netfilter.nf_conntrack_max", most + most / 2),
+            ("net.netfilter.nf_conntrack_buckets", most / 2),
+        ] {
+            let path = Path::new("/proc/sys").join(key.replace('.', "/"));
+            let text = fs::read_to_string(&path).map_err(LabError::file("read", &path))?;
+            let now = text.trim().parse().unwrap_or(0);
+            if now >= need {
+                continue;
+            }
+            if !self.options.allow_global {
+                let what = format!("{most} connections at once");
+                return Err(LabError::Global { what, key, now, need });
+            }
+            self.step(&format!("raise {key} from {now} to {need} until the end"), 0.1)?;
+            self.bench.topology.session().global_sysctl(key, &need.to_string())?;
+        }
+        Ok(())
     }
 
     fn make_files(&mut self, points: &[Scenario], rulesets: &[Scenario]) -> Result<(), LabError> {

@@ -69,6 +69,12 @@ impl Sink {
         Ok(())
     }
 
+    /// Takes the program off every device.
+    #[cfg(test)]
+    pub(crate) fn detach(&mut self) {
+        self.links.clear();
+    }
+
     /// Sets the tag that counts from now on.
     pub fn expect(&mut self, magic: u32) {
         let bss = self.skeleton.maps.bss_data.as_deref_mut().expect("the program has variables");

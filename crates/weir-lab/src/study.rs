@@ -15,7 +15,7 @@ use weir_stats::{Claim, ClaimTest, Coordinate, Paper, PaperValue, Place, Scenari
 use crate::LabError;
 use crate::subject::Subjects;
 use crate::topology::Devices;
-use crate::traffic::{Connecting, Traffic};
+use crate::traffic::{Connecting, Hold, Traffic};
 
 /// A study as its file says.
 #[derive(Clone, Debug, Deserialize)]
@@ -258,7 +258,13 @@ impl Loaded {
         for axis in sources.iter().flat_map(|source| &source.axes) {
             self.check_axis(axis.get_ref(), axis.span().start)?;
         }
-        if let Some(axis) = study.connecting().and_then(|c| c.rate_axis.as_ref()) {
+        let connecting = study.connecting();
+        let held = connecting.and_then(|connecting| match &connecting.hold {
+            Some(Hold::Axis(axis)) => Some(axis),
+            _ => None,
+        });
+        let rate = connecting.and_then(|connecting| connecting.rate_axis.as_ref());
+        for axis in held.into_iter().chain(rate) {
             self.check_axis(axis, self.text.find("[traffic]").unwrap_or(0))?;
         }
         if let Some(again) = &study.again {

@@ -15,7 +15,7 @@ use weir_packet::Mac;
 
 use crate::LabError;
 use crate::connections::{Parties, TcpEnds};
-use crate::counters::{ConntrackReader, DeviceReader, StackReader};
+use crate::counters::{ConntrackReader, DeviceReader, ReceivedReader, StackReader};
 use crate::sink::Sink;
 
 /// Names of a firewall's two devices, as its ruleset knows them.
@@ -63,14 +63,10 @@ pub struct Firewall {
     pub stack: StackReader,
     /// Its connection table's counters.
     pub conntrack: ConntrackReader,
-}
-
-impl Firewall {
-    fn of(namespace: Namespace, ifindex: u32, devices: DeviceReader) -> Result<Firewall, LabError> {
-        let stack = StackReader::open(&namespace)?;
-        let conntrack = ConntrackReader::open(&namespace)?;
-        Ok(Firewall { namespace, ifindex, devices, stack, conntrack })
-    }
+    /// What its device towards the source received.
+    pub entered: ReceivedReader,
+    /// What the device behind it received.
+    pub left: ReceivedReader,
 }
 
 impl Topology {
@@ -115,6 +111,31 @@ impl Topology {
         Ok(self.session.remove(namespace)?)
     }
 
+    /// Joins source and sink by one link, with nothing between them; the index of the device that
+    /// frames are played into.
+    ///
+    /// # Errors
+    /// Where the kernel refuses.
+    pub fn direct(&mut self) -> Result<u32, LabError> {
+        let number = self.links;
+        self.links += 1;
+        let (near, far) = (format!("f{number}"), format!("k{number}"));
+        let options = VethOptions {
+            a: end(SOURCE_MAC),
+            b: end(FIREWALL_MAC),
+            gro: true,
+            ..VethOptions::default()
+        };
+        self.session.veth(&self.source, &near, &self.sink_side, &far, &options)?;
+        self.sink.attach(&self.sink_side, self.sink_side.ifindex(&far)?)?;
+        Ok(self.source.ifindex(&near)?)
+    }
+
+    /// The session that everything belongs to.
+    pub fn session(&self) -> &Session {
+        &self.session
+    }
+
     /// Makes a firewall between clients and servers that forwards everything in both directions.
     ///
     /// # Errors
@@ -135,7 +156,7 @@ impl Topology {
         // Both devices take redirected packets: what they lose is told by them alone.
         let devices =
             DeviceReader::open(&[(&namespace, input.as_str()), (&namespace, output.as_str())])?;
-        Firewall::of(namespace, ifindex, devices)
+        self.firewall_of(namespace, ifindex, devices, &far)
     }
 
     /// Makes a firewall between source and sink that forwards everything, IPv6 only where it is
@@ -156,7 +177,21 @@ impl Topology {
             (&self.sink_side, far.as_str()),
         ])?;
         let ifindex = self.source.ifindex(&near)?;
-        Firewall::of(namespace, ifindex, devices)
+        self.firewall_of(namespace, ifindex, devices, &far)
+    }
+
+    fn firewall_of(
+        &self,
+        namespace: Namespace,
+        ifindex: u32,
+        devices: DeviceReader,
+        far: &str,
+    ) -> Result<Firewall, LabError> {
+        let stack = StackReader::open(&namespace)?;
+        let conntrack = ConntrackReader::open(&namespace)?;
+        let entered = ReceivedReader::open(&namespace, &self.devices.input)?;
+        let left = ReceivedReader::open(&self.sink_side, far)?;
+        Ok(Firewall { namespace, ifindex, devices, stack, conntrack, entered, left })
     }
 
     /// A forwarding namespace between two links, nothing attached to their other ends.

@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 
 use serde::Deserialize;
 use toml::Spanned;
-use weir_stats::Close;
+use weir_stats::{Close, Scenario};
 
 use crate::connections::Parties;
 use crate::study::Source;
@@ -28,6 +28,41 @@ pub struct Connecting {
     pub close: Close,
     /// The axis whose values are connections a second; without it, the preset's `rate_pps`.
     pub rate_axis: Option<String>,
+    /// How many are held at once, where they are opened to be held.
+    pub hold: Option<Hold>,
+}
+
+/// How many connections are held.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Hold {
+    /// So many.
+    Connections(u64),
+    /// The value on this axis.
+    Axis(String),
+}
+
+impl Connecting {
+    /// How many are held at a point.
+    pub(crate) fn held_at(&self, point: &Scenario) -> Option<u64> {
+        match self.hold.as_ref()? {
+            Hold::Connections(count) => Some(*count),
+            Hold::Axis(axis) => point.coordinate(axis)?.number(),
+        }
+    }
+}
+
+impl Default for Connecting {
+    /// What a study gets that says nothing else.
+    fn default() -> Connecting {
+        let parties = Parties {
+            client: Ipv4Addr::new(198, 19, 0, 0),
+            clients: 4096,
+            server: Ipv4Addr::new(198, 19, 128, 0),
+            servers: 16,
+            port: 80,
+        };
+        Connecting { parties, close: Close::Fin, rate_axis: None, hold: None }
+    }
 }
 
 /// Both kinds in one table; which fields belong to which is said by [`Traffic::try_from`].
@@ -45,6 +80,8 @@ struct Text {
     server: Option<Ipv4Addr>,
     servers: Option<u32>,
     port: Option<u16>,
+    connections: Option<u64>,
+    connections_axis: Option<String>,
 }
 
 fn frames() -> String {
@@ -62,6 +99,10 @@ impl TryFrom<Text> for Traffic {
             || text.server.is_some()
             || text.servers.is_some()
             || text.port.is_some();
+        let of_holding = text.connections.is_some() || text.connections_axis.is_some();
+        if of_holding && text.kind != "concurrent" {
+            return Err("only kind `concurrent` takes `connections` or `connections_axis`".into());
+        }
         match text.kind.as_str() {
             "frames" if of_connections => {
                 Err("kind `frames` takes `axes` and `command` only".into())
@@ -70,11 +111,24 @@ impl TryFrom<Text> for Traffic {
                 (Some(axes), Some(command)) => Ok(Traffic::Frames(Source { axes, command })),
                 _ => Err("kind `frames` needs `axes` and `command`".into()),
             },
-            "connections" if text.axes.is_some() || text.command.is_some() => {
-                Err("kind `connections` takes no `axes` and no `command`".into())
+            "connections" | "concurrent" if text.axes.is_some() || text.command.is_some() => {
+                Err(format!("kind `{}` takes no `axes` and no `command`", text.kind))
             }
             "connections" => connecting(text).map(Traffic::Connections),
-            other => Err(format!("no kind `{other}`; there are frames, connections")),
+            "concurrent" if text.close.is_some() => {
+                Err("kind `concurrent` holds connections: it takes no `close`".into())
+            }
+            "concurrent" => {
+                let hold = match (text.connections, text.connections_axis.clone()) {
+                    (Some(count), None) if count > 0 => Hold::Connections(count),
+                    (None, Some(axis)) => Hold::Axis(axis),
+                    _ => return Err("kind `concurrent` needs `connections` or an axis of them".into()),
+                };
+                let connecting = connecting(text)?;
+                let (close, hold) = (Close::Never, Some(hold));
+                Ok(Traffic::Connections(Connecting { close, hold, ..connecting }))
+            }
+            other => Err(format!("no kind `{other}`; there are frames, connections, concurrent")),
         }
     }
 }
@@ -82,12 +136,13 @@ impl TryFrom<Text> for Traffic {
 /// 198.18.0.0/15 is for measurements of devices (RFC 2544, appendix C.2.2); its first half holds
 /// the links.
 fn connecting(text: Text) -> Result<Connecting, String> {
+    let usual = Connecting::default().parties;
     let parties = Parties {
-        client: text.client.unwrap_or(Ipv4Addr::new(198, 19, 0, 0)),
-        clients: text.clients.unwrap_or(4096),
-        server: text.server.unwrap_or(Ipv4Addr::new(198, 19, 128, 0)),
-        servers: text.servers.unwrap_or(16),
-        port: text.port.unwrap_or(80),
+        client: text.client.unwrap_or(usual.client),
+        clients: text.clients.unwrap_or(usual.clients),
+        server: text.server.unwrap_or(usual.server),
+        servers: text.servers.unwrap_or(usual.servers),
+        port: text.port.unwrap_or(usual.port),
     };
     if parties.clients == 0 || parties.servers == 0 || parties.port == 0 {
         return Err("connections need clients, servers and a port, all above 0".to_owned());
@@ -105,7 +160,7 @@ fn connecting(text: Text) -> Result<Connecting, String> {
         return Err("clients and servers have addresses in common".to_owned());
     }
     let close = text.close.unwrap_or(Close::Fin);
-    Ok(Connecting { parties, close, rate_axis: text.rate_axis })
+    Ok(Connecting { parties, close, rate_axis: text.rate_axis, hold: None })
 }
 
 #[cfg(test)]
@@ -132,6 +187,9 @@ mod tests {
             ("axes = []", "needs `axes` and `command`"),
             ("kind = \"connections\"\ncommand = \"\"", "no `command`"),
             ("kind = \"letters\"", "no kind `letters`"),
+            ("kind = \"connections\"\nconnections = 9", "only kind `concurrent`"),
+            ("kind = \"concurrent\"", "needs `connections`"),
+            ("kind = \"concurrent\"\nconnections = 9\nclose = \"fin\"", "no `close`"),
             ("kind = \"connections\"\nservers = 0", "above 0"),
             ("kind = \"connections\"\nclients = 4000000000", "255.255.255.255"),
             ("kind = \"connections\"\nserver = \"198.19.1.0\"", "in common"),

@@ -121,10 +121,10 @@ fn play(
         (true, _, false) => Rules::Checked(&count),
         (_, _, true) => Rules::Reasons,
     };
-    if let Some(open) = open {
-        let (seen, connections) = connecting::trial(&mut run.bench, firewall, &open, rules)?;
+    if let (Some(open), Some(connecting)) = (open, study.connecting()) {
+        let (seen, connections) = crate::connecting::trial(&mut run.bench, firewall, &open, rules)?;
         let trial = Trial {
-            kind: connecting::kind(open.close),
+            kind: crate::connecting::kind(connecting),
             rate_pps: open.rate as f64,
             connections: Some(connections),
             ..trial(run, step, &seen)
@@ -161,6 +161,7 @@ fn trial(run: &Run<'_>, step: &Step, seen: &Seen) -> Trial {
         pps: if seconds > 0.0 { decided as f64 / seconds } else { 0.0 },
         rate_pps: run.preset.rate_pps as f64,
         noise: seen.noise.clone(),
+        collected: seen.collected.clone(),
         ..run.blank(step, kind)
     }
 }

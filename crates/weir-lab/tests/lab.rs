@@ -121,6 +121,7 @@ fn options() -> RunOptions {
         realtime: true,
         resume: false,
         against_itself: None,
+        allow_global: false,
     }
 }
 
@@ -282,4 +283,50 @@ fn an_axis_sets_the_rate_of_connections() {
         seen += 1;
     }
     assert_eq!(seen, 4);
+}
+
+#[test]
+fn connections_are_held_and_their_memory_is_told() {
+    let traffic = "kind = \"concurrent\"\nconnections = 30000";
+    let study = connecting("concurrent", r#""tracking""#, traffic);
+    let subjects = study.with_file_name("subjects.toml");
+    let tracking = r#"
+[tracking]
+title = "tracks connections"
+about = "one rule"
+needs = ["nft"]
+load = '''
+nft 'add table ip t; add chain ip t f { type filter hook forward priority 0; };
+  add rule ip t f ct state new,established accept'
+'''
+"#;
+    fs::write(&subjects, format!("{SUBJECTS}{tracking}")).unwrap();
+    let path = study.join("study.toml");
+    let text = fs::read_to_string(&path).unwrap();
+    // They end when all are open; the length is but a limit.
+    fs::write(&path, text.replace("trial_seconds = 0.05", "trial_seconds = 20.0")).unwrap();
+    let record = run_study(&study).unwrap();
+    let mut seen = 0;
+    for trial in of(&record, "tracking", Kind::Concurrent).filter(|t| t.state == State::Accepted) {
+        let table = trial.collected.table.as_ref().unwrap();
+        assert_eq!(trial.connections.as_ref().unwrap().completed, 30_000);
+        assert_eq!((table.before, table.after, table.peak()), (0, 30_000, 30_000));
+        assert!(table.samples.is_sorted_by_key(|(_, entries)| *entries), "they only grow");
+        assert!(table.bytes_per_connection().unwrap() > 100.0, "{table:?}");
+        assert!(trial.collected.snmp["Ip.ForwDatagrams"] >= 90_000);
+        assert!(trial.collected.softnet["processed"] > 0);
+        seen += 1;
+    }
+    assert_eq!(seen, 4, "{:?}", record.trials);
+}
+
+#[test]
+fn limits_of_the_machine_are_raised_only_when_that_is_allowed() {
+    let traffic = "kind = \"concurrent\"\nconnections = 4000000000";
+    let study = connecting("concurrent-global", r#""none""#, traffic);
+    let before = fs::read_to_string("/proc/sys/net/netfilter/nf_conntrack_max").unwrap();
+    let error = run_study(&study).unwrap_err().to_string();
+    assert!(error.contains("nf_conntrack_max") && error.contains("--allow-global"), "{error}");
+    let after = fs::read_to_string("/proc/sys/net/netfilter/nf_conntrack_max").unwrap();
+    assert_eq!(before, after);
 }

@@ -67,6 +67,7 @@ fn trial(step: &Step, pps: f64) -> Trial {
         rate_pps: 0.0,
         additions: 0,
         connections: None,
+        collected: weir_stats::Collected::default(),
         noise: Noise::default(),
         state: State::Accepted,
         why: None,

@@ -132,6 +132,7 @@ fn blank(
         rate_pps: 0.0,
         additions: 0,
         connections: None,
+        collected: weir_stats::Collected::default(),
         noise: Noise {
             psi: 0.02 * jitter(trials.len() + 7),
             steal: 0.0,

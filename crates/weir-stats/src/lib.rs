@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 pub mod claim;
+pub mod collected;
 pub mod compare;
 pub mod connections;
 pub mod estimate;
@@ -29,6 +30,7 @@ pub mod student;
 pub mod trial;
 
 pub use claim::{Bounds, By, Claim, ClaimRecord, ClaimTest, Outcome, Place};
+pub use collected::{Collected, Table};
 pub use connections::{Close, Connections, Failure};
 pub use estimate::{Difference, Estimate};
 pub use folder::{Record, RecordError};

@@ -35,6 +35,10 @@ pub enum Quantity {
     HandshakesPerSecond,
     /// Share of connections, closed by FIN, that failed.
     ConnectionFailureRatio,
+    /// Connections that the table held at once.
+    ConnectionsHeld,
+    /// Kernel memory of one of them, bytes.
+    BytesPerConnection,
 }
 
 impl Quantity {
@@ -50,6 +54,7 @@ impl Quantity {
             Quantity::ConnectionsPerSecond | Quantity::ConnectionFailureRatio => Kind::Connections,
             Quantity::ConnectionsResetPerSecond => Kind::ConnectionsReset,
             Quantity::HandshakesPerSecond => Kind::Handshakes,
+            Quantity::ConnectionsHeld | Quantity::BytesPerConnection => Kind::Concurrent,
         }
     }
 
@@ -75,6 +80,8 @@ impl Quantity {
                 let completed = trial.connections.as_ref()?.completed as f64;
                 (trial.seconds > 0.0).then(|| completed / trial.seconds)
             }
+            Quantity::ConnectionsHeld => Some(trial.collected.table.as_ref()?.peak() as f64),
+            Quantity::BytesPerConnection => trial.collected.table.as_ref()?.bytes_per_connection(),
             Quantity::ConnectionFailureRatio => {
                 let connections = trial.connections.as_ref()?;
                 let offered = connections.offered as f64;

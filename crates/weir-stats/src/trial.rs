@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::collected::Collected;
 use crate::connections::Connections;
 use crate::scenario::Scenario;
 
@@ -23,6 +24,8 @@ pub enum Kind {
     ConnectionsReset,
     /// TCP connections that are opened and left open.
     Handshakes,
+    /// As many TCP connections as the study says, opened and held all at once.
+    Concurrent,
 }
 
 /// Whether a trial counts.
@@ -44,7 +47,8 @@ pub enum State {
 /// Packets that one counter says were dropped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DropCount {
-    /// Which counter: `rules` (the subject's own), `device`, `stack`; or one that says why and is
+    /// Which counter: `rules` (the subject's own), `device`, `stack`, `conntrack` (a full table);
+    /// `link` (never entered the firewall's device), `sink` (left it and met no program); or one that says why and is
     /// in another one already: `softnet` (full backlogs of the whole machine), `skb: REASON` (the
     /// kernel's reason for freeing a packet, seen in validation trials only).
     pub counter: String,
@@ -116,6 +120,9 @@ pub struct Trial {
     /// What a trial of connections counted beside packets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connections: Option<Connections>,
+    /// What else the machine told.
+    #[serde(default)]
+    pub collected: Collected,
     /// How quiet it was.
     pub noise: Noise,
     /// Whether it counts.
@@ -183,6 +190,7 @@ pub(crate) mod tests {
             rate_pps: 0.0,
             additions: 0,
             connections: None,
+            collected: Collected::default(),
             noise: Noise::default(),
             state: State::Accepted,
             why: None,

@@ -117,6 +117,15 @@ Example:
     /// Run studies and show their results.
     #[command(subcommand)]
     Lab(Lab),
+    /// Print what the papers tuned, in today's terms.
+    #[command(after_help = "\
+Nothing is set. The output is a file for `sysctl -p`; read its comments first, for some of it
+reaches the whole machine.
+
+Example:
+  weir tune
+  weir tune --json | jq '.[] | select(.reach == \"gone\")'")]
+    Tune(Tune),
     /// Show what this kernel and machine have and lack.
     Doctor(Doctor),
     /// Write a generated ruleset to try things on.
@@ -531,6 +540,14 @@ pub enum Lab {
         after_help = "Example:\n  weir lab run studies/kadlecsik2005-rules -o run --preset quick"
     )]
     Run(LabRun),
+    /// Measure the laboratory itself: what it sends, receives and tells apart on this machine.
+    #[command(after_help = "\
+The status is 1 where a packet or a connection was lost.
+
+Example:
+  weir lab selftest
+  weir lab selftest --json | jq '.parts[] | {name, pps}'")]
+    Selftest(LabSelftest),
     /// Write the report of a run: one HTML page that opens offline.
     Report(LabReport),
     /// Compare two runs of a study: status 1 where something became worse beyond the margin.
@@ -569,6 +586,10 @@ pub struct LabRun {
     /// Seed of order and rulesets.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+    /// Raise limits of the whole machine where the study needs it (connection tracking), and put
+    /// them back at the end.
+    #[arg(long)]
+    pub allow_global: bool,
     /// Go on with a run that was interrupted: same study, preset and seed.
     #[arg(long)]
     pub resume: bool,
@@ -624,6 +645,20 @@ pub struct LabIndex {
     pub output: PathBuf,
 }
 
+/// `weir lab selftest`.
+#[derive(Debug, Args)]
+pub struct LabSelftest {
+    /// Length of a trial; above 0.6 s without real-time priority.
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.4)]
+    pub trial: f64,
+    /// Passes over all parts, each there and back.
+    #[arg(long, default_value_t = 5)]
+    pub blocks: u32,
+    /// JSON on standard output.
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// `weir lab report`.
 #[derive(Debug, Args)]
 pub struct LabReport {
@@ -638,6 +673,14 @@ pub struct LabReport {
     /// What `weir verify --json` printed, to be shown too.
     #[arg(long, value_name = "FILE")]
     pub verified: Vec<PathBuf>,
+}
+
+/// `weir tune`.
+#[derive(Debug, Args)]
+pub struct Tune {
+    /// JSON on standard output.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `weir doctor`.

@@ -10,7 +10,9 @@ pub mod fmt;
 pub mod lab;
 pub mod lab_list;
 pub mod optimize;
+pub mod selftest;
 pub mod traffic;
+pub mod tune;
 pub mod verify;
 
 /// How a command ended that could be carried out: exit status 0 or 1.

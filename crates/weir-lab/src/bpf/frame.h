@@ -4,6 +4,7 @@
 #define WEIR_FRAME_H
 
 #define FRAME_BYTES 120
+#define LARGE_FRAME_BYTES 1528
 #define FRAMES_MAX 65536
 
 /* Bit of `flags`, and of the tag's second word: the ruleset has to drop this frame. */
@@ -15,6 +16,14 @@ struct frame {
 	__u16 flags;
 	__u32 reserved;
 	__u64 words[FRAME_BYTES / 8];
+};
+
+/* A slot of the table for frames that are longer. */
+struct large_frame {
+	__u16 length;
+	__u16 flags;
+	__u32 reserved;
+	__u8 bytes[LARGE_FRAME_BYTES];
 };
 
 /* The last bytes of each frame. */

@@ -23,6 +23,17 @@ struct {
 	__type(value, struct frame);
 } frames SEC(".maps");
 
+/* As many slots as there are frames, in a study with a frame that the table above cannot hold. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct large_frame);
+} large_frames SEC(".maps");
+
+/* Which table is played; set before the program is loaded. */
+const volatile __u32 is_large = 0;
+
 /* Written before a trial. */
 struct control {
 	__u64 duration_ns;
@@ -109,13 +120,47 @@ static __always_inline __u32 pick(void)
 	return number;
 }
 
+/* Writes a frame over the page; -1 where that fails. */
+static __always_inline int write_small(struct xdp_md *ctx, __u32 number)
+{
+	__u64 *to = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+	struct frame *frame = bpf_map_lookup_elem(&frames, &number);
+	int length, at;
+
+	if (!frame || to + FRAME_BYTES / 8 > end)
+		return -1;
+#pragma clang loop unroll(full)
+	for (at = 0; at < FRAME_BYTES / 8; at++)
+		to[at] = frame->words[at];
+	length = frame->length;
+	if (length < FRAME_BYTES && bpf_xdp_adjust_tail(ctx, length - FRAME_BYTES))
+		return -1;
+	return frame->flags;
+}
+
+static __always_inline int write_large(struct xdp_md *ctx, __u32 number)
+{
+	struct large_frame *frame = bpf_map_lookup_elem(&large_frames, &number);
+	__u32 length;
+
+	if (!frame)
+		return -1;
+	length = frame->length;
+	if (length < 1 || length > LARGE_FRAME_BYTES)
+		return -1;
+	if (bpf_xdp_store_bytes(ctx, 0, frame->bytes, length))
+		return -1;
+	if (length < LARGE_FRAME_BYTES &&
+	    bpf_xdp_adjust_tail(ctx, (int)length - LARGE_FRAME_BYTES))
+		return -1;
+	return frame->flags;
+}
+
 SEC("xdp")
 int weir_generate(struct xdp_md *ctx)
 {
-	__u64 *to = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
-	struct frame *frame;
 	__u32 number;
-	int length, at;
+	int flags;
 
 	if (outcome.ended_ns)
 		return XDP_DROP;
@@ -128,21 +173,13 @@ int weir_generate(struct xdp_md *ctx)
 	outcome.left--;
 
 	number = pick();
-	frame = bpf_map_lookup_elem(&frames, &number);
-	if (!frame || to + FRAME_BYTES / 8 > end) {
-		outcome.broken++;
-		return XDP_DROP;
-	}
-#pragma clang loop unroll(full)
-	for (at = 0; at < FRAME_BYTES / 8; at++)
-		to[at] = frame->words[at];
-	length = frame->length;
-	if (length < FRAME_BYTES && bpf_xdp_adjust_tail(ctx, length - FRAME_BYTES)) {
+	flags = is_large ? write_large(ctx, number) : write_small(ctx, number);
+	if (flags < 0) {
 		outcome.broken++;
 		return XDP_DROP;
 	}
 	outcome.offered++;
-	outcome.to_drop += frame->flags & FRAME_TO_DROP;
+	outcome.to_drop += flags & FRAME_TO_DROP;
 	return bpf_redirect(control.ifindex, 0);
 }
 

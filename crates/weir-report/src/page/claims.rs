@@ -137,6 +137,8 @@ fn quantity_in_words(quantity: Quantity) -> &'static str {
         Quantity::ConnectionsResetPerSecond => "connections a second (RST)",
         Quantity::HandshakesPerSecond => "handshakes a second",
         Quantity::ConnectionFailureRatio => "failed connections",
+        Quantity::ConnectionsHeld => "connections held",
+        Quantity::BytesPerConnection => "memory a connection",
     }
 }
 

@@ -32,6 +32,7 @@ pub fn run(args: &LabRun) -> Result<Answer> {
         realtime: true,
         resume: args.resume,
         against_itself: args.against_itself.clone(),
+        allow_global: args.allow_global,
     };
     let bar = Progress::new();
     let record = weir_lab::run(&args.study, &args.output, &options, &mut |progress| {

@@ -1,0 +1,296 @@
+//! What the machine tells during a trial: read before and after, the connection table all along.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use weir_stats::{Collected, Table};
+
+use crate::LabError;
+use crate::counters::Conntrack;
+use crate::topology::Firewall;
+
+/// Shortest time between two looks at the connection table.
+const SHORTEST_PERIOD: Duration = Duration::from_millis(5);
+/// Looks at it in one trial, about.
+const SAMPLES: u32 = 40;
+/// Lines of the kernel's log that are kept of one trial.
+const LOG_LINES: usize = 20;
+
+type Counts = BTreeMap<String, u64>;
+
+/// The kernel's log from now on.
+pub(crate) struct KernelLog(Option<File>);
+
+impl KernelLog {
+    /// Begins at its end; without the right to read it, it stays empty.
+    pub(crate) fn new() -> KernelLog {
+        let open = File::options()
+            .read(true)
+            .custom_flags(libc::O_NONBLOCK)
+            .open("/dev/kmsg");
+        let mut log = KernelLog(open.ok());
+        log.lines(0);
+        log
+    }
+
+    /// Lines since the last call, the first `most` of them.
+    fn lines(&mut self, most: usize) -> Vec<String> {
+        let mut lines = Vec::new();
+        let Some(file) = &mut self.0 else { return lines };
+        let mut record = [0; 8192];
+        loop {
+            match file.read(&mut record) {
+                Ok(0) => return lines,
+                Ok(length) if lines.len() < most => {
+                    lines.extend(message(&String::from_utf8_lossy(&record[..length])));
+                }
+                Ok(_) => {}
+                // Records were overwritten before they were read: go on with the next one.
+                Err(error) if error.raw_os_error() == Some(libc::EPIPE) => {}
+                Err(_) => return lines,
+            }
+        }
+    }
+}
+
+/// The text of a record of `/dev/kmsg`: `level,sequence,time,flags;text`, then key=value lines.
+fn message(record: &str) -> Option<String> {
+    let (_, text) = record.split_once(';')?;
+    Some(text.lines().next()?.to_owned())
+}
+
+/// A trial is being watched while it lives.
+pub(crate) struct Collecting {
+    begun: Instant,
+    softnet: Counts,
+    interrupts: Counts,
+    softirqs: Counts,
+    snmp: Counts,
+    conntrack: Conntrack,
+    slab: i64,
+    sampler: Option<Sampler>,
+    core: u32,
+}
+
+impl Collecting {
+    /// Reads everything, and begins to look at the connection table.
+    pub(crate) fn begin(
+        firewall: &Firewall,
+        core: u32,
+        expected: Duration,
+        log: &mut KernelLog,
+    ) -> Result<Collecting, LabError> {
+        log.lines(0);
+        Ok(Collecting {
+            softnet: softnet(&proc("net/softnet_stat")),
+            interrupts: interrupts(&proc("interrupts")),
+            softirqs: softirqs(&proc("softirqs"), core),
+            snmp: firewall.stack.values()?,
+            conntrack: firewall.conntrack.read()?,
+            slab: slab_bytes(&proc("meminfo")),
+            sampler: Sampler::start(firewall, expected),
+            begun: Instant::now(),
+            core,
+        })
+    }
+
+    /// Reads everything again; what changed.
+    pub(crate) fn end(
+        self,
+        firewall: &Firewall,
+        log: &mut KernelLog,
+    ) -> Result<Collected, LabError> {
+        let mut samples = self.sampler.map_or_else(Vec::new, Sampler::stop);
+        let after = firewall.conntrack.read()?;
+        let slab = slab_bytes(&proc("meminfo"));
+        if !samples.is_empty() {
+            samples.push((self.begun.elapsed().as_secs_f64(), after.entries));
+        }
+        let before = self.conntrack;
+        let is_in_use = before.entries > 0 || samples.iter().any(|(_, entries)| *entries > 0);
+        let table = is_in_use.then(|| Table {
+            limit: number("sys/net/netfilter/nf_conntrack_max"),
+            buckets: number("sys/net/netfilter/nf_conntrack_buckets"),
+            before: before.entries,
+            after: after.entries,
+            samples,
+            counters: after.grown_since(&before),
+            object_bytes: object_bytes(&proc("slabinfo")),
+            slab_growth_bytes: slab - self.slab,
+        });
+        Ok(Collected {
+            table,
+            softnet: grown(&softnet(&proc("net/softnet_stat")), &self.softnet),
+            interrupts: grown(&interrupts(&proc("interrupts")), &self.interrupts),
+            softirqs: grown(&softirqs(&proc("softirqs"), self.core), &self.softirqs),
+            snmp: grown(&firewall.stack.values()?, &self.snmp),
+            kernel_log: log.lines(LOG_LINES),
+            load_average: load_average(&proc("loadavg")),
+        })
+    }
+}
+
+/// A thread that counts connections.
+struct Sampler {
+    over: Arc<AtomicBool>,
+    thread: JoinHandle<Vec<(f64, u64)>>,
+}
+
+impl Sampler {
+    fn start(firewall: &Firewall, expected: Duration) -> Option<Sampler> {
+        let reader = firewall.conntrack.another()?;
+        let period = (expected / SAMPLES).clamp(SHORTEST_PERIOD, Duration::from_secs(1));
+        let over = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&over);
+        let look = move || {
+            let begun = Instant::now();
+            let mut samples = Vec::new();
+            while !seen.load(Ordering::SeqCst) {
+                if let Ok(table) = reader.read() {
+                    samples.push((begun.elapsed().as_secs_f64(), table.entries));
+                }
+                // Woken up at the end of the trial.
+                std::thread::park_timeout(period);
+            }
+            samples
+        };
+        let thread = std::thread::Builder::new().name("sampler".to_owned()).spawn(look).ok()?;
+        Some(Sampler { over, thread })
+    }
+
+    fn stop(self) -> Vec<(f64, u64)> {
+        self.over.store(true, Ordering::SeqCst);
+        self.thread.thread().unpark();
+        self.thread.join().unwrap_or_default()
+    }
+}
+
+fn proc(name: &str) -> String {
+    fs::read_to_string(format!("/proc/{name}")).unwrap_or_default()
+}
+
+fn number(name: &str) -> u64 {
+    proc(name).trim().parse().unwrap_or(0)
+}
+
+/// What grew, and by how much.
+fn grown(after: &Counts, before: &Counts) -> Counts {
+    let growth = |(name, value): (&String, &u64)| {
+        let more = value.saturating_sub(before.get(name).copied().unwrap_or(0));
+        (more > 0).then(|| (name.clone(), more))
+    };
+    after.iter().filter_map(growth).collect()
+}
+
+/// The first three columns of `/proc/net/softnet_stat`, hexadecimal, a line for each core.
+fn softnet(text: &str) -> Counts {
+    let mut counts = Counts::new();
+    for line in text.lines() {
+        let values = line.split_ascii_whitespace().map(|v| u64::from_str_radix(v, 16));
+        for (name, value) in ["processed", "dropped", "time_squeeze"].iter().zip(values) {
+            *counts.entry((*name).to_owned()).or_default() += value.unwrap_or(0);
+        }
+    }
+    counts
+}
+
+/// Interrupts by number or name with what they are for, all cores together.
+fn interrupts(text: &str) -> Counts {
+    let line = |line: &str| {
+        let (name, rest) = line.split_once(':')?;
+        let words: Vec<&str> = rest.split_ascii_whitespace().collect();
+        let cores = words.iter().take_while(|word| word.parse::<u64>().is_ok()).count();
+        let sum = words[..cores].iter().filter_map(|word| word.parse::<u64>().ok()).sum();
+        let what = words[cores..].join(" ");
+        Some((format!("{} {what}", name.trim()).trim().to_owned(), sum))
+    };
+    text.lines().skip(1).filter_map(line).collect()
+}
+
+/// Softirqs of one core: a line of cores, then a line for each kind.
+fn softirqs(text: &str, core: u32) -> Counts {
+    let mut lines = text.lines();
+    let header = lines.next().unwrap_or_default();
+    let wanted = format!("CPU{core}");
+    let Some(column) = header.split_ascii_whitespace().position(|name| name == wanted) else {
+        return Counts::new();
+    };
+    let line = |line: &str| {
+        let (name, rest) = line.split_once(':')?;
+        let value = rest.split_ascii_whitespace().nth(column)?.parse().ok()?;
+        Some((name.trim().to_owned(), value))
+    };
+    lines.filter_map(line).collect()
+}
+
+/// `SUnreclaim` of `/proc/meminfo`, bytes.
+fn slab_bytes(text: &str) -> i64 {
+    let line = text.lines().find_map(|line| line.strip_prefix("SUnreclaim:"));
+    let kib = line.and_then(|rest| rest.split_ascii_whitespace().next()?.parse::<i64>().ok());
+    kib.unwrap_or(0) * 1024
+}
+
+/// Size of an entry in `/proc/slabinfo`, bytes.
+fn object_bytes(text: &str) -> u64 {
+    let line = text.lines().find(|line| line.starts_with("nf_conntrack "));
+    let size = line.and_then(|line| line.split_ascii_whitespace().nth(3)?.parse().ok());
+    size.unwrap_or(0)
+}
+
+fn load_average(text: &str) -> f64 {
+    text.split_ascii_whitespace().next().and_then(|word| word.parse().ok()).unwrap_or(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interrupts_are_summed_and_keep_what_they_are_for() {
+        let text = "      CPU0  CPU1\n  24:  5  7  PCI-MSI-0000 virtio0-input.0\nLOC: 1 2 Local timer\nERR: 0\n";
+        let counts = interrupts(text);
+        assert_eq!(counts["24 PCI-MSI-0000 virtio0-input.0"], 12);
+        assert_eq!(counts["LOC Local timer"], 3);
+        assert_eq!(counts["ERR"], 0);
+    }
+
+    #[test]
+    fn softirqs_are_those_of_the_core() {
+        let text = "        CPU0   CPU1\n NET_RX:   10   20\n TIMER:  1  2\n";
+        assert_eq!(softirqs(text, 1)["NET_RX"], 20);
+        assert!(softirqs(text, 9).is_empty());
+    }
+
+    #[test]
+    fn softnet_is_hexadecimal() {
+        let counts = softnet("00000010 00000001 00000002 0\n00000001 00000000 00000000 0\n");
+        assert_eq!((counts["processed"], counts["dropped"], counts["time_squeeze"]), (17, 1, 2));
+    }
+
+    #[test]
+    fn only_what_grew_is_kept() {
+        let counts = |pairs: &[(&str, u64)]| -> Counts {
+            pairs.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect()
+        };
+        let grew = grown(&counts(&[("a", 3), ("b", 2), ("c", 1)]), &counts(&[("a", 1), ("b", 2)]));
+        assert_eq!(grew, counts(&[("a", 2), ("c", 1)]));
+    }
+
+    #[test]
+    fn a_record_of_the_log_is_its_text() {
+        assert_eq!(message("6,1,2,-;eth0: up\n SUBSYSTEM=net\n").as_deref(), Some("eth0: up"));
+    }
+
+    #[test]
+    fn slabs_are_read_by_name() {
+        let text = "nf_conntrack_expect 1 2 9 4\nnf_conntrack 160 240 256 16 1 : tunables\n";
+        assert_eq!(object_bytes(text), 256);
+        assert_eq!(slab_bytes("Slab: 9 kB\nSUnreclaim:   2 kB\n"), 2048);
+    }
+}

@@ -1,0 +1,194 @@
+//! Frames that need no ruleset: of a size, of so many flows, all of them to be accepted.
+//!
+//! Sizes are those of RFC 2544: the whole Ethernet frame with its checksum of four bytes, which
+//! no packet socket ever sees. A simple IMIX is seven frames of 64 bytes, four of 594 and one of
+//! 1518 (RFC 6985 names it so).
+
+use serde::Deserialize;
+use weir_packet::{Addr, Family, Packet, Transport};
+use weir_stats::random::Random;
+
+use crate::frames::Frame;
+
+const CHECKSUM_BYTES: usize = 4;
+const TAG_BYTES: usize = 8;
+/// Of the TCP flags.
+const ACK: u8 = 0x10;
+const IMIX: [u32; 12] = [64, 594, 64, 64, 594, 64, 1518, 64, 594, 64, 594, 64];
+/// Frames drawn where some flows have more of them than others.
+const DRAWN: usize = 65_536;
+
+/// What frames of flows look like.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Flows {
+    /// Bytes of each frame.
+    pub size: Size,
+    /// How many flows: 1 to 1,000,000.
+    pub flows: u32,
+    /// Which flows have how many of the frames.
+    pub popularity: Popularity,
+    /// IPv4 or IPv6.
+    pub family: Family,
+    /// What they carry.
+    pub protocol: Protocol,
+}
+
+/// Bytes of a frame, its checksum included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Size {
+    /// All alike: 64 to 1518.
+    Bytes(u32),
+    /// Seven of 64, four of 594, one of 1518.
+    Imix,
+}
+
+/// Which flows have how many frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Popularity {
+    /// All the same.
+    #[default]
+    Uniform,
+    /// The one at place k has a share of 1/k.
+    Zipf,
+}
+
+/// What packets carry.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Protocol {
+    /// Datagrams to port 53.
+    #[default]
+    Udp,
+    /// Segments with ACK to port 80.
+    Tcp,
+    /// Echo requests; a flow is an address.
+    Icmp,
+}
+
+impl Flows {
+    /// Most flows.
+    pub const MOST: u32 = 1_000_000;
+
+    /// Makes the frames, as they are before they are tagged.
+    ///
+    /// # Errors
+    /// A size or a number of flows that is out of range.
+    pub fn frames(&self, seed: u64) -> Result<Vec<Frame>, String> {
+        if !(1..=Flows::MOST).contains(&self.flows) {
+            return Err(format!("{} flows; 1 to {} can be played", self.flows, Flows::MOST));
+        }
+        let headers = self.packet(0).to_frame([0; 6]).len();
+        let least = headers + TAG_BYTES + CHECKSUM_BYTES;
+        if let Size::Bytes(bytes) = self.size
+            && !(least.max(64)..=1518).contains(&(bytes as usize))
+        {
+            return Err(format!("frames of {bytes} bytes; {} to 1518 can be made", least.max(64)));
+        }
+        let frame = |(at, flow): (usize, u32)| {
+            let size = match self.size {
+                Size::Bytes(bytes) => bytes as usize,
+                Size::Imix => (IMIX[at % IMIX.len()] as usize).max(least),
+            };
+            let mut packet = self.packet(flow);
+            packet.payload = vec![0; size - least];
+            Frame { bytes: packet.to_frame([0; 6]), to_drop: false }
+        };
+        Ok(self.order(seed).into_iter().enumerate().map(frame).collect())
+    }
+
+    /// The flow of each frame.
+    fn order(&self, seed: u64) -> Vec<u32> {
+        match self.popularity {
+            Popularity::Uniform if self.size == Size::Imix => {
+                // Each flow with each of the sizes, while there are few.
+                (0..self.flows.next_multiple_of(12)).map(|at| at % self.flows).collect()
+            }
+            Popularity::Uniform => (0..self.flows).collect(),
+            Popularity::Zipf => {
+                let mut sum = 0.0;
+                let sums: Vec<f64> = (1..=self.flows)
+                    .map(|place| {
+                        sum += 1.0 / f64::from(place);
+                        sum
+                    })
+                    .collect();
+                let mut random = Random::new(seed);
+                let mut draw = || {
+                    let at = random.bits() as f64 / u64::MAX as f64 * sum;
+                    sums.partition_point(|upto| *upto <= at).min(sums.len() - 1) as u32
+                };
+                (0..DRAWN).map(|_| draw()).collect()
+            }
+        }
+    }
+
+    /// A packet of a flow, without payload.
+    fn packet(&self, flow: u32) -> Packet {
+        let (saddr, daddr) = match self.family {
+            // 10.0.0.0/8 and TEST-NET-2; the documentation prefix of RFC 3849.
+            Family::V4 => (0x0a00_0001 + u128::from(flow), 0xc633_6402),
+            Family::V6 => {
+                let base = 0x2001_0db8_u128 << 96;
+                (base + 1 + u128::from(flow), base + (1 << 64) + 2)
+            }
+        };
+        let (proto, transport) = match (self.protocol, self.family) {
+            (Protocol::Udp, _) => (17, Transport::Udp { sport: 40_000, dport: 53 }),
+            (Protocol::Tcp, _) => {
+                let (flags, options) = (ACK, Vec::new());
+                let ports = (40_000, 80);
+                let (seq, ack) = (1, 1);
+                (6, Transport::Tcp { sport: ports.0, dport: ports.1, seq, ack, flags, options })
+            }
+            (Protocol::Icmp, Family::V4) => (1, echo(8)),
+            (Protocol::Icmp, Family::V6) => (58, echo(128)),
+        };
+        let mut packet = Packet::new(self.family, Addr(saddr), Addr(daddr), proto);
+        packet.transport = transport;
+        packet
+    }
+}
+
+fn echo(kind: u8) -> Transport {
+    Transport::Icmp { kind, code: 0, rest: [0, 1, 0, 1] }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flows(size: Size, flows: u32, popularity: Popularity) -> Flows {
+        let (family, protocol) = (Family::V4, Protocol::Udp);
+        Flows { size, flows, popularity, family, protocol }
+    }
+
+    /// Lengths as they are played, the checksum of four bytes left out.
+    fn lengths(frames: &[Frame]) -> Vec<usize> {
+        frames.iter().map(|frame| frame.bytes.len() + TAG_BYTES + CHECKSUM_BYTES).collect()
+    }
+
+    #[test]
+    fn imix_is_seven_four_and_one_of_each_flow() {
+        let frames = flows(Size::Imix, 1, Popularity::Uniform).frames(1).unwrap();
+        let mut lengths = lengths(&frames);
+        lengths.sort_unstable();
+        assert_eq!(lengths, [vec![64; 7], vec![594; 4], vec![1518]].concat());
+    }
+
+    #[test]
+    fn the_first_of_zipf_has_twice_the_frames_of_the_second() {
+        let frames = flows(Size::Bytes(64), 1000, Popularity::Zipf).frames(1).unwrap();
+        let of = |flow: u8| frames.iter().filter(|f| f.bytes[29] == flow + 1 && f.bytes[28] == 0);
+        let ratio = of(0).count() as f64 / of(1).count() as f64;
+        assert!((1.8..2.2).contains(&ratio), "{ratio}");
+    }
+
+    #[test]
+    fn what_cannot_be_made_is_refused() {
+        let refused = |size, count| flows(size, count, Popularity::Uniform).frames(1).is_err();
+        assert!(!refused(Size::Bytes(64), 1));
+        assert!(refused(Size::Bytes(63), 1) && refused(Size::Bytes(1519), 1));
+        assert!(refused(Size::Imix, 0) && refused(Size::Imix, 1_000_001));
+    }
+}

@@ -1,0 +1,243 @@
+//! What the laboratory itself can do on this machine, before any firewall is measured.
+//!
+//! A generator that is slower than a firewall measures itself. So: frames over one link straight
+//! into the sink; frames and connections through a router without rules; and connections through
+//! one that tracks them, for the difference that must be seen. Trials are short, the parts take
+//! turns (A B C C B A), and every packet has to be accounted for.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use weir_kernel::Session;
+use weir_packet::Family;
+use weir_stats::estimate::{self, Estimate};
+use weir_stats::{Close, Scenario};
+
+use crate::bench::{Bench, Rules};
+use crate::connections::Open;
+use crate::cpu::last_core;
+use crate::flows::{Flows, Popularity, Protocol, Size};
+use crate::topology::{Devices, Firewall, Topology};
+use crate::traffic::Connecting;
+use crate::{LabError, connecting};
+
+/// How the self-test is run.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Length of a trial; above 0.6 s they run without real-time priority.
+    pub trial: Duration,
+    /// Passes over all parts, there and back.
+    pub blocks: u32,
+}
+
+/// One part of it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Part {
+    /// What was done.
+    pub name: String,
+    /// Packets a second that arrived: median of the trials.
+    pub pps: f64,
+    /// Complete connections a second; 0 for frames.
+    pub connections_per_second: f64,
+    /// Packets that were sent, in all trials.
+    pub offered: u64,
+    /// Packets that arrived.
+    pub delivered: u64,
+    /// Packets in the drop counters of devices, the IP stack and the connection table.
+    pub dropped: u64,
+    /// Connections that were begun and not completed.
+    pub failed: u64,
+    #[serde(skip)]
+    rates: Vec<f64>,
+    #[serde(skip)]
+    connections: Vec<f64>,
+}
+
+/// What the self-test found.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Its parts.
+    pub parts: Vec<Part>,
+    /// How many times faster connections are without tracking: what the laboratory must see.
+    pub without_tracking: Option<Estimate>,
+    /// How the generator was scheduled.
+    pub scheduling: String,
+}
+
+impl Part {
+    fn new(name: &str) -> Part {
+        Part {
+            name: name.to_owned(),
+            pps: 0.0,
+            connections_per_second: 0.0,
+            offered: 0,
+            delivered: 0,
+            dropped: 0,
+            failed: 0,
+            rates: Vec::new(),
+            connections: Vec::new(),
+        }
+    }
+
+    /// Packets that were sent, did not arrive and are in no counter.
+    pub fn missing(&self) -> i64 {
+        self.offered as i64 - self.delivered as i64 - self.dropped as i64
+    }
+
+    /// Every packet arrived, and every connection was completed.
+    pub fn is_without_loss(&self) -> bool {
+        self.offered > 0 && self.delivered == self.offered && self.failed == 0
+    }
+}
+
+/// Where a part is played.
+enum Way {
+    Direct(u32, Flows),
+    Router(Flows),
+    Connections,
+    Tracked,
+}
+
+/// Measures the laboratory itself.
+///
+/// # Errors
+/// A machine that lacks something (not root).
+pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report, LabError> {
+    let connecting = Connecting::default();
+    let topology = Topology::new(Session::new()?, Devices::default())?;
+    let mut bench = Bench::new(topology, last_core()?, true)?;
+    let direct = bench.topology.direct()?;
+    let flows = |size| Flows {
+        size,
+        flows: 1024,
+        popularity: Popularity::Uniform,
+        family: Family::V4,
+        protocol: Protocol::Udp,
+    };
+    let router = bench.firewall(None, false)?;
+    let plain = bench.firewall(Some(&connecting), false)?;
+    let tracked = bench.firewall(Some(&connecting), false)?;
+    connecting::probe(&mut bench, &plain, 0)?;
+    connecting::probe(&mut bench, &tracked, 0)?;
+    let track = b"table ip weir {\nchain forward {\ntype filter hook forward priority 0\n\
+        ct state new,established accept\n}\n}\n";
+    tracked.namespace.run(&["nft", "-f", "-"], track)?;
+    let ways = [
+        ("frames of 64 bytes, one link", Way::Direct(direct, flows(Size::Bytes(64)))),
+        ("frames of 1518 bytes, one link", Way::Direct(direct, flows(Size::Bytes(1518)))),
+        ("frames of IMIX, one link", Way::Direct(direct, flows(Size::Imix))),
+        ("frames of 64 bytes, router", Way::Router(flows(Size::Bytes(64)))),
+        ("connections, router", Way::Connections),
+        ("connections, tracked", Way::Tracked),
+    ];
+    let mut parts: Vec<Part> = ways.iter().map(|(name, _)| Part::new(name)).collect();
+    let there: Vec<usize> = (0..ways.len()).collect();
+    let order: Vec<usize> = there.iter().chain(there.iter().rev()).copied().collect();
+    // The first pass is a warm-up.
+    for block in 0..=options.blocks {
+        for at in &order {
+            let (name, way) = &ways[*at];
+            progress(name);
+            let mut part = Part::new(name);
+            match way {
+                Way::Direct(ifindex, flows) => {
+                    one_link(&mut bench, *ifindex, flows, options, &mut part)?;
+                }
+                Way::Router(flows) => frames(&mut bench, &router, flows, options, &mut part)?,
+                Way::Connections => connect(&mut bench, &plain, options, &mut part)?,
+                Way::Tracked => connect(&mut bench, &tracked, options, &mut part)?,
+            }
+            if block > 0 {
+                parts[*at].add(part);
+            }
+        }
+    }
+    let pairs: Vec<(f64, f64)> = by_block(&parts[4]).zip(by_block(&parts[5])).collect();
+    for part in &mut parts {
+        part.pps = estimate::of_median(&part.rates, 1).map_or(0.0, |all| all.value);
+        part.connections_per_second =
+            estimate::of_median(&part.connections, 1).map_or(0.0, |all| all.value);
+    }
+    let scheduling = bench.scheduling(options.trial)?;
+    Ok(Report { parts, without_tracking: estimate::median_ratio(&pairs, 1), scheduling })
+}
+
+impl Part {
+    fn add(&mut self, trial: Part) {
+        self.offered += trial.offered;
+        self.delivered += trial.delivered;
+        self.dropped += trial.dropped;
+        self.failed += trial.failed;
+        self.rates.extend(trial.rates);
+        self.connections.extend(trial.connections);
+    }
+}
+
+/// Both legs of each block together.
+fn by_block(part: &Part) -> impl Iterator<Item = f64> {
+    part.connections.chunks(2).map(|legs| legs.iter().sum::<f64>() / legs.len() as f64)
+}
+
+fn load(bench: &mut Bench, flows: &Flows) -> Result<(), LabError> {
+    let frames = flows
+        .frames(1)
+        .map_err(|message| LabError::Frames { path: "flows".into(), message })?;
+    let part = Scenario::default().with("flows", format!("{flows:?}").as_str());
+    bench.load_frames(&part, &frames, 1)
+}
+
+fn one_link(
+    bench: &mut Bench,
+    ifindex: u32,
+    flows: &Flows,
+    options: &Options,
+    part: &mut Part,
+) -> Result<(), LabError> {
+    load(bench, flows)?;
+    let (played, arrived) = bench.play_directly(ifindex, options.trial)?;
+    part.offered = played.offered;
+    part.delivered = arrived.delivered;
+    part.rates.push(arrived.delivered as f64 / played.seconds.max(1e-9));
+    Ok(())
+}
+
+fn frames(
+    bench: &mut Bench,
+    firewall: &Firewall,
+    flows: &Flows,
+    options: &Options,
+    part: &mut Part,
+) -> Result<(), LabError> {
+    load(bench, flows)?;
+    let play = Bench::play_of(options.trial);
+    let seen = bench.trial(firewall, &play, Rules::Unwatched)?;
+    part.offered = seen.played.offered;
+    part.delivered = seen.arrived.delivered;
+    part.dropped = seen.dropped.iter().filter(|d| !d.is_explanation()).map(|d| d.packets).sum();
+    part.rates.push(seen.arrived.delivered as f64 / seen.played.seconds.max(1e-9));
+    Ok(())
+}
+
+fn connect(
+    bench: &mut Bench,
+    firewall: &Firewall,
+    options: &Options,
+    part: &mut Part,
+) -> Result<(), LabError> {
+    let open = Open {
+        duration: options.trial,
+        rate: 0,
+        connections_max: 0,
+        close: Close::Fin,
+        secret: bench.next_magic(1),
+    };
+    let (seen, record) = connecting::trial(bench, firewall, &open, Rules::Unwatched)?;
+    let seconds = seen.played.seconds.max(1e-9);
+    part.offered = seen.played.offered;
+    part.delivered = seen.arrived.delivered;
+    part.dropped = seen.dropped.iter().filter(|d| !d.is_explanation()).map(|d| d.packets).sum();
+    part.failed = record.offered.saturating_sub(record.completed);
+    part.rates.push(seen.arrived.delivered as f64 / seconds);
+    part.connections.push(record.completed as f64 / seconds);
+    Ok(())
+}

@@ -1,0 +1,278 @@
+//! What the papers tuned, in today's terms.
+//!
+//! Each line of their scripts, with the setting that there is today, or what became of it. Some
+//! were for one kernel of its time and help nothing now; this says so rather than repeat them.
+
+use std::fs;
+
+use serde::Serialize;
+use weir_kernel::Namespace;
+
+use crate::LabError;
+
+/// Where a setting acts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reach {
+    /// One network namespace.
+    Namespace,
+    /// The whole machine: the laboratory never sets it unasked.
+    Machine,
+    /// Not a setting any more.
+    Gone,
+}
+
+/// One tuning of a paper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Tuning {
+    /// The paper, as the studies name it.
+    pub paper: &'static str,
+    /// What it set, as its text has it.
+    pub then: &'static str,
+    /// Which sysctl that is today; empty where it is gone, or no sysctl.
+    pub sysctl: &'static str,
+    /// The value that serves the same end today; empty where none is to be set.
+    pub value: &'static str,
+    /// How far it reaches.
+    pub reach: Reach,
+    /// Why this value, or what became of it.
+    pub why: &'static str,
+}
+
+/// The tunings of all papers.
+pub const TUNINGS: &[Tuning] = &[
+    Tuning {
+        paper: "kadlecsik2005",
+        then: "net/core/wmem_max = wmem_default = 83886080",
+        sysctl: "net.core.wmem_max",
+        value: "4194304",
+        reach: Reach::Machine,
+        why: "a buffer of a socket, not of all of them: 80 MiB each was a misreading; TCP has tcp_wmem, which tunes itself",
+    },
+    Tuning {
+        paper: "kadlecsik2005",
+        then: "net/core/rmem_max = rmem_default = 335544320",
+        sysctl: "net.core.rmem_max",
+        value: "4194304",
+        reach: Reach::Machine,
+        why: "as above, with tcp_rmem",
+    },
+    Tuning {
+        paper: "kadlecsik2005",
+        then: "fs/file-max = 65536",
+        sysctl: "fs.file-max",
+        value: "",
+        reach: Reach::Machine,
+        why: "without a limit worth the name since 5.x; what binds is RLIMIT_NOFILE of the process (ulimit -n)",
+    },
+    Tuning {
+        paper: "kadlecsik2005",
+        then: "net/ipv4/tcp_tw_recycle = 1",
+        sysctl: "",
+        value: "",
+        reach: Reach::Gone,
+        why: "removed in 4.12: it broke clients behind address translation",
+    },
+    Tuning {
+        paper: "kadlecsik2005",
+        then: "net/ipv4/tcp_tw_reuse = 1",
+        sysctl: "net.ipv4.tcp_tw_reuse",
+        value: "1",
+        reach: Reach::Namespace,
+        why: "2, the default, is for the loopback device alone; needs timestamps at both ends",
+    },
+    Tuning {
+        paper: "kadlecsik2005",
+        then: "net/ipv4/tcp_max_tw_buckets = 65536",
+        sysctl: "net.ipv4.tcp_max_tw_buckets",
+        value: "262144",
+        reach: Reach::Namespace,
+        why: "one for each connection of the last 60 s: 4,000 a second and more",
+    },
+    Tuning {
+        paper: "kadlecsik2005",
+        then: "net/ipv4/tcp_fin_timeout = 15",
+        sysctl: "net.ipv4.tcp_fin_timeout",
+        value: "15",
+        reach: Reach::Namespace,
+        why: "as it was; concerns ends that wait for the other's FIN",
+    },
+    Tuning {
+        paper: "kadlecsik2005",
+        then: "net/ipv4/tcp_max_syn_backlog = 65536",
+        sysctl: "net.ipv4.tcp_max_syn_backlog",
+        value: "65536",
+        reach: Reach::Namespace,
+        why: "as it was; useless without the next one, which bounds every listen queue",
+    },
+    Tuning {
+        paper: "kadlecsik2005",
+        then: "(the listen queue of the server)",
+        sysctl: "net.core.somaxconn",
+        value: "65535",
+        reach: Reach::Namespace,
+        why: "4096 since 5.4, 128 before; a server must also ask for it in listen()",
+    },
+    Tuning {
+        paper: "kadlecsik2005",
+        then: "net/ipv4/tcp_syncookies = 1",
+        sysctl: "net.ipv4.tcp_syncookies",
+        value: "1",
+        reach: Reach::Namespace,
+        why: "the default today; acts when the queue is full",
+    },
+    Tuning {
+        paper: "kadlecsik2005",
+        then: "net/ipv4/ip_local_port_range = 1024 65535",
+        sysctl: "net.ipv4.ip_local_port_range",
+        value: "1024 65535",
+        reach: Reach::Namespace,
+        why: "for clients with sockets; IP_BIND_ADDRESS_NO_PORT and many addresses go further",
+    },
+    Tuning {
+        paper: "kadlecsik2005",
+        then: "net/core/netdev_max_backlog = 100000",
+        sysctl: "net.core.netdev_max_backlog",
+        value: "10000",
+        reach: Reach::Machine,
+        why: "for RPS and devices without NAPI; drivers with NAPI never queue there",
+    },
+    Tuning {
+        paper: "kadlecsik2005",
+        then: "ifconfig eth0 txqueuelen 10000",
+        sysctl: "",
+        value: "",
+        reach: Reach::Gone,
+        why: "a queue that long is delay; byte queue limits and fq do it (veth has no queue)",
+    },
+    Tuning {
+        paper: "kadlecsik2005",
+        then: "(the route cache)",
+        sysctl: "",
+        value: "",
+        reach: Reach::Gone,
+        why: "removed in 3.6 for IPv4: nothing is to be sized, and random sources cost nothing more",
+    },
+    Tuning {
+        paper: "kadlecsik2005",
+        then: "ip_conntrack_max for 3.5 million connections",
+        sysctl: "net.netfilter.nf_conntrack_max",
+        value: "5250000",
+        reach: Reach::Machine,
+        why: "one for all namespaces; `weir lab run --allow-global` raises it for a run",
+    },
+    Tuning {
+        paper: "brouer2008",
+        then: "/sys/module/nf_conntrack/parameters/hashsize",
+        sysctl: "net.netfilter.nf_conntrack_buckets",
+        value: "1750000",
+        reach: Reach::Machine,
+        why: "a sysctl now; half as many as connections keeps chains short (8 bytes each)",
+    },
+    Tuning {
+        paper: "brouer2008",
+        then: "net/ipv4/neigh/default/gc_thresh1, 2, 3",
+        sysctl: "net.ipv4.neigh.default.gc_thresh3",
+        value: "16384",
+        reach: Reach::Machine,
+        why: "as many neighbours as customers; the table is one for all namespaces",
+    },
+    Tuning {
+        paper: "hagtheil",
+        then: "net.ipv4.ip_forward = 1",
+        sysctl: "net.ipv4.ip_forward",
+        value: "1",
+        reach: Reach::Namespace,
+        why: "as it was",
+    },
+    Tuning {
+        paper: "hagtheil",
+        then: "net.ipv4.conf.all.send_redirects = 0",
+        sysctl: "net.ipv4.conf.all.send_redirects",
+        value: "0",
+        reach: Reach::Namespace,
+        why: "for a gateway with one arm; `default` and each device too, any of them switches it on",
+    },
+    Tuning {
+        paper: "hagtheil",
+        then: "nf_conntrack_tcp_timeout_fin_wait = 150",
+        sysctl: "net.netfilter.nf_conntrack_tcp_timeout_fin_wait",
+        value: "150",
+        reach: Reach::Namespace,
+        why: "as it was: only to tell its expiry from the others, all of 120 s",
+    },
+    Tuning {
+        paper: "hagtheil",
+        then: "nf_conntrack_tcp_timeout_syn_sent = 180",
+        sysctl: "net.netfilter.nf_conntrack_tcp_timeout_syn_sent",
+        value: "180",
+        reach: Reach::Namespace,
+        why: "as above",
+    },
+    Tuning {
+        paper: "hagtheil",
+        then: "nf_conntrack_tcp_timeout_time_wait = 60, then 1",
+        sysctl: "net.netfilter.nf_conntrack_tcp_timeout_time_wait",
+        value: "60",
+        reach: Reach::Namespace,
+        why: "entries expired by timers then, by a worker that walks the table since 4.9",
+    },
+    Tuning {
+        paper: "hagtheil",
+        then: "ethtool -G eth1 rx 4096 tx 4096",
+        sysctl: "",
+        value: "",
+        reach: Reach::Machine,
+        why: "of a network card; the ring of a veth device is 256 and cannot be set",
+    },
+];
+
+impl Tuning {
+    /// Its value now, in the namespace of the caller; `None` where there is no such setting.
+    pub fn now(&self) -> Option<String> {
+        if self.sysctl.is_empty() {
+            return None;
+        }
+        let path = format!("/proc/sys/{}", self.sysctl.replace('.', "/"));
+        let text = fs::read_to_string(path).ok()?;
+        Some(text.split_ascii_whitespace().collect::<Vec<_>>().join(" "))
+    }
+}
+
+/// Applies to a namespace what a namespace can have; what was set. What reaches the whole machine
+/// is left alone.
+///
+/// # Errors
+/// Where the kernel refuses a value. A sysctl that it does not have (conntrack that is not loaded)
+/// is passed over.
+pub fn apply(namespace: &Namespace) -> Result<Vec<&'static Tuning>, LabError> {
+    let mut done = Vec::new();
+    for tuning in TUNINGS {
+        let is_ours = tuning.reach == Reach::Namespace && !tuning.value.is_empty();
+        if is_ours && namespace.read_sysctl(tuning.sysctl).is_ok() {
+            namespace.sysctl(tuning.sysctl, tuning.value)?;
+            done.push(tuning);
+        }
+    }
+    Ok(done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_gone_has_no_value_and_what_is_there_has_one() {
+        for tuning in TUNINGS {
+            if tuning.reach == Reach::Gone {
+                assert!(tuning.sysctl.is_empty() && tuning.value.is_empty(), "{}", tuning.then);
+                assert_eq!(tuning.now(), None);
+            }
+            if !tuning.value.is_empty() {
+                assert!(!tuning.sysctl.is_empty(), "{}", tuning.then);
+            }
+        }
+        let removed = TUNINGS.iter().find(|tuning| tuning.then.contains("tcp_tw_recycle")).unwrap();
+        assert_eq!(removed.reach, Reach::Gone);
+    }
+}

@@ -1,0 +1,89 @@
+//! What the machine told during a trial beside the packets.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// Differences between the end and the beginning of a trial; what did not change is left out.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Collected {
+    /// The firewall's connection table; absent where it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub table: Option<Table>,
+    /// `/proc/net/softnet_stat`, all cores together: `processed`, `dropped`, `time_squeeze`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub softnet: BTreeMap<String, u64>,
+    /// `/proc/interrupts`, all cores together, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub interrupts: BTreeMap<String, u64>,
+    /// Softirqs on the trial's core (`/proc/softirqs`), by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub softirqs: BTreeMap<String, u64>,
+    /// The firewall's `/proc/net/snmp`, `netstat` and `snmp6`: `Ip.InReceives`, …
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub snmp: BTreeMap<String, u64>,
+    /// Lines that the kernel wrote to its log, the first of them; what else ran wrote some of
+    /// them, maybe.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kernel_log: Vec<String>,
+    /// Load average of the last minute, at the end.
+    #[serde(default)]
+    pub load_average: f64,
+}
+
+/// The connection table during a trial.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Table {
+    /// Most entries that the machine allows.
+    pub limit: u64,
+    /// Buckets of its hash table.
+    pub buckets: u64,
+    /// Entries before the trial.
+    pub before: u64,
+    /// Entries after it.
+    pub after: u64,
+    /// Seconds since the beginning, and entries then.
+    pub samples: Vec<(f64, u64)>,
+    /// Counters that grew: `drop`, `early_drop`, `invalid`, `insert_failed`, `search_restart`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub counters: BTreeMap<String, u64>,
+    /// Bytes of one entry in its slab, without extensions; 0 where the kernel does not tell.
+    pub object_bytes: u64,
+    /// Growth of all memory in slabs that cannot be reclaimed, bytes.
+    pub slab_growth_bytes: i64,
+}
+
+impl Table {
+    /// Most entries that were seen.
+    pub fn peak(&self) -> u64 {
+        let sampled = self.samples.iter().map(|(_, entries)| *entries);
+        sampled.chain([self.before, self.after]).max().unwrap_or(0)
+    }
+
+    /// Memory of one connection, extensions and slab overhead included; `None` where the trial
+    /// added too few for other users of slabs not to matter.
+    pub fn bytes_per_connection(&self) -> Option<f64> {
+        const ENOUGH: u64 = 10_000;
+        let added = self.after.checked_sub(self.before)?;
+        (added >= ENOUGH).then(|| self.slab_growth_bytes as f64 / added as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_told_where_enough_connections_were_added() {
+        let table = Table { before: 10, after: 20_010, slab_growth_bytes: 8_000_000, ..Table::default() };
+        assert_eq!(table.bytes_per_connection(), Some(400.0));
+        assert_eq!(Table { after: 500, ..table.clone() }.bytes_per_connection(), None);
+        assert_eq!(Table { after: 0, ..table }.bytes_per_connection(), None);
+    }
+
+    #[test]
+    fn a_peak_may_lie_between_the_ends() {
+        let table = Table { after: 3, samples: vec![(0.1, 2), (0.2, 7)], ..Table::default() };
+        assert_eq!(table.peak(), 7);
+    }
+}

@@ -1,0 +1,63 @@
+//! `weir lab selftest`: what the laboratory itself can do on this machine.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use weir_lab::selftest;
+
+use super::Answer;
+use crate::cli::LabSelftest;
+use crate::terminal::{self, Progress};
+
+/// Measures the laboratory itself. No where something was lost.
+pub fn run(args: &LabSelftest) -> Result<Answer> {
+    ensure!((0.01..=60.0).contains(&args.trial), "--trial {}: 0.01 to 60 seconds", args.trial);
+    ensure!(args.blocks > 0, "--blocks 0: one pass at least");
+    let options = selftest::Options {
+        trial: Duration::from_secs_f64(args.trial),
+        blocks: args.blocks,
+    };
+    let bar = Progress::new();
+    let mut done = 0;
+    let total = u64::from(args.blocks + 1) * 12;
+    let report = selftest::run(&options, &mut |message| {
+        bar.show_left(message, done, total, None);
+        done += 1;
+    })?;
+    drop(bar);
+    let is_whole = report.parts.iter().all(selftest::Part::is_without_loss);
+    if args.json {
+        terminal::print(&format!("{}\n", serde_json::to_string_pretty(&report)?))?;
+    } else {
+        terminal::print(&text_of(&report))?;
+    }
+    Ok(if is_whole { Answer::Yes } else { Answer::No })
+}
+
+fn text_of(report: &selftest::Report) -> String {
+    let mut text = format!(
+        "{:<32} {:>10} {:>13} {:>12} {:>12} {:>8} {:>7}\n",
+        "", "packets/s", "connections/s", "offered", "delivered", "dropped", "missing"
+    );
+    for part in &report.parts {
+        let _ = writeln!(
+            text,
+            "{:<32} {:>10.0} {:>13.0} {:>12} {:>12} {:>8} {:>7}",
+            part.name,
+            part.pps,
+            part.connections_per_second,
+            part.offered,
+            part.delivered,
+            part.dropped,
+            part.missing()
+        );
+    }
+    if let Some(ratio) = &report.without_tracking {
+        let _ = writeln!(
+            text,
+            "connections without tracking are {:.2} times as many (95 %: {:.2} to {:.2})",
+            ratio.value, ratio.lo, ratio.hi
+        );
+    }
+    text + &format!("generator: {}\n", report.scheduling)

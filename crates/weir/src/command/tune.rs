@@ -1,0 +1,51 @@
+//! `weir tune`: what the papers tuned, in today's terms.
+
+use anyhow::Result;
+use serde::Serialize;
+use weir_lab::tune::{Reach, TUNINGS, Tuning};
+
+use super::Answer;
+use crate::cli::Tune;
+use crate::terminal;
+
+#[derive(Serialize)]
+struct Row {
+    #[serde(flatten)]
+    tuning: Tuning,
+    now: Option<String>,
+}
+
+/// Prints every tuning with its value now; sets nothing.
+pub fn run(args: &Tune) -> Result<Answer> {
+    let rows: Vec<Row> =
+        TUNINGS.iter().map(|tuning| Row { tuning: *tuning, now: tuning.now() }).collect();
+    if args.json {
+        return terminal::print(&format!("{}\n", serde_json::to_string_pretty(&rows)?));
+    }
+    let mut text = String::new();
+    let mut paper = "";
+    for row in &rows {
+        if row.tuning.paper != paper {
+            paper = row.tuning.paper;
+            text += &format!("# {paper}\n");
+        }
+        text += &lines(row);
+    }
+    terminal::print(&text)
+}
+
+/// A line that `sysctl -p` takes, where there is one to set; all else is a comment.
+fn lines(row: &Row) -> String {
+    let Row { tuning, now } = row;
+    let reach = match tuning.reach {
+        Reach::Namespace => "",
+        Reach::Machine => " (whole machine)",
+        Reach::Gone => " (gone)",
+    };
+    let now = now.as_ref().map_or(String::new(), |now| format!("; now {now}"));
+    let what = format!("# {}{reach}: {}{now}\n", tuning.then, tuning.why);
+    if tuning.value.is_empty() {
+        return what;
+    }
+    format!("{what}{} = {}\n", tuning.sysctl, tuning.value)
+}
