@@ -30,10 +30,7 @@ pub(crate) struct KernelLog(Option<File>);
 impl KernelLog {
     /// Begins at its end; without the right to read it, it stays empty.
     pub(crate) fn new() -> KernelLog {
-        let open = File::options()
-            .read(true)
-            .custom_flags(libc::O_NONBLOCK)
-            .open("/dev/kmsg");
+        let open = File::options().read(true).custom_flags(libc::O_NONBLOCK).open("/dev/kmsg");
         let mut log = KernelLog(open.ok());
         log.lines(0);
         log

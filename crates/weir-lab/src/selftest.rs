@@ -179,9 +179,8 @@ fn by_block(part: &Part) -> impl Iterator<Item = f64> {
 }
 
 fn load(bench: &mut Bench, flows: &Flows) -> Result<(), LabError> {
-    let frames = flows
-        .frames(1)
-        .map_err(|message| LabError::Frames { path: "flows".into(), message })?;
+    let frames =
+        flows.frames(1).map_err(|message| LabError::Frames { path: "flows".into(), message })?;
     let part = Scenario::default().with("flows", format!("{flows:?}").as_str());
     bench.load_frames(&part, &frames, 1)
 }

@@ -122,7 +122,11 @@ impl TryFrom<Text> for Traffic {
                 let hold = match (text.connections, text.connections_axis.clone()) {
                     (Some(count), None) if count > 0 => Hold::Connections(count),
                     (None, Some(axis)) => Hold::Axis(axis),
-                    _ => return Err("kind `concurrent` needs `connections` or an axis of them".into()),
+                    _ => {
+                        return Err(
+                            "kind `concurrent` needs `connections` or an axis of them".into()
+                        );
+                    }
                 };
                 let connecting = connecting(text)?;
                 let (close, hold) = (Close::Never, Some(hold));

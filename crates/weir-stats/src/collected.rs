@@ -75,7 +75,8 @@ mod tests {
 
     #[test]
     fn memory_is_told_where_enough_connections_were_added() {
-        let table = Table { before: 10, after: 20_010, slab_growth_bytes: 8_000_000, ..Table::default() };
+        let table =
+            Table { before: 10, after: 20_010, slab_growth_bytes: 8_000_000, ..Table::default() };
         assert_eq!(table.bytes_per_connection(), Some(400.0));
         assert_eq!(Table { after: 500, ..table.clone() }.bytes_per_connection(), None);
         assert_eq!(Table { after: 0, ..table }.bytes_per_connection(), None);

@@ -14,10 +14,8 @@ use crate::terminal::{self, Progress};
 pub fn run(args: &LabSelftest) -> Result<Answer> {
     ensure!((0.01..=60.0).contains(&args.trial), "--trial {}: 0.01 to 60 seconds", args.trial);
     ensure!(args.blocks > 0, "--blocks 0: one pass at least");
-    let options = selftest::Options {
-        trial: Duration::from_secs_f64(args.trial),
-        blocks: args.blocks,
-    };
+    let options =
+        selftest::Options { trial: Duration::from_secs_f64(args.trial), blocks: args.blocks };
     let bar = Progress::new();
     let mut done = 0;
     let total = u64::from(args.blocks + 1) * 12;
@@ -61,3 +59,4 @@ fn text_of(report: &selftest::Report) -> String {
         );
     }
     text + &format!("generator: {}\n", report.scheduling)
+}
