@@ -104,7 +104,7 @@ fn frames_of_every_size_and_kind_arrive() {
         }
     }
     for protocol in [Protocol::Tcp, Protocol::Icmp] {
-        pipeline.load(Size::Bytes(128), 100_000, Popularity::Zipf, Family::V4, protocol);
+        pipeline.load(Size::Bytes(96), 100_000, Popularity::Zipf, Family::V4, protocol);
         assert_eq!(pipeline.play(Rules::Unwatched), (FRAMES, Vec::new()), "{protocol:?}");
     }
     pipeline.load(Size::Bytes(64), 1_000_000, Popularity::Uniform, Family::V4, Protocol::Udp);
