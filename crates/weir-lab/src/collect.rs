@@ -142,7 +142,7 @@ struct Sampler {
 impl Sampler {
     fn start(firewall: &Firewall, expected: Duration) -> Option<Sampler> {
         let reader = firewall.conntrack.another()?;
-        let period = (expected / SAMPLES).clamp(SHORTEST_PERIOD, Duration::from_secs(1));
+        let period = (expected / SAMPLES).clamp(SHORTEST_PERIOD, Duration::from_millis(100));
         let over = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&over);
         let look = move || {

@@ -61,9 +61,9 @@ impl Table {
     }
 
     /// Memory of one connection, extensions and slab overhead included; `None` where the trial
-    /// added too few for other users of slabs not to matter.
+    /// added too few for other users of slabs, and room that they had left, not to matter.
     pub fn bytes_per_connection(&self) -> Option<f64> {
-        const ENOUGH: u64 = 10_000;
+        const ENOUGH: u64 = 100_000;
         let added = self.after.checked_sub(self.before)?;
         (added >= ENOUGH).then(|| self.slab_growth_bytes as f64 / added as f64)
     }
@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn memory_is_told_where_enough_connections_were_added() {
         let table =
-            Table { before: 10, after: 20_010, slab_growth_bytes: 8_000_000, ..Table::default() };
+            Table { before: 10, after: 200_010, slab_growth_bytes: 80_000_000, ..Table::default() };
         assert_eq!(table.bytes_per_connection(), Some(400.0));
         assert_eq!(Table { after: 500, ..table.clone() }.bytes_per_connection(), None);
         assert_eq!(Table { after: 0, ..table }.bytes_per_connection(), None);
