@@ -1,24 +1,20 @@
 //! From a firewall to an artefact.
 
-use weir_model::manifest::{Checked, CompiledRun, Kept, Manifest};
-use weir_model::{Chain, Family, Firewall, IpSet, Name, Ruleset};
-use weir_passes::run::Places;
-use weir_passes::sets::SetOptions;
-use weir_passes::tree::TreeOptions;
-use weir_passes::{Rewritten, sets, tree};
+use weir_model::manifest::Manifest;
+use weir_model::{Chain, Family, Firewall, IpSet, Name};
+use weir_passes::{CheckedRun, passes};
 use weir_syntax::{ipset, iptables};
 
 use crate::artefact::{Artefact, ArtefactFile, sha256};
-use crate::check::{self, CheckOptions};
 use crate::form::{CompileError, CompileOptions, Form, Progress};
 use crate::load::{self, Touched};
-use crate::{counters, memory, nft, read_back};
+use crate::{counters, memory, nft, read_back, steps};
 
 /// Compiles a firewall to a form that is equal to it, with the scripts that load it.
 ///
 /// # Errors
-/// [`CompileError::Unsupported`] where the form cannot say something, [`CompileError::Differs`]
-/// where the form is not equal, [`CompileError::Printed`] where its text does not read back as it,
+/// [`CompileError::Unsupported`] where the form cannot say something, [`CompileError::Pass`] and
+/// [`CompileError::Differs`] where the form is not equal, [`CompileError::Printed`] where its text does not read back as it,
 /// [`CompileError::Option`] where an option makes no sense.
 pub fn compile(
     firewall: &Firewall,
@@ -40,30 +36,17 @@ pub fn compile(
     }
 }
 
-/// A firewall rewritten as iptables and ipsets.
-struct Rewriting {
-    after: Firewall,
-    own: Vec<(Family, IpSet)>,
-    compiled: Vec<CompiledRun>,
-    kept: Vec<Kept>,
-}
-
 fn by_iptables(
     firewall: &Firewall,
     form: Form,
     options: &CompileOptions,
     progress: &mut Progress<'_>,
 ) -> Result<Artefact, CompileError> {
-    progress("compiling", 0.0);
     let id = identity(firewall, form, options);
-    let Rewriting { after, own, compiled, kept } = rewrite(firewall, form, options, &id);
-    let checked = if form == Form::Linear {
-        Checked::default()
-    } else {
-        let check = CheckOptions { seed: options.seed, packets: options.check_packets };
-        check::equal(firewall, &[&after], &check, check::through(&after), progress)
-            .map_err(|example| CompileError::Differs { form, example })?
-    };
+    let names = steps::names(form, options)?;
+    let run = steps::run(firewall, &names, options, &id, progress)?;
+    let checked = steps::checked(&run.steps, options);
+    let CheckedRun { firewall: after, own, compiled, kept, deviations: by_passes, .. } = run;
     progress("writing", 0.0);
     let mut after = after;
     mark(&mut after, &id);
@@ -78,7 +61,10 @@ fn by_iptables(
         files.extend(set_files(firewall, &own));
     }
     files.extend(load::scripts(form, &id, &touched));
-    let deviations = deviations(form, &own);
+    let mut counters = counters::credit_map(firewall, &after, &own);
+    let summed = counters::take_summed(&mut counters, firewall, &after);
+    let mut deviations = deviations(form, &own);
+    deviations.extend(by_passes.into_iter().map(str::to_owned));
     let manifest = Manifest {
         weir: env!("CARGO_PKG_VERSION").to_owned(),
         form: form.to_string(),
@@ -89,7 +75,8 @@ fn by_iptables(
         barriers: kept,
         deviations,
         checked,
-        counters: counters::credit_map(firewall, &after, &own),
+        counters,
+        summed,
         id,
     };
     progress("writing", 1.0);
@@ -102,7 +89,15 @@ fn by_nft(
     progress: &mut Progress<'_>,
 ) -> Result<Artefact, CompileError> {
     let id = identity(firewall, Form::Nft, options);
-    let made = nft::compile(firewall, options, progress)?;
+    let names = steps::names(Form::Nft, options)?;
+    let (maps, before): (Vec<&str>, Vec<&str>) =
+        names.into_iter().partition(|n| *n == passes::FOLD_INTO_VERDICT_MAP);
+    let run = steps::run(firewall, &before, options, &id, progress)?;
+    let mut made = nft::compile_run(firewall, &run, !maps.is_empty(), options, progress)?;
+    let summed = counters::take_summed(&mut made.counters, firewall, &run.firewall);
+    let mut checked = steps::checked(&run.steps, options);
+    checked.packets += made.checked.packets;
+    checked.passes.append(&mut made.checked.passes);
     progress("writing", 0.0);
     let printed = |what| CompileError::Printed { form: Form::Nft, what };
     read_back::nft_agrees(&made.ruleset, &made.text).map_err(printed)?;
@@ -118,7 +113,7 @@ fn by_nft(
         files.push(ArtefactFile::text(&name, iptables::print(ruleset, false)));
     }
     if touched.sets {
-        files.extend(set_files(firewall, &[]));
+        files.extend(set_files(firewall, &run.own));
     }
     files.extend(load::scripts(Form::Nft, &id, &touched));
     let manifest = Manifest {
@@ -130,8 +125,9 @@ fn by_nft(
         compiled: made.compiled,
         barriers: made.barriers,
         deviations: made.deviations,
-        checked: made.checked,
+        checked,
         counters: made.counters,
+        summed,
         id,
     };
     progress("writing", 1.0);
@@ -154,57 +150,13 @@ fn mark(firewall: &mut Firewall, id: &str) {
 /// Eight hexadecimal digits that only this ruleset in this form, made so, has.
 fn identity(firewall: &Firewall, form: Form, options: &CompileOptions) -> String {
     let mut text =
-        format!("{} {form} {:?} {:?}\n", env!("CARGO_PKG_VERSION"), options.levels, options.cost);
+        format!("{} {form} {:?} {:?}", env!("CARGO_PKG_VERSION"), options.levels, options.cost);
+    text += &format!(" {:?} {:?}\n", options.passes, options.without);
     for ruleset in firewall.rulesets() {
         text.push_str(&iptables::print(ruleset, false));
     }
     text.push_str(&ipset::print(&firewall.sets));
     sha256(text.as_bytes())[..8].to_owned()
-}
-
-fn rewrite(firewall: &Firewall, form: Form, options: &CompileOptions, id: &str) -> Rewriting {
-    let mut out = Rewriting {
-        after: firewall.clone(),
-        own: Vec::new(),
-        compiled: Vec::new(),
-        kept: Vec::new(),
-    };
-    if form == Form::Linear {
-        return out;
-    }
-    let taken: Vec<Name> = firewall.sets.iter().map(|s| s.name.clone()).collect();
-    for ruleset in [&mut out.after.v4, &mut out.after.v6].into_iter().flatten() {
-        let places = Places::of(ruleset);
-        let family = ruleset.family;
-        if form == Form::Ipset {
-            let letter = if family == Family::V4 { 4 } else { 6 };
-            let stem = format!("w{letter}-{id}-");
-            let sets = SetOptions { cost: options.cost.clone(), stem, taken: taken.clone() };
-            let made = take(ruleset, sets::compile(ruleset, &sets, &places), &mut out.compiled);
-            out.kept.extend(made.1);
-            out.own.extend(made.0.into_iter().map(|s| (family, s)));
-        }
-        let shape = TreeOptions { cost: options.cost.clone(), levels: options.levels.clone() };
-        let made = take(ruleset, tree::compile(ruleset, &shape, &places), &mut out.compiled);
-        for kept in made.1 {
-            if !out.kept.contains(&kept) {
-                out.kept.push(kept);
-            }
-        }
-    }
-    out.after.sets.extend(out.own.iter().map(|(_, s)| s.clone()));
-    out
-}
-
-/// Puts what a pass made in the ruleset's place; returns its sets and what it kept.
-fn take(
-    ruleset: &mut Ruleset,
-    made: Rewritten,
-    compiled: &mut Vec<CompiledRun>,
-) -> (Vec<IpSet>, Vec<Kept>) {
-    *ruleset = made.ruleset;
-    compiled.extend(made.compiled);
-    (made.sets, made.kept)
 }
 
 /// The user's sets, weir's own, and the names of both, for the scripts.

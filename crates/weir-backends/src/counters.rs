@@ -1,8 +1,10 @@
 //! Which counters of an iptables form add up to which original rule.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use weir_model::manifest::Summed;
 use weir_model::{Counter, CreditMap, Element, Family, Firewall, IpSet, RuleId};
+use weir_passes::check::classes;
 use weir_passes::run::Places;
 use weir_syntax::ipset;
 
@@ -57,6 +59,26 @@ pub fn credit_map(before: &Firewall, after: &Firewall, own: &[(Family, IpSet)]) 
         policies(ruleset, &mut out);
     }
     CreditMap(out)
+}
+
+/// Takes rules that were merged out of a credit map: only the sum of their counters is known.
+pub fn take_summed(map: &mut CreditMap, before: &Firewall, after: &Firewall) -> Vec<Summed> {
+    let mut out = Vec::new();
+    for ruleset in before.rulesets() {
+        let Some(after) = after.ruleset(ruleset.family) else { continue };
+        let mut members: BTreeMap<RuleId, BTreeSet<RuleId>> = BTreeMap::new();
+        for (id, first) in classes(after) {
+            members.entry(first).or_default().insert(id);
+        }
+        let places = Places::of(ruleset);
+        for ids in members.into_values() {
+            let rules: Vec<String> = ids.iter().map(|id| places.name(*id)).collect();
+            let counters: BTreeSet<Counter> =
+                rules.iter().filter_map(|r| map.0.remove(r)).flatten().collect();
+            out.push(Summed { rules, counters: counters.into_iter().collect() });
+        }
+    }
+    out
 }
 
 /// Policies count for themselves: a form keeps every built-in chain.

@@ -3,9 +3,10 @@
 use std::fmt;
 
 use weir_model::{Family, Span};
-use weir_passes::CostModel;
+use weir_passes::programs::Program;
+use weir_passes::{CostModel, Counterexample, Refused};
 
-use crate::check::Counterexample;
+pub use weir_passes::Progress;
 
 /// What a ruleset is compiled to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -34,6 +35,16 @@ impl Form {
         }
     }
 
+    /// The passes that make the form, in their order, where nobody asks for others.
+    pub const fn passes(self) -> &'static [&'static str] {
+        match self {
+            Form::Linear => &[],
+            Form::Tree => &["chain_tree"],
+            Form::Ipset => &["fold_into_set", "chain_tree"],
+            Form::Nft => &["fold_into_verdict_map"],
+        }
+    }
+
     /// The form of that word.
     pub fn parse(s: &str) -> Option<Self> {
         Form::ALL.into_iter().find(|f| f.as_str() == s)
@@ -59,6 +70,16 @@ pub struct CompileOptions {
     pub check_packets: usize,
     /// CPUs of the machine that will load the form; counters are kept for each.
     pub cpus: usize,
+    /// Names of the passes to run, in this order; those of the form where `None`.
+    pub passes: Option<Vec<String>>,
+    /// Names of passes that are not to run.
+    pub without: Vec<String>,
+    /// Nothing is compared with what it was; the manifest says so.
+    pub trust: bool,
+    /// Passes that lose counters may run.
+    pub allow_counters: bool,
+    /// Programs whose chains may be rewritten.
+    pub programs: Vec<Program>,
 }
 
 impl Default for CompileOptions {
@@ -69,12 +90,14 @@ impl Default for CompileOptions {
             seed: 1,
             check_packets: 100_000,
             cpus: std::thread::available_parallelism().map_or(1, usize::from),
+            passes: None,
+            without: Vec::new(),
+            trust: false,
+            allow_counters: false,
+            programs: Vec::new(),
         }
     }
 }
-
-/// Called with what is being done and how much of it is done, 0.0 to 1.0.
-pub type Progress<'a> = dyn FnMut(&str, f64) + 'a;
 
 /// Why there is no such form of the ruleset.
 #[derive(Debug, thiserror::Error)]
@@ -96,6 +119,9 @@ pub enum CompileError {
         /// The packet, and both ways.
         example: Box<Counterexample>,
     },
+    /// A pass made something that is not equal. Nothing is written.
+    #[error(transparent)]
+    Pass(#[from] Refused),
     /// The text of the form does not read back as the form. Nothing is written.
     #[error("the text of the {form} form does not say what was checked: {what}")]
     Printed {

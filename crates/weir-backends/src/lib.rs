@@ -1,14 +1,13 @@
 //! Forms of a ruleset, and the artefact that loads one without weir.
 //!
-//! [`compile`](fn@compile) rewrites a firewall by the passes, compares it with what it was, packet
-//! by packet ([`check`]), and describes the folder that loads it ([`Artefact`]): the rules as the
+//! [`compile`](fn@compile) rewrites a firewall by passes, each of them checked
+//! ([`weir_passes::run_checked`]), and describes the folder that loads it ([`Artefact`]): the rules as the
 //! tools read them, the scripts ([`load`]), and which counters add up to which original rule
 //! ([`counters`]). A back end refuses what it cannot say, by name; it never approximates.
 
 #![forbid(unsafe_code)]
 
 pub mod artefact;
-pub mod check;
 mod compile;
 pub mod counters;
 pub mod form;
@@ -17,8 +16,10 @@ pub mod memory;
 pub mod nft;
 pub mod original;
 mod read_back;
+mod steps;
 
 pub use artefact::{Artefact, ArtefactFile, ReadError, WriteError};
-pub use check::Counterexample;
 pub use compile::compile;
 pub use form::{CompileError, CompileOptions, Form, Progress, Refusal};
+pub use weir_passes::Counterexample;
+pub use weir_passes::check;

@@ -25,15 +25,17 @@ mod table;
 
 use std::collections::HashMap;
 
-use weir_model::manifest::{Checked, CompiledRun, Kept};
+use weir_model::manifest::{Checked, CheckedPass, CompiledRun, Kept};
 use weir_model::nft::{self, Credit};
 use weir_model::{CreditMap, Family, Firewall, Hook, RuleId, Ruleset, Span, TableName};
+use weir_passes::check::{self, CheckOptions};
 use weir_passes::run::Places;
 use weir_passes::tree::{self, TreeOptions};
+use weir_passes::{CheckedRun, passes};
 use weir_semantics::needs_conntrack;
 
-use crate::check::{self, CheckOptions};
 use crate::form::{CompileError, CompileOptions, Form, Progress, Refusal};
+use crate::steps;
 
 pub use self::agree::check;
 use self::emit::Compiled;
@@ -117,10 +119,29 @@ pub fn compile(
     options: &CompileOptions,
     progress: &mut Progress<'_>,
 ) -> Result<NftForm, CompileError> {
-    let mut builder = Builder::default();
+    let run = steps::run(firewall, &[], options, "nft", progress)?;
+    compile_run(firewall, &run, true, options, progress)
+}
+
+/// Compiles what passes made of a firewall; runs become verdict maps where `maps`.
+pub(crate) fn compile_run(
+    original: &Firewall,
+    run: &CheckedRun,
+    maps: bool,
+    options: &CompileOptions,
+    progress: &mut Progress<'_>,
+) -> Result<NftForm, CompileError> {
+    let firewall = &run.firewall;
+    let mut builder = Builder {
+        maps,
+        compiled: run.compiled.clone(),
+        barriers: run.kept.clone(),
+        ..Builder::default()
+    };
     for ruleset in firewall.rulesets() {
         progress(&format!("nft: {} rules", tool(ruleset.family)), 0.0);
-        builder.ruleset(ruleset, options);
+        let original = original.ruleset(ruleset.family).expect("passes keep the families");
+        builder.ruleset(ruleset, original, options);
     }
     if builder.moved.is_empty() {
         let refusals = builder.refusals;
@@ -128,9 +149,29 @@ pub fn compile(
     }
     let stays = builder.kept_as_it_is.clone();
     let mut form = builder.form(firewall, options);
-    progress("nft: check", 0.3);
-    form.checked = check(firewall, &form, options, progress)?;
-    form.checked.packets += check_rest(stays, &form.rest, options, progress)?;
+    form.deviations.extend(run.deviations.iter().map(|d| (*d).to_owned()));
+    let mut step = CheckedPass {
+        pass: passes::FOLD_INTO_VERDICT_MAP.to_owned(),
+        by: "trusted".to_owned(),
+        rules_before: firewall.rulesets().flat_map(Ruleset::rules).count() as u64,
+        rules_after: form
+            .ruleset
+            .tables
+            .iter()
+            .flat_map(|t| &t.chains)
+            .map(|c| c.rules.len() as u64)
+            .sum(),
+        ..CheckedPass::default()
+    };
+    if !options.trust {
+        progress("nft: check", 0.3);
+        form.checked = check(firewall, &form, options, progress)?;
+        form.checked.packets += check_rest(stays, &form.rest, options, progress)?;
+        step.packets = form.checked.packets;
+        step.by = "packets".to_owned();
+        step.why = "the nft form is compared with the interpreter hook by hook".to_owned();
+    }
+    form.checked.passes.push(step);
     Ok(form)
 }
 
@@ -182,6 +223,8 @@ fn places(ruleset: &Ruleset) -> HashMap<RuleId, String> {
 
 #[derive(Default)]
 struct Builder {
+    /// Runs become verdict maps.
+    maps: bool,
     ruleset: nft::Ruleset,
     rest: Firewall,
     moved: Vec<Moved>,
@@ -197,9 +240,12 @@ struct Builder {
 }
 
 impl Builder {
-    fn ruleset(&mut self, ruleset: &Ruleset, options: &CompileOptions) {
+    fn ruleset(&mut self, ruleset: &Ruleset, original: &Ruleset, options: &CompileOptions) {
         let family = ruleset.family;
-        let places = places(ruleset);
+        let places = places(original);
+        for place in places.values() {
+            self.counters.0.entry(place.clone()).or_default();
+        }
         let guard = !ruleset.rules().any(|(_, _, r)| needs_conntrack(r));
         if guard {
             self.guarded.push(family);
@@ -208,7 +254,7 @@ impl Builder {
         for (at, table) in ruleset.tables.iter().enumerate() {
             let mut plan = Plan::new(table, family);
             self.refuse(&plan, ruleset);
-            let emitted = emit(&plan, guard);
+            let emitted = emit(&plan, guard, self.maps);
             match emitted {
                 _ if plan.moved.is_empty() => {}
                 Ok((written, runs)) => {
@@ -243,7 +289,7 @@ impl Builder {
             credit::stays(&mut self.counters, &plan);
         }
         self.kept_as_it_is.push(rest.clone());
-        let rest = self.shortened(rest, ruleset, options);
+        let rest = self.shortened(rest, original, options);
         credit::kept(&mut self.counters, &rest, &places);
         credit::moved(&mut self.counters, &self.ruleset, family, &places);
         match family {
@@ -362,11 +408,11 @@ impl Builder {
     }
 }
 
-/// The table with its runs; without them where chains would be called too deep. The depth where
-/// even that does not help.
-fn emit(plan: &Plan<'_>, guard: bool) -> Result<(nft::Table, Vec<Compiled>), usize> {
+/// The table with its runs; without them where chains would be called too deep, or where nobody
+/// wants them. The depth where even that does not help.
+fn emit(plan: &Plan<'_>, guard: bool, maps: bool) -> Result<(nft::Table, Vec<Compiled>), usize> {
     let mut deepest = 0;
-    for runs in [true, false] {
+    for runs in [true, false].into_iter().filter(|runs| maps || !runs) {
         let (written, compiled) = plan.emit(guard, runs);
         deepest = table::depth(&written);
         if deepest <= DEPTH_MAX {

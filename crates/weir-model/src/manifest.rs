@@ -33,6 +33,18 @@ pub struct Manifest {
     pub checked: Checked,
     /// Counters by original rule.
     pub counters: CreditMap,
+    /// Rules that a pass merged, where that was allowed: what is known of their counters is the sum.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub summed: Vec<Summed>,
+}
+
+/// Original rules that share counters.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Summed {
+    /// The rules, as in [`Manifest::counters`], which has none of them.
+    pub rules: Vec<String>,
+    /// The counters whose sum is the sum of theirs.
+    pub counters: Vec<crate::Counter>,
 }
 
 /// A file of an artefact.
@@ -71,4 +83,32 @@ pub struct Checked {
     pub packets: u64,
     /// Seed of the random ones.
     pub seed: u64,
+    /// What each pass did, and how it was checked.
+    #[serde(default)]
+    pub passes: Vec<CheckedPass>,
+}
+
+/// One pass, and how it was checked.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CheckedPass {
+    /// Its name.
+    pub pass: String,
+    /// `unchanged`, `skipped`, `proven`, `packets` or `trusted`.
+    pub by: String,
+    /// Why it was skipped, or why there is no proof.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub why: String,
+    /// Packets that were put through the interpreter before and after it.
+    #[serde(default)]
+    pub packets: u64,
+    /// Rules before it.
+    pub rules_before: u64,
+    /// Rules after it.
+    pub rules_after: u64,
+    /// Rules that a packet of the check tried before it, on average; absent without a check.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tried_before: Option<f64>,
+    /// The same after it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tried_after: Option<f64>,
 }

@@ -49,7 +49,8 @@ impl ChainNames {
         self.word("top")
     }
 
-    fn word(&mut self, word: &str) -> Name {
+    /// A name that ends in a word, of at most 19 characters.
+    pub fn word(&mut self, word: &str) -> Name {
         let family = self.family;
         self.free(|number| match family {
             Family::V4 => format!("w4:{number:05}:{word}"),

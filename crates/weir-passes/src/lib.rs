@@ -5,27 +5,38 @@
 //! What is cheap and what is dear comes in as a value ([`CostModel`]). [`Skeleton`] is the same
 //! tree for programs that keep their own list of addresses.
 //!
-//! No pass prints, loads or measures anything, and none is trusted: whoever uses one compares the
-//! ruleset before and after, packet by packet.
+//! [`passes`] holds them all, by name; [`Pass`] is what they are. No pass prints, loads or measures
+//! anything, and none is trusted: [`run_checked`] compares the ruleset before and after each of
+//! them ([`check`], [`structure`]).
 
 #![forbid(unsafe_code)]
 
 mod chains;
+pub mod check;
+mod checked;
 pub mod cost;
+mod logic;
+mod pass;
+pub mod passes;
 pub mod prefix;
+pub mod programs;
 pub mod run;
 pub mod sets;
 pub mod skeleton;
+pub mod structure;
 pub mod tree;
 
 pub use chains::ChainNames;
+pub use check::{CheckOptions, Counterexample, Progress};
+pub use checked::{By, CheckedRun, Refused, RunOptions, Step, Why, run_checked};
 pub use cost::CostModel;
+pub use pass::{Context, Counting, Pass, PassOptions, Sameness};
 pub use prefix::Prefix;
 pub use run::{Axis, Barrier};
 pub use skeleton::{Skeleton, SkeletonError};
 
 use weir_model::manifest::{CompiledRun, Kept};
-use weir_model::{IpSet, Ruleset};
+use weir_model::{IpSet, RuleId, Ruleset};
 
 /// What a pass made of a ruleset.
 #[derive(Clone, Debug)]
@@ -38,4 +49,6 @@ pub struct Rewritten {
     pub compiled: Vec<CompiledRun>,
     /// What was left as it is although it lies beside compiled rules, and why.
     pub kept: Vec<Kept>,
+    /// Rules that were left out because no packet reaches them: their counters are always zero.
+    pub dead: Vec<RuleId>,
 }

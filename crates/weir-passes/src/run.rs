@@ -127,6 +127,15 @@ pub fn barrier(rule: &Rule, family: Family) -> Option<Barrier> {
     }
 }
 
+/// Whether a rule keeps a budget, a memory or another state of its own, or may do so for all that
+/// weir knows: it must stand exactly as often as before.
+pub fn keeps_state(rule: &Rule, family: Family) -> bool {
+    let stateful = |t: &Test| matches!(t, Test::Opaque { stateful: true, .. });
+    test::tests_of(rule, family).iter().any(stateful)
+        || matches!(rule.target, Target::Opaque(_))
+        || barrier(rule, family) == Some(Barrier::TargetState)
+}
+
 /// Whether a rule does nothing but count, and nothing is dropped on the way.
 pub fn only_counts(rule: &Rule, family: Family) -> bool {
     rule.target == Target::None && !looks_at_transport(rule, family)

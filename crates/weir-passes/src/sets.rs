@@ -21,7 +21,7 @@ mod group;
 mod make;
 
 use weir_model::manifest::{CompiledRun, Kept};
-use weir_model::{Chain, Family, IpSet, Name, Rule, Ruleset, Table};
+use weir_model::{Chain, Family, IpSet, Name, Rule, RuleId, Ruleset, Table};
 
 use crate::run::{self, Item, Places, Segment};
 use crate::{CostModel, Rewritten};
@@ -51,6 +51,7 @@ pub fn compile(ruleset: &Ruleset, options: &SetOptions, places: &Places) -> Rewr
         numbers: 0,
         compiled: Vec::new(),
         kept: Vec::new(),
+        dead: Vec::new(),
     };
     let mut tables = Vec::with_capacity(ruleset.tables.len());
     for table in &ruleset.tables {
@@ -62,10 +63,10 @@ pub fn compile(ruleset: &Ruleset, options: &SetOptions, places: &Places) -> Rewr
             trailing_comments: table.trailing_comments.clone(),
         });
     }
-    let Work { sets, compiled, kept, .. } = work;
+    let Work { sets, compiled, kept, dead, .. } = work;
     let trailing_comments = ruleset.trailing_comments.clone();
     let ruleset = Ruleset { tables, trailing_comments, family: ruleset.family };
-    Rewritten { ruleset, sets, compiled, kept }
+    Rewritten { ruleset, sets, compiled, kept, dead }
 }
 
 struct Work<'a> {
@@ -76,6 +77,7 @@ struct Work<'a> {
     numbers: u32,
     compiled: Vec<CompiledRun>,
     kept: Vec<Kept>,
+    dead: Vec<RuleId>,
 }
 
 impl Work<'_> {
@@ -131,9 +133,9 @@ impl Work<'_> {
     }
 
     fn report(&mut self, group: &Group<'_>, into: String) {
-        let Some(first) = group.members.first().and_then(|m| self.places.of_rule(m.rule)) else {
-            return;
-        };
+        // Rules that a pass made have no place.
+        let first = group.members.iter().find_map(|m| self.places.of_rule(m.rule));
+        let first = first.unwrap_or_default();
         self.compiled.push(CompiledRun { first, rules: group.members.len() as u32, into });
     }
 }

@@ -50,6 +50,7 @@ pub fn compile(ruleset: &Ruleset, options: &TreeOptions, places: &Places) -> Rew
         sets: Vec::new(),
         compiled: Vec::new(),
         kept: Vec::new(),
+        dead: Vec::new(),
     };
     for table in &ruleset.tables {
         let mut trees = Trees {
@@ -192,7 +193,8 @@ impl Trees<'_> {
     }
 
     fn report(&mut self, items: &[Item<'_>], axis: Axis, before: usize, at_root: usize) {
-        let Some(first) = items.iter().find_map(|i| self.places.of_rule(i.rule)) else { return };
+        // Rules that a pass made have no place.
+        let first = items.iter().find_map(|i| self.places.of_rule(i.rule)).unwrap_or_default();
         let made = &self.made[before..];
         let rules = made.iter().map(|c| c.rules.len()).sum::<usize>() + at_root;
         let into = format!("tree by {axis}: {} chains, {rules} rules", made.len());

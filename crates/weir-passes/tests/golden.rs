@@ -6,7 +6,7 @@ use weir_model::{Family, Ruleset};
 use weir_passes::run::Places;
 use weir_passes::sets::SetOptions;
 use weir_passes::tree::TreeOptions;
-use weir_passes::{CostModel, Rewritten, sets, tree};
+use weir_passes::{Context, CostModel, PassOptions, Rewritten, RunOptions, passes, sets, tree};
 use weir_syntax::iptables::{self, ParseOptions};
 use weir_testkit::data;
 
@@ -38,7 +38,7 @@ fn print(made: &Rewritten) -> String {
     for table in &mut ruleset.tables {
         table.leading_comments.clear();
     }
-    text += &iptables::print(&ruleset, false);
+    text += &iptables::print(&ruleset, ruleset.rules().any(|(_, _, r)| r.counters.is_some()));
     for run in &made.compiled {
         text += &format!("# {} and {} rules from there: {}\n", run.first, run.rules, run.into);
     }
@@ -81,4 +81,64 @@ fn runs_become_the_sets_that_stand_beside_them() {
         let options = SetOptions { cost: eager(), stem: "w4-example-".into(), taken: Vec::new() };
         sets::compile(ruleset, &options, &Places::of(ruleset))
     });
+}
+
+/// Passes that have a folder of cases of their own name.
+const BY_NAME: [&str; 9] = [
+    "cheaper_match",
+    "early_drop",
+    "inline_chain",
+    "merge_adjacent",
+    "notrack",
+    "remove_duplicates",
+    "remove_shadowed",
+    "reorder_by_hits",
+    "split_by_protocol",
+];
+
+fn options() -> PassOptions {
+    let cost = CostModel { inline_rules_max: 2, ..eager() };
+    PassOptions { cost, allow_counters: true, ..PassOptions::default() }
+}
+
+#[test]
+fn each_pass_makes_what_stands_beside_its_cases() {
+    for name in BY_NAME {
+        let pass = passes::by_name(name).expect("the pass is there");
+        compare(&format!("passes/{name}"), 2, |ruleset| {
+            let options = options();
+            let places = Places::of(ruleset);
+            pass.run(ruleset, &Context { options: &options, places: &places, sets: &[] })
+        });
+    }
+}
+
+#[test]
+fn each_pass_has_a_case_in_which_it_acts_and_one_in_which_it_does_not() {
+    for name in BY_NAME {
+        let pass = passes::by_name(name).expect("the pass is there");
+        let (mut acts, mut rests) = (0, 0);
+        for file in data::files(&format!("passes/{name}"), "txt") {
+            let case = std::fs::read_to_string(&file).expect("read the case");
+            let rules = case.split_once(CUT).map_or(case.trim_end(), |(rules, _)| rules);
+            let v4 = read(&format!("{rules}\n"));
+            let firewall = weir_model::Firewall { v4: Some(v4), ..Default::default() };
+            let options = RunOptions { pass: options(), ..RunOptions::default() };
+            let run = weir_passes::run_checked(&firewall, &[pass], &options, &mut |_, _| {})
+                .unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+            match run.firewall == firewall {
+                true => rests += 1,
+                false => acts += 1,
+            }
+        }
+        assert!(acts > 0 && rests > 0, "{name}: {acts} cases act, {rests} do not");
+    }
+}
+
+#[test]
+fn every_pass_is_known_by_its_name_and_says_what_it_does() {
+    for pass in passes::ALL {
+        assert_eq!(passes::by_name(pass.name()).map(|p| p.name()), Some(pass.name()));
+        assert!(!pass.about().is_empty() && !pass.about().ends_with('.'));
+    }
 }

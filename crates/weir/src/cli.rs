@@ -82,11 +82,27 @@ Example:
     Explain(Explain),
     /// Compile a ruleset to a form that costs less, as a folder that works without weir.
     #[command(after_help = "\
-A form is equal or it is not written: packets on and around every boundary of every rule go through
-the interpreter before and after. What a form cannot express is refused, by name.
+A form is made by passes, and each pass is checked: the meaning before and after it is compared, by
+proof where that ends in time, and by packets on and around every boundary of every rule. What
+differs is not written, and a packet shows it. What a form cannot express is refused, by name.
+
+Passes (the guide says more):
+  remove_duplicates      rules that repeat the tests of an earlier one
+  remove_shadowed        rules that no packet reaches
+  cheaper_match          u32 and string as what costs less; tests that others imply
+  inline_chain           a short chain with one caller in the place of the jump
+  merge_adjacent         neighbouring prefixes and ports as one (--allow counters)
+  reorder_by_hits        what counts more is asked earlier (iptables-save -c)
+  notrack                traffic that conntrack decides nothing about is not tracked
+  early_drop             what is dropped anyway is dropped in raw PREROUTING (--allow counters)
+  fold_into_set          rules that differ in one address as a set
+  split_by_protocol      a chain for each protocol
+  chain_tree             runs of prefixes as trees of chains
+  fold_into_verdict_map  runs of rules as verdict maps (nft)
 
 Example:
   weir compile office.rules --to tree -o office-tree
+  weir compile office.rules --to tree --passes remove_shadowed,chain_tree -o office-tree
   sudo sh office-tree/load.sh")]
     Compile(Compile),
     /// Compare forms with the original in the kernel, packet by packet, counter by counter.
@@ -358,9 +374,31 @@ pub struct Compile {
     /// Seed of its random packets.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+    /// Passes to run, in this order, instead of those of the form.
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    pub passes: Option<Vec<String>>,
+    /// A pass that is not to run.
+    #[arg(long, value_name = "NAME")]
+    pub no_pass: Vec<String>,
+    /// Compare nothing before writing; the manifest says so.
+    #[arg(long)]
+    pub trust: bool,
+    /// What a pass may lose: `counters` of rules that it merges or that come to see fewer packets.
+    #[arg(long, value_enum, value_name = "WHAT")]
+    pub allow: Vec<Allow>,
+    /// Rewrite the chains of these programs as well: docker, kube-proxy, firewalld, ufw.
+    #[arg(long, value_delimiter = ',', value_name = "PROGRAMS")]
+    pub programs: Vec<String>,
     /// JSON on standard output.
     #[arg(long)]
     pub json: bool,
+}
+
+/// What a pass may lose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Allow {
+    /// Counters of single rules.
+    Counters,
 }
 
 /// `weir verify`.

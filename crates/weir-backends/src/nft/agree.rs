@@ -37,7 +37,7 @@ pub fn check(
     let interpreter = Interpreter::new(firewall);
     let evaluator = Evaluator::new(&form.ruleset);
     let both = Both { interpreter: &interpreter, evaluator: &evaluator, seed: options.seed };
-    let mut checked = Checked { packets: 0, seed: options.seed };
+    let mut checked = Checked { packets: 0, seed: options.seed, ..Checked::default() };
     for ruleset in firewall.rulesets() {
         let family = ruleset.family;
         let moved: Vec<(TableName, Hook)> = form

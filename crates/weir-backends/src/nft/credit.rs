@@ -64,14 +64,11 @@ fn counters(table: &Table) -> Vec<(&[Credit], Counter)> {
     out
 }
 
-/// Makes an entry for every original, and notes the policies that stay in iptables.
+/// Notes the policies that stay in iptables.
 pub(super) fn stays(map: &mut CreditMap, plan: &Plan<'_>) {
     let tool = tool(plan.family);
     let table = plan.table.name.to_string();
     for chain in &plan.table.chains {
-        for number in 1..=chain.rules.len() {
-            map.0.entry(format!("{tool}/{table}/{}/{number}", chain.name)).or_default();
-        }
         let Some(hook) = Hook::of_chain(&chain.name).filter(|_| chain.policy.is_some()) else {
             continue;
         };

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use weir_model::matching::{Match, Neg, PortSpan};
-use weir_model::{Family, IfaceMatch, Rule, Span, Target};
+use weir_model::{Family, Rule, Span, Target};
 
 use crate::Prefix;
+use crate::logic::other_device;
 use crate::run::{Axis, Item, only_counts};
 
 /// How far back a rule looks for its group.
@@ -113,20 +114,6 @@ impl<'a> Group<'a> {
             return true;
         }
         only_counts(first, family) && only_counts(item.rule, family)
-    }
-}
-
-/// Whether no packet has both devices.
-fn other_device(a: Option<&IfaceMatch>, b: Option<&IfaceMatch>) -> bool {
-    let (Some(a), Some(b)) = (a, b) else { return false };
-    if a.negated || b.negated {
-        return false;
-    }
-    match (a.prefix, b.prefix) {
-        (false, false) => a.name != b.name,
-        (true, false) => !b.name.starts_with(&*a.name),
-        (false, true) => !a.name.starts_with(&*b.name),
-        (true, true) => !a.name.starts_with(&*b.name) && !b.name.starts_with(&*a.name),
     }
 }
 

@@ -39,8 +39,9 @@ impl Work<'_> {
         });
         let decides = shape.target.decides()
             || matches!(shape.target, weir_model::Target::Return | weir_model::Target::Goto(_));
+        let mut dead = Vec::new();
         let layers = if decides {
-            vec![alive(entries.collect(), self.family)]
+            vec![alive(entries.collect(), self.family, &mut dead)]
         } else {
             match layers(entries.collect(), self.family) {
                 Some(layers) => layers,
@@ -50,6 +51,7 @@ impl Work<'_> {
         if !layers.iter().any(|l| self.pays(l)) {
             return false;
         }
+        self.dead.append(&mut dead);
         let mut made = Vec::new();
         for layer in layers {
             if self.pays(&layer) {
@@ -225,8 +227,12 @@ fn lookup_ns(entries: &[Entry<'_>], family: Family, cost: &CostModel) -> f64 {
     cost.set_ns + cost.probe_ns * f64::from(lengths.lengths())
 }
 
-/// The entries that a packet can reach: those that no earlier one covers.
-fn alive<'a>(entries: Vec<Entry<'a>>, family: Family) -> Vec<Entry<'a>> {
+/// The entries that a packet can reach: those that no earlier one covers. The others are dead.
+fn alive<'a>(
+    entries: Vec<Entry<'a>>,
+    family: Family,
+    dead: &mut Vec<weir_model::RuleId>,
+) -> Vec<Entry<'a>> {
     let mut seen: HashMap<Option<(u8, u16)>, PrefixSet> = HashMap::new();
     let mut out = Vec::with_capacity(entries.len());
     for e in entries {
@@ -234,6 +240,8 @@ fn alive<'a>(entries: Vec<Entry<'a>>, family: Family) -> Vec<Entry<'a>> {
         if !seen.covers(e.prefix) {
             seen.insert(e.prefix);
             out.push(e);
+        } else {
+            dead.extend(&e.item.rule.credit);
         }
     }
     out

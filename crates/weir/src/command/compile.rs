@@ -2,7 +2,8 @@
 
 use anyhow::{Context as _, Result, bail};
 use weir_backends::{CompileError, CompileOptions, Form, Refusal, artefact, compile};
-use weir_model::manifest::Manifest;
+use weir_model::manifest::{CheckedPass, Manifest};
+use weir_passes::programs::Program;
 use weir_syntax::Diagnostic;
 
 use super::Answer;
@@ -18,6 +19,11 @@ pub fn run(args: &Compile, color: bool) -> Result<Answer> {
         levels: args.levels.clone(),
         seed: args.seed,
         check_packets: args.packets,
+        passes: args.passes.clone(),
+        without: args.no_pass.clone(),
+        trust: args.trust,
+        allow_counters: args.allow.contains(&cli::Allow::Counters),
+        programs: programs(&args.programs)?,
         ..CompileOptions::default()
     };
     let progress = Progress::new();
@@ -36,6 +42,15 @@ pub fn run(args: &Compile, color: bool) -> Result<Answer> {
         return terminal::print(&format!("{text}\n"));
     }
     terminal::print(&summary(&artefact.manifest, &args.output.display().to_string()))
+}
+
+/// The programs of those names.
+fn programs(names: &[String]) -> Result<Vec<Program>> {
+    let find = |name: &String| {
+        let known = Program::parse(name);
+        known.with_context(|| format!("no program {name}: docker, kube-proxy, firewalld, ufw"))
+    };
+    names.iter().map(find).collect()
 }
 
 /// The back end's word for a form.
@@ -80,7 +95,12 @@ fn summary(manifest: &Manifest, dir: &str) -> String {
         manifest.barriers.len(),
     );
     text.push_str(&format!("  memory    about {} in the kernel\n", bytes(manifest.memory_bytes)));
+    for pass in &manifest.checked.passes {
+        text.push_str(&of_pass(pass));
+    }
+    let trusted = manifest.checked.passes.iter().any(|p| p.by == "trusted");
     text.push_str(&match &manifest.checked {
+        _ if trusted => "  checked   nothing: the passes were trusted\n".into(),
         checked if checked.packets == 0 => {
             "  checked   nothing: it is the ruleset as it was\n".into()
         }
@@ -93,6 +113,28 @@ fn summary(manifest: &Manifest, dir: &str) -> String {
     }
     text.push_str(&format!("load it with: sh {dir}/load.sh\n"));
     text
+}
+
+/// What a pass did, in a line.
+fn of_pass(pass: &CheckedPass) -> String {
+    let CheckedPass { pass: name, by, why, packets, rules_before, rules_after, .. } = pass;
+    let did = match by.as_str() {
+        "unchanged" => "changed nothing".to_owned(),
+        "skipped" => format!("did not run: {why}"),
+        _ => {
+            let tried = match (pass.tried_before, pass.tried_after) {
+                (Some(was), Some(is)) => format!(", {was:.1} to {is:.1} tried by a packet"),
+                _ => String::new(),
+            };
+            let how = match by.as_str() {
+                "proven" => "proven equal".to_owned(),
+                "packets" => format!("equal on {packets} packets ({why})"),
+                _ => "not checked".to_owned(),
+            };
+            format!("{rules_before} to {rules_after} rules{tried}; {how}")
+        }
+    };
+    format!("  pass      {name}: {did}\n")
 }
 
 fn bytes(n: u64) -> String {

@@ -1,23 +1,31 @@
-//! Equal before anything is written.
+//! Equal on packets.
 //!
 //! Packets on and around every boundary of every rule, and seeded random ones, go through the
-//! interpreter twice: by the ruleset as it was and by its form. Verdict, effects in their order,
-//! the packet as it leaves, the stateful matches asked, and the credit of every original rule must
-//! be the same. A difference is not a message but a packet, with both ways of it.
+//! interpreter twice: by the ruleset as it was and by what became of it. Verdict, effects in their
+//! order, the packet as it leaves, the stateful matches asked, and the credit of every original
+//! rule must be the same. A difference is not a message but a packet, with both ways of it.
 //!
-//! The form may be anything that can take a packet: [`equal`] is given a function that sends a
-//! packet through it and says in what the outcome differs. [`through`] is that function for a form
-//! that is iptables again.
+//! What is compared may be anything that can take a packet: [`equal`] is given a function that
+//! sends a packet through it and says in what the outcome differs. [`through`] is that function
+//! for a firewall.
+
+mod answers;
+mod sameness;
 
 use std::fmt;
 use std::fmt::Write as _;
 
 use weir_model::manifest::Checked;
-use weir_model::{Family, Firewall, Packet};
+use weir_model::{Firewall, Packet};
 use weir_semantics::traffic::{self, TrafficOptions};
 use weir_semantics::{Answers, Counted, Entry, Interpreter, Outcome, Seeded};
 
-use crate::form::Progress;
+pub use self::answers::{Bytes, u32_holds};
+pub(crate) use self::sameness::Judge;
+pub use self::sameness::classes;
+
+/// Called with what is being done and how much of it is done, 0.0 to 1.0.
+pub type Progress<'a> = dyn FnMut(&str, f64) + 'a;
 
 /// A packet that a form treats in another way than the ruleset.
 #[derive(Clone, Debug, PartialEq)]
@@ -72,7 +80,7 @@ pub struct CheckOptions {
     pub packets: usize,
 }
 
-/// Compares a firewall with its form.
+/// Compares a firewall with a form of it.
 ///
 /// `form` is given a packet, the way it goes, what the firewall made of it, and the same answers;
 /// it says in what the form differs. `boundaries` are further firewalls whose rules' boundaries
@@ -88,44 +96,47 @@ pub fn equal<'f>(
     progress: &mut Progress<'_>,
 ) -> Result<Checked, Box<Counterexample>> {
     let old = Interpreter::new(before);
-    let mut answers = Seeded(options.seed);
+    let mut answers = Bytes(Seeded(options.seed));
     let mut checked = 0u64;
-    let families = [Family::V4, Family::V6].into_iter().filter(|f| before.ruleset(*f).is_some());
-    let batches = families.clone().count() * Entry::ALL.len() * (1 + boundaries.len());
-    let mut batch = 0;
-    for family in families {
-        for entry in Entry::ALL {
-            for (i, source) in [before].into_iter().chain(boundaries.iter().copied()).enumerate() {
-                progress("checking", batch as f64 / batches as f64);
-                batch += 1;
-                let Some(ruleset) = source.ruleset(family) else { continue };
-                // Most traffic is forwarded, and most of the boundaries are the ruleset's own.
-                let share = if entry == Entry::Forward { 2 } else { 4 };
-                let count = options.packets / share / if i == 0 { 1 } else { 4 };
-                let traffic =
-                    TrafficOptions { seed: options.seed, count, entry, ..Default::default() };
-                for packet in traffic::packets(ruleset, &source.sets, &traffic) {
-                    let outcome = old.journey(&packet, entry, &mut answers);
-                    checked += 1;
-                    if let Some(Differs { what, after }) =
-                        form(&packet, entry, &outcome, &mut answers)
-                    {
-                        let before = describe(&outcome);
-                        let difference = what;
-                        return Err(Box::new(Counterexample {
-                            packet,
-                            entry,
-                            difference,
-                            before,
-                            after,
-                        }));
-                    }
+    let sources = [before].into_iter().chain(boundaries.iter().copied()).enumerate();
+    for (i, source) in sources {
+        progress("checking", i as f64 / (1 + boundaries.len()) as f64);
+        // Most of the boundaries are the ruleset's own.
+        let share = if i == 0 { 1 } else { 4 };
+        for (entry, packets) in sample(source, options, share) {
+            for packet in packets {
+                let outcome = old.journey(&packet, entry, &mut answers);
+                checked += 1;
+                if let Some(Differs { what, after }) = form(&packet, entry, &outcome, &mut answers)
+                {
+                    let (before, difference) = (describe(&outcome), what);
+                    let example = Counterexample { packet, entry, difference, before, after };
+                    return Err(Box::new(example));
                 }
             }
         }
     }
     progress("checking", 1.0);
-    Ok(Checked { packets: checked, seed: options.seed })
+    Ok(Checked { packets: checked, seed: options.seed, ..Checked::default() })
+}
+
+/// Packets for the rules of a firewall, by the way they go: a part of those that the options ask
+/// for, most of them forwarded.
+pub fn sample(
+    firewall: &Firewall,
+    options: &CheckOptions,
+    share: usize,
+) -> Vec<(Entry, Vec<Packet>)> {
+    let mut out = Vec::new();
+    for ruleset in firewall.rulesets() {
+        for entry in Entry::ALL {
+            let way = if entry == Entry::Forward { 2 } else { 4 };
+            let count = options.packets / way / share;
+            let traffic = TrafficOptions { seed: options.seed, count, entry, ..Default::default() };
+            out.push((entry, traffic::packets(ruleset, &firewall.sets, &traffic)));
+        }
+    }
+    out
 }
 
 /// Sends packets through a form that is iptables again.

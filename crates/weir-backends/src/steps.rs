@@ -1,0 +1,93 @@
+//! Which passes make a form, and what the manifest says of them.
+
+use weir_model::Firewall;
+use weir_model::manifest::{Checked, CheckedPass};
+use weir_passes::check::CheckOptions;
+use weir_passes::{
+    By, CheckedRun, Pass, PassOptions, Progress, RunOptions, Step, passes, run_checked,
+};
+
+use crate::form::{CompileError, CompileOptions, Form};
+
+/// The names of the passes to run, in order.
+///
+/// # Errors
+/// [`CompileError::Option`] for a name that no pass has, or that the form cannot use.
+pub(crate) fn names(form: Form, options: &CompileOptions) -> Result<Vec<&str>, CompileError> {
+    let chosen: Vec<&str> = match &options.passes {
+        Some(names) => names.iter().map(String::as_str).collect(),
+        None => form.passes().to_vec(),
+    };
+    for name in chosen.iter().copied().chain(options.without.iter().map(String::as_str)) {
+        let maps = name == passes::FOLD_INTO_VERDICT_MAP;
+        if !maps && passes::by_name(name).is_none() {
+            let all: Vec<&str> = passes::ALL.iter().map(|p| p.name()).collect();
+            let all = all.join(", ");
+            return Err(CompileError::Option(format!(
+                "there is no pass {name}; passes are {all}, {}",
+                passes::FOLD_INTO_VERDICT_MAP
+            )));
+        }
+        if form == Form::Nft && name == "fold_into_set" {
+            return Err(CompileError::Option(
+                "the nft form has sets of its own: fold_into_set makes ipsets, which nft cannot \
+                 look into"
+                    .to_owned(),
+            ));
+        }
+        if maps && form != Form::Nft {
+            return Err(CompileError::Option(format!("{name} makes nft maps: use --to nft")));
+        }
+    }
+    let without = |n: &&str| !options.without.iter().any(|w| w == n);
+    Ok(chosen.into_iter().filter(without).collect())
+}
+
+/// Runs the passes of those names.
+pub(crate) fn run(
+    firewall: &Firewall,
+    names: &[&str],
+    options: &CompileOptions,
+    id: &str,
+    progress: &mut Progress<'_>,
+) -> Result<CheckedRun, CompileError> {
+    let passes: Vec<&dyn Pass> = names.iter().filter_map(|n| passes::by_name(n)).collect();
+    let pass = PassOptions {
+        cost: options.cost.clone(),
+        levels: options.levels.clone(),
+        id: id.to_owned(),
+        allow_counters: options.allow_counters,
+        programs: options.programs.clone(),
+    };
+    let check = CheckOptions { seed: options.seed, packets: options.check_packets };
+    let options = RunOptions { pass, check, trust: options.trust, ..RunOptions::default() };
+    Ok(run_checked(firewall, &passes, &options, progress)?)
+}
+
+/// What the manifest says of the checks.
+pub(crate) fn checked(steps: &[Step], options: &CompileOptions) -> Checked {
+    let passes: Vec<CheckedPass> = steps.iter().map(of_step).collect();
+    let packets = passes.iter().map(|p| p.packets).sum();
+    Checked { packets, seed: options.seed, passes }
+}
+
+fn of_step(step: &Step) -> CheckedPass {
+    let (by, packets, why) = match &step.by {
+        By::Unchanged => ("unchanged", 0, String::new()),
+        By::Skipped(why) => ("skipped", 0, why.clone()),
+        By::Proven(packets) => ("proven", *packets, String::new()),
+        By::Packets(packets, why) => ("packets", *packets, why.clone()),
+        By::Trusted => ("trusted", 0, String::new()),
+    };
+    let tenth = |n: f64| (n * 10.0).round() / 10.0;
+    CheckedPass {
+        pass: step.pass.to_owned(),
+        by: by.to_owned(),
+        why,
+        packets,
+        rules_before: step.rules.0 as u64,
+        rules_after: step.rules.1 as u64,
+        tried_before: step.tried.map(|t| tenth(t.0)),
+        tried_after: step.tried.map(|t| tenth(t.1)),
+    }
+}

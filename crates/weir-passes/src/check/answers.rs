@@ -1,0 +1,120 @@
+//! Answers that know what the bytes of a packet say.
+//!
+//! A pass may put a header match in the place of a `u32` expression, or another search algorithm in
+//! the place of one: then the question is another text, and an answer by its hash would differ
+//! although the packet is the same. So `u32` is answered from the packet's bytes, as
+//! net/netfilter/xt_u32.c does, and a search by its pattern whatever its algorithm. This is written
+//! apart from the pass, which it checks.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use weir_model::matching::{Match, Value};
+use weir_semantics::{Answers, Question};
+
+/// Answers what bytes say, and leaves all else to others.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Bytes<A>(pub A);
+
+impl<A: Answers> Answers for Bytes<A> {
+    fn answer(&mut self, question: &Question<'_>) -> bool {
+        let Some(Match::Host(host)) = question.asked_match() else {
+            return self.0.answer(question);
+        };
+        let option = |name| host.options.iter().find(|o| o.name == name);
+        if let ("u32", Some(o)) = (host.module, option("u32"))
+            && let Value::Text(text) = &o.value
+        {
+            let bytes = question.packet.to_bytes();
+            return u32_holds(text, &bytes).unwrap_or(false) != o.negated;
+        }
+        if host.module != "string" {
+            return self.0.answer(question);
+        }
+        let mut h = DefaultHasher::new();
+        for o in host.options.iter().filter(|o| o.name != "algo") {
+            format!("{o:?}").hash(&mut h);
+        }
+        let content = h.finish();
+        self.0.answer(&Question { content, ..*question })
+    }
+
+    fn translate(
+        &mut self,
+        translation: &weir_semantics::Translation<'_>,
+    ) -> Option<(weir_model::Addr, Option<u16>)> {
+        self.0.translate(translation)
+    }
+
+    fn route(
+        &mut self,
+        packet: &weir_model::Packet,
+        wish: weir_semantics::Entry,
+    ) -> weir_semantics::Entry {
+        self.0.route(packet, wish)
+    }
+}
+
+/// Whether a `u32` expression in the spelling of `iptables-save` holds for a packet's bytes from
+/// the network header on; `None` for a text that is no such expression.
+///
+/// ```
+/// use weir_passes::check::u32_holds;
+/// assert_eq!(u32_holds("0x0=0x1:0x3", &[0, 0, 0, 2]), Some(true));
+/// assert_eq!(u32_holds("0x0&0xff=0x1", &[0, 0, 0, 2]), Some(false));
+/// ```
+pub fn u32_holds(text: &str, bytes: &[u8]) -> Option<bool> {
+    for test in text.split("&&") {
+        let (location, ranges) = test.split_once('=')?;
+        let Some(value) = location_value(location, bytes)? else { return Some(false) };
+        let mut holds = false;
+        for range in ranges.split(',') {
+            let (lo, hi) = range.split_once(':').unwrap_or((range, range));
+            holds |= (number(lo)?..=number(hi)?).contains(&value);
+        }
+        if !holds {
+            return Some(false);
+        }
+    }
+    Some(true)
+}
+
+/// The value at a location; inner `None` where it lies beyond the packet.
+fn location_value(location: &str, bytes: &[u8]) -> Option<Option<u32>> {
+    let end = |s: &str| s.find(['<', '>', '&', '@']).unwrap_or(s.len());
+    let read = |at: usize| -> Option<u32> {
+        let four = bytes.get(at..at.checked_add(4)?)?;
+        Some(u32::from_be_bytes([four[0], four[1], four[2], four[3]]))
+    };
+    let first = end(location);
+    let mut base = 0usize;
+    let Some(mut value) = read(number(&location[..first])? as usize) else { return Some(None) };
+    let mut rest = &location[first..];
+    while !rest.is_empty() {
+        let operator = if rest.starts_with(['&', '@']) { 1 } else { 2 };
+        let (word, after) = rest.split_at_checked(operator)?;
+        let at = end(after);
+        let operand = number(&after[..at])?;
+        match word {
+            "&" => value &= operand,
+            "<<" => value = value.checked_shl(operand).unwrap_or(0),
+            ">>" => value = value.checked_shr(operand).unwrap_or(0),
+            "@" => {
+                base += value as usize;
+                match read(base + operand as usize) {
+                    Some(v) => value = v,
+                    None => return Some(None),
+                }
+            }
+            _ => return None,
+        }
+        rest = &after[at..];
+    }
+    Some(Some(value))
+}
+
+fn number(text: &str) -> Option<u32> {
+    match text.strip_prefix("0x") {
+        Some(hex) => u32::from_str_radix(hex, 16).ok(),
+        None => text.parse().ok(),
+    }
+}

@@ -1,0 +1,320 @@
+//! Passes, one after another, each of them checked.
+//!
+//! Three checks, from the cheapest to the strongest, and none stands in for another:
+//!
+//! 1. *structure* ([`structure`]): every original rule still has a counter, rules that keep a state
+//!    stand as often as before, other programs' chains are untouched;
+//! 2. *packets* ([`check`]): on and around every boundary of every rule, before and after, by the
+//!    interpreter: the only one that sees counters;
+//! 3. *proof*: the two meanings as diagrams, which is every packet at once, but for counters. It
+//!    may not come to an end within its memory, and does not know every sense of equal: then the
+//!    pass is reported as checked on packets, and why.
+//!
+//! Each pass is compared with what it was given. Equal is transitive, so nothing need be compared
+//! with the beginning again, and a difference has a culprit.
+
+use weir_model::manifest::{CompiledRun, Kept};
+use weir_model::{Family, Firewall, IpSet, Packet, Ruleset};
+use weir_semantics::diagram::{self, CompareOptions, Identity, Way};
+use weir_semantics::{Entry, Interpreter, Seeded};
+
+use crate::check::{self, Bytes, CheckOptions, Counterexample, Judge, Progress};
+use crate::run::Places;
+use crate::structure::{self, Broken};
+use crate::{Context, Counting, Pass, PassOptions, Rewritten, Sameness};
+
+/// How passes are run and checked.
+#[derive(Clone, Debug)]
+pub struct RunOptions {
+    /// How passes work.
+    pub pass: PassOptions,
+    /// What is sent through both.
+    pub check: CheckOptions,
+    /// Nothing is compared.
+    pub trust: bool,
+    /// Memory that a proof may take, in bytes.
+    pub proof_bytes: usize,
+}
+
+impl Default for RunOptions {
+    fn default() -> Self {
+        RunOptions {
+            pass: PassOptions::default(),
+            check: CheckOptions { seed: 1, packets: 20_000 },
+            trust: false,
+            proof_bytes: 1 << 30,
+        }
+    }
+}
+
+/// What came of all passes.
+#[derive(Clone, Debug)]
+pub struct CheckedRun {
+    /// The rewritten firewall.
+    pub firewall: Firewall,
+    /// The sets that passes made, by the family they are for.
+    pub own: Vec<(Family, IpSet)>,
+    /// What was compiled, in the order of passes.
+    pub compiled: Vec<CompiledRun>,
+    /// What was left as it is, and why.
+    pub kept: Vec<Kept>,
+    /// What each pass did.
+    pub steps: Vec<Step>,
+    /// What is otherwise by the nature of passes that changed something.
+    pub deviations: Vec<&'static str>,
+}
+
+/// One pass of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    /// The pass.
+    pub pass: &'static str,
+    /// Rules before and after, sets' elements not counted.
+    pub rules: (usize, usize),
+    /// Rules that a packet of the check tried, on average, before and after.
+    pub tried: Option<(f64, f64)>,
+    /// How it was checked.
+    pub by: By,
+}
+
+/// How a pass was checked.
+#[derive(Clone, Debug, PartialEq)]
+pub enum By {
+    /// It changed nothing.
+    Unchanged,
+    /// It did not run: why.
+    Skipped(String),
+    /// Proven for all packets; its counters were compared on so many.
+    Proven(u64),
+    /// Compared on so many packets; why there is no proof.
+    Packets(u64, String),
+    /// Not at all: it was trusted.
+    Trusted,
+}
+
+/// A pass whose result is not equal. Nothing of the run is kept.
+#[derive(Debug, thiserror::Error)]
+#[error("pass {pass} changes the meaning: {why}")]
+pub struct Refused {
+    /// The pass.
+    pub pass: &'static str,
+    /// In what.
+    #[source]
+    pub why: Why,
+}
+
+/// Why a pass is refused.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Why {
+    /// A packet is treated in another way.
+    #[error("{0}")]
+    Differs(Box<Counterexample>),
+    /// Something is wrong for any packets.
+    #[error("{0}")]
+    Broken(#[from] Broken),
+}
+
+/// Runs passes in their order, each checked against what it was given.
+///
+/// # Errors
+/// The first pass whose result is not equal in its own sense, with the packet that shows it.
+///
+/// # Panics
+/// Where the rules of the firewall are not numbered as a parser numbers them.
+pub fn run_checked(
+    firewall: &Firewall,
+    passes: &[&dyn Pass],
+    options: &RunOptions,
+    progress: &mut Progress<'_>,
+) -> Result<CheckedRun, Refused> {
+    let places = [Family::V4, Family::V6].map(|f| firewall.ruleset(f).map(Places::of));
+    let mut run = CheckedRun {
+        firewall: firewall.clone(),
+        own: Vec::new(),
+        compiled: Vec::new(),
+        kept: Vec::new(),
+        steps: Vec::new(),
+        deviations: Vec::new(),
+    };
+    let mut sample = None;
+    for (i, pass) in passes.iter().enumerate() {
+        let mut show = |what: &str, done: f64| {
+            let done = (i as f64 + done) / passes.len() as f64;
+            progress(&format!("{}: {what}", pass.name()), done);
+        };
+        step(&mut run, *pass, &places, options, &mut sample, &mut show)
+            .map_err(|why| Refused { pass: pass.name(), why })?;
+    }
+    Ok(run)
+}
+
+/// Packets for the ruleset that the next pass is given, where some were made already.
+type Sample = Option<Vec<(Entry, Vec<Packet>)>>;
+
+fn step(
+    run: &mut CheckedRun,
+    pass: &dyn Pass,
+    places: &[Option<Places>; 2],
+    options: &RunOptions,
+    sample: &mut Sample,
+    progress: &mut Progress<'_>,
+) -> Result<(), Why> {
+    let count = |f: &Firewall| f.rulesets().flat_map(Ruleset::rules).count();
+    let rules = count(&run.firewall);
+    let note = |run: &mut CheckedRun, rules, tried, by| {
+        run.steps.push(Step { pass: pass.name(), rules, tried, by });
+    };
+    if pass.counters() == Counting::Loses && !options.pass.allow_counters {
+        let why = "it loses counters (--allow counters lets it)".to_owned();
+        note(run, (rules, rules), None, By::Skipped(why));
+        return Ok(());
+    }
+    progress("rewriting", 0.0);
+    let mut after = run.firewall.clone();
+    let mut made = Vec::new();
+    for (family, places) in [Family::V4, Family::V6].into_iter().zip(places) {
+        let (Some(places), Some(ruleset)) = (places, run.firewall.ruleset(family)) else {
+            continue;
+        };
+        let context = Context { options: &options.pass, places, sets: &run.firewall.sets };
+        let rewritten = pass.run(ruleset, &context);
+        take(&mut after, &rewritten);
+        made.push((family, places, rewritten));
+    }
+    if after == run.firewall {
+        for (_, _, rewritten) in made {
+            keep(run, rewritten.kept);
+        }
+        note(run, (rules, rules), None, By::Unchanged);
+        return Ok(());
+    }
+    for (family, places, rewritten) in &made {
+        let before = run.firewall.ruleset(*family).expect("it was rewritten");
+        let context = Context { options: &options.pass, places, sets: &after.sets };
+        structure::check(before, &rewritten.ruleset, &rewritten.dead, pass.sameness(), &context)?;
+    }
+    structure::sets(&run.firewall, &after)?;
+    let (tried, by) = if options.trust {
+        (None, By::Trusted)
+    } else {
+        compare(&run.firewall, &after, pass.sameness(), options, sample, progress)?
+    };
+    for (family, _, rewritten) in made {
+        run.own.extend(rewritten.sets.into_iter().map(|s| (family, s)));
+        run.compiled.extend(rewritten.compiled);
+        keep(run, rewritten.kept);
+    }
+    run.deviations.extend(pass.deviation());
+    note(run, (rules, count(&after)), tried, by);
+    run.firewall = after;
+    Ok(())
+}
+
+fn take(firewall: &mut Firewall, rewritten: &Rewritten) {
+    let ruleset = rewritten.ruleset.clone();
+    match ruleset.family {
+        Family::V4 => firewall.v4 = Some(ruleset),
+        Family::V6 => firewall.v6 = Some(ruleset),
+    }
+    firewall.sets.extend(rewritten.sets.iter().cloned());
+}
+
+fn keep(run: &mut CheckedRun, kept: Vec<Kept>) {
+    for kept in kept {
+        if !run.kept.contains(&kept) {
+            run.kept.push(kept);
+        }
+    }
+}
+
+/// Compares on packets, then by proof.
+fn compare(
+    before: &Firewall,
+    after: &Firewall,
+    sameness: Sameness,
+    options: &RunOptions,
+    sample: &mut Sample,
+    progress: &mut Progress<'_>,
+) -> Result<(Option<(f64, f64)>, By), Why> {
+    progress("checking packets", 0.1);
+    let own = sample.take().unwrap_or_else(|| check::sample(before, &options.check, 1));
+    let next = check::sample(after, &options.check, 1);
+    let mut judge = Judge::new(sameness, before, after);
+    let mut answers = Bytes(Seeded(options.check.seed));
+    let mut packets = 0;
+    // Most of the boundaries are those of the ruleset as it was.
+    for (of, share) in [(&own, 1), (&next, 4)] {
+        for (entry, list) in of {
+            for packet in &list[..list.len() / share] {
+                packets += 1;
+                if let Some((before, differs)) = judge.difference(packet, *entry, &mut answers) {
+                    return Err(Why::Differs(Box::new(Counterexample {
+                        packet: packet.clone(),
+                        entry: *entry,
+                        difference: differs.what,
+                        before,
+                        after: differs.after,
+                    })));
+                }
+            }
+        }
+    }
+    *sample = Some(next);
+    let average = |n: u64| n as f64 / packets.max(1) as f64;
+    let tried = Some((average(judge.tried.0), average(judge.tried.1)));
+    progress("proving", 0.5);
+    let by = match prove(before, after, sameness, options)? {
+        None => By::Proven(packets),
+        Some(why) => By::Packets(packets, why),
+    };
+    Ok((tried, by))
+}
+
+/// Compares the meanings for all packets; why it could not be told, where that is so.
+fn prove(
+    before: &Firewall,
+    after: &Firewall,
+    sameness: Sameness,
+    options: &RunOptions,
+) -> Result<Option<String>, Why> {
+    let why = match sameness {
+        Sameness::Strict | Sameness::Summed => None,
+        Sameness::StrictOnBytes => Some("questions are put in other words, which diagrams tell by"),
+        Sameness::EarlyDrop => Some("packets dropped early meet fewer rules, which diagrams see"),
+        Sameness::Untracked => Some("conntrack is another for untracked packets, on purpose"),
+    };
+    if let Some(why) = why {
+        return Ok(Some(why.to_owned()));
+    }
+    let compare = CompareOptions {
+        memory_bytes: options.proof_bytes,
+        identity: Identity::Credit,
+        regions: 1,
+        ..CompareOptions::default()
+    };
+    let comparison = match diagram::compare(before, after, &compare) {
+        Ok(comparison) => comparison,
+        Err(error) => return Ok(Some(error.to_string())),
+    };
+    if let Some((part, differs)) = comparison.differences().next() {
+        let entry = match part.way {
+            Way::Entry(entry) => entry,
+            Way::Hook(_) => Entry::Forward,
+        };
+        let packet = differs.witness.packet.clone();
+        let describe = |f: &Firewall| {
+            let mut answers = differs.witness.answers(f, Identity::Credit);
+            check::describe(&Interpreter::new(f).journey(&packet, entry, &mut answers))
+        };
+        return Err(Why::Differs(Box::new(Counterexample {
+            before: describe(before),
+            after: describe(after),
+            difference: format!("{:?} differs", differs.difference).to_lowercase(),
+            packet,
+            entry,
+        })));
+    }
+    let unknown = comparison.unknowns().next();
+    Ok(unknown.map(|(_, why)| why.to_owned()))
+}

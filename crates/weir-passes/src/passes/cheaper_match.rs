@@ -1,0 +1,193 @@
+//! `cheaper_match`: what a rule tests is tested by what costs least.
+//!
+//! - A `u32` expression that reads a header field (source, destination, protocol, length, time to
+//!   live, fragment offset of IPv4) becomes that header's match: `u32` copies bytes out of the
+//!   packet for every step.
+//! - `string --algo kmp` becomes `--algo bm`, which need not look at every byte. One thing differs,
+//!   and the manifest says so: Boyer-Moore does not find a pattern that spreads over two parts of a
+//!   packet that is not in one piece (lib/ts_bm.c).
+//! - A match that the tests before it imply is dropped: a bare `-m tcp` beside one with ports, a
+//!   state twice.
+//!
+//! A header test is asked before all matches. So an expression behind a match that may drop a cut
+//! header, or count something, stays. Rules that keep a state are left alone.
+
+use weir_model::matching::{
+    AddrMatch, FragmentMatch, Host, Neg, OptionValue, ProtoMatch, TtlOp, Value,
+};
+use weir_model::{Addr, Family, Match, Rule, Ruleset, Span, located_tests_of};
+
+use super::rewrite_chains;
+use crate::Rewritten;
+use crate::logic::{Logic, approach};
+use crate::pass::{Context, Pass, Sameness};
+use crate::run::{Barrier, barrier, keeps_state};
+
+/// The pass.
+#[derive(Clone, Copy, Debug)]
+pub struct CheaperMatch;
+
+impl Pass for CheaperMatch {
+    fn name(&self) -> &'static str {
+        "cheaper_match"
+    }
+
+    fn about(&self) -> &'static str {
+        "u32 and string become what costs less, tests that others imply are dropped"
+    }
+
+    fn sameness(&self) -> Sameness {
+        Sameness::StrictOnBytes
+    }
+
+    fn deviation(&self) -> Option<&'static str> {
+        Some(
+            "a search by bm does not find a pattern that spreads over two parts of a packet that \
+             is not in one piece",
+        )
+    }
+
+    fn run(&self, ruleset: &Ruleset, context: &Context<'_>) -> Rewritten {
+        let family = ruleset.family;
+        rewrite_chains(ruleset, context, |chain, logic, made| {
+            let mut rules = chain.rules.clone();
+            for rule in &mut rules {
+                if keeps_state(rule, family) || barrier(rule, family) == Some(Barrier::Set) {
+                    continue;
+                }
+                let before = (rule.base.clone(), rule.matches.clone());
+                by_header(rule, family);
+                by_algorithm(rule);
+                without_implied(rule, logic, family);
+                if before != (rule.base.clone(), rule.matches.clone()) {
+                    (rule.span, rule.spans) = (Span::NONE, Vec::new());
+                    made.note(context, &rule.credit, 1, "cheaper matches".to_owned());
+                }
+            }
+            (rules != chain.rules).then_some(rules)
+        })
+    }
+}
+
+/// Puts `u32` expressions that name a header field into the rule's header tests.
+fn by_header(rule: &mut Rule, family: Family) {
+    let mut i = 0;
+    while i < rule.matches.len() && family == Family::V4 {
+        let ahead = Rule { matches: rule.matches[..i].to_vec(), ..rule.clone() };
+        let tests = weir_model::tests_of(&ahead, family);
+        // A cut header dropped packets that the header test would now keep away.
+        if approach(&tests).len() < tests.len() {
+            return;
+        }
+        match expression(&rule.matches[i]).and_then(|e| header(&mut rule.base, e)) {
+            Some(Cheap::InBase) => {
+                rule.matches.remove(i);
+            }
+            Some(Cheap::As(m)) => {
+                rule.matches[i] = m;
+                i += 1;
+            }
+            None => i += 1,
+        }
+    }
+}
+
+/// One comparison of a `u32` expression: `offset & mask` in `lo..=hi`.
+struct Expression {
+    offset: u32,
+    mask: u32,
+    lo: u32,
+    hi: u32,
+}
+
+/// The only comparison of a `u32` match that is not negated and makes no further steps.
+fn expression(m: &Match) -> Option<Expression> {
+    let Match::Host(host) = m else { return None };
+    let [OptionValue { negated: false, name: "u32", value: Value::Text(text) }] = &host.options[..]
+    else {
+        return None;
+    };
+    let number = |s: &str| u32::from_str_radix(s.strip_prefix("0x")?, 16).ok();
+    let (location, range) = text.split_once('=')?;
+    let (offset, mask) = location.split_once('&').unwrap_or((location, "0xffffffff"));
+    let (lo, hi) = range.split_once(':').unwrap_or((range, range));
+    Some(Expression {
+        offset: number(offset)?,
+        mask: number(mask)?,
+        lo: number(lo)?,
+        hi: number(hi)?,
+    })
+}
+
+/// Where a cheaper test went.
+enum Cheap {
+    InBase,
+    As(Match),
+}
+
+/// The header test that says the same (offsets of the IPv4 header, RFC 791).
+fn header(base: &mut weir_model::Base, e: Expression) -> Option<Cheap> {
+    let Expression { offset, mask, lo, hi } = e;
+    let one = lo == hi;
+    match (offset, mask) {
+        (12 | 16, _) if one && lo & !mask == 0 && mask != 0 => {
+            let slot = if offset == 12 { &mut base.saddr } else { &mut base.daddr };
+            let m = AddrMatch { negated: false, addr: Addr(lo.into()), mask: Addr(mask.into()) };
+            slot.is_none().then(|| *slot = Some(m)).map(|()| Cheap::InBase)
+        }
+        (6, 0xff) if one && (1..=255).contains(&lo) && base.proto.is_none() => {
+            base.proto = Some(ProtoMatch { negated: false, proto: lo as u8 });
+            Some(Cheap::InBase)
+        }
+        (4, 0x1fff) if base.fragment.is_none() && (lo, hi) == (0, 0) => {
+            base.fragment = Some(FragmentMatch { negated: true });
+            Some(Cheap::InBase)
+        }
+        (4, 0x1fff) if base.fragment.is_none() && (lo, hi) == (1, 0x1fff) => {
+            base.fragment = Some(FragmentMatch { negated: false });
+            Some(Cheap::InBase)
+        }
+        (0, 0xffff) if lo <= hi && hi <= 0xffff => {
+            let value = (lo as u16, hi as u16);
+            Some(Cheap::As(Match::Length(Neg { negated: false, value })))
+        }
+        (5, 0xff) if one && lo <= 0xff => {
+            Some(Cheap::As(Match::Ttl { op: TtlOp::Eq, value: lo as u8 }))
+        }
+        _ => None,
+    }
+}
+
+fn by_algorithm(rule: &mut Rule) {
+    for m in &mut rule.matches {
+        let Match::Host(host) = m else { continue };
+        let Host { module: "string", options } = &mut **host else { continue };
+        for option in options.iter_mut().filter(|o| o.name == "algo") {
+            option.value = Value::Word("bm");
+        }
+    }
+}
+
+/// Drops matches that the tests before them imply, or the like match right behind them.
+fn without_implied(rule: &mut Rule, logic: Logic, family: Family) {
+    let mut i = 0;
+    while i < rule.matches.len() {
+        let tests = located_tests_of(rule, family);
+        let own: Vec<_> =
+            tests.iter().filter(|(at, _)| *at == Some(i)).map(|(_, t)| t.clone()).collect();
+        let before: Vec<_> =
+            tests.iter().filter(|(at, _)| *at < Some(i)).map(|(_, t)| t.clone()).collect();
+        let next: Vec<_> =
+            tests.iter().filter(|(at, _)| *at == Some(i + 1)).map(|(_, t)| t.clone()).collect();
+        let kind = |i: usize| rule.matches.get(i).map(std::mem::discriminant);
+        let looks = approach(&own).len() < own.len();
+        let asked = !looks || (0..i).any(|j| kind(j) == kind(i));
+        let implied = asked && logic.covers(&own, &before)
+            || kind(i) == kind(i + 1) && logic.covers(&own, &next);
+        if !own.is_empty() && implied {
+            rule.matches.remove(i);
+        } else {
+            i += 1;
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! `inline_chain`: a short chain that is jumped to from one place stands in that place.
+//!
+//! A jump to a chain that is cold in the cache costs as much as many checks. The rules of the chain
+//! come in the jump's place, each with the jump's tests before its own; the jump's rule stays in
+//! front of them, without its target, and counts as it did. Where it tested a cut header it still
+//! does so first.
+//!
+//! Not where the chain keeps a state (its budget is its own, and would be another's), returns or
+//! goes elsewhere by itself (which would now leave the caller), or where what the jump tests may be
+//! changed on the way.
+
+use std::collections::HashMap;
+
+use weir_model::matching::Base;
+use weir_model::{Chain, Family, Match, Name, Rule, Ruleset, Table, Target};
+
+use super::rewrite_chains;
+use crate::pass::{Context, Pass};
+use crate::run::barrier;
+use crate::{Prefix, Rewritten};
+
+/// The pass.
+#[derive(Clone, Copy, Debug)]
+pub struct InlineChain;
+
+impl Pass for InlineChain {
+    fn name(&self) -> &'static str {
+        "inline_chain"
+    }
+
+    fn about(&self) -> &'static str {
+        "a short chain with one caller stands in the place of the jump to it"
+    }
+
+    fn run(&self, ruleset: &Ruleset, context: &Context<'_>) -> Rewritten {
+        let family = ruleset.family;
+        let short = short_chains(ruleset, context);
+        let mut gone: Vec<Name> = Vec::new();
+        let mut made = rewrite_chains(ruleset, context, |chain, logic, made| {
+            let mut out = Vec::with_capacity(chain.rules.len());
+            for rule in &chain.rules {
+                let inlined = match &rule.target {
+                    Target::Jump(to) if logic.is_settled(rule) => short
+                        .get(to)
+                        .filter(|c| c.name != chain.name && !gone.contains(&c.name))
+                        .and_then(|c| Some((c, inline(rule, c, family)?))),
+                    _ => None,
+                };
+                // A chain that others were put into stays: its rules are not those that were read.
+                match inlined {
+                    Some((of, rules)) if !gone.contains(&chain.name) => {
+                        made.note(
+                            context,
+                            &of.rules[0].credit,
+                            of.rules.len(),
+                            "where it was called".to_owned(),
+                        );
+                        gone.push(of.name.clone());
+                        out.extend(rules);
+                    }
+                    _ => out.push(rule.clone()),
+                }
+            }
+            (out.len() != chain.rules.len()).then_some(out)
+        });
+        for table in &mut made.ruleset.tables {
+            table.chains.retain(|c| c.policy.is_some() || !gone.contains(&c.name));
+        }
+        made
+    }
+}
+
+/// Chains that may stand in the place of the only jump to them.
+fn short_chains<'r>(ruleset: &'r Ruleset, context: &Context<'_>) -> HashMap<Name, &'r Chain> {
+    let mut out = HashMap::new();
+    for table in &ruleset.tables {
+        for chain in table.chains.iter().filter(|c| c.policy.is_none() && context.may_touch(c)) {
+            let most = context.options.cost.inline_rules_max.max(1);
+            if chain.rules.is_empty() || chain.rules.len() > most || callers(table, chain) != 1 {
+                continue;
+            }
+            let stays = |r: &Rule| {
+                barrier(r, ruleset.family).is_none()
+                    && !matches!(r.target, Target::Return | Target::Jump(_) | Target::Goto(_))
+            };
+            // A name that two tables have is left alone: chains are known by name here.
+            let only =
+                ruleset.tables.iter().filter(|t| t.chain(&chain.name).is_some()).count() == 1;
+            if only && chain.rules.iter().all(stays) {
+                out.insert(chain.name.clone(), chain);
+            }
+        }
+    }
+    out
+}
+
+fn callers(table: &Table, chain: &Chain) -> usize {
+    let rules = table.chains.iter().flat_map(|c| &c.rules);
+    rules.filter(|r| r.target.chain() == Some(&chain.name)).count()
+}
+
+/// The rules that stand for a jump and the chain that it leads to.
+fn inline(jump: &Rule, chain: &Chain, family: Family) -> Option<Vec<Rule>> {
+    let mut out = vec![Rule { target: Target::None, ..jump.clone() }];
+    for rule in &chain.rules {
+        let base = both(&jump.base, &rule.base, family)?;
+        let tests = |m: &&Match| !matches!(m, Match::Comment(_));
+        let before: Vec<Match> = jump
+            .matches
+            .iter()
+            .filter(tests)
+            .filter(|m| !rule.matches.contains(m))
+            .cloned()
+            .collect();
+        // Two different tests of one module in a rule are not everywhere what they seem.
+        let clash = before.iter().any(|b| {
+            rule.matches.iter().any(|m| std::mem::discriminant(b) == std::mem::discriminant(m))
+        });
+        if clash {
+            return None;
+        }
+        let matches = before.into_iter().chain(rule.matches.iter().cloned()).collect();
+        out.push(Rule { base, matches, spans: Vec::new(), ..rule.clone() });
+    }
+    Some(out)
+}
+
+/// Header tests that say both; `None` where one rule cannot.
+fn both(a: &Base, b: &Base, family: Family) -> Option<Base> {
+    fn one<T: Clone + PartialEq>(a: &Option<T>, b: &Option<T>) -> Option<Option<T>> {
+        match (a, b) {
+            (Some(x), Some(y)) if x != y => None,
+            (Some(x), _) | (None, Some(x)) => Some(Some(x.clone())),
+            (None, None) => Some(None),
+        }
+    }
+    let narrower = |a, b| -> Option<Option<weir_model::AddrMatch>> {
+        let (Some(x), Some(y)) = (a, b) else { return one(&a, &b) };
+        let (p, q) = (Prefix::of_match(family, &x)?, Prefix::of_match(family, &y)?);
+        match (p.covers(family, q), q.covers(family, p)) {
+            (true, _) => Some(Some(y)),
+            (_, true) => Some(Some(x)),
+            _ => None,
+        }
+    };
+    Some(Base {
+        saddr: narrower(a.saddr, b.saddr)?,
+        daddr: narrower(a.daddr, b.daddr)?,
+        iif: one(&a.iif, &b.iif)?,
+        oif: one(&a.oif, &b.oif)?,
+        proto: one(&a.proto, &b.proto)?,
+        fragment: one(&a.fragment, &b.fragment)?,
+    })
+}

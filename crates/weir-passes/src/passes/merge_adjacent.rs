@@ -1,0 +1,153 @@
+//! `merge_adjacent`: neighbours that differ in one value, and whose values together are one, merge.
+//!
+//! Two halves of a prefix become the prefix, port 80 and port 81 become 80:81. The values share no
+//! packet, so what matched one of the rules matches the merged one, once; that holds for LOG and
+//! jumps as well. Bit tests are never merged: `--tcp-flags SYN SYN` and `--tcp-flags ACK ACK` have
+//! SYN+ACK in common, and no single test says both.
+//!
+//! What is lost: of the two counters only the sum is known. So the pass runs where that is allowed.
+
+use weir_model::matching::{Neg, PortSpan};
+use weir_model::{Family, Match, Rule, Ruleset, Span};
+
+use super::rewrite_chains;
+use crate::pass::{Context, Counting, Pass, Sameness};
+use crate::run::{Axis, barrier};
+use crate::{Prefix, Rewritten};
+
+/// The pass.
+#[derive(Clone, Copy, Debug)]
+pub struct MergeAdjacent;
+
+impl Pass for MergeAdjacent {
+    fn name(&self) -> &'static str {
+        "merge_adjacent"
+    }
+
+    fn about(&self) -> &'static str {
+        "neighbours whose prefixes or ports are one together become one rule"
+    }
+
+    fn counters(&self) -> Counting {
+        Counting::Loses
+    }
+
+    fn sameness(&self) -> Sameness {
+        Sameness::Summed
+    }
+
+    fn deviation(&self) -> Option<&'static str> {
+        Some("rules that were merged share a counter: the manifest lists them as summed")
+    }
+
+    fn run(&self, ruleset: &Ruleset, context: &Context<'_>) -> Rewritten {
+        let family = ruleset.family;
+        rewrite_chains(ruleset, context, |chain, _, made| {
+            let mut out: Vec<Rule> = Vec::with_capacity(chain.rules.len());
+            for rule in &chain.rules {
+                let mut rule = rule.clone();
+                while let Some(merged) = out.last().and_then(|last| merge(last, &rule, family)) {
+                    out.pop();
+                    rule = merged;
+                }
+                out.push(rule);
+            }
+            for rule in out.iter().filter(|r| r.credit.len() > 1) {
+                made.note(context, &rule.credit, rule.credit.len(), "one rule".to_owned());
+            }
+            (out.len() < chain.rules.len()).then_some(out)
+        })
+    }
+}
+
+/// One rule for two neighbours; `None` where there is none.
+fn merge(a: &Rule, b: &Rule, family: Family) -> Option<Rule> {
+    if a.target != b.target || a.credit.is_empty() || b.credit.is_empty() {
+        return None;
+    }
+    if barrier(a, family).is_some() || barrier(b, family).is_some() {
+        return None;
+    }
+    let tests = if a.matches == b.matches {
+        by_address(a, b, family)?
+    } else {
+        (a.base == b.base).then_some(())?;
+        by_port(a, b)?
+    };
+    let mut merged = Rule { span: Span::NONE, spans: Vec::new(), ..tests };
+    merged.credit.extend(&b.credit);
+    merged.leading_comments.extend(b.leading_comments.iter().cloned());
+    merged.counters = None;
+    Some(merged)
+}
+
+/// The two halves of a prefix.
+fn by_address(a: &Rule, b: &Rule, family: Family) -> Option<Rule> {
+    for axis in Axis::BOTH {
+        let (Some(p), Some(q)) = (axis.prefix_of(a, family), axis.prefix_of(b, family)) else {
+            continue;
+        };
+        let wider = p.len.checked_sub(1).map(|len| Prefix::of(family, p.addr, len))?;
+        if p.len != q.len || p == q || !wider.covers(family, q) {
+            continue;
+        }
+        let (mut merged, mut other) = (a.clone(), b.clone());
+        axis.set_prefix(&mut merged, family, wider);
+        axis.set_prefix(&mut other, family, wider);
+        if merged.base == other.base {
+            return Some(merged);
+        }
+    }
+    None
+}
+
+/// Two spans of ports, one right behind the other.
+fn by_port(a: &Rule, b: &Rule) -> Option<Rule> {
+    let mut merged = a.clone();
+    if a.matches.len() != b.matches.len() {
+        return None;
+    }
+    let mut differing = merged.matches.iter_mut().zip(&b.matches).filter(|(x, y)| *x != *y);
+    let (mine, theirs) = differing.next()?;
+    if differing.next().is_some() {
+        return None;
+    }
+    for i in 0..2 {
+        let (Some(x), Some(y)) = (port(mine, i).cloned(), port(theirs, i)) else { continue };
+        let touch = |x: &PortSpan, y: &PortSpan| x.hi.checked_add(1) == Some(y.lo);
+        if x.negated || y.negated || !(touch(&x.value, &y.value) || touch(&y.value, &x.value)) {
+            continue;
+        }
+        let lo = x.value.lo.min(y.value.lo);
+        let hi = x.value.hi.max(y.value.hi);
+        let mut both = (mine.clone(), theirs.clone());
+        for m in [&mut both.0, &mut both.1] {
+            *port_mut(m, i)? = Some(Neg { negated: false, value: PortSpan { lo, hi } });
+        }
+        if both.0 == both.1 {
+            *mine = both.0;
+            return Some(merged);
+        }
+    }
+    None
+}
+
+fn port(m: &Match, i: usize) -> Option<&Neg<PortSpan>> {
+    match m {
+        Match::Tcp { sport, dport, .. }
+        | Match::Udp { sport, dport }
+        | Match::Sctp { sport, dport, .. }
+        | Match::Dccp { sport, dport, .. } => [sport, dport][i].as_ref(),
+        _ => None,
+    }
+}
+
+fn port_mut(m: &mut Match, i: usize) -> Option<&mut Option<Neg<PortSpan>>> {
+    match m {
+        Match::Tcp { sport, dport, .. }
+        | Match::Udp { sport, dport }
+        | Match::Sctp { sport, dport, .. }
+        | Match::Dccp { sport, dport, .. } => Some(if i == 0 { sport } else { dport }),
+        _ => None,
+    }
+}

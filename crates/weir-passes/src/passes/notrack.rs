@@ -1,0 +1,200 @@
+//! `notrack`: traffic that conntrack decides nothing about is not tracked.
+//!
+//! Conntrack costs a lookup a packet and an entry a flow; under a flood of short flows (DNS) the
+//! table of entries is what breaks first. A kind of traffic may do without it if no rule on any of
+//! its ways asks conntrack about it before it is accepted: neither of its packets, nor of those
+//! that answer them, nor of the ICMP errors that may come back, in any hook of any table; if no
+//! rule may translate it; and if no helper reads it.
+//!
+//! Kinds are the ACCEPT rules of the filter that test a protocol and ports, addresses maybe, and
+//! nothing else. Each gives four rules: the kind and its answers, in raw PREROUTING and OUTPUT, for
+//! a kind that is tracked one way would see half of each connection. They stand behind what raw has
+//! already. Conntrack stays in use as before: NOTRACK does not use it, and nothing is removed.
+//!
+//! A packet whose transport header is cut short must not meet its end at these rules, for it would
+//! have met it later: they ask for a length that has room for the header first.
+//!
+//! Equal is, for packets that the rules untrack: everything but NOTRACK itself, what conntrack says
+//! of the packet, and the policies of the nat table, which count the connections that they see; it
+//! is further asked that no state would have made a difference, and that the answers are untracked,
+//! too ([`Sameness::Untracked`]). Where there is a nat table the pass loses counters, then, and runs
+//! where that is allowed.
+
+use weir_model::target::Effect;
+use weir_model::{
+    Chain, Field, Hook, Match, ProtoMatch, Rule, Ruleset, Table, TableName, Target, Test,
+};
+use weir_model::{
+    Family,
+    matching::{IcmpType, Neg, PortSpan},
+};
+use weir_semantics::{needs_conntrack, tables_at};
+
+use super::way::{Kind, Way};
+use super::{raw_chain, rewritable};
+use crate::logic::Logic;
+use crate::pass::{Context, Pass, Sameness};
+use crate::run::{Barrier, barrier};
+use crate::{ChainNames, Rewritten};
+
+/// Last word of the chain's name, by which the check knows the pass's rules.
+pub(crate) const CHAIN: &str = ":notrack";
+
+/// Destination ports that helpers of the kernel read (net/netfilter/nf_conntrack_*.c).
+const HELPED: [u16; 13] = [21, 69, 137, 161, 554, 1719, 1720, 1723, 5060, 5061, 6566, 6667, 10080];
+
+/// The pass.
+#[derive(Clone, Copy, Debug)]
+pub struct Notrack;
+
+impl Pass for Notrack {
+    fn name(&self) -> &'static str {
+        "notrack"
+    }
+
+    fn about(&self) -> &'static str {
+        "traffic whose outcome never depends on conntrack, in both directions, is not tracked"
+    }
+
+    fn sameness(&self) -> Sameness {
+        Sameness::Untracked
+    }
+
+    fn deviation(&self) -> Option<&'static str> {
+        Some(
+            "traffic that notrack untracks has no entry in conntrack's table and is not counted by \
+             the policies of nat; an IPv6 packet with malformed extension headers is dropped in raw",
+        )
+    }
+
+    fn run(&self, ruleset: &Ruleset, context: &Context<'_>) -> Rewritten {
+        let mut made = Rewritten::unchanged(ruleset);
+        let nat = ruleset.table(&TableName::Nat).is_some() && !context.options.allow_counters;
+        let in_use = ruleset.rules().any(|(_, _, r)| needs_conntrack(r));
+        if nat || !in_use || !errors_are_free(ruleset) {
+            return made;
+        }
+        let mut kinds: Vec<Rule> = Vec::new();
+        for (table, chain) in rewritable(ruleset, context) {
+            if table.name != TableName::Filter {
+                continue;
+            }
+            for rule in &chain.rules {
+                let Some((kind, answer)) = kind_of(rule, ruleset.family) else { continue };
+                if kinds.contains(&kind) || !is_free(&kind, ruleset) || !is_free(&answer, ruleset) {
+                    continue;
+                }
+                made.note(context, &rule.credit, 1, "traffic without conntrack".to_owned());
+                for k in [kind, answer] {
+                    if !kinds.contains(&k) {
+                        kinds.push(k);
+                    }
+                }
+            }
+        }
+        if !kinds.is_empty() {
+            put(&mut made.ruleset, kinds);
+        }
+        made
+    }
+}
+
+fn put(ruleset: &mut Ruleset, kinds: Vec<Rule>) {
+    let family = ruleset.family;
+    raw_chain(ruleset, Hook::Prerouting);
+    let raw = ruleset.tables.iter_mut().find(|t| t.name == TableName::Raw).expect("it is there");
+    let name = ChainNames::new(family, raw).word(&CHAIN[1..]);
+    raw.chains.push(Chain { rules: kinds, ..Chain::new(name.clone(), None) });
+    for hook in [Hook::Prerouting, Hook::Output] {
+        raw_chain(ruleset, hook).rules.push(Rule::new(Target::Jump(name.clone())));
+    }
+}
+
+/// The kind of traffic that an ACCEPT rule names, and its answers, as rules that untrack it.
+fn kind_of(rule: &Rule, family: Family) -> Option<(Rule, Rule)> {
+    let base = &rule.base;
+    let plain = base.iif.is_none() && base.oif.is_none() && base.fragment.is_none();
+    let proto = base.proto.filter(|p| !p.negated && matches!(p.proto, 6 | 17))?;
+    if rule.target != Target::Accept || !plain {
+        return None;
+    }
+    let tests = rule.matches.iter().filter(|m| !matches!(m, Match::Comment(_)));
+    let [ports] = tests.collect::<Vec<_>>()[..] else { return None };
+    let (sport, dport) = match ports {
+        Match::Tcp { sport, dport, flags: None, option: None } => (sport, dport),
+        Match::Udp { sport, dport } => (sport, dport),
+        _ => return None,
+    };
+    let helped = |p: &Option<Neg<PortSpan>>| {
+        p.as_ref().is_none_or(|p| {
+            p.negated || HELPED.iter().any(|h| (p.value.lo..=p.value.hi).contains(h))
+        })
+    };
+    // A port on one side at least, and none that a helper reads.
+    let named: Vec<_> = [sport, dport].into_iter().filter(|p| p.is_some()).collect();
+    if named.is_empty() || named.iter().any(|p| helped(p)) {
+        return None;
+    }
+    let make = |sport: &Option<Neg<PortSpan>>, dport: &Option<Neg<PortSpan>>| {
+        let (sport, dport) = (sport.clone(), dport.clone());
+        let ports = match proto.proto {
+            6 => Match::Tcp { sport, dport, flags: None, option: None },
+            _ => Match::Udp { sport, dport },
+        };
+        let mut out = Rule::new(Target::Effect(Box::new(Effect::CtNotrack)));
+        out.base.proto = Some(proto);
+        let header = if proto.proto == 6 { 20 } else { 8 };
+        let network = if family == Family::V4 { 20 } else { 40 };
+        let value = (network + header, u16::MAX);
+        out.matches.push(Match::Length(Neg { negated: false, value }));
+        out.matches.push(ports);
+        out
+    };
+    let (mut kind, mut answer) = (make(sport, dport), make(dport, sport));
+    (kind.base.saddr, kind.base.daddr) = (base.saddr, base.daddr);
+    (answer.base.saddr, answer.base.daddr) = (base.daddr, base.saddr);
+    Some((kind, answer))
+}
+
+/// Whether no rule, in any table at any hook, asks conntrack about the kind or translates it before
+/// its way there ends.
+fn is_free(kind: &Rule, ruleset: &Ruleset) -> bool {
+    let hooks = [Hook::Prerouting, Hook::Input, Hook::Forward, Hook::Output, Hook::Postrouting];
+    hooks.into_iter().all(|hook| {
+        tables_at(hook).iter().filter_map(|name| ruleset.table(name)).all(|table| {
+            table.chain(hook.chain()).is_none() || is_free_at(kind, table, hook, ruleset.family)
+        })
+    })
+}
+
+fn is_free_at(kind: &Rule, table: &Table, hook: Hook, family: Family) -> bool {
+    let logic = Logic::of(table, family);
+    let tests = logic.tests(kind);
+    let way = Kind { table, logic, tests: &tests }.walk(hook.chain(), &mut |rule, _| {
+        let asks = logic
+            .tests(rule)
+            .iter()
+            .any(|t| matches!(t, Test::Field { field: Field::CtState | Field::CtMark, .. }));
+        let untracks = matches!(&rule.target, Target::Effect(e)
+            if matches!(**e, Effect::Notrack | Effect::CtNotrack));
+        let kept = barrier(rule, family).is_some_and(|b| b != Barrier::Set);
+        !asks && !untracks && !kept && !needs_conntrack(rule)
+    });
+    way != Way::Refused
+}
+
+/// Whether ICMP errors fare alike whether conntrack knows what they are about (RELATED) or not
+/// (INVALID): they speak of any traffic, so any address may send them.
+fn errors_are_free(ruleset: &Ruleset) -> bool {
+    let (proto, kinds): (u8, &[u8]) = match ruleset.family {
+        Family::V4 => (1, &[3, 11, 12]),
+        Family::V6 => (58, &[1, 2, 3, 4]),
+    };
+    kinds.iter().all(|&kind| {
+        let mut error = Rule::new(Target::Accept);
+        error.base.proto = Some(ProtoMatch { negated: false, proto });
+        let value = IcmpType { kind, codes: (0, 255) };
+        error.matches.push(Match::Icmp(Neg { negated: false, value }));
+        is_free(&error, ruleset)
+    })
+}

@@ -1,0 +1,52 @@
+//! `remove_duplicates`: a rule whose tests an earlier rule of its chain has, too, goes.
+//!
+//! The earlier one must end the walk of the chain, whatever it decides: then no packet reaches the
+//! later one, and its counter is always zero. A LOG line that stands twice logs twice and stays.
+//! What the tests look at must be the same at both places: fields that a rule of the table changes
+//! (marks, TOS, the state after NOTRACK) are no evidence. Comments may differ: they test nothing.
+
+use std::collections::HashSet;
+
+use weir_model::{Match, RuleId, Ruleset};
+
+use super::{leaves_the_chain, remove, rewritable};
+use crate::Rewritten;
+use crate::logic::Logic;
+use crate::pass::{Context, Pass};
+use crate::run::barrier;
+
+/// The pass.
+#[derive(Clone, Copy, Debug)]
+pub struct RemoveDuplicates;
+
+impl Pass for RemoveDuplicates {
+    fn name(&self) -> &'static str {
+        "remove_duplicates"
+    }
+
+    fn about(&self) -> &'static str {
+        "rules that repeat the tests of an earlier rule which ends the walk are left out"
+    }
+
+    fn run(&self, ruleset: &Ruleset, context: &Context<'_>) -> Rewritten {
+        let mut dead: HashSet<RuleId> = HashSet::new();
+        for (table, chain) in rewritable(ruleset, context) {
+            let logic = Logic::of(table, ruleset.family);
+            let mut seen: HashSet<String> = HashSet::new();
+            for rule in &chain.rules {
+                if barrier(rule, ruleset.family).is_some() || !logic.is_settled(rule) {
+                    continue;
+                }
+                let tests: Vec<&Match> =
+                    rule.matches.iter().filter(|m| !matches!(m, Match::Comment(_))).collect();
+                let key = format!("{:?} {tests:?}", rule.base);
+                if seen.contains(&key) {
+                    dead.extend(&rule.credit);
+                } else if leaves_the_chain(&rule.target) {
+                    seen.insert(key);
+                }
+            }
+        }
+        remove(ruleset, &dead, "an earlier rule has its tests", context)
+    }
+}

@@ -1,0 +1,52 @@
+//! `reorder_by_hits`: what is hit often is asked early.
+//!
+//! Only real counters (`iptables-save -c`) say what is hit. A rule passes its neighbour where no
+//! packet could match both, none with a cut header would meet another of the two first, and neither
+//! is a barrier; so it climbs step by step, and each step keeps the meaning.
+
+use weir_model::{Rule, Ruleset};
+
+use super::rewrite_chains;
+use crate::Rewritten;
+use crate::pass::{Context, Pass};
+
+/// Places that a rule climbs at most.
+const PLACES_MAX: usize = 64;
+
+/// The pass.
+#[derive(Clone, Copy, Debug)]
+pub struct ReorderByHits;
+
+impl Pass for ReorderByHits {
+    fn name(&self) -> &'static str {
+        "reorder_by_hits"
+    }
+
+    fn about(&self) -> &'static str {
+        "rules that count more packets (iptables-save -c) climb past those they share none with"
+    }
+
+    fn run(&self, ruleset: &Ruleset, context: &Context<'_>) -> Rewritten {
+        let hits = |r: &Rule| r.counters.map_or(0, |c| c.packets);
+        rewrite_chains(ruleset, context, |chain, logic, made| {
+            let mut rules = chain.rules.clone();
+            let mut moved = false;
+            for i in 1..rules.len() {
+                let mut at = i;
+                while at > 0
+                    && i - at < PLACES_MAX
+                    && hits(&rules[at]) > hits(&rules[at - 1])
+                    && logic.commute(&rules[at - 1], &rules[at])
+                {
+                    rules.swap(at - 1, at);
+                    at -= 1;
+                }
+                if at < i {
+                    moved = true;
+                    made.note(context, &rules[at].credit, 1, "earlier in its chain".to_owned());
+                }
+            }
+            moved.then_some(rules)
+        })
+    }
+}

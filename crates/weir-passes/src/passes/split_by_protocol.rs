@@ -1,0 +1,120 @@
+//! `split_by_protocol`: a long chain whose rules are for one protocol each becomes one a protocol.
+//!
+//! A UDP packet need not try the rules for TCP. The rules behind the last barrier of a chain are
+//! dealt out: those that a TCP packet could match, in their order, into a chain for TCP, and so on;
+//! rules for any protocol go into each. The chains are entered by gotos, which leave no way back,
+//! so RETURN, the end of the list and the policy mean in them what they meant before, and nothing
+//! comes after them.
+//!
+//! For IPv6 only where the first rule asks the protocol of every packet already: ip6tables drops a
+//! packet with malformed extension headers at the first such test.
+
+use weir_model::{Chain, Family, ProtoMatch, Rule, Ruleset, Target};
+
+use super::rewritable;
+use crate::pass::{Context, Counting, Pass, chain_mut};
+use crate::run::barrier;
+use crate::{ChainNames, CostModel, Rewritten};
+
+/// Rules of its own that a protocol must have.
+const OWN_MIN: usize = 8;
+
+/// The pass.
+#[derive(Clone, Copy, Debug)]
+pub struct SplitByProtocol;
+
+impl Pass for SplitByProtocol {
+    fn name(&self) -> &'static str {
+        "split_by_protocol"
+    }
+
+    fn about(&self) -> &'static str {
+        "long chains of rules for several protocols become one chain for each"
+    }
+
+    fn counters(&self) -> Counting {
+        Counting::Derivable
+    }
+
+    fn run(&self, ruleset: &Ruleset, context: &Context<'_>) -> Rewritten {
+        let mut made = Rewritten::unchanged(ruleset);
+        let family = ruleset.family;
+        for table in &ruleset.tables {
+            let mut names = ChainNames::new(family, table);
+            for (of, chain) in rewritable(ruleset, context).filter(|(t, _)| t.name == table.name) {
+                let barriers = chain.rules.iter().rposition(|r| barrier(r, family).is_some());
+                let from = barriers.map_or(0, |i| i + 1);
+                let rules = &chain.rules[from..];
+                let protocols = worth(rules, family, &context.options.cost);
+                if protocols.is_empty() {
+                    continue;
+                }
+                let (ways, chains) = deal(rules, &protocols, &mut names);
+                let here: Vec<Rule> = chain.rules[..from].iter().cloned().chain(ways).collect();
+                let into = format!("{} chains by protocol", chains.len());
+                made.note(context, &rules[0].credit, rules.len(), into);
+                chain_mut(&mut made.ruleset, of.name, &chain.name).expect("a copy").rules = here;
+                let table = made.ruleset.tables.iter_mut().find(|t| t.name == of.name);
+                table.expect("a copy").chains.extend(chains);
+            }
+        }
+        made
+    }
+}
+
+/// Whether a packet of the protocol may match the rule.
+fn allows(rule: &Rule, proto: u8) -> bool {
+    rule.base.proto.is_none_or(|p| (p.proto == proto) != p.negated)
+}
+
+/// Whether only packets of the protocol match the rule.
+fn is_for(rule: &Rule, proto: u8) -> bool {
+    rule.base.proto == Some(ProtoMatch { negated: false, proto })
+}
+
+/// The protocols that pay for a chain of their own, the one with most rules first.
+fn worth(rules: &[Rule], family: Family, cost: &CostModel) -> Vec<u8> {
+    let asked = |r: &Rule| {
+        let b = &r.base;
+        b.proto.is_some()
+            && b.saddr.is_none()
+            && b.daddr.is_none()
+            && b.iif.is_none()
+            && b.oif.is_none()
+    };
+    if family == Family::V6 && !rules.first().is_some_and(asked) {
+        return Vec::new();
+    }
+    let icmp = if family == Family::V4 { 1 } else { 58 };
+    let own = |p: u8| rules.iter().filter(|r| is_for(r, p)).count();
+    let mut protocols: Vec<u8> = [6, 17, icmp].into_iter().filter(|&p| own(p) >= OWN_MIN).collect();
+    protocols.sort_by_key(|&p| std::cmp::Reverse(own(p)));
+    // What a packet of each pays with its chain, and without.
+    let all = cost.linear_ns(rules.len());
+    let pays = |p: &u8| {
+        let mine = rules.iter().filter(|r| allows(r, *p)).count();
+        cost.jump_ns + cost.linear_ns(protocols.len() + mine) < all
+    };
+    if protocols.iter().any(|p| !pays(p)) { Vec::new() } else { protocols }
+}
+
+/// The rules that lead to the chains and what is left for other protocols, and the chains.
+fn deal(rules: &[Rule], protocols: &[u8], names: &mut ChainNames) -> (Vec<Rule>, Vec<Chain>) {
+    let mut ways = Vec::new();
+    let mut chains = Vec::new();
+    for &proto in protocols {
+        let name = names.word(match proto {
+            6 => "tcp",
+            17 => "udp",
+            _ => "icmp",
+        });
+        let mut way = Rule::new(Target::Goto(name.clone()));
+        way.base.proto = Some(ProtoMatch { negated: false, proto });
+        ways.push(way);
+        let own: Vec<Rule> = rules.iter().filter(|r| allows(r, proto)).cloned().collect();
+        chains.push(Chain { rules: own, ..Chain::new(name, None) });
+    }
+    let others = rules.iter().filter(|r| !protocols.iter().any(|&p| is_for(r, p)));
+    ways.extend(others.cloned());
+    (ways, chains)
+}

@@ -1,0 +1,83 @@
+//! What may become of all packets of a kind in a chain.
+//!
+//! A kind is a list of tests, those of one rule say. The walk goes down the chain and passes over
+//! the rules that no packet of the kind matches; of each of the others the caller says whether it
+//! may be met. A rule whose tests hold for the whole kind ends the walk, or leads it on, for all of
+//! it; one that holds for a part leaves it open what becomes of the rest.
+
+use weir_model::{Rule, Table, Target, Test};
+
+use crate::logic::{Logic, approach};
+
+/// What becomes of a kind in a chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// A rule was met that the caller refuses.
+    Refused,
+    /// All of it is decided there.
+    Ends,
+    /// Some of it may come out of the chain undecided.
+    GoesOn,
+}
+
+/// A walk of a kind through a table.
+pub(super) struct Kind<'a> {
+    pub table: &'a Table,
+    pub logic: Logic,
+    pub tests: &'a [Test],
+}
+
+impl Kind<'_> {
+    /// Walks from a chain. `meets` is asked of every rule that a packet of the kind may match, and
+    /// told whether all of them do.
+    pub fn walk(&self, chain: &str, meets: &mut dyn FnMut(&Rule, bool) -> bool) -> Way {
+        self.down(chain, meets, self.table.chains.len())
+    }
+
+    fn down(&self, chain: &str, meets: &mut dyn FnMut(&Rule, bool) -> bool, depth: usize) -> Way {
+        // A loop is refused at load; this one ends all the same.
+        let (Some(chain), Some(depth)) = (self.table.chain(chain), depth.checked_sub(1)) else {
+            return Way::Refused;
+        };
+        let mut some_left = false;
+        for rule in &chain.rules {
+            let tests = self.logic.tests(rule);
+            let Some(whole) = self.meeting(&tests) else { continue };
+            if !meets(rule, whole) {
+                return Way::Refused;
+            }
+            let inside = match &rule.target {
+                Target::Jump(to) | Target::Goto(to) => self.down(to, meets, depth),
+                _ => Way::GoesOn,
+            };
+            if inside == Way::Refused {
+                return Way::Refused;
+            }
+            let end = |ends: bool| if ends && !some_left { Way::Ends } else { Way::GoesOn };
+            match &rule.target {
+                t if t.decides() && whole => return end(true),
+                Target::Jump(_) if whole && inside == Way::Ends => return end(true),
+                Target::Goto(_) if whole => return end(inside == Way::Ends),
+                Target::Return if whole => return Way::GoesOn,
+                Target::Goto(_) => some_left |= inside != Way::Ends,
+                Target::Return => some_left = true,
+                _ => {}
+            }
+        }
+        match chain.policy {
+            Some(_) if !some_left => Way::Ends,
+            _ => Way::GoesOn,
+        }
+    }
+
+    /// Whether all packets of the kind match the tests; `None` where none does. A packet of the
+    /// kind whose header is cut short comes as far as the tests before those of the header.
+    fn meeting(&self, tests: &[Test]) -> Option<bool> {
+        if !self.logic.disjoint(self.tests, tests) {
+            return Some(self.logic.covers(tests, self.tests));
+        }
+        let cut = approach(self.tests);
+        let headless = cut.len() < self.tests.len() && approach(tests).len() == tests.len();
+        (headless && !self.logic.disjoint(cut, tests)).then_some(false)
+    }
+}
