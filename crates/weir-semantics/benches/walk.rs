@@ -22,6 +22,14 @@ fn main() {
     }
     long.push_str("COMMIT\n");
     bench("10,000 addresses in a row", &long);
+    let mut prefixes = "*filter\n".to_owned();
+    for i in 0..23_000u32 {
+        let (addr, len) = (i.wrapping_mul(2_654_435_761), [16, 20, 24, 28, 32][i as usize % 5]);
+        let addr = std::net::Ipv4Addr::from(addr & u32::MAX << (32 - len));
+        prefixes.push_str(&format!("-A FORWARD -s {addr}/{len} -j DROP\n"));
+    }
+    prefixes.push_str("COMMIT\n");
+    bench("23,000 prefixes in a row", &prefixes);
     let example = isp(&IspOptions::default());
     bench("generated network, IPv4", &example.v4);
     bench("generated network, IPv6", &example.v6);
