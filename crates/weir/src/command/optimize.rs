@@ -8,6 +8,7 @@ use anyhow::{Context as _, Result, bail};
 use weir_backends::check::{CheckOptions as Packets, Differs, describe, equal};
 use weir_model::{Family, Firewall, Ruleset};
 use weir_semantics::check::{CheckOptions, FixOptions, Fixed, Left, fix, lint, lints};
+use weir_semantics::diagram::{CompareOptions, compare_with};
 use weir_semantics::{Interpreter, Outcome};
 use weir_syntax::{ipset, iptables};
 
@@ -29,8 +30,11 @@ pub fn run(args: &Optimize, color: bool) -> Result<Answer> {
     let loaded = operand::load(args.file.as_deref(), &args.operand, color)?;
     let outputs = outputs(args, &loaded)?;
     let fixed = fix(&loaded.firewall, &options);
-    let packets = prove(&loaded.firewall, &fixed, counters, args)?;
-    eprint!("{}", summary(&fixed, packets, args.seed));
+    let proof = match fixed.done.is_empty() {
+        true => None,
+        false => Some(prove(&loaded.firewall, &fixed.firewall, counters, args)?),
+    };
+    eprint!("{}", summary(&fixed, proof.as_ref(), args.seed));
     write(&loaded, &fixed.firewall, &outputs)
 }
 
@@ -87,15 +91,31 @@ fn same_file(a: &Path, b: &Path) -> bool {
     }
 }
 
-/// Sends packets through both; how many. Counters must be the same, too, unless they may change.
-fn prove(before: &Firewall, fixed: &Fixed, counters: bool, args: &Optimize) -> Result<u64> {
-    if fixed.done.is_empty() {
-        return Ok(0);
+/// What is known of a ruleset and what the fixes made of it.
+struct Proof {
+    /// Verdict and effects are the same for all packets; else why that could not be decided.
+    unknown: Option<String>,
+    /// Packets that were sent through both.
+    packets: u64,
+}
+
+/// Compares both for all packets, by diagrams; then sends packets through both, whose counters must
+/// be the same, too, unless they may change.
+fn prove(before: &Firewall, after: &Firewall, counters: bool, args: &Optimize) -> Result<Proof> {
+    const REFUSED: &str = "a fix would change what the ruleset means, so nothing is written";
+    let progress = Progress::new();
+    let options = CompareOptions { regions: 1, ..CompareOptions::default() };
+    let mut part = 0;
+    let comparison = compare_with(before, after, &options, &mut |_, _| {
+        progress.show("proving", f64::from(part) / 6.0);
+        part += 1;
+    })?;
+    if let Some((_, d)) = comparison.differences().next() {
+        bail!("{REFUSED}: {:?} differs for {:?}", d.difference, d.witness.packet);
     }
-    let after = &fixed.firewall;
+    let unknown = comparison.unknowns().next().map(|(_, why)| why.to_owned());
     let new = Interpreter::new(after);
     let options = Packets { seed: args.seed, packets: args.packets };
-    let progress = Progress::new();
     let checked = equal(
         before,
         &[after],
@@ -109,8 +129,8 @@ fn prove(before: &Firewall, fixed: &Fixed, counters: bool, args: &Optimize) -> R
     );
     drop(progress);
     match checked {
-        Ok(checked) => Ok(checked.packets),
-        Err(e) => bail!("a fix would change what the ruleset means, so nothing is written: {e}"),
+        Ok(checked) => Ok(Proof { unknown, packets: checked.packets }),
+        Err(e) => bail!("{REFUSED}: {e}"),
     }
 }
 
@@ -123,7 +143,7 @@ fn differs(a: &Outcome<'_>, b: &Outcome<'_>, counters: bool) -> Option<String> {
 }
 
 /// What was done and what was left, for people.
-fn summary(fixed: &Fixed, packets: u64, seed: u64) -> String {
+fn summary(fixed: &Fixed, proof: Option<&Proof>, seed: u64) -> String {
     let mut done: BTreeMap<&str, usize> = BTreeMap::new();
     for f in &fixed.done {
         *done.entry(f.id()).or_default() += 1;
@@ -139,10 +159,12 @@ fn summary(fixed: &Fixed, packets: u64, seed: u64) -> String {
     for ((id, why), n) in &left {
         out.push_str(&format!("left     {n:>6}  {id}: {}\n", why.as_str()));
     }
-    out.push_str(&match packets {
-        0 => "nothing was changed\n".to_owned(),
-        n => format!("checked  {n} packets, seed {seed}: equal (packet-checked)\n"),
+    let Some(proof) = proof else { return out + "nothing was changed\n" };
+    out.push_str(&match &proof.unknown {
+        None => "proven   the same verdict and effects for every packet\n".to_owned(),
+        Some(why) => format!("unproven {why}: only packet-checked\n"),
     });
+    out.push_str(&format!("checked  {} packets, seed {seed}: equal\n", proof.packets));
     out
 }
 
