@@ -165,6 +165,24 @@ pub fn ratio(
     estimate::median_ratio(&pairs, seed)
 }
 
+/// What a step adds: the difference of two selections over the `steps` between them, median over
+/// the blocks that hold both, with its interval.
+pub fn slope(
+    from: Selection<'_>,
+    to: Selection<'_>,
+    steps: f64,
+    trials: &[Trial],
+    seed: u64,
+) -> Option<Estimate> {
+    let starts = from.by_block(trials);
+    let slopes: Vec<f64> = to
+        .by_block(trials)
+        .into_iter()
+        .filter_map(|(block, value)| Some((value - starts.get(&block)?) / steps))
+        .collect();
+    estimate::of_median(&slopes, seed)
+}
+
 /// Ratio of the second copy of `subject` to its first, over all points and blocks: the noise
 /// floor.
 pub fn noise_floor(trials: &[Trial], subject: &str, seed: u64) -> Option<Estimate> {
@@ -209,6 +227,24 @@ mod tests {
         let second = Selection::new(Quantity::Pps, "ipset", &few);
         let ratio = ratio(first, second, &trials, 1).unwrap();
         assert_eq!((ratio.value, ratio.samples), (0.5, 2));
+    }
+
+    #[test]
+    fn slopes_are_made_within_blocks() {
+        let trials = [
+            rate("linear", 16, 0, 1e9),
+            rate("linear", 48, 0, 0.1e9),
+            rate("linear", 16, 1, 0.5e9),
+            rate("linear", 48, 1, 0.1e9),
+            rate("linear", 48, 2, 1e9),
+        ];
+        let (few, many) =
+            (Scenario::default().with("rules", 16), Scenario::default().with("rules", 48));
+        let from = Selection::new(Quantity::NsPerPacket, "linear", &few);
+        let to = Selection::new(Quantity::NsPerPacket, "linear", &many);
+        // (10 - 1) and (10 - 2) nanoseconds over 32 rules.
+        let slope = slope(from, to, 32.0, &trials, 1).unwrap();
+        assert_eq!((slope.value, slope.samples), (8.5 / 32.0, 2));
     }
 
     #[test]

@@ -142,6 +142,15 @@ Example:
   weir tune
   weir tune --json | jq '.[] | select(.reach == \"gone\")'")]
     Tune(Tune),
+    /// Measure what a rule, a jump, a look into a set cost on this machine; write a cost model.
+    #[command(after_help = "\
+Takes about a minute on one core, in network namespaces that weir makes and removes. Do it while
+the machine has nothing else to do.
+
+Example:
+  weir calibrate -o here.toml
+  weir explain office.rules --packet 'ip saddr 192.0.2.1' --cost --cost-model here.toml")]
+    Calibrate(Calibrate),
     /// Show what this kernel and machine have and lack.
     Doctor(Doctor),
     /// Write a generated ruleset to try things on.
@@ -323,6 +332,12 @@ pub struct Explain {
     /// What matches that the packet does not answer (limit, recent, owner, …) are taken to say.
     #[arg(long, value_enum, default_value_t = Assume::No)]
     pub assume: Assume,
+    /// What the rules on the way cost, by kind of step.
+    #[arg(long)]
+    pub cost: bool,
+    /// Prices that weir calibrate wrote; the shipped ones without it.
+    #[arg(long, value_name = "FILE", requires = "cost")]
+    pub cost_model: Option<PathBuf>,
     /// JSON on standard output.
     #[arg(long)]
     pub json: bool,
@@ -719,6 +734,20 @@ pub struct Tune {
     /// JSON on standard output.
     #[arg(long)]
     pub json: bool,
+}
+
+/// `weir calibrate`.
+#[derive(Debug, Args)]
+pub struct Calibrate {
+    /// File to write, as TOML; standard output without it.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// How long and how often: smoke or quick.
+    #[arg(long, default_value = "quick")]
+    pub preset: String,
+    /// Seed of order and packets.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
 }
 
 /// `weir doctor`.

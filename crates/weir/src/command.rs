@@ -1,5 +1,6 @@
 //! One file a command.
 
+pub mod calibrate;
 pub mod check;
 pub mod compile;
 pub mod diff;

@@ -32,7 +32,10 @@ fn main() -> ExitCode {
 
 fn run(command: Command, color: bool) -> anyhow::Result<Answer> {
     // Whatever comes of the command: what a killed one left in the kernel goes first.
-    if matches!(command, Command::Verify(_) | Command::Lab(_) | Command::Doctor(_)) {
+    if matches!(
+        command,
+        Command::Verify(_) | Command::Lab(_) | Command::Calibrate(_) | Command::Doctor(_)
+    ) {
         weir_kernel::reaper::reap();
     }
     match command {
@@ -52,6 +55,7 @@ fn run(command: Command, color: bool) -> anyhow::Result<Answer> {
         Command::Lab(cli::Lab::List(args)) => command::lab_list::run(&args),
         Command::Tune(args) => command::tune::run(&args),
         Command::Doctor(args) => command::doctor::run(&args),
+        Command::Calibrate(args) => command::calibrate::run(&args),
         Command::Reap => command::doctor::reap(),
         Command::Example(args) => command::example::run(&args),
         Command::Completions { shell } => {

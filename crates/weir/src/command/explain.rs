@@ -1,8 +1,14 @@
 //! `weir explain`: the way of one packet.
 
-use anyhow::{Result, bail};
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context as _, Result, bail};
 use serde::Serialize;
-use weir_model::{Packet, Span};
+use weir_model::{CtState, Packet, Span};
+use weir_passes::CostModel;
+use weir_passes::price::{self, Bill};
 use weir_semantics::explain::{Row, render, trace, verdict_words};
 use weir_semantics::language::parse_packet;
 use weir_semantics::{AlwaysFalse, AlwaysTrue, Answers, Interpreter};
@@ -18,6 +24,17 @@ struct Explained {
     verdict: String,
     tried: u32,
     steps: Vec<Row>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cost: Option<Cost>,
+}
+
+/// What the rules on the way cost.
+#[derive(Serialize)]
+struct Cost {
+    #[serde(flatten)]
+    bill: Bill,
+    /// Nanoseconds.
+    ns: f64,
 }
 
 /// Follows the packet and draws its way.
@@ -34,16 +51,48 @@ pub fn run(args: &Explain, color: bool) -> Result<Answer> {
         Assume::No => &mut AlwaysFalse,
     };
     let way = trace(&interpreter, &packet, args.hook.entry(), answers);
+    let bill = args.cost.then(|| {
+        let tracked = interpreter.conntrack_in_use(family) && packet.ct.state != CtState::Untracked;
+        price::of(&way, &loaded.firewall, packet.len(), tracked)
+    });
+    let cost = cost_model(args.cost_model.as_deref())?;
     if args.json {
         let explained = Explained {
             verdict: verdict_words(way.outcome.verdict),
             tried: way.outcome.tried,
             steps: way.rows(),
+            cost: bill.map(|bill| Cost { bill, ns: bill.ns(&cost) }),
         };
         let text = serde_json::to_string_pretty(&explained)?;
         return terminal::print(&format!("{text}\n"));
     }
-    terminal::print(&render(&way, &|rule| iptables::print_rule(rule, family)))
+    let mut text = render(&way, &|rule| iptables::print_rule(rule, family));
+    if let Some(bill) = bill {
+        text += &priced(&bill, &cost, args.cost_model.is_some());
+    }
+    terminal::print(&text)
+}
+
+/// The bill as a table.
+fn priced(bill: &Bill, cost: &CostModel, measured: bool) -> String {
+    let whose = if measured { "as measured" } else { "as shipped; weir calibrate measures" };
+    let mut text = format!("cost of the rules on the way (prices {whose}):\n");
+    for (what, steps, ns) in bill.items(cost).iter().filter(|(_, steps, _)| *steps > 0) {
+        let _ = writeln!(
+            text,
+            "  {what:<22} {steps:>7} × {ns:>6.1} ns = {:>9.0} ns",
+            *steps as f64 * ns
+        );
+    }
+    let _ = writeln!(text, "  {:<44}{:>9.0} ns", "together", bill.ns(cost));
+    text
+}
+
+/// The prices of a file, or the shipped ones.
+fn cost_model(path: Option<&Path>) -> Result<CostModel> {
+    let Some(path) = path else { return Ok(CostModel::default()) };
+    let text = fs::read_to_string(path).with_context(|| format!("read {}", path.display()))?;
+    toml::from_str(&text).with_context(|| format!("read {} as a cost model", path.display()))
 }
 
 /// The packet of the words, or the place of the word that is not understood.
