@@ -8,6 +8,8 @@
 //!   A line `...` stands for any number of lines.
 //! - ` ```LANGUAGE file=NAME `: writes the block to a file of that name.
 //!
+//! A block whose output holds fences has a longer one itself.
+//!
 //! Everything else is for the reader. The folder holds a link `examples` to the repository's.
 //! Durations and the folder's path are masked on both sides ([`mask`](crate::mask())). With
 //! `WEIR_BLESS=1` the file is rewritten with what came.
@@ -84,11 +86,15 @@ fn play(file: &Path, text: &str, sh: Sh<'_>) -> (String, Vec<Difference>) {
     let mut lines = text.split_inclusive('\n').enumerate().peekable();
     while let Some((at, line)) = lines.next() {
         blessed.push_str(line);
-        let Some(info) = line.strip_prefix("```").map(str::trim).filter(|i| !i.is_empty()) else {
+        let info = line.trim_start_matches('`');
+        // As in Markdown: a longer fence holds shorter ones.
+        let fence = &line[..line.len() - info.len()];
+        let info = info.trim();
+        if fence.len() < 3 || info.is_empty() {
             continue;
-        };
+        }
         let mut body = String::new();
-        while let Some((_, line)) = lines.next_if(|(_, line)| !line.starts_with("```")) {
+        while let Some((_, line)) = lines.next_if(|(_, line)| !line.starts_with(fence)) {
             body.push_str(line);
         }
         if info == "console" {
@@ -266,6 +272,12 @@ mod tests {
         assert!(agrees_with("```console\n$ seq 5\n1\n...\n5\n```\n"));
         assert!(agrees_with("```console\n$ seq 2\n1\n...\n2\n```\n"));
         assert!(!agrees_with("```console\n$ seq 5\n1\n...\n4\n```\n"));
+    }
+
+    #[test]
+    fn a_longer_fence_holds_shorter_ones() {
+        assert!(agrees_with("````console\n$ printf 'a\\n```\\nb\\n'\na\n```\nb\n````\n"));
+        assert!(!agrees_with("````console\n$ printf 'a\\n```\\nb\\n'\na\n```\nc\n````\n"));
     }
 
     #[test]

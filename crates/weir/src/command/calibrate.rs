@@ -54,6 +54,7 @@ fn measure(args: &Calibrate, folder: &Path) -> Result<folder::Record> {
         realtime: true,
         resume: false,
         against_itself: None,
+        allow_global: false,
     };
     let bar = Progress::new();
     let record = weir_lab::run(&study, &folder.join("run"), &options, &mut |progress| {
