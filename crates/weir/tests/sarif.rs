@@ -5,6 +5,7 @@
 //! the official schema is closed in the same way.
 
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::Value;
 
@@ -95,7 +96,9 @@ fn judge(value: &Value, name: &str, path: &str, wrong: &mut Vec<String>) {
 
 /// What is printed for a ruleset.
 fn sarif(rules: &str) -> Value {
-    let name = format!("weir-sarif-{}-{}.rules", std::process::id(), rules.len());
+    static FILES: AtomicU32 = AtomicU32::new(0);
+    let number = FILES.fetch_add(1, Ordering::Relaxed);
+    let name = format!("weir-sarif-{}-{number}.rules", std::process::id());
     let file = std::env::temp_dir().join(name);
     std::fs::write(&file, format!("*filter\n{rules}COMMIT\n")).expect("a file");
     let out = Command::new(env!("CARGO_BIN_EXE_weir"))
