@@ -69,12 +69,14 @@ fn before_tests(table: &TableContext<'_>, chain: usize, i: usize, rule: &Rule) -
 /// Rules before a budget that accept some of the packets it is about.
 fn after_accept(table: &TableContext<'_>, chain: usize, i: usize) -> Option<Finding> {
     let asks = &table.flow.reach((chain, i)).asks;
+    if asks.is_empty() {
+        return None;
+    }
     let first = (0..i).find(|e| {
         let rule = &table.chain(chain).rules[*e];
         let cells = &table.flow.reach((chain, *e)).cells;
         rule.target == Target::Accept && asks.iter().any(|a| cells.iter().any(|c| c.meets(a)))
-    });
-    let first = first.filter(|_| !asks.is_empty())?;
+    })?;
     let message = format!("packets that rule {} accepts are not counted here", first + 1);
     let found = table.rule(&BUDGET_AFTER_ACCEPT, chain, i, message);
     Some(
