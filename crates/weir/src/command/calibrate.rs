@@ -92,7 +92,7 @@ fn file(record: &folder::Record, seed: u64) -> Result<String> {
         strings: grown("a rule that searches forty bytes", "strings", rules)?,
         conntrack: slope(
             "a rule that has connections tracked",
-            ("none", &few),
+            ("nothing", &few),
             ("conntrack", &few),
             1.0,
         )?,
