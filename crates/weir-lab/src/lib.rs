@@ -30,6 +30,7 @@ mod records;
 pub mod registry;
 mod resume;
 mod run;
+mod searching;
 pub mod selftest;
 pub mod sink;
 pub mod study;

@@ -21,7 +21,7 @@ use crate::plan::{self, Arm, Step};
 use crate::resume::{self, Done};
 use crate::study::{self, Commands, Loaded, PresetText};
 use crate::topology::{Firewall, Topology};
-use crate::{LabError, connecting, environment, loading, records, trials};
+use crate::{LabError, connecting, environment, loading, records, searching, trials};
 
 /// How a study is run.
 #[derive(Clone, Debug)]
@@ -46,6 +46,8 @@ pub struct RunOptions {
     pub against_itself: Option<String>,
     /// Limits of the whole machine may be raised while it runs.
     pub allow_global: bool,
+    /// Search the highest rate with this loss rather than measure at overload.
+    pub search: Option<weir_stats::search::Goal>,
 }
 
 /// Repetitions of a study that a subject is measured against itself.
@@ -166,14 +168,7 @@ pub fn run(
         environment: environment::capture(core, scheduling.clone()),
         scheduling,
         began: SystemTime::now(),
-        clock: Clock {
-            begun: Instant::now(),
-            done: 0,
-            total: 0,
-            spent: 0.0,
-            expected: 0.0,
-            progress,
-        },
+        clock: Clock::new(progress),
     };
     let ended = run.steps();
     let record = records::finish(&run, ended.is_ok());
@@ -204,15 +199,23 @@ impl Run<'_> {
         }
         self.set_up(&rulesets)?;
         let mut validated = 0;
+        let mut overload = Vec::new();
         for point in &points {
             for arm in self.arms(point) {
                 self.step(&format!("check {} at {point}", arm.subject), self.trial_expected())?;
                 let trial = trials::validate(self, point, &arm)?;
                 validated += 1;
+                overload.push((point.clone(), arm.clone(), trial.pps));
                 if validated > self.done.validations {
                     self.keep(trial)?;
                 }
             }
+        }
+        if let Some(goal) = &self.options.search {
+            for (point, arm, pps) in overload.iter().filter(|(.., pps)| *pps > 0.0) {
+                searching::one(self, point, arm, goal, *pps)?;
+            }
+            return Ok(());
         }
         for block in 0..self.preset.blocks {
             let steps = plan::block(&points, |point| self.arms(point), block, self.options.seed);
@@ -397,7 +400,11 @@ impl Run<'_> {
     }
 }
 
-impl Clock<'_> {
+impl<'a> Clock<'a> {
+    fn new(progress: &'a mut dyn FnMut(Progress<'_>)) -> Clock<'a> {
+        Clock { begun: Instant::now(), done: 0, total: 0, spent: 0.0, expected: 0.0, progress }
+    }
+
     fn step(&mut self, message: &str, expected: f64) {
         let pace = self.begun.elapsed().as_secs_f64() / self.spent.max(0.5);
         let left = (self.expected - self.spent).max(0.0) * pace.clamp(0.5, 4.0);

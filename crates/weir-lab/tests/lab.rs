@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use weir_lab::{LabError, RunOptions, frames, run};
 use weir_packet::pcap;
+use weir_stats::search::Goal;
 use weir_stats::{Kind, Record, State, Trial};
 
 const SUBJECTS: &str = r#"
@@ -122,6 +123,7 @@ fn options() -> RunOptions {
         resume: false,
         against_itself: None,
         allow_global: false,
+        search: None,
     }
 }
 
@@ -199,6 +201,26 @@ fn a_disturbed_trial_is_repeated_and_the_last_one_counted() {
     let twice = [State::Disturbed, State::Accepted];
     assert_eq!(states, [&[State::Warmup][..], &twice, &twice, &twice, &twice].concat());
     assert_eq!((record.run.counts.disturbed, record.run.counts.given_up), (4, 4));
+}
+
+#[test]
+fn the_highest_rate_without_much_loss_is_searched() {
+    let axes = r#"{ rules = [8], source = ["far"] }"#;
+    let study = study("searched", r#""linear""#, axes);
+    let out = study.with_file_name("records");
+    // Wide enough for any machine to come to an end.
+    let goal = Goal { loss_ratio: 0.05, width: 0.3, ..Goal::PARTIAL_LOSS };
+    let options = RunOptions { search: Some(goal), ..options() };
+    let record = run(&study, &out, &options, &mut |_| ()).unwrap();
+    let text = fs::read_to_string(out.join("search.jsonl")).unwrap();
+    let found: serde_json::Value = serde_json::from_str(text.trim()).unwrap();
+    let paced = of(&record, "linear", Kind::Paced).count() as u64;
+    assert_eq!(found["found"]["trials"], paced, "every trial of the search is kept");
+    let (lower, upper) = (&found["found"]["lower"], &found["found"]["upper"]);
+    let (Some(lower), Some(upper)) = (lower.as_f64(), upper.as_f64()) else {
+        panic!("no bound: {text}");
+    };
+    assert!(lower < upper && (upper - lower) / upper <= 0.3, "{text}");
 }
 
 #[test]

@@ -60,8 +60,8 @@ pub fn index(entries: &[IndexEntry], version: &str) -> String {
                 main {
                     h1 { "What five papers say, and what was found here" }
                     p.lead {
-                        "Every figure, table, observation and conclusion, numbered. A status is computed from "
-                        "the records of the newest kept run, or says why there is none."
+                        "Every figure, table, observation and conclusion, numbered. A status is "
+                        "computed from the records of the newest kept run, or says why there is none."
                     }
                     (sums(entries))
                     @for entry in entries { (study(entry)) }

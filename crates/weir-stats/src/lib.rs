@@ -24,6 +24,7 @@ pub mod folder;
 pub mod random;
 pub mod run;
 pub mod scenario;
+pub mod search;
 pub mod series;
 pub mod spectrum;
 pub mod student;

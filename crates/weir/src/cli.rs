@@ -650,6 +650,29 @@ pub struct LabRun {
     /// different? Status 1 where that is more than 3 times.
     #[arg(long = "aa", value_name = "SUBJECT")]
     pub against_itself: Option<String>,
+    /// Search the highest rate of each subject with this loss, both bounds of it, rather than
+    /// measure at overload; what is found is in OUTPUT/search.jsonl.
+    #[arg(long, value_enum, conflicts_with_all = ["resume", "against_itself"])]
+    pub search: Option<Loss>,
+}
+
+/// The loss that a search allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Loss {
+    /// None, in any trial.
+    Zero,
+    /// Half a percent; one trial of three may be worse.
+    Partial,
+}
+
+impl Loss {
+    /// The goal that it stands for.
+    pub fn goal(self) -> weir_stats::search::Goal {
+        match self {
+            Loss::Zero => weir_stats::search::Goal::ZERO_LOSS,
+            Loss::Partial => weir_stats::search::Goal::PARTIAL_LOSS,
+        }
+    }
 }
 
 /// `weir lab compare`.

@@ -55,6 +55,7 @@ fn measure(args: &Calibrate, folder: &Path) -> Result<folder::Record> {
         resume: false,
         against_itself: None,
         allow_global: false,
+        search: None,
     };
     let bar = Progress::new();
     let record = weir_lab::run(&study, &folder.join("run"), &options, &mut |progress| {

@@ -33,6 +33,7 @@ pub fn run(args: &LabRun) -> Result<Answer> {
         resume: args.resume,
         against_itself: args.against_itself.clone(),
         allow_global: args.allow_global,
+        search: args.search.map(crate::cli::Loss::goal),
     };
     let bar = Progress::new();
     let record = weir_lab::run(&args.study, &args.output, &options, &mut |progress| {
@@ -94,12 +95,9 @@ fn comparison(points: &[compare::Point]) -> String {
             Verdict::Improvement => "better",
             Verdict::Same | Verdict::Unclear => "unclear",
         };
-        let (subject, at) = (&point.subject, &point.scenario);
-        let _ = writeln!(
-            text,
-            "{word:<8} {:<34} {what} of {subject} at {at}",
-            registry::number(&point.ratio)
-        );
+        let (subject, at, ratio) =
+            (&point.subject, &point.scenario, registry::number(&point.ratio));
+        let _ = writeln!(text, "{word:<8} {ratio:<34} {what} of {subject} at {at}");
     }
     let of = |verdict| points.iter().filter(|point| point.verdict == verdict).count();
     let holds = points.iter().filter(|p| p.ratio.lo <= 1.0 && p.ratio.hi >= 1.0).count();

@@ -1,0 +1,91 @@
+//! The highest rate without loss, or with little, of each subject at each point.
+//!
+//! [`weir_stats::search`] decides; here is what a trial at a rate is. A packet that the generator
+//! could not send in time is lost like one that the firewall lost: on one core, both say that the
+//! rate is not carried. The upper end of the search is twice what the validation trial forwarded at
+//! overload. Every trial is kept, paced and with its rate, in the order of the search.
+
+use std::fs;
+use std::time::Duration;
+
+use serde::Serialize;
+use weir_stats::search::{self, Found, Goal};
+use weir_stats::{Kind, Scenario, Trial};
+
+use crate::LabError;
+use crate::bench::Rules;
+use crate::generator::Play;
+use crate::plan::{Arm, Step};
+use crate::run::Run;
+
+/// A line of `search.jsonl`.
+#[derive(Clone, Debug, Serialize)]
+struct Line<'a> {
+    subject: &'a str,
+    scenario: &'a Scenario,
+    goal: Goal,
+    found: Found,
+}
+
+/// Searches for one subject at one point; `overload_pps` is what it forwarded at overload.
+pub(crate) fn one(
+    run: &mut Run<'_>,
+    point: &Scenario,
+    arm: &Arm,
+    goal: &Goal,
+    overload_pps: f64,
+) -> Result<(), LabError> {
+    let mut order = 0;
+    let high = overload_pps * 2.0;
+    let found = search::search(goal, high / 256.0, high, &mut |rate| {
+        let step = Step { scenario: point.clone(), arm: arm.clone(), block: 0, order, leg: 0 };
+        order += 1;
+        run.step(&format!("search {} at {point}: {rate:.0} packets/s", arm.subject), 0.2)?;
+        let trial = at_rate(run, &step, rate as u64)?;
+        let loss = 1.0 - trial.0;
+        run.keep(trial.1)?;
+        Ok::<f64, LabError>(loss)
+    })?;
+    let line = Line { subject: &arm.subject, scenario: point, goal: *goal, found };
+    let path = run.out.join("search.jsonl");
+    let mut text = fs::read_to_string(&path).unwrap_or_default();
+    text.push_str(&serde_json::to_string(&line).unwrap_or_default());
+    text.push('\n');
+    fs::write(&path, text).map_err(LabError::file("write", &path))
+}
+
+/// A trial at a rate, and the share that arrived of what was to be sent and not dropped.
+fn at_rate(run: &mut Run<'_>, step: &Step, rate_pps: u64) -> Result<(f64, Trial), LabError> {
+    let study = &run.loaded.study;
+    let (part, frames) = run.files.frames(study, &step.scenario);
+    run.bench.load_frames(&part, frames, run.options.seed)?;
+    let firewall =
+        &run.firewalls[&(step.scenario.on(&study.ruleset.axis_names()), step.arm.clone())];
+    let play = Play {
+        duration: Duration::from_secs_f64(run.preset.trial_seconds),
+        rate_pps: rate_pps.max(1),
+        packets_max: 0,
+        shuffled: true,
+        seed: run.options.seed as u32 ^ step.order,
+    };
+    let seen = run.bench.trial(firewall, &play, Rules::Unwatched)?;
+    let (offered, late) = (seen.played.offered, seen.played.given_up);
+    let wanted = (offered + late).saturating_sub(seen.played.to_drop);
+    let arrived = if wanted == 0 { 1.0 } else { seen.arrived.delivered as f64 / wanted as f64 };
+    let seconds = seen.played.seconds;
+    let trial = Trial {
+        copy: step.arm.copy,
+        offered,
+        delivered: seen.arrived.delivered,
+        leaked: seen.arrived.leaked,
+        foreign: seen.arrived.foreign,
+        to_drop: seen.played.to_drop,
+        dropped: seen.dropped,
+        seconds,
+        pps: if seconds > 0.0 { seen.arrived.delivered as f64 / seconds } else { 0.0 },
+        rate_pps: rate_pps as f64,
+        noise: seen.noise,
+        ..run.blank(step, Kind::Paced)
+    };
+    Ok((arrived.min(1.0), trial))
+}
