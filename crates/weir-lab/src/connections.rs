@@ -44,14 +44,14 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, OpenObject, ProgramInput};
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, OpenObject};
 use weir_kernel::Namespace;
 use weir_packet::Mac;
 use weir_stats::{Close, Connections, Failure};
 
 use crate::LabError;
-use crate::generator::{BATCH, LIVE_FRAMES, PAGES_A_SECOND};
 use crate::histogram::{self, BUCKETS};
+use crate::live;
 use crate::watch::Watcher;
 
 #[allow(missing_docs, clippy::all, clippy::too_many_lines)]
@@ -229,7 +229,8 @@ impl TcpEnds {
         let failed = "watch the BPF program of connections";
         let map = MapHandle::try_from(&skeleton.maps.bss).map_err(LabError::bpf(failed))?;
         let offset = offset_of!(skeleton::types::bss, outcome)
-            + offset_of!(skeleton::types::outcome, ended_ns);
+            + offset_of!(skeleton::types::outcome, paced)
+            + offset_of!(skeleton::types::paced, ended_ns);
         Ok(TcpEnds { skeleton, watcher: Watcher::new(map, offset)?, links: Vec::new() })
     }
 
@@ -268,33 +269,16 @@ impl TcpEnds {
     ) -> Result<Opened, LabError> {
         self.clear()?;
         self.write_control(ifindex, open);
-        let mut pages = ((open.duration.as_secs_f64() + 1.0) * PAGES_A_SECOND) as u64;
-        if open.rate == 0 && open.connections_max > 0 {
-            pages = pages.min(open.connections_max.next_multiple_of(BATCH) + BATCH);
-        }
-        let first_page = [0; FRAME_BYTES];
-        let input = ProgramInput {
-            data_in: Some(&first_page),
-            flags: LIVE_FRAMES,
-            repeat: pages.clamp(BATCH, i32::MAX as u64) as u32,
-            ..ProgramInput::default()
-        };
-        let run = || {
-            let _watched = self.watcher.watch(open.duration);
-            match self.skeleton.progs.weir_open.test_run(input) {
-                Ok(_) => Ok(()),
-                Err(error) if error.kind() == libbpf_rs::ErrorKind::Interrupted => Ok(()),
-                Err(error) => Err(LabError::bpf("run the BPF program of connections")(error)),
-            }
-        };
-        namespace.enter(run)??;
-        let outcome = self.outcome();
-        assert_eq!(outcome.broken, 0, "pages are as long as frames");
+        let pages = live::pages(open.duration, open.rate, open.connections_max);
+        let program = &self.skeleton.progs.weir_open;
+        live::run(program, &self.watcher, namespace, open.duration, &[0; FRAME_BYTES], pages)?;
+        let paced = self.outcome().paced;
+        assert_eq!(paced.broken, 0, "pages are as long as frames");
         Ok(Opened {
-            offered: outcome.opened,
-            given_up: outcome.given_up,
-            finished: outcome.ended_ns != 0,
-            seconds: outcome.ended_ns.saturating_sub(outcome.started_ns) as f64 / 1e9,
+            offered: paced.made,
+            given_up: paced.given_up,
+            finished: paced.ended_ns != 0,
+            seconds: paced.ended_ns.saturating_sub(paced.started_ns) as f64 / 1e9,
         })
     }
 
@@ -315,10 +299,12 @@ impl TcpEnds {
     fn write_control(&mut self, ifindex: u32, open: &Open) {
         let bss = self.skeleton.maps.bss_data.as_deref_mut().expect("the program has variables");
         let control = &mut bss.control;
-        control.duration_ns = open.duration.as_nanos() as u64;
-        control.rate = open.rate;
-        control.connections_max = open.connections_max;
-        control.catch_up = 256;
+        control.pace = skeleton::types::pace {
+            duration_ns: open.duration.as_nanos() as u64,
+            rate: open.rate,
+            most: open.connections_max,
+            catch_up: live::CATCH_UP,
+        };
         control.ifindex = ifindex;
         control.secret = open.secret;
         control.close = match open.close {

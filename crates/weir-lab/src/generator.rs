@@ -14,12 +14,13 @@ use std::mem::{MaybeUninit, offset_of};
 use std::time::Duration;
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{MapCore, MapFlags, MapHandle, OpenObject, ProgramInput};
+use libbpf_rs::{MapCore, MapFlags, MapHandle, OpenObject};
 use weir_kernel::Namespace;
 use weir_packet::Mac;
 
 use crate::LabError;
 use crate::frames::{self, FRAME_BYTES, Frame, LARGE_FRAME_BYTES, tagged};
+use crate::live;
 use crate::watch::Watcher;
 
 #[allow(missing_docs, clippy::all, clippy::too_many_lines)]
@@ -27,13 +28,6 @@ mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/generator.skel.rs"));
 }
 use skeleton::{GeneratorSkel, GeneratorSkelBuilder};
-
-/// `BPF_F_TEST_XDP_LIVE_FRAMES`.
-pub(crate) const LIVE_FRAMES: u32 = 1 << 1;
-/// Pages that the kernel takes through the program before it sends them.
-pub(crate) const BATCH: u64 = 64;
-/// No machine takes a page through the loop faster than this; bounds a call whose signal is lost.
-pub(crate) const PAGES_A_SECOND: f64 = 50e6;
 
 /// How frames are played.
 #[derive(Clone, Debug, PartialEq)]
@@ -129,7 +123,8 @@ impl Generator {
         let failed = "watch the generator's BPF program";
         let map = MapHandle::try_from(&skeleton.maps.bss).map_err(LabError::bpf(failed))?;
         let offset = offset_of!(skeleton::types::bss, outcome)
-            + offset_of!(skeleton::types::outcome, ended_ns);
+            + offset_of!(skeleton::types::outcome, paced)
+            + offset_of!(skeleton::types::paced, ended_ns);
         Ok(Generator { skeleton, table, frames: 0, watcher: Watcher::new(map, offset)? })
     }
 
@@ -184,42 +179,27 @@ impl Generator {
     ) -> Result<Played, LabError> {
         assert!(self.frames > 0, "the table of frames is filled first");
         self.write_control(ifindex, play);
-        let mut pages = ((play.duration.as_secs_f64() + 1.0) * PAGES_A_SECOND) as u64;
-        if play.rate_pps == 0 && play.packets_max > 0 {
-            // Each page is a packet; one batch more, in which the program sees that it is done.
-            pages = pages.min(play.packets_max.next_multiple_of(BATCH) + BATCH);
-        }
+        let pages = live::pages(play.duration, play.rate_pps, play.packets_max);
         let first_page = vec![0; self.table.slot_bytes()];
-        let input = ProgramInput {
-            data_in: Some(&first_page),
-            flags: LIVE_FRAMES,
-            repeat: pages.clamp(BATCH, i32::MAX as u64) as u32,
-            ..ProgramInput::default()
-        };
-        let run = || {
-            let _watched = self.watcher.watch(play.duration);
-            match self.skeleton.progs.weir_generate.test_run(input) {
-                Ok(_) => Ok(()),
-                Err(error) if error.kind() == libbpf_rs::ErrorKind::Interrupted => Ok(()),
-                Err(error) => Err(LabError::bpf("run the generator's BPF program")(error)),
-            }
-        };
-        namespace.enter(run)??;
+        let program = &self.skeleton.progs.weir_generate;
+        live::run(program, &self.watcher, namespace, play.duration, &first_page, pages)?;
         Ok(played(&self.outcome()))
     }
 
     fn write_control(&mut self, ifindex: u32, play: &Play) {
         let bss = self.skeleton.maps.bss_data.as_deref_mut().expect("the program has variables");
-        bss.outcome = Default::default();
+        bss.outcome = skeleton::types::outcome { random: play.seed | 1, ..Default::default() };
         bss.control = skeleton::types::control {
-            duration_ns: play.duration.as_nanos() as u64,
-            rate_pps: play.rate_pps,
-            packets_max: play.packets_max,
-            catch_up: 256,
+            pace: skeleton::types::pace {
+                duration_ns: play.duration.as_nanos() as u64,
+                rate: play.rate_pps,
+                most: play.packets_max,
+                catch_up: live::CATCH_UP,
+            },
             ifindex,
             frames: self.frames,
             shuffled: play.shuffled.into(),
-            seed: play.seed,
+            ..Default::default()
         };
     }
 
@@ -232,12 +212,13 @@ impl Generator {
 }
 
 fn played(outcome: &skeleton::types::outcome) -> Played {
-    assert_eq!(outcome.broken, 0, "pages are longer than frames");
+    let paced = &outcome.paced;
+    assert_eq!(paced.broken, 0, "pages are longer than frames");
     Played {
-        offered: outcome.offered,
+        offered: paced.made,
         to_drop: outcome.to_drop,
-        given_up: outcome.given_up,
-        finished: outcome.ended_ns != 0,
-        seconds: outcome.ended_ns.saturating_sub(outcome.started_ns) as f64 / 1e9,
+        given_up: paced.given_up,
+        finished: paced.ended_ns != 0,
+        seconds: paced.ended_ns.saturating_sub(paced.started_ns) as f64 / 1e9,
     }
 }

@@ -24,6 +24,7 @@ pub mod frames;
 pub mod generator;
 mod histogram;
 mod judge;
+mod live;
 mod loading;
 pub mod plan;
 mod records;

@@ -12,9 +12,7 @@
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 #include "frame.h"
-
-/* The kernel's default for live frames (TEST_XDP_BATCH in net/bpf/test_run.c is its largest). */
-#define BATCH 64
+#include "pace.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -36,72 +34,19 @@ const volatile __u32 is_large = 0;
 
 /* Written before a trial. */
 struct control {
-	__u64 duration_ns;
-	__u64 rate_pps;    /* 0: as fast as it goes */
-	__u64 packets_max; /* 0: no end but the duration */
-	__u64 catch_up;    /* packets that may be sent at once when late; more is given up */
+	struct pace pace; /* packets */
 	__u32 ifindex;
 	__u32 frames;
 	__u32 shuffled;
-	__u32 seed;
 } control;
 
-/* Read after it. */
+/* Read after it; `random` is seeded before it, and never 0. */
 struct outcome {
-	__u64 runs;
-	__u64 offered;
+	struct paced paced; /* packets */
 	__u64 to_drop;
-	__u64 given_up; /* packets of the rate that could not be sent in time */
-	__u64 broken;   /* pages that were too short to write on */
-	__u64 started_ns;
-	__u64 ended_ns;
-	__u64 left;
 	__u32 next;
 	__u32 random;
 } outcome;
-
-/* Packets of the rate that are due after so much time, and neither sent nor given up yet. */
-static __always_inline __u64 due_after(__u64 elapsed)
-{
-	__u64 due = elapsed * control.rate_pps / 1000000000;
-	__u64 sent = outcome.offered + outcome.given_up;
-
-	return due > sent ? due - sent : 0;
-}
-
-static __always_inline __u64 share_of_batch(__u64 elapsed)
-{
-	__u64 due;
-
-	if (!control.rate_pps)
-		return BATCH;
-	due = due_after(elapsed);
-	if (due > control.catch_up) {
-		outcome.given_up += due - control.catch_up;
-		due = control.catch_up;
-	}
-	return due < BATCH ? due : BATCH;
-}
-
-static __always_inline int begin_batch(void)
-{
-	__u64 now = bpf_ktime_get_ns(), elapsed;
-
-	if (!outcome.started_ns) {
-		outcome.started_ns = now;
-		outcome.random = control.seed | 1;
-	}
-	elapsed = now - outcome.started_ns;
-	if (elapsed >= control.duration_ns ||
-	    (control.packets_max && outcome.offered >= control.packets_max)) {
-		if (control.rate_pps && elapsed >= control.duration_ns)
-			outcome.given_up += due_after(control.duration_ns);
-		outcome.ended_ns = now;
-		return 0;
-	}
-	outcome.left = share_of_batch(elapsed);
-	return 1;
-}
 
 static __always_inline __u32 pick(void)
 {
@@ -162,23 +107,15 @@ int weir_generate(struct xdp_md *ctx)
 	__u32 number;
 	int flags;
 
-	if (outcome.ended_ns)
+	if (!is_due(&control.pace, &outcome.paced))
 		return XDP_DROP;
-	if (outcome.runs++ % BATCH == 0 && !begin_batch())
-		return XDP_DROP;
-	if (!outcome.left)
-		return XDP_DROP;
-	if (control.packets_max && outcome.offered >= control.packets_max)
-		return XDP_DROP;
-	outcome.left--;
-
 	number = pick();
 	flags = is_large ? write_large(ctx, number) : write_small(ctx, number);
 	if (flags < 0) {
-		outcome.broken++;
+		outcome.paced.broken++;
 		return XDP_DROP;
 	}
-	outcome.offered++;
+	outcome.paced.made++;
 	outcome.to_drop += flags & FRAME_TO_DROP;
 	return bpf_redirect(control.ifindex, 0);
 }

@@ -19,8 +19,8 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 #include "histogram.h"
+#include "pace.h"
 
-#define BATCH 64
 #define FIRST_PORT 1024
 #define PORTS (65536 - FIRST_PORT)
 /* Unit of the timestamps: 2^6 ns. */
@@ -52,10 +52,7 @@ static const char reply[REPLY_BYTES] __attribute__((aligned(8))) =
 
 /* Written before a trial. */
 struct control {
-	__u64 duration_ns;
-	__u64 rate;            /* connections a second; 0: as fast as it goes */
-	__u64 connections_max; /* 0: no end but the duration */
-	__u64 catch_up;        /* connections that may be opened at once when late */
+	struct pace pace; /* connections */
 	__u32 ifindex;
 	__u32 clients;         /* how many addresses */
 	__u32 servers;
@@ -70,14 +67,7 @@ struct control {
 
 /* Read after it. The last three are the next connection, and stay from trial to trial. */
 struct outcome {
-	__u64 runs;
-	__u64 opened;
-	__u64 given_up; /* connections of the rate that could not be opened in time */
-	__u64 broken;   /* pages that were too short to write on */
-	__u64 started_ns;
-	__u64 ended_ns;
-	__u64 left;
-	__u64 now_ns;
+	struct paced paced; /* connections opened */
 	__u32 next_client;
 	__u32 next_server;
 	__u32 next_port;
@@ -223,47 +213,6 @@ static __always_inline void write_headers(void *to, const struct segment *out, _
 
 /* ---- opening ---- */
 
-static __always_inline __u64 due_after(__u64 elapsed)
-{
-	__u64 due = elapsed * control.rate / 1000000000;
-	__u64 done = outcome.opened + outcome.given_up;
-
-	return due > done ? due - done : 0;
-}
-
-static __always_inline __u64 share_of_batch(__u64 elapsed)
-{
-	__u64 due;
-
-	if (!control.rate)
-		return BATCH;
-	due = due_after(elapsed);
-	if (due > control.catch_up) {
-		outcome.given_up += due - control.catch_up;
-		due = control.catch_up;
-	}
-	return due < BATCH ? due : BATCH;
-}
-
-static __always_inline int begin_batch(void)
-{
-	__u64 elapsed;
-
-	outcome.now_ns = bpf_ktime_get_ns();
-	if (!outcome.started_ns)
-		outcome.started_ns = outcome.now_ns;
-	elapsed = outcome.now_ns - outcome.started_ns;
-	if (elapsed >= control.duration_ns ||
-	    (control.connections_max && outcome.opened >= control.connections_max)) {
-		if (control.rate && elapsed >= control.duration_ns)
-			outcome.given_up += due_after(control.duration_ns);
-		outcome.ended_ns = outcome.now_ns;
-		return 0;
-	}
-	outcome.left = share_of_batch(elapsed);
-	return 1;
-}
-
 /* Every client opens one connection after the other, to every server, from every port. */
 static __always_inline void next_tuple(struct segment *out)
 {
@@ -288,27 +237,20 @@ int weir_open(struct xdp_md *ctx)
 	struct ethhdr *ether = to;
 	struct segment out = {};
 
-	if (outcome.ended_ns)
+	if (!is_due(&control.pace, &outcome.paced))
 		return XDP_DROP;
-	if (outcome.runs++ % BATCH == 0 && !begin_batch())
-		return XDP_DROP;
-	if (!outcome.left)
-		return XDP_DROP;
-	if (control.connections_max && outcome.opened >= control.connections_max)
-		return XDP_DROP;
-	outcome.left--;
 	if (to + PAYLOAD_AT > end) {
-		outcome.broken++;
+		outcome.paced.broken++;
 		return XDP_DROP;
 	}
 	next_tuple(&out);
 	out.seq = client_isn(out.saddr, out.daddr, out.sport);
 	out.flags = SYN;
-	out.value = bpf_htonl(outcome.now_ns >> TICK_SHIFT);
+	out.value = bpf_htonl(outcome.paced.now_ns >> TICK_SHIFT);
 	__builtin_memcpy(ether->h_dest, control.firewall_mac, 6);
 	__builtin_memcpy(ether->h_source, control.client_mac, 6);
 	write_headers(to, &out, 0);
-	outcome.opened++;
+	outcome.paced.made++;
 	return bpf_redirect(control.ifindex, 0);
 }
 
