@@ -207,7 +207,75 @@ impl Load {
             Load::Sport | Load::Dport | Load::TcpFlags | Load::IcmpType | Load::IcmpTypeCode
         )
     }
+
+    /// The largest value of what is loaded.
+    pub const fn highest(self, family: Family) -> u128 {
+        match self {
+            Load::Saddr | Load::Daddr => family.max(),
+            Load::Sport | Load::Dport | Load::IcmpTypeCode | Load::Length => 0xffff,
+            Load::TcpFlags | Load::IcmpType | Load::L4proto | Load::Ttl | Load::Tos => 0xff,
+            Load::EtherSaddr => 0xffff_ffff_ffff,
+            Load::HeaderStart => 0xff_ffff,
+            Load::FragmentOffset => 0x1fff,
+            _ => u32::MAX as u128,
+        }
+    }
 }
+
+/// Names of ICMP types, as nft says them (nftables src/proto.c).
+pub const ICMP_TYPES: &[(&str, u128)] = &[
+    ("echo-reply", 0),
+    ("destination-unreachable", 3),
+    ("source-quench", 4),
+    ("redirect", 5),
+    ("echo-request", 8),
+    ("router-advertisement", 9),
+    ("router-solicitation", 10),
+    ("time-exceeded", 11),
+    ("parameter-problem", 12),
+    ("timestamp-request", 13),
+    ("timestamp-reply", 14),
+    ("info-request", 15),
+    ("info-reply", 16),
+    ("address-mask-request", 17),
+    ("address-mask-reply", 18),
+];
+
+/// Names of ICMPv6 types, as nft says them (nftables src/proto.c).
+pub const ICMPV6_TYPES: &[(&str, u128)] = &[
+    ("destination-unreachable", 1),
+    ("packet-too-big", 2),
+    ("time-exceeded", 3),
+    ("parameter-problem", 4),
+    ("echo-request", 128),
+    ("echo-reply", 129),
+    ("mld-listener-query", 130),
+    ("mld-listener-report", 131),
+    ("mld-listener-done", 132),
+    ("mld-listener-reduction", 132),
+    ("nd-router-solicit", 133),
+    ("nd-router-advert", 134),
+    ("nd-neighbor-solicit", 135),
+    ("nd-neighbor-advert", 136),
+    ("nd-redirect", 137),
+    ("router-renumbering", 138),
+    ("ind-neighbor-solicit", 141),
+    ("ind-neighbor-advert", 142),
+    ("mld2-listener-report", 143),
+];
+
+/// Names of route types that iptables and nft share, in the order of nft's numbers, in which it
+/// prints them.
+pub const ROUTE_TYPES: [&str; 8] = [
+    "unicast",
+    "local",
+    "broadcast",
+    "anycast",
+    "multicast",
+    "blackhole",
+    "unreachable",
+    "prohibit",
+];
 
 /// Bits of `ct state` (include/uapi/linux/netfilter/nf_conntrack_common.h).
 pub mod ct_state {

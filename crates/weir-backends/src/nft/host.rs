@@ -6,7 +6,7 @@
 use std::fmt::Write;
 
 use weir_model::matching::{Conntrack, Neg, OptionValue, Value};
-use weir_model::nft::{Opaque, Statement};
+use weir_model::nft::{Opaque, ROUTE_TYPES, Statement};
 use weir_model::{AddrMatch, Family, Match, PortSpan, RuleId};
 
 use super::item::{Cond, ct_state_test};
@@ -140,17 +140,7 @@ fn addrtype(options: &[OptionValue], place: Place) -> Result<Vec<Cond>, String> 
 }
 
 fn route_type(word: &str) -> Option<&'static str> {
-    let types = [
-        "unicast",
-        "local",
-        "broadcast",
-        "anycast",
-        "multicast",
-        "blackhole",
-        "unreachable",
-        "prohibit",
-    ];
-    types.into_iter().find(|t| word.eq_ignore_ascii_case(t))
+    ROUTE_TYPES.into_iter().find(|t| word.eq_ignore_ascii_case(t))
 }
 
 /// A packet without a socket matches every negated test of xt_owner and none of nft's.

@@ -216,7 +216,7 @@ fn push_test(out: &mut String, test: &Test, family: Family) {
         With::Masked { mask, wanted } => push_masked(out, *what, *mask, *wanted, equal, family),
         With::AnyBit(mask) => write!(out, "{name} & {mask:#x} {unequal} 0"),
         With::Spans(spans) => match spans[..] {
-            [(lo, hi)] if lo == 0 && hi >= all(*what, family) => {
+            [(lo, hi)] if lo == 0 && hi >= what.highest(family) => {
                 let compare = if *negated { "<" } else { ">=" };
                 write!(out, "{name} {compare} {}", value(*what, 0, family))
             }
@@ -249,18 +249,6 @@ fn push_masked(
             let [mask, wanted] = [mask, wanted].map(|v| value(what, v, family));
             write!(out, "{name} & {mask} {equal} {wanted}")
         }
-    }
-}
-
-/// The largest value of what is loaded.
-fn all(load: Load, family: Family) -> u128 {
-    match load {
-        Load::Saddr | Load::Daddr => family.max(),
-        Load::Sport | Load::Dport | Load::IcmpTypeCode | Load::Length => 0xffff,
-        Load::TcpFlags | Load::IcmpType | Load::L4proto | Load::Ttl | Load::Tos => 0xff,
-        Load::EtherSaddr => 0xffff_ffff_ffff,
-        Load::HeaderStart => 0xff_ffff,
-        _ => u128::from(u32::MAX),
     }
 }
 

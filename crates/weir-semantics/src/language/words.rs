@@ -1,5 +1,6 @@
 //! Names of services, protocols and types.
 
+use weir_model::nft::{ICMP_TYPES, ICMPV6_TYPES};
 use weir_packet::tcp_flag;
 
 const PROTOCOLS: [(&str, u8); 15] = [
@@ -69,34 +70,9 @@ pub(crate) fn protocol(name: &str) -> Option<u8> {
 
 /// Number of an ICMP type (`proto` 1) or ICMPv6 type.
 pub(crate) fn icmp_type(proto: u8, name: &str) -> Option<u8> {
-    const V4: [(&str, u8); 11] = [
-        ("echo-reply", 0),
-        ("destination-unreachable", 3),
-        ("source-quench", 4),
-        ("redirect", 5),
-        ("echo-request", 8),
-        ("router-advertisement", 9),
-        ("router-solicitation", 10),
-        ("time-exceeded", 11),
-        ("parameter-problem", 12),
-        ("timestamp-request", 13),
-        ("timestamp-reply", 14),
-    ];
-    const V6: [(&str, u8); 11] = [
-        ("destination-unreachable", 1),
-        ("packet-too-big", 2),
-        ("time-exceeded", 3),
-        ("parameter-problem", 4),
-        ("echo-request", 128),
-        ("echo-reply", 129),
-        ("nd-router-solicit", 133),
-        ("nd-router-advert", 134),
-        ("nd-neighbor-solicit", 135),
-        ("nd-neighbor-advert", 136),
-        ("nd-redirect", 137),
-    ];
-    let names = if proto == 1 { &V4 } else { &V6 };
-    names.iter().find(|(n, _)| *n == name).map(|(_, kind)| *kind)
+    let names = if proto == 1 { ICMP_TYPES } else { ICMPV6_TYPES };
+    let (_, kind) = names.iter().find(|(n, _)| *n == name)?;
+    u8::try_from(*kind).ok()
 }
 
 /// Name of a protocol, or its number.

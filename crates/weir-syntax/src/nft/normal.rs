@@ -14,9 +14,9 @@ use weir_model::nft::{
 };
 use weir_model::target::Extension;
 
+use super::COMMENT_MAX;
 use super::cursor::{Cursor, Token};
 use super::statement::{Place, imply, imply_first, statement};
-use super::{COMMENT_MAX, value};
 
 /// The first thing that two rulesets do not both say, credit and origins aside.
 ///
@@ -205,7 +205,7 @@ fn flush(out: &mut Vec<Statement>, tests: &mut Vec<(String, Statement)>) {
 /// A comparison in one spelling: bits where no more than "any" or "none" is asked, then spans,
 /// then masks with holes.
 fn test(of: &Test, family: Family) -> Test {
-    let max = value::max(of.load, family);
+    let max = of.load.highest(family);
     let mut negated = of.negated;
     let mut with = match &of.with {
         With::Masked { mask, wanted } if wanted & !mask == 0 => {

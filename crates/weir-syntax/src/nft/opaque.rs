@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use weir_model::nft::{Load, Opaque, Statement};
+use weir_model::nft::{Load, Opaque, ROUTE_TYPES, Statement};
 use weir_model::{Family, RuleId};
 
 use super::cursor::{Cursor, Token};
@@ -95,18 +95,6 @@ fn number(cursor: &mut Cursor<'_>) -> Fallible<u128> {
         None => cursor.refuse(format!("{word} is no number")),
     }
 }
-
-/// In the order of nft's numbers, in which it prints them.
-const ROUTE_TYPES: [&str; 8] = [
-    "unicast",
-    "local",
-    "broadcast",
-    "anycast",
-    "multicast",
-    "blackhole",
-    "unreachable",
-    "prohibit",
-];
 
 fn fib(cursor: &mut Cursor<'_>) -> Fallible<String> {
     let mut text = "fib".to_owned();

@@ -313,7 +313,7 @@ fn test(cursor: &mut Cursor<'_>, load: Load, mask: Option<u128>, family: Family)
         if value::value(load, word, family) != Some(0) {
             return cursor.refuse("weir compares so with 0 only");
         }
-        let with = With::Spans(vec![(0, value::max(load, family))]);
+        let with = With::Spans(vec![(0, load.highest(family))]);
         return Ok(Test { load, with, negated: op == Op::Below });
     }
     let mut spans = Vec::new();
@@ -374,7 +374,7 @@ fn bit_test(
             Ok(Test { load, with: spans, negated })
         }
         Op::From | Op::Below if bits == 0 => {
-            let with = With::Spans(vec![(0, value::max(load, family))]);
+            let with = With::Spans(vec![(0, load.highest(family))]);
             Ok(Test { load, with, negated: op == Op::Below })
         }
         _ => cursor.refuse("weir asks whether any of these bits is set"),

@@ -1,51 +1,11 @@
 //! Values as nft writes them: numbers, addresses and names.
 
-use weir_model::nft::{Load, ct_state};
+use weir_model::nft::{ICMP_TYPES, ICMPV6_TYPES, Load, ct_state};
 use weir_model::{Addr, Family};
 
 use crate::{names, number};
 
 type Names = &'static [(&'static str, u128)];
-
-const ICMP: Names = &[
-    ("echo-reply", 0),
-    ("destination-unreachable", 3),
-    ("source-quench", 4),
-    ("redirect", 5),
-    ("echo-request", 8),
-    ("router-advertisement", 9),
-    ("router-solicitation", 10),
-    ("time-exceeded", 11),
-    ("parameter-problem", 12),
-    ("timestamp-request", 13),
-    ("timestamp-reply", 14),
-    ("info-request", 15),
-    ("info-reply", 16),
-    ("address-mask-request", 17),
-    ("address-mask-reply", 18),
-];
-
-const ICMPV6: Names = &[
-    ("destination-unreachable", 1),
-    ("packet-too-big", 2),
-    ("time-exceeded", 3),
-    ("parameter-problem", 4),
-    ("echo-request", 128),
-    ("echo-reply", 129),
-    ("mld-listener-query", 130),
-    ("mld-listener-report", 131),
-    ("mld-listener-done", 132),
-    ("mld-listener-reduction", 132),
-    ("nd-router-solicit", 133),
-    ("nd-router-advert", 134),
-    ("nd-neighbor-solicit", 135),
-    ("nd-neighbor-advert", 136),
-    ("nd-redirect", 137),
-    ("router-renumbering", 138),
-    ("ind-neighbor-solicit", 141),
-    ("ind-neighbor-advert", 142),
-    ("mld2-listener-report", 143),
-];
 
 const ICMP_CODES: Names = &[
     ("net-unreachable", 0),
@@ -134,26 +94,13 @@ fn named(names: Names, word: &str) -> Option<u128> {
 /// Names of values of a load.
 fn names_of(load: Load, family: Family) -> Names {
     match load {
-        Load::IcmpType if family == Family::V4 => ICMP,
-        Load::IcmpType => ICMPV6,
+        Load::IcmpType if family == Family::V4 => ICMP_TYPES,
+        Load::IcmpType => ICMPV6_TYPES,
         Load::PktType => PKTTYPES,
         Load::TcpFlags => TCP_FLAGS,
         Load::CtState => CT_STATES,
         Load::CtStatus => CT_STATUS,
         _ => &[],
-    }
-}
-
-/// The largest value of what is loaded.
-pub(super) fn max(load: Load, family: Family) -> u128 {
-    match load {
-        Load::Saddr | Load::Daddr => family.max(),
-        Load::Sport | Load::Dport | Load::IcmpTypeCode | Load::Length => 0xffff,
-        Load::TcpFlags | Load::IcmpType | Load::L4proto | Load::Ttl | Load::Tos => 0xff,
-        Load::EtherSaddr => 0xffff_ffff_ffff,
-        Load::HeaderStart => 0xff_ffff,
-        Load::FragmentOffset => 0x1fff,
-        _ => u128::from(u32::MAX),
     }
 }
 
@@ -176,7 +123,7 @@ pub(super) fn value(load: Load, word: &str, family: Family) -> Option<u128> {
             None => names::protocol(word).map(u128::from),
             number => number,
         },
-        _ => integer(word, max(load, family)),
+        _ => integer(word, load.highest(family)),
     }
 }
 
@@ -218,7 +165,7 @@ pub(super) fn span(load: Load, word: &str, family: Family) -> Option<(u128, u128
 /// Names of bits joined by commas, or a number.
 pub(super) fn bits(load: Load, word: &str, family: Family) -> Option<u128> {
     let names = names_of(load, family);
-    if let Some(number) = integer(word, max(load, family)) {
+    if let Some(number) = integer(word, load.highest(family)) {
         return Some(number);
     }
     word.split(',').try_fold(0, |bits, name| Some(bits | named(names, name)?))
