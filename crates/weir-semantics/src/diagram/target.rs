@@ -1,6 +1,5 @@
 //! What targets do, as diagrams: most end in one terminal, some look at the packet first.
 
-use weir_model::matching::{OptionValue, Value};
 use weir_model::target::{Effect, Extension, NatRange, NatTarget, TtlChange};
 use weir_model::{Addr, Field, Hook, Target};
 
@@ -13,6 +12,7 @@ use super::terminal::{Exit, Terminal};
 use super::then::Meaning;
 use super::unsaid::{Choice, Unsaid};
 use crate::answers::content;
+use crate::interpreter::{MarkMove, connmark_of};
 use crate::outcome::Verdict;
 
 impl Meaning<'_> {
@@ -75,7 +75,7 @@ impl Meaning<'_> {
                 needs_entry = Some(false);
             }
             Effect::Other(e) if e.module == "CONNMARK" => {
-                self.connmark(&mut change, e)?;
+                self.connmark(&mut change, e);
                 needs_entry = Some(true);
             }
             Effect::Classify { .. } | Effect::Other(_) => {}
@@ -118,30 +118,18 @@ impl Meaning<'_> {
         self.set_masked(change, Field::CtMark, 0, u32::MAX);
     }
 
-    /// `CONNMARK`: xt_connmark.c, `connmark_tg_shift`; as `connmark` of the interpreter.
-    fn connmark(&self, change: &mut Change, extension: &Extension) -> Result<(), Unknown> {
-        let option = |name: &str| extension.options.iter().find(|o| o.name == name);
-        let mask = |name: &str| match option(name).map(|o| &o.value) {
-            Some(Value::Number(n) | Value::Hex(n) | Value::Masked(n, _)) => *n as u32,
-            _ => u32::MAX,
-        };
-        let both = |o: &OptionValue| match o.value {
-            Value::Masked(v, m) => (v as u32, m as u32),
-            Value::Number(v) | Value::Hex(v) => (v as u32, u32::MAX),
-            _ => (0, 0),
-        };
-        if let Some(o) = option("set-xmark") {
-            let (value, mask) = both(o);
-            self.set_masked(change, Field::CtMark, value, mask);
-        } else if let Some(o) = option("set-mark") {
-            let (value, mask) = both(o);
-            self.set_masked(change, Field::CtMark, value, value | mask);
-        } else if option("save-mark").is_some() {
-            self.copy_mark(change, (Field::Mark, mask("nfmask")), (Field::CtMark, mask("ctmask")));
-        } else if option("restore-mark").is_some() {
-            self.copy_mark(change, (Field::CtMark, mask("ctmask")), (Field::Mark, mask("nfmask")));
+    fn connmark(&self, change: &mut Change, extension: &Extension) {
+        let (mark, ct_mark) = (Field::Mark, Field::CtMark);
+        match connmark_of(extension) {
+            None => {}
+            Some(MarkMove::Set { value, mask }) => self.set_masked(change, ct_mark, value, mask),
+            Some(MarkMove::Save { nfmask, ctmask }) => {
+                self.copy_mark(change, (mark, nfmask), (ct_mark, ctmask));
+            }
+            Some(MarkMove::Restore { nfmask, ctmask }) => {
+                self.copy_mark(change, (ct_mark, ctmask), (mark, nfmask));
+            }
         }
-        Ok(())
     }
 
     /// `to = (to & !to_mask) ^ (from & from_mask)`.

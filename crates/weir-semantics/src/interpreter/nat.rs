@@ -105,11 +105,34 @@ fn set_port(packet: &mut Packet, source: bool, port: u16) {
     }
 }
 
-/// `CONNMARK`: xt_connmark.c, `connmark_tg_shift`. Whether a mark changed hands.
-pub(crate) fn connmark(extension: &Extension, packet: &mut Packet) -> bool {
-    if !packet.ct.has_entry() {
-        return false;
-    }
+/// What a `CONNMARK` target does (xt_connmark.c, `connmark_tg_shift`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MarkMove {
+    /// `ctmark = (ctmark & !mask) ^ value`.
+    Set {
+        /// Bits to flip in.
+        value: u32,
+        /// Bits to clear.
+        mask: u32,
+    },
+    /// `ctmark = (ctmark & !ctmask) ^ (mark & nfmask)`.
+    Save {
+        /// Bits of the packet's mark.
+        nfmask: u32,
+        /// Bits of the connection's.
+        ctmask: u32,
+    },
+    /// `mark = (mark & !nfmask) ^ (ctmark & ctmask)`.
+    Restore {
+        /// Bits of the packet's mark.
+        nfmask: u32,
+        /// Bits of the connection's.
+        ctmask: u32,
+    },
+}
+
+/// Reads the options of a `CONNMARK` target; `None` where it moves nothing.
+pub(crate) fn connmark_of(extension: &Extension) -> Option<MarkMove> {
     let option = |name: &str| extension.options.iter().find(|o| o.name == name);
     let mask = |name: &str| match option(name).map(|o| &o.value) {
         Some(Value::Number(n) | Value::Hex(n) | Value::Masked(n, _)) => *n as u32,
@@ -122,18 +145,33 @@ pub(crate) fn connmark(extension: &Extension, packet: &mut Packet) -> bool {
     };
     if let Some(o) = option("set-xmark") {
         let (value, mask) = both(o);
-        packet.ct.mark = (packet.ct.mark & !mask) ^ value;
-    } else if let Some(o) = option("set-mark") {
+        return Some(MarkMove::Set { value, mask });
+    }
+    if let Some(o) = option("set-mark") {
         let (value, mask) = both(o);
-        packet.ct.mark = (packet.ct.mark & !(value | mask)) ^ value;
-    } else if option("save-mark").is_some() {
-        let saved = packet.mark & mask("nfmask");
-        packet.ct.mark = (packet.ct.mark & !mask("ctmask")) ^ saved;
-    } else if option("restore-mark").is_some() {
-        let restored = packet.ct.mark & mask("ctmask");
-        packet.mark = (packet.mark & !mask("nfmask")) ^ restored;
-    } else {
+        return Some(MarkMove::Set { value, mask: value | mask });
+    }
+    let (nfmask, ctmask) = (mask("nfmask"), mask("ctmask"));
+    if option("save-mark").is_some() {
+        return Some(MarkMove::Save { nfmask, ctmask });
+    }
+    option("restore-mark").map(|_| MarkMove::Restore { nfmask, ctmask })
+}
+
+/// Does what `CONNMARK` does. Whether a mark may have changed.
+pub(crate) fn connmark(extension: &Extension, packet: &mut Packet) -> bool {
+    if !packet.ct.has_entry() {
         return false;
+    }
+    match connmark_of(extension) {
+        None => return false,
+        Some(MarkMove::Set { value, mask }) => packet.ct.mark = (packet.ct.mark & !mask) ^ value,
+        Some(MarkMove::Save { nfmask, ctmask }) => {
+            packet.ct.mark = (packet.ct.mark & !ctmask) ^ (packet.mark & nfmask);
+        }
+        Some(MarkMove::Restore { nfmask, ctmask }) => {
+            packet.mark = (packet.mark & !nfmask) ^ (packet.ct.mark & ctmask);
+        }
     }
     true
 }
