@@ -69,7 +69,8 @@ pub trait Answers {
     /// addresses or ports, the device's address of `MASQUERADE` and `REDIRECT`.
     ///
     /// `None` (the default) is: the range's lowest address; the address as it is where the rule
-    /// names none; the port as it is where the rule's range holds it, else its lowest.
+    /// names none; the port as it is where the rule's range holds it, else its lowest. An address
+    /// without a port leaves the port to that, too.
     fn translate(&mut self, _translation: &Translation<'_>) -> Option<(Addr, Option<u16>)> {
         None
     }

@@ -450,6 +450,9 @@ fn not_comparable(packet: &Packet, way: &Way) -> Option<&'static str> {
     if has_extension_headers(packet) {
         return Some("IPv6 extension headers are not modelled");
     }
+    if way.entry != Entry::Output && packet.mark != 0 {
+        return Some("marked before the first hook: nothing comes in so");
+    }
     if packet.family == Family::V6 || way.entry != Entry::Output {
         return None;
     }

@@ -121,12 +121,55 @@ fn push_rule(out: &mut String, rule: &Rule, family: Family) {
     out.push('\t');
     for statement in &rule.statements {
         out.push_str(if out.ends_with('\t') { "\t" } else { " " });
-        push_statement(out, statement, family);
+        match statement {
+            Statement::Test(test) if would_merge(test, rule, family) => {
+                push_test(out, &masked(test, family), family);
+            }
+            _ => push_statement(out, statement, family),
+        }
     }
     if let Some(comment) = &rule.comment {
         let _ = write!(out, " comment \"{}\"", commented(comment));
     }
     out.push('\n');
+}
+
+/// The value that a negated test excludes, where it is a single one.
+fn excluded(test: &Test) -> Option<u128> {
+    match &test.with {
+        With::Spans(spans) if test.negated => match spans[..] {
+            [(lo, hi)] if lo == hi => Some(lo),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Whether nft would make one comparison of this test and another of its rule, where it is the
+/// second of the two in the header.
+///
+/// Of two values that are neighbours in a header, `!=` and `!=`, nft 1.0.6 makes one of both
+/// together, wherever in the rule they stand: `th sport != 80 th dport != 80` then excludes what
+/// has both ports, not what has either (nftables src/rule.c, `payload_do_merge`; measured).
+fn would_merge(test: &Test, rule: &Rule, family: Family) -> bool {
+    let neighbour = match (test.load, family) {
+        (Load::Dport, _) => Load::Sport,
+        (Load::Length, Family::V4) => Load::Tos,
+        _ => return false,
+    };
+    let tests = rule.statements.iter().filter_map(|s| match s {
+        Statement::Test(test) => Some(test),
+        _ => None,
+    });
+    let mut neighbours = tests.filter(|t| t.load == neighbour);
+    excluded(test).is_some() && neighbours.any(|t| excluded(t).is_some())
+}
+
+/// The same test behind a mask of all bits, which nft merges with nothing.
+fn masked(test: &Test, family: Family) -> Test {
+    let wanted = excluded(test).expect("only such tests are masked");
+    let with = With::Masked { mask: test.load.highest(family), wanted };
+    Test { with, ..test.clone() }
 }
 
 fn push_statement(out: &mut String, statement: &Statement, family: Family) {

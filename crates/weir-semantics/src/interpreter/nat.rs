@@ -58,7 +58,8 @@ pub(crate) fn translate(
                 true => None,
                 false => answers.translate(&Translation { hook, target, packet }),
             };
-            chosen.unwrap_or_else(|| default_choice(r, old, old_port))
+            let (addr, port) = default_choice(r, old, old_port);
+            chosen.map_or((addr, port), |(addr, chosen)| (addr, chosen.or(port)))
         }
     };
     let changed = addr != old || port.is_some_and(|p| old_port.is_some_and(|o| o != p));

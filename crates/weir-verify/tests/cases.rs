@@ -1,0 +1,104 @@
+//! Every case of `testdata/verdicts` in the kernel: what `docs/semantics.md` says of a packet, legacy
+//! iptables does to it, and so does every form that can be written. Needs root.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use weir_backends::{CompileOptions, Form, artefact, compile};
+use weir_model::{Family, Firewall};
+use weir_semantics::Entry;
+use weir_semantics::language::parse_packet;
+use weir_syntax::iptables::{ParseOptions, parse};
+use weir_testkit::verdicts::{Case, read};
+use weir_verify::{VerifyError, VerifyOptions, VerifyReport, verify};
+
+/// A folder that goes with the test.
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn firewall(case: &Case) -> Firewall {
+    let family = if case.family == "v6" { Family::V6 } else { Family::V4 };
+    let options = ParseOptions { family: Some(family), ..ParseOptions::default() };
+    let ruleset = parse(&case.rules, &options).expect("the rules of a case are read");
+    let sets = weir_syntax::ipset::parse(&case.sets).expect("the sets of a case are read");
+    match family {
+        Family::V4 => Firewall { v4: Some(ruleset), v6: None, sets },
+        Family::V6 => Firewall { v4: None, v6: Some(ruleset), sets },
+    }
+}
+
+/// The forms of a case that can be written, each in a folder below `dir`.
+fn forms(case: &Case, firewall: &Firewall, dir: &Path) -> Vec<PathBuf> {
+    let options = CompileOptions { check_packets: 200, ..CompileOptions::default() };
+    let write = |form: Form| {
+        let artefact = compile(firewall, form, &options, &mut |_, _| {}).ok()?;
+        let dir = dir.join(case.name.replace('/', "-")).join(form.as_str());
+        artefact::write(&artefact, &dir).expect("an artefact is written");
+        Some(dir)
+    };
+    [Form::Tree, Form::Ipset, Form::Nft].into_iter().filter_map(write).collect()
+}
+
+fn run(case: &Case, firewall: &Firewall, dirs: &[PathBuf]) -> Result<VerifyReport, VerifyError> {
+    let packets = case.packet.iter().map(|sent| {
+        let entry = match sent.entry.as_str() {
+            "forward" => Entry::Forward,
+            "input" => Entry::Input,
+            _ => Entry::Output,
+        };
+        (entry, parse_packet(&sent.words).expect("a packet in words"))
+    });
+    let options = VerifyOptions { only: Some(packets.collect()), ..VerifyOptions::default() };
+    let dirs: Vec<&Path> = dirs.iter().map(PathBuf::as_path).collect();
+    verify(firewall, &dirs, &options, &mut |_, _| {})
+}
+
+#[test]
+fn the_kernel_does_what_the_cases_say_in_every_form() {
+    if !rustix::process::geteuid().is_root() {
+        return weir_testkit::lacking("needs root: it makes network namespaces");
+    }
+    let name = format!("weir-cases-{}", std::process::id());
+    let folder = Folder(std::env::temp_dir().join(name));
+    let (mut compared, mut sent) = (0, 0);
+    let mut by_form: BTreeMap<String, u64> = BTreeMap::new();
+    let mut excluded: BTreeMap<String, u64> = BTreeMap::new();
+    let mut failed = Vec::new();
+    for case in read(&weir_testkit::data::path("verdicts")) {
+        let firewall = firewall(&case);
+        let dirs = forms(&case, &firewall, &folder.0);
+        sent += case.packet.len() as u64;
+        let report = match run(&case, &firewall, &dirs) {
+            Ok(report) => report,
+            // What the interpreter has an answer for, although no kernel will ever ask.
+            Err(VerifyError::Load { way, source }) if way == "linear" => {
+                eprintln!("{}: {source}", case.name);
+                let cause = "a ruleset that iptables does not load".to_owned();
+                *excluded.entry(cause).or_default() += case.packet.len() as u64;
+                continue;
+            }
+            Err(why) => panic!("{}: {why}", case.name),
+        };
+        if !report.agrees() {
+            failed.push(format!("{}\n{report}", case.name));
+        }
+        compared += report.compared;
+        for way in &report.ways {
+            *by_form.entry(way.name.clone()).or_default() += way.compared;
+        }
+        for (cause, packets) in report.excluded {
+            eprintln!("{}: {packets} not compared: {cause}", case.name);
+            *excluded.entry(cause).or_default() += packets;
+        }
+    }
+    eprintln!("{compared} of {sent} packets, by form {by_form:?}, not compared {excluded:?}");
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+    assert_eq!(compared + excluded.values().sum::<u64>(), sent, "every packet has its place");
+    assert!(compared * 10 >= sent * 8, "most packets can be sent: {excluded:?}");
+}

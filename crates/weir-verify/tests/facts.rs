@@ -1,0 +1,300 @@
+//! What `docs/semantics.md` says of the kernel beyond the way of a single packet, measured: budgets
+//! and what a reload does to them, when nat is met, how deeply chains nest, what is atomic.
+//! Needs root.
+//!
+//! One host; its packets go out by `lo` and come in again. Each rule without target is a counter.
+
+use std::net::{TcpStream, UdpSocket};
+
+use weir_kernel::{KernelError, Namespace, Session};
+
+const RESTORE: &[&str] = &["iptables-legacy-restore"];
+
+/// A host of its own.
+struct Host {
+    host: Namespace,
+    _session: Session,
+}
+
+impl Host {
+    /// `None`, and said so, where the machine does not let us.
+    fn new() -> Option<Host> {
+        if !rustix::process::geteuid().is_root() {
+            weir_testkit::lacking("needs root: it makes network namespaces");
+            return None;
+        }
+        let session = Session::new().expect("a session");
+        let host = session.namespace("host").expect("a namespace");
+        Some(Host { host, _session: session })
+    }
+
+    fn load(&self, rules: &str) -> Result<(), KernelError> {
+        self.host.run(RESTORE, rules.as_bytes()).map(drop)
+    }
+
+    fn run(&self, line: &str) -> Result<String, KernelError> {
+        let argv: Vec<&str> = line.split(' ').collect();
+        self.host.run(&argv, b"").map(|out| String::from_utf8_lossy(&out).into_owned())
+    }
+
+    /// Sends datagrams to a port of the host: from `from`, or from a port of its own choice.
+    fn send(&self, from: u16, to: u16, count: usize) {
+        let sent = self.host.enter(|| {
+            let socket = UdpSocket::bind(("127.0.0.1", from))?;
+            (0..count).try_for_each(|_| match socket.send_to(b"weir", ("127.0.0.1", to)) {
+                // An answer that nobody listens, or a firewall that drops.
+                Err(e) if e.raw_os_error() == Some(libc_eperm()) => Ok(()),
+                Err(e) if e.kind() == std::io::ErrorKind::ConnectionRefused => Ok(()),
+                other => other.map(drop),
+            })
+        });
+        sent.expect("the namespace is entered").expect("datagrams are sent");
+    }
+
+    /// Packets counted by the rules of a chain, in order.
+    fn counted(&self, table: &str, chain: &str) -> Vec<u64> {
+        let saved = self.run(&format!("iptables-legacy-save -c -t {table}")).expect("saved rules");
+        let number =
+            |s: &str| s.split(':').next().and_then(|n| n.trim_start_matches('[').parse().ok());
+        let rule = format!("] -A {chain} ");
+        saved.lines().filter(|l| l.contains(&rule)).filter_map(number).collect()
+    }
+}
+
+/// `EPERM`: what a sender is told whose packet the firewall drops.
+const fn libc_eperm() -> i32 {
+    1
+}
+
+fn filter(rules: &str) -> String {
+    format!("*filter\n:INPUT ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n{rules}COMMIT\n")
+}
+
+#[test]
+fn a_budget_is_kept_by_each_rule_and_a_memory_by_its_name() {
+    let Some(host) = Host::new() else { return };
+    let limit = "-A OUTPUT -p udp -m limit --limit 1/hour --limit-burst 3\n";
+    let nth = "-A OUTPUT -p udp -m statistic --mode nth --every 2 --packet 0\n";
+    let quota = "-A OUTPUT -p udp -m quota --quota 100\n";
+    let hashlimit = "-A OUTPUT -p udp -m hashlimit --hashlimit-upto 1/hour --hashlimit-burst 4 \
+                     --hashlimit-name weir-facts\n";
+    // Once: the control. Twice: the budgets of limit, nth and quota double, hashlimit's does not.
+    host.load(&filter(&format!("{limit}{nth}{quota}{hashlimit}"))).unwrap();
+    host.send(0, 9, 10);
+    let once = host.counted("filter", "OUTPUT");
+    assert_eq!(once, [3, 5, 3, 4]);
+    let hashlimit = hashlimit.replace("weir-facts", "weir-facts-2");
+    host.load(&filter(&format!("{limit}{limit}{nth}{nth}{quota}{quota}{hashlimit}{hashlimit}")))
+        .unwrap();
+    host.send(0, 9, 10);
+    let twice = host.counted("filter", "OUTPUT");
+    assert_eq!(twice[..6], [3, 3, 5, 5, 3, 3]);
+    assert_eq!(twice[6] + twice[7], 4, "one memory for both: {twice:?}");
+}
+
+#[test]
+fn matches_are_asked_from_left_to_right_and_a_limit_spends_on_what_comes_to_it() {
+    let Some(host) = Host::new() else { return };
+    let first = "-A OUTPUT -m limit --limit 1/hour --limit-burst 3 -p udp -m udp --dport 9\n";
+    let last = "-A OUTPUT -p udp -m udp --dport 9 -m limit --limit 1/hour --limit-burst 3\n";
+    for (rule, expected) in [(first, 0), (last, 3)] {
+        host.load(&filter(rule)).unwrap();
+        host.send(0, 7, 5);
+        host.send(0, 9, 5);
+        assert_eq!(host.counted("filter", "OUTPUT")[0], expected, "{rule}");
+    }
+}
+
+#[test]
+fn a_reload_refills_limits_and_zeroes_counters_and_keeps_what_has_a_name() {
+    let Some(host) = Host::new() else { return };
+    let rules = filter(
+        "-A OUTPUT -p udp -m limit --limit 1/hour --limit-burst 3\n\
+         -A OUTPUT -p udp -m hashlimit --hashlimit-upto 1/hour --hashlimit-burst 3 \
+         --hashlimit-name weir-reload\n\
+         -A OUTPUT -p udp -m recent --set --name weir-reload --rdest\n",
+    );
+    host.load(&rules).unwrap();
+    host.send(0, 9, 10);
+    assert_eq!(host.counted("filter", "OUTPUT"), [3, 3, 10]);
+    host.load(&rules).unwrap();
+    assert_eq!(host.counted("filter", "OUTPUT"), [0, 0, 0], "without -c from zero");
+    host.send(0, 9, 10);
+    assert_eq!(host.counted("filter", "OUTPUT"), [3, 0, 10], "limit is full again");
+    let seen =
+        host.host.enter(|| std::fs::read_to_string("/proc/thread-self/net/xt_recent/weir-reload"));
+    assert!(seen.unwrap().is_ok_and(|t| t.contains("127.0.0.1")), "recent remembers");
+    // Any other change of the table does the same, and leaves counters alone.
+    host.run("iptables-legacy -A INPUT -p tcp").unwrap();
+    host.send(0, 9, 10);
+    assert_eq!(host.counted("filter", "OUTPUT"), [6, 0, 20]);
+}
+
+#[test]
+fn the_nat_table_is_met_once_a_connection_and_only_where_conntrack_is_in_use() {
+    let Some(host) = Host::new() else { return };
+    let nat = "*nat\n:OUTPUT ACCEPT [0:0]\n-A OUTPUT -p udp -m udp --dport 9\nCOMMIT\n";
+    host.load(nat).unwrap();
+    host.send(40_000, 9, 10);
+    assert_eq!(host.counted("nat", "OUTPUT"), [0], "nobody uses conntrack");
+    host.load(&filter("-A OUTPUT -p udp -m conntrack --ctstate NEW\n-A OUTPUT -p udp\n")).unwrap();
+    host.send(40_001, 9, 10);
+    assert_eq!(host.counted("nat", "OUTPUT"), [1], "one connection");
+    // The control: filter sees every packet.
+    assert_eq!(host.counted("filter", "OUTPUT")[1], 10);
+}
+
+#[test]
+fn the_nat_table_drops_nothing() {
+    let Some(host) = Host::new() else { return };
+    let rule = |target| format!("*nat\n-A OUTPUT -p udp -j {target}\nCOMMIT\n");
+    host.load(&rule("ACCEPT")).expect("the control loads");
+    let refused = host.load(&rule("DROP")).expect_err("refused");
+    assert!(refused.to_string().contains("nat"), "{refused}");
+}
+
+#[test]
+fn a_restore_is_atomic_table_by_table() {
+    let Some(host) = Host::new() else { return };
+    let text =
+        format!("{}*nat\n-A OUTPUT -p udp -j DROP\nCOMMIT\n", filter("-A INPUT -s 192.0.2.1\n"));
+    host.load(&text).expect_err("nat is refused");
+    let saved = host.run("iptables-legacy-save").unwrap();
+    assert!(saved.contains("-A INPUT -s 192.0.2.1"), "filter was committed before:\n{saved}");
+}
+
+#[test]
+fn legacy_nests_a_thousand_chains_and_nft_fifteen() {
+    let Some(host) = Host::new() else { return };
+    let (mut names, mut jumps) = (String::new(), "-A OUTPUT -p udp -j c0\n".to_owned());
+    for i in 0..1000 {
+        names += &format!(":c{i} - [0:0]\n");
+        jumps += &match i {
+            999 => "-A c999 -p udp\n".to_owned(),
+            _ => format!("-A c{i} -j c{}\n", i + 1),
+        };
+    }
+    host.load(&format!("*filter\n:OUTPUT ACCEPT [0:0]\n{names}{jumps}COMMIT\n")).unwrap();
+    host.send(0, 9, 1);
+    assert_eq!(host.counted("filter", "c999"), [1], "the deepest was walked");
+    let nest = |depth: usize, verb: &str| {
+        let mut text = "create table ip weir_depth\ntable ip weir_depth {\n".to_owned();
+        for i in (0..depth).rev() {
+            let last = i + 1 == depth;
+            let rule = if last { "counter".into() } else { format!("{verb} c{}", i + 1) };
+            text += &format!("chain c{i} {{ {rule}; }}\n");
+        }
+        text += "chain out { type filter hook output priority 0; jump c0; }\n}\n";
+        let loaded = host.host.run(&["nft", "-f", "-"], text.as_bytes());
+        let _ = host.host.run(&["nft", "delete", "table", "ip", "weir_depth"], b"");
+        loaded.map(drop)
+    };
+    for verb in ["jump", "goto"] {
+        nest(15, verb).expect("fifteen load");
+        let refused = nest(17, verb).expect_err("seventeen do not").to_string();
+        assert!(refused.contains("Too many links"), "{refused}");
+    }
+}
+
+#[test]
+fn an_nft_accept_ends_its_base_chain_only() {
+    let Some(host) = Host::new() else { return };
+    let table = "table ip weir_two {\n\
+         chain a { type filter hook output priority 0; udp dport 9 counter accept; }\n\
+         chain b { type filter hook output priority 1; udp dport 9 counter drop; }\n}\n";
+    host.host.run(&["nft", "-f", "-"], table.as_bytes()).unwrap();
+    host.send(0, 9, 5);
+    let listed = host.run("nft list table ip weir_two").unwrap();
+    assert_eq!(listed.matches("counter packets 5").count(), 2, "{listed}");
+}
+
+#[test]
+fn nft_makes_one_comparison_of_two_negated_neighbours() {
+    let Some(host) = Host::new() else { return };
+    // Whether a packet with the one port that is excluded, and not the other, is counted.
+    let counts = |second: &str| {
+        let table = format!(
+            "table ip weir_two {{ chain o {{ type filter hook output priority 0; \
+             meta l4proto udp {second} counter; }}; }}\n"
+        );
+        host.host.run(&["nft", "-f", "-"], table.as_bytes()).unwrap();
+        host.send(4000, 7, 1);
+        let listed = host.run("nft list table ip weir_two").unwrap();
+        host.run("nft delete table ip weir_two").unwrap();
+        listed.contains("counter packets 1 ")
+    };
+    assert!(counts("th sport != 4001 th dport 7"), "the control: nothing is left out");
+    assert!(!counts("th sport != 4000 th dport & 0xffff != 9"), "its source port is excluded");
+    let why = "nft no longer does so: the mask in the nft form may go";
+    assert!(counts("th sport != 4000 th dport != 9"), "{why}");
+}
+
+#[test]
+fn a_mark_in_mangles_output_routes_again() {
+    let Some(host) = Host::new() else { return };
+    let lines = [
+        "link add one type veth peer name one-peer",
+        "link add two type veth peer name two-peer",
+        "link set one up",
+        "link set two up",
+        "addr add 192.0.2.1/24 dev one",
+        "addr add 198.51.100.1/24 dev two",
+        "route add 203.0.113.0/24 dev one",
+        "rule add fwmark 7 table 77",
+        "route add 203.0.113.0/24 dev two table 77",
+    ];
+    host.host.ip(&lines).unwrap();
+    let rules = |mark: &str| {
+        format!(
+            "*mangle\n:OUTPUT ACCEPT [0:0]\n:POSTROUTING ACCEPT [0:0]\n{mark}\
+             -A POSTROUTING -o one -p udp\n-A POSTROUTING -o two -p udp\nCOMMIT\n"
+        )
+    };
+    let send = || {
+        let sent = host.host.enter(|| UdpSocket::bind("0.0.0.0:0")?.send_to(b"x", "203.0.113.9:9"));
+        sent.unwrap().unwrap();
+        host.counted("mangle", "POSTROUTING")
+    };
+    host.load(&rules("")).unwrap();
+    assert_eq!(send()[..2], [1, 0]);
+    host.load(&rules("-A OUTPUT -d 203.0.113.9 -j MARK --set-mark 7\n")).unwrap();
+    assert_eq!(send()[..2], [0, 1]);
+    // nft does so in chains of type route only.
+    for (kind, expected) in [("route", [0, 1]), ("filter", [1, 0])] {
+        host.load(&rules("")).unwrap();
+        let table = format!(
+            "table ip weir_route {{ chain o {{ type {kind} hook output priority -150; \
+             ip daddr 203.0.113.9 meta mark set 7; }}; }}\n"
+        );
+        host.host.run(&["nft", "-f", "-"], table.as_bytes()).unwrap();
+        assert_eq!(send()[..2], expected, "type {kind}");
+        host.run("nft delete table ip weir_route").unwrap();
+    }
+}
+
+#[test]
+fn an_owner_without_a_socket_is_as_if_every_test_were_negated() {
+    let Some(host) = Host::new() else { return };
+    host.load(&filter(
+        "-A OUTPUT -p tcp -m tcp --tcp-flags RST RST -m owner --uid-owner 0\n\
+         -A OUTPUT -p tcp -m tcp --tcp-flags RST RST -m owner ! --uid-owner 0\n\
+         -A OUTPUT -p tcp -m tcp --tcp-flags SYN,ACK SYN -m owner --uid-owner 0\n\
+         -A OUTPUT -p tcp -m tcp --tcp-flags SYN,ACK SYN -m owner ! --uid-owner 0\n",
+    ))
+    .unwrap();
+    // Nobody listens: the kernel itself answers.
+    let refused = host.host.enter(|| TcpStream::connect("127.0.0.1:9")).unwrap();
+    assert_eq!(refused.expect_err("refused").kind(), std::io::ErrorKind::ConnectionRefused);
+    assert_eq!(host.counted("filter", "OUTPUT")[..4], [0, 1, 1, 0]);
+}
+
+#[test]
+fn the_second_of_two_random_rules_sees_what_the_first_left() {
+    let Some(host) = Host::new() else { return };
+    let rule = |every: u32, target: &str| {
+        format!("-A OUTPUT -p udp -m statistic --mode nth --every {every} --packet 0 -j {target}\n")
+    };
+    host.load(&filter(&format!("{}{}", rule(2, "ACCEPT"), rule(2, "ACCEPT")))).unwrap();
+    host.send(0, 9, 12);
+    assert_eq!(host.counted("filter", "OUTPUT")[..2], [6, 3], "half, then half of the other half");
+}
