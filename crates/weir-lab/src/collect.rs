@@ -17,6 +17,8 @@ use crate::topology::Firewall;
 
 /// Shortest time between two looks at the connection table.
 const SHORTEST_PERIOD: Duration = Duration::from_millis(5);
+/// Longest time.
+const LONGEST_PERIOD: Duration = Duration::from_secs(1);
 /// Looks at it in one trial, about.
 const SAMPLES: u32 = 40;
 /// Lines of the kernel's log that are kept of one trial.
@@ -142,7 +144,7 @@ struct Sampler {
 impl Sampler {
     fn start(firewall: &Firewall, expected: Duration) -> Option<Sampler> {
         let reader = firewall.conntrack.another()?;
-        let period = (expected / SAMPLES).clamp(SHORTEST_PERIOD, Duration::from_millis(100));
+        let period = (expected / SAMPLES).clamp(SHORTEST_PERIOD, LONGEST_PERIOD);
         let over = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&over);
         let look = move || {
@@ -224,6 +226,24 @@ fn softirqs(text: &str, core: u32) -> Counts {
         Some((name.trim().to_owned(), value))
     };
     lines.filter_map(line).collect()
+}
+
+/// Waits until slabs that cannot be reclaimed shrink no more: the kernel frees entries that it
+/// forgets a while later (RCU), and a trial that begins before would find too little growth.
+pub(crate) fn settle_slabs() {
+    const LOOK: Duration = Duration::from_millis(100);
+    const LIMIT: Duration = Duration::from_secs(5);
+    const STILL_BYTES: i64 = 1 << 20;
+    let begun = Instant::now();
+    let mut before = slab_bytes(&proc("meminfo"));
+    while begun.elapsed() < LIMIT {
+        std::thread::sleep(LOOK);
+        let now = slab_bytes(&proc("meminfo"));
+        if before - now < STILL_BYTES {
+            return;
+        }
+        before = now;
+    }
 }
 
 /// `SUnreclaim` of `/proc/meminfo`, bytes.

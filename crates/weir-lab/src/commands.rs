@@ -19,6 +19,8 @@ pub(crate) struct Surroundings {
     pub(crate) seed: u64,
     /// The firewall's devices.
     pub(crate) devices: Devices,
+    /// Length of a trial, seconds.
+    pub(crate) trial_seconds: f64,
 }
 
 /// One command with its variables.
@@ -58,6 +60,7 @@ impl Surroundings {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.env("WEIR", &self.weir).env("SEED", self.seed.to_string());
         command.env("IN", &self.devices.input).env("OUT", &self.devices.output);
+        command.env("TRIAL_SECONDS", self.trial_seconds.to_string());
         for (axis, value) in &job.scenario.0 {
             command.env(axis.to_ascii_uppercase(), value.to_string());
         }

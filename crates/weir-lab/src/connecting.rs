@@ -7,8 +7,10 @@ use weir_stats::{Close, Collected, Connections, Kind, State, Trial};
 
 use crate::LabError;
 use crate::bench::{Bench, Rules, Seen};
+use crate::collect::settle_slabs;
 use crate::connections::{Open, TcpEnds};
 use crate::cpu::{Moment, Pinned, REALTIME_LIMIT};
+use crate::following::Following;
 use crate::generator::Played;
 use crate::plan::Step;
 use crate::run::Run;
@@ -29,11 +31,14 @@ pub(crate) fn trial(
     open: &Open,
     rules: Rules<'_>,
 ) -> Result<(Seen, Connections), LabError> {
-    forget_connections(firewall)?;
+    // Memory is looked at only where connections are left open.
+    let is_held = open.close == Close::Never;
+    forget_connections(firewall, is_held)?;
     let before = bench.before(firewall, rules, open.duration)?;
     let realtime = bench.realtime && open.duration <= REALTIME_LIMIT;
     let source = bench.topology.source().clone();
     let ends = bench.ends.as_mut().expect("a study of connections has both ends");
+    let following = Following::start(ends, open.duration)?;
     let (opened, earlier, later) = {
         let _pinned = Pinned::to(bench.core, realtime)?;
         let earlier = Moment::now(bench.core);
@@ -42,7 +47,8 @@ pub(crate) fn trial(
     };
     settle(ends, opened.offered)?;
     let both = ends.read()?;
-    let record = ends.record(&opened, &both, open.close)?;
+    let mut record = ends.record(&opened, &both, open.close)?;
+    record.progress = following.map_or_else(Vec::new, Following::stop);
     let mut seen = Seen {
         played: Played {
             offered: opened.offered + both.answered(),
@@ -61,6 +67,8 @@ pub(crate) fn trial(
         collected: Collected::default(),
     };
     bench.after(firewall, rules, before, &mut seen)?;
+    // Millions of entries would be walked, and would take memory, in the trials of others.
+    forget_connections(firewall, is_held)?;
     Ok((seen, record))
 }
 
@@ -84,10 +92,13 @@ fn settle(ends: &TcpEnds, opened: u64) -> Result<(), LabError> {
 
 /// Empties the firewall's connection table, where it has one: an entry of an earlier trial would
 /// make a packet cheaper or dearer than that of a new connection.
-fn forget_connections(firewall: &Firewall) -> Result<(), LabError> {
+fn forget_connections(firewall: &Firewall, is_held: bool) -> Result<(), LabError> {
     let count = firewall.namespace.read_sysctl("net.netfilter.nf_conntrack_count");
     if count.is_ok_and(|count| count.trim() != "0") {
         ConnectionTable::open(&firewall.namespace)?.flush()?;
+        if is_held {
+            settle_slabs();
+        }
     }
     Ok(())
 }
@@ -102,6 +113,7 @@ pub(crate) fn probe(bench: &mut Bench, firewall: &Firewall, seed: u64) -> Result
             rate: 0,
             connections_max: PROBE_CONNECTIONS,
             close: Close::Fin,
+            verify: false,
             secret: bench.next_magic(seed),
         };
         let (seen, record) = trial(bench, firewall, &open, Rules::Unwatched)?;
@@ -129,6 +141,7 @@ pub(crate) fn open(run: &mut Run<'_>, connecting: &Connecting, step: &Step, seco
         rate: rate.and_then(|value| value.number()).unwrap_or(run.preset.rate_pps),
         connections_max: connecting.held_at(&step.scenario).unwrap_or(0),
         close: connecting.close,
+        verify: connecting.verify,
         secret: run.bench.next_magic(run.options.seed),
     }
 }

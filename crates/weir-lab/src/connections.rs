@@ -62,6 +62,9 @@ use skeleton::{TcpSkel, TcpSkelBuilder};
 
 /// Bytes of a frame without payload.
 const FRAME_BYTES: usize = 66;
+/// Places of both ends in the map of counters.
+const CLIENT: u32 = 0;
+const SERVER: u32 = 1;
 /// A tick of the timestamps, nanoseconds (`TICK_SHIFT` in tcp.bpf.c).
 const TICK_NS: f64 = 64.0;
 
@@ -99,6 +102,8 @@ pub struct Open {
     pub connections_max: u64,
     /// How they end.
     pub close: Close,
+    /// Both ends verify the checksums of all that arrives.
+    pub verify: bool,
     /// Marks the packets of one trial; any number that the trials before did not have.
     pub secret: u32,
 }
@@ -139,6 +144,8 @@ pub struct Tally {
     pub icmp: u64,
     /// Other packets.
     pub foreign: u64,
+    /// SYN of another address than a client's, at the server.
+    pub translated: u64,
 }
 
 impl Tally {
@@ -154,6 +161,7 @@ impl Tally {
             &mut self.resets,
             &mut self.icmp,
             &mut self.foreign,
+            &mut self.translated,
         ];
         for (field, word) in fields.into_iter().zip(bytes.chunks_exact(8)) {
             *field += u64::from_ne_bytes(word.try_into().expect("eight bytes"));
@@ -195,6 +203,23 @@ impl BothEnds {
         };
         [&opened[..], &served, &more].concat()
     }
+}
+
+/// The server's counters, for another thread.
+pub(crate) struct Progress(MapHandle);
+
+impl Progress {
+    /// Connections completed so far; 0 where the kernel does not tell.
+    pub(crate) fn completed(&self) -> u64 {
+        sum_of_cores(&self.0, SERVER).map_or(0, |tally| tally.ended)
+    }
+}
+
+fn sum_of_cores(tallies: &impl MapCore, side: u32) -> libbpf_rs::Result<Tally> {
+    let mut sum = Tally::default();
+    let cores = tallies.lookup_percpu(&side.to_ne_bytes(), MapFlags::ANY)?;
+    cores.unwrap_or_default().iter().for_each(|bytes| sum.add(bytes));
+    Ok(sum)
 }
 
 /// Clients and servers, with their programs in the kernel.
@@ -271,7 +296,9 @@ impl TcpEnds {
         self.write_control(ifindex, open);
         let pages = live::pages(open.duration, open.rate, open.connections_max);
         let program = &self.skeleton.progs.weir_open;
-        live::run(program, &self.watcher, namespace, open.duration, &[0; FRAME_BYTES], pages)?;
+        let is_silent = || self.outcome().paced.ended_ns != 0;
+        let (page, watcher) = (&[0; FRAME_BYTES], &self.watcher);
+        live::run(program, watcher, namespace, open.duration, page, pages, &is_silent)?;
         let paced = self.outcome().paced;
         assert_eq!(paced.broken, 0, "pages are as long as frames");
         Ok(Opened {
@@ -283,11 +310,11 @@ impl TcpEnds {
     }
 
     /// Forgets what was counted.
-    fn clear(&mut self) -> Result<(), LabError> {
+    pub(crate) fn clear(&mut self) -> Result<(), LabError> {
         let cores = libbpf_rs::num_possible_cpus().map_err(LabError::bpf("count the cores"))?;
         let failed = || LabError::bpf("clear the counters of connections");
         let nothing = vec![vec![0; size_of::<skeleton::types::tally>()]; cores];
-        for side in [0_u32, 1] {
+        for side in [CLIENT, SERVER] {
             let tallies = &self.skeleton.maps.tallies;
             tallies.update_percpu(&side.to_ne_bytes(), &nothing, MapFlags::ANY).map_err(failed())?;
         }
@@ -307,6 +334,7 @@ impl TcpEnds {
         };
         control.ifindex = ifindex;
         control.secret = open.secret;
+        control.verify = open.verify.into();
         control.close = match open.close {
             Close::Fin => 0,
             Close::Reset => 1,
@@ -328,21 +356,22 @@ impl TcpEnds {
         unsafe { std::ptr::read_volatile(&raw const bss.outcome) }
     }
 
+    /// What of a trial can be followed while it lasts.
+    pub(crate) fn progress(&self) -> Result<Progress, LabError> {
+        let failed = LabError::bpf("follow the counters of connections");
+        Ok(Progress(MapHandle::try_from(&self.skeleton.maps.tallies).map_err(failed)?))
+    }
+
     /// What both ends counted since the last call of [`open`](TcpEnds::open).
     ///
     /// # Errors
     /// Where the kernel refuses.
     pub fn read(&self) -> Result<BothEnds, LabError> {
-        let side = |side: u32| {
-            let mut sum = Tally::default();
-            let tallies = &self.skeleton.maps.tallies;
-            let cores = tallies
-                .lookup_percpu(&side.to_ne_bytes(), MapFlags::ANY)
-                .map_err(LabError::bpf("read the counters of connections"))?;
-            cores.unwrap_or_default().iter().for_each(|bytes| sum.add(bytes));
-            Ok::<_, LabError>(sum)
+        let tallies = &self.skeleton.maps.tallies;
+        let side = |side| {
+            sum_of_cores(tallies, side).map_err(LabError::bpf("read the counters of connections"))
         };
-        Ok(BothEnds { client: side(0)?, server: side(1)? })
+        Ok(BothEnds { client: side(CLIENT)?, server: side(SERVER)? })
     }
 
     /// Both histograms: the time until SYN+ACK, and until FIN+ACK.
@@ -387,6 +416,8 @@ impl TcpEnds {
             resets: ends.client.resets + ends.server.resets,
             icmp: ends.client.icmp + ends.server.icmp,
             given_up: opened.given_up,
+            translated: ends.server.translated,
+            progress: Vec::new(),
             establish: histogram::spectrum(&establish, TICK_NS),
             whole: histogram::spectrum(&whole, TICK_NS),
         })

@@ -182,7 +182,9 @@ impl Generator {
         let pages = live::pages(play.duration, play.rate_pps, play.packets_max);
         let first_page = vec![0; self.table.slot_bytes()];
         let program = &self.skeleton.progs.weir_generate;
-        live::run(program, &self.watcher, namespace, play.duration, &first_page, pages)?;
+        let is_silent = || self.outcome().paced.ended_ns != 0;
+        let watcher = &self.watcher;
+        live::run(program, watcher, namespace, play.duration, &first_page, pages, &is_silent)?;
         Ok(played(&self.outcome()))
     }
 

@@ -20,6 +20,7 @@ pub mod environment;
 mod error;
 mod files;
 pub mod flows;
+mod following;
 pub mod frames;
 pub mod generator;
 mod histogram;

@@ -1,7 +1,7 @@
 //! Calls of `BPF_PROG_TEST_RUN` with live frames: one for a whole trial, which a program paces by
 //! itself (`bpf/pace.h`) and a [`Watcher`] ends.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use libbpf_rs::{ProgramInput, ProgramMut};
 use weir_kernel::Namespace;
@@ -30,7 +30,8 @@ pub(crate) fn pages(duration: Duration, rate: u64, most: u64) -> u64 {
 }
 
 /// Calls the program for so many pages, each as long as `page`, in a namespace and on the current
-/// core, until it falls silent.
+/// core, until `is_silent` says that it has fallen silent. One call is enough but for long trials
+/// at a rate, in which more pages go by than a call can have.
 pub(crate) fn run(
     program: &ProgramMut<'_>,
     watcher: &Watcher,
@@ -38,8 +39,9 @@ pub(crate) fn run(
     duration: Duration,
     page: &[u8],
     pages: u64,
+    is_silent: &dyn Fn() -> bool,
 ) -> Result<(), LabError> {
-    let input = ProgramInput {
+    let input = || ProgramInput {
         data_in: Some(page),
         flags: LIVE_FRAMES,
         repeat: pages as u32,
@@ -47,10 +49,14 @@ pub(crate) fn run(
     };
     let call = || {
         let _watched = watcher.watch(duration);
-        match program.test_run(input) {
-            Ok(_) => Ok(()),
-            Err(error) if error.kind() == libbpf_rs::ErrorKind::Interrupted => Ok(()),
-            Err(error) => Err(LabError::bpf("run a BPF program with live frames")(error)),
+        let begun = Instant::now();
+        loop {
+            match program.test_run(input()) {
+                Ok(_) if is_silent() || begun.elapsed() > duration => return Ok(()),
+                Ok(_) => {}
+                Err(error) if error.kind() == libbpf_rs::ErrorKind::Interrupted => return Ok(()),
+                Err(error) => return Err(LabError::bpf("run a program with live frames")(error)),
+            }
         }
     };
     namespace.enter(call)?

@@ -140,6 +140,7 @@ pub fn run(
         weir: options.weir.clone(),
         seed: options.seed,
         devices: loaded.study.devices.clone(),
+        trial_seconds: preset.trial_seconds,
     };
     let core = match options.core {
         Some(core) => core,
@@ -304,8 +305,8 @@ impl Run<'_> {
     /// the reaper where the session was killed.
     fn raise_limits(&mut self, points: &[Scenario]) -> Result<(), LabError> {
         let Some(connecting) = self.loaded.study.connecting() else { return Ok(()) };
-        let most = points.iter().filter_map(|point| connecting.held_at(point)).max();
-        let Some(most) = most else { return Ok(()) };
+        let held = points.iter().filter_map(|point| connecting.held_at(point)).max();
+        let most = held.unwrap_or(0).max(self.preset.table_entries);
         // Half as many again, for what other namespaces hold: the limit is one for all.
         for (key, need) in [
             ("net.netfilter.nf_conntrack_max", most + most / 2),

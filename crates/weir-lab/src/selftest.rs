@@ -228,6 +228,7 @@ fn connect(
         rate: 0,
         connections_max: 0,
         close: Close::Fin,
+        verify: false,
         secret: bench.next_magic(1),
     };
     let (seen, record) = connecting::trial(bench, firewall, &open, Rules::Unwatched)?;

@@ -161,6 +161,10 @@ pub struct PresetText {
     /// Packets a second that are offered; as many as the firewall can take without it.
     #[serde(default)]
     pub rate_pps: u64,
+    /// Entries that the connection table has to hold in one trial, where the machine's usual limit
+    /// is too low for them.
+    #[serde(default)]
+    pub table_entries: u64,
 }
 
 /// A study, its subjects, and where they were read.
@@ -280,8 +284,8 @@ impl Loaded {
                     self.check_value(axis, value, at)?;
                 }
             }
-            if preset.trial_seconds <= 0.0 || preset.trial_seconds > 60.0 || preset.blocks == 0 {
-                let message = "a preset needs blocks, and trials of up to 60 seconds".to_owned();
+            if preset.trial_seconds <= 0.0 || preset.trial_seconds > 600.0 || preset.blocks == 0 {
+                let message = "a preset needs blocks, and trials of up to 600 seconds".to_owned();
                 return Err(refused(&self.path, &self.text, at, message));
             }
         }

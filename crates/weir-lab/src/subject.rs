@@ -10,6 +10,7 @@
 //! | `MORE` | file of a few more rules, for `add` |
 //! | `DIR` | folder of this subject and ruleset, empty before `prepare` |
 //! | `SEED`, `IN`, `OUT` | the run's seed; the firewall's devices |
+//! | `TRIAL_SECONDS` | length of a trial |
 //! | an axis in capital letters | the value on it, e.g. `RULES` |
 //! | `WEIR` | the weir that runs the study |
 //!

@@ -28,6 +28,8 @@ pub struct Connecting {
     pub close: Close,
     /// The axis whose values are connections a second; without it, the preset's `rate_pps`.
     pub rate_axis: Option<String>,
+    /// Both ends verify the checksums of every packet.
+    pub verify: bool,
     /// How many are held at once, where they are opened to be held.
     pub hold: Option<Hold>,
 }
@@ -61,7 +63,7 @@ impl Default for Connecting {
             servers: 16,
             port: 80,
         };
-        Connecting { parties, close: Close::Fin, rate_axis: None, hold: None }
+        Connecting { parties, close: Close::Fin, rate_axis: None, verify: false, hold: None }
     }
 }
 
@@ -75,6 +77,7 @@ struct Text {
     command: Option<String>,
     close: Option<Close>,
     rate_axis: Option<String>,
+    verify: Option<bool>,
     client: Option<Ipv4Addr>,
     clients: Option<u32>,
     server: Option<Ipv4Addr>,
@@ -94,6 +97,7 @@ impl TryFrom<Text> for Traffic {
     fn try_from(text: Text) -> Result<Traffic, String> {
         let of_connections = text.close.is_some()
             || text.rate_axis.is_some()
+            || text.verify.is_some()
             || text.client.is_some()
             || text.clients.is_some()
             || text.server.is_some()
@@ -164,7 +168,8 @@ fn connecting(text: Text) -> Result<Connecting, String> {
         return Err("clients and servers have addresses in common".to_owned());
     }
     let close = text.close.unwrap_or(Close::Fin);
-    Ok(Connecting { parties, close, rate_axis: text.rate_axis, hold: None })
+    let verify = text.verify.unwrap_or(false);
+    Ok(Connecting { parties, close, rate_axis: text.rate_axis, verify, hold: None })
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ struct Pipeline {
     ends: TcpEnds,
     firewall: Firewall,
     secret: u32,
+    verify: bool,
     _alone: MutexGuard<'static, ()>,
 }
 
@@ -33,7 +34,7 @@ impl Pipeline {
         let mut topology = Topology::new(Session::new().unwrap(), Devices::default()).unwrap();
         let mut ends = TcpEnds::new(&parties, FIREWALL_MAC, SOURCE_MAC).unwrap();
         let firewall = topology.firewall_between(&mut ends, &parties).unwrap();
-        Pipeline { topology, ends, firewall, secret: 7, _alone: alone }
+        Pipeline { topology, ends, firewall, secret: 7, verify: false, _alone: alone }
     }
 
     fn open(&mut self, close: Close, rate: u64, count: u64) -> (Opened, BothEnds, Connections) {
@@ -43,6 +44,7 @@ impl Pipeline {
             rate,
             connections_max: count,
             close,
+            verify: self.verify,
             secret: self.secret,
         };
         let source = self.topology.source().clone();
@@ -171,4 +173,44 @@ fn a_rate_of_connections_is_kept_or_what_is_given_up_is_said() {
     assert!(opened.offered > 0 && opened.finished);
     assert_eq!(opened.offered + opened.given_up, 1000, "0.2 s of 5,000 a second");
     assert_eq!(record.completed, opened.offered);
+}
+
+#[test]
+fn a_wrong_checksum_is_seen_where_checksums_are_verified() {
+    let mut pipeline = Pipeline::new();
+    let (_, _, record) = {
+        pipeline.verify = true;
+        pipeline.open(Close::Fin, 0, 300)
+    };
+    assert_eq!((record.completed, record.invalid), (300, 0), "those of both ends are right");
+    // The checksum is written over with one that does not fit.
+    pipeline.nft(
+        "table ip t { chain f { type filter hook forward priority 0;
+           tcp flags == syn tcp checksum set 0x1234 } }",
+    );
+    pipeline.verify = false;
+    let (_, _, record) = pipeline.open(Close::Fin, 0, 300);
+    assert_eq!(record.completed, 300, "without looking nobody notices");
+    pipeline.verify = true;
+    let (_, _, record) = pipeline.open(Close::Fin, 0, 300);
+    assert_eq!(pipeline.failed(&record), [("SYN".to_owned(), 300)]);
+    assert_eq!(record.invalid, 300);
+}
+
+#[test]
+fn addresses_that_are_rewritten_without_tracking_are_seen_and_their_checksums_are_right() {
+    let mut pipeline = Pipeline::new();
+    pipeline.verify = true;
+    let (_, _, record) = pipeline.open(Close::Fin, 0, 300);
+    assert_eq!(record.translated, 0);
+    pipeline.nft(
+        "table ip t {
+           chain before { type filter hook prerouting priority raw;
+             notrack
+             ip daddr 198.19.64.0/24 ip daddr set (ip daddr & 0.0.0.255) | 198.19.0.0 }
+           chain after { type filter hook postrouting priority srcnat;
+             ip saddr 198.19.0.0/24 ip saddr set (ip saddr & 0.0.0.255) | 198.19.64.0 } }",
+    );
+    let (_, _, record) = pipeline.open(Close::Fin, 0, 300);
+    assert_eq!((record.completed, record.translated, record.invalid), (300, 300, 0));
 }

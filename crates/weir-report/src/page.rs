@@ -1,6 +1,7 @@
 //! The page: its order, its head, and what a reader sees first.
 
 mod claims;
+mod connections;
 mod figures;
 mod origin;
 mod tables;
@@ -47,6 +48,7 @@ pub fn page(record: &Record, extras: &[Extra]) -> String {
                     (opening(&digest))
                     (figures::rates(&digest))
                     (figures::facets(&digest))
+                    (connections::section(&digest))
                     (figures::loads(&digest))
                     @for extra in extras { (self::extra(extra)) }
                     (tables::rates(&digest))

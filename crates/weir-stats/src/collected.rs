@@ -60,6 +60,19 @@ impl Table {
         sampled.chain([self.before, self.after]).max().unwrap_or(0)
     }
 
+    /// Entries at the end over the most there were; `None` of an empty table.
+    pub fn end_share(&self) -> Option<f64> {
+        let peak = self.peak();
+        (peak > 0).then(|| self.after as f64 / peak as f64)
+    }
+
+    /// Seconds until the table was within 2 % of its most; `None` where it was not looked at.
+    pub fn full_seconds(&self) -> Option<f64> {
+        let nearly = self.peak() as f64 * 0.98;
+        let full = |sample: &&(f64, u64)| sample.1 as f64 >= nearly;
+        self.samples.iter().find(full).map(|(seconds, _)| *seconds)
+    }
+
     /// Memory of one connection, extensions and slab overhead included; `None` where the trial
     /// added too few for other users of slabs, and room that they had left, not to matter.
     pub fn bytes_per_connection(&self) -> Option<f64> {
@@ -86,5 +99,7 @@ mod tests {
     fn a_peak_may_lie_between_the_ends() {
         let table = Table { after: 3, samples: vec![(0.1, 2), (0.2, 7)], ..Table::default() };
         assert_eq!(table.peak(), 7);
+        assert_eq!((table.end_share(), table.full_seconds()), (Some(3.0 / 7.0), Some(0.2)));
+        assert_eq!(Table::default().end_share(), None);
     }
 }

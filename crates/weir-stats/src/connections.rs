@@ -45,16 +45,82 @@ pub struct Connections {
     pub icmp: u64,
     /// Connections of the rate that the client could not open in time.
     pub given_up: u64,
+    /// Connections whose first packet reached the server with another address than its client's.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub translated: u64,
+    /// Seconds since the beginning, and connections completed until then; empty in short trials.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub progress: Vec<(f64, u64)>,
     /// From the first packet until SYN+ACK is back.
     pub establish: Spectrum,
     /// From the first packet until FIN+ACK is back; empty where none is sent.
     pub whole: Spectrum,
 }
 
+fn is_none(count: &u64) -> bool {
+    *count == 0
+}
+
 impl Connections {
+    /// Complete connections a second in the first third of a trial of so many seconds.
+    pub fn early_rate(&self, seconds: f64) -> Option<f64> {
+        self.rate_between(0.0, seconds / 3.0)
+    }
+
+    /// Complete connections a second in its last third.
+    pub fn late_rate(&self, seconds: f64) -> Option<f64> {
+        self.rate_between(seconds * 2.0 / 3.0, seconds)
+    }
+
+    /// Between the samples that come next to both moments; `None` where they are the same.
+    fn rate_between(&self, from: f64, to: f64) -> Option<f64> {
+        let nearest = |moment: f64| {
+            let distance = |sample: &&(f64, u64)| (sample.0 - moment).abs();
+            self.progress.iter().min_by(|a, b| distance(a).total_cmp(&distance(b)))
+        };
+        let (first, last) = (nearest(from)?, nearest(to)?);
+        (last.0 > first.0).then(|| (last.1 - first.1) as f64 / (last.0 - first.0))
+    }
+
     /// Connections that are neither complete nor failed: never anything but 0.
     pub fn missing(&self) -> i64 {
         let failed: i64 = self.failed.iter().map(|failure| failure.connections).sum();
         self.offered as i64 - self.completed as i64 - failed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A hundred a second for three seconds, then fifty.
+    fn slowing() -> Connections {
+        let done = |at: u64| if at <= 30 { at * 10 } else { 300 + (at - 30) * 5 };
+        Connections {
+            close: Close::Fin,
+            offered: 0,
+            completed: 0,
+            failed: Vec::new(),
+            invalid: 0,
+            resets: 0,
+            icmp: 0,
+            given_up: 0,
+            translated: 0,
+            progress: (0..=90).map(|at| (at as f64 / 10.0, done(at))).collect(),
+            establish: Spectrum::default(),
+            whole: Spectrum::default(),
+        }
+    }
+
+    #[test]
+    fn a_rate_that_falls_is_seen_in_its_thirds() {
+        let all = slowing();
+        assert_eq!((all.early_rate(9.0), all.late_rate(9.0)), (Some(100.0), Some(50.0)));
+    }
+
+    #[test]
+    fn without_samples_there_are_no_thirds() {
+        let short = Connections { progress: vec![(0.0, 0)], ..slowing() };
+        assert_eq!((short.early_rate(9.0), short.late_rate(9.0)), (None, None));
     }
 }

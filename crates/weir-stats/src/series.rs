@@ -35,8 +35,24 @@ pub enum Quantity {
     HandshakesPerSecond,
     /// Share of connections, closed by FIN, that failed.
     ConnectionFailureRatio,
+    /// Packets a second that arrived at either end of connections closed by FIN.
+    ConnectionPackets,
+    /// Complete connections a second in the first third of a trial.
+    EarlyConnections,
+    /// Those of the last third over those of the first.
+    LateOverEarly,
+    /// Share of connections whose server saw another address than its client's.
+    TranslatedShare,
+    /// Most entries in the connection table during a trial of connections.
+    TableEntries,
+    /// Entries at the end of such a trial over the most there were.
+    TableEndShare,
+    /// Share of its time after which the table was within 2 % of its most.
+    TableFullShare,
     /// Connections that the table held at once.
     ConnectionsHeld,
+    /// Share of those that were to be held of which all three packets arrived.
+    HeldShare,
     /// Kernel memory of one of them, bytes.
     BytesPerConnection,
 }
@@ -51,10 +67,20 @@ impl Quantity {
             Quantity::LossRatio => Kind::Paced,
             Quantity::LoadSeconds => Kind::Load,
             Quantity::AddSeconds => Kind::Add,
-            Quantity::ConnectionsPerSecond | Quantity::ConnectionFailureRatio => Kind::Connections,
+            Quantity::ConnectionsPerSecond
+            | Quantity::ConnectionFailureRatio
+            | Quantity::ConnectionPackets
+            | Quantity::EarlyConnections
+            | Quantity::LateOverEarly
+            | Quantity::TranslatedShare
+            | Quantity::TableEntries
+            | Quantity::TableEndShare
+            | Quantity::TableFullShare => Kind::Connections,
             Quantity::ConnectionsResetPerSecond => Kind::ConnectionsReset,
             Quantity::HandshakesPerSecond => Kind::Handshakes,
-            Quantity::ConnectionsHeld | Quantity::BytesPerConnection => Kind::Concurrent,
+            Quantity::ConnectionsHeld | Quantity::HeldShare | Quantity::BytesPerConnection => {
+                Kind::Concurrent
+            }
         }
     }
 
@@ -64,7 +90,7 @@ impl Quantity {
             return None;
         }
         match self {
-            Quantity::Pps => Some(trial.pps),
+            Quantity::Pps | Quantity::ConnectionPackets => Some(trial.pps),
             Quantity::LeakedPps => {
                 (trial.seconds > 0.0).then(|| trial.leaked as f64 / trial.seconds)
             }
@@ -80,7 +106,29 @@ impl Quantity {
                 let completed = trial.connections.as_ref()?.completed as f64;
                 (trial.seconds > 0.0).then(|| completed / trial.seconds)
             }
+            Quantity::EarlyConnections => trial.connections.as_ref()?.early_rate(trial.seconds),
+            Quantity::LateOverEarly => {
+                let connections = trial.connections.as_ref()?;
+                let early = connections.early_rate(trial.seconds).filter(|rate| *rate > 0.0)?;
+                Some(connections.late_rate(trial.seconds)? / early)
+            }
+            Quantity::TranslatedShare => {
+                let connections = trial.connections.as_ref()?;
+                let offered = connections.offered as f64;
+                (offered > 0.0).then(|| connections.translated as f64 / offered)
+            }
+            Quantity::TableEntries => Some(trial.collected.table.as_ref()?.peak() as f64),
+            Quantity::TableEndShare => trial.collected.table.as_ref()?.end_share(),
+            Quantity::TableFullShare => {
+                let full = trial.collected.table.as_ref()?.full_seconds()?;
+                (trial.seconds > 0.0).then(|| full / trial.seconds)
+            }
             Quantity::ConnectionsHeld => Some(trial.collected.table.as_ref()?.peak() as f64),
+            Quantity::HeldShare => {
+                let connections = trial.connections.as_ref()?;
+                let offered = connections.offered as f64;
+                (offered > 0.0).then(|| connections.completed as f64 / offered)
+            }
             Quantity::BytesPerConnection => trial.collected.table.as_ref()?.bytes_per_connection(),
             Quantity::ConnectionFailureRatio => {
                 let connections = trial.connections.as_ref()?;

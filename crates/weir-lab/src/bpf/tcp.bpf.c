@@ -60,6 +60,7 @@ struct control {
 	__u32 server_base;
 	__u32 secret;          /* another one in each trial: what is late is a stranger */
 	__u32 close;
+	__u32 verify;          /* checksums of all that arrives */
 	__u16 port;
 	__u8 client_mac[6];    /* of the device that SYNs leave from */
 	__u8 firewall_mac[6];
@@ -85,6 +86,7 @@ struct tally {
 	__u64 reset;    /* RST that no one of us sent */
 	__u64 icmp;
 	__u64 foreign;
+	__u64 translated; /* valid SYN of another address than a client's, at the server */
 };
 
 #define CLIENT 0
@@ -307,6 +309,33 @@ static __always_inline int read_segment(struct xdp_md *ctx, struct tally *tally,
 	return 1;
 }
 
+/*
+ * Whether both checksums are right, as they arrived. A firewall that changes addresses has to mend
+ * them, and nothing else here would notice if it did not.
+ */
+static __always_inline int is_sound(struct xdp_md *ctx, const struct segment *in)
+{
+	void *from = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+	struct iphdr *ip = from + IP_AT;
+	__u64 sum = (__u64)in->saddr + in->daddr + bpf_htons(IPPROTO_TCP) +
+		    bpf_htons(PAYLOAD_AT - TCP_AT + in->payload);
+	__be32 *words = from + TCP_AT;
+	int at;
+
+	if (from + PAYLOAD_AT > end ||
+	    fold((__u32)bpf_csum_diff(0, 0, (__be32 *)ip, sizeof(*ip), 0)))
+		return 0;
+	/* Payloads are whole words, and none is longer than these. */
+	for (at = 0; at < (int)(PAYLOAD_AT - TCP_AT + REPLY_BYTES) / 4; at++) {
+		if (at * 4 >= PAYLOAD_AT - TCP_AT + in->payload)
+			break;
+		if ((void *)(words + at + 1) > end)
+			return 0;
+		sum += words[at];
+	}
+	return !fold(sum);
+}
+
 /* Whether the payload is `text` with the token of `number` in its place. */
 static __always_inline int holds(struct xdp_md *ctx, const char *text, const int words,
 				 const int token, __u32 number)
@@ -384,6 +413,10 @@ int weir_client(struct xdp_md *ctx)
 		return XDP_ABORTED;
 	if (!read_segment(ctx, tally, &in))
 		return XDP_DROP;
+	if (control.verify && !is_sound(ctx, &in)) {
+		tally->invalid++;
+		return XDP_DROP;
+	}
 	isn = client_isn(in.daddr, in.saddr, in.dport);
 	/* Its clock is the time at which the connection was opened, so that it comes back. */
 	out.value = in.echo;
@@ -436,11 +469,17 @@ int weir_server(struct xdp_md *ctx)
 		return XDP_ABORTED;
 	if (!read_segment(ctx, tally, &in))
 		return XDP_DROP;
+	if (control.verify && !is_sound(ctx, &in)) {
+		tally->invalid++;
+		return XDP_DROP;
+	}
 	out.value = in.value;
 	out.echo = in.value;
 	out.seq = in.ack;
 	if (in.flags == SYN && !in.payload) {
 		tally->opened++;
+		if (bpf_ntohl(in.saddr) - control.client_base >= control.clients)
+			tally->translated++;
 		out.seq = server_isn(in.saddr, in.daddr, in.sport, in.seq);
 		out.ack = in.seq + 1;
 		out.flags = SYN | ACK;

@@ -12,7 +12,7 @@ const WIDE: Layout =
     Layout { size: Size { width: 1008.0, height: 470.0 }, names: 150.0, class: "wide" };
 const NARROW: Layout =
     Layout { size: Size { width: 400.0, height: 360.0 }, names: 0.0, class: "narrow" };
-const SMALL: Layout =
+pub(super) const SMALL: Layout =
     Layout { size: Size { width: 488.0, height: 320.0 }, names: 0.0, class: "small" };
 
 /// The wide layout, with as much room beside the lines as the longest name needs.
@@ -106,7 +106,7 @@ fn description(digest: &Digest<'_>, series: &[Series]) -> String {
 }
 
 /// Names of the subjects with their inks; the page's script makes switches of them.
-fn legend(digest: &Digest<'_>, series: &[Series]) -> Markup {
+pub(super) fn legend(digest: &Digest<'_>, series: &[Series]) -> Markup {
     html! {
         ul.legend {
             @for one in series {

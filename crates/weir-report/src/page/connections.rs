@@ -1,0 +1,79 @@
+//! The drawings of connections: how many a second, how many packets with them, how many at once.
+
+use maud::{Markup, html};
+use weir_stats::{Quantity, Scenario};
+
+use super::figures::{self, SMALL};
+use crate::chart::{Caption, lines, rows};
+use crate::digest::{Digest, axis_title};
+use crate::number::Unit;
+
+/// What is drawn, where it was measured.
+const SHOWN: [(Quantity, &str, &str, &str); 6] = [
+    (
+        Quantity::ConnectionsPerSecond,
+        "connections",
+        "Complete connections a second",
+        "connections/s",
+    ),
+    (
+        Quantity::ConnectionsResetPerSecond,
+        "connections-reset",
+        "Connections a second, ended by RST",
+        "connections/s",
+    ),
+    (Quantity::HandshakesPerSecond, "handshakes", "Handshakes a second", "handshakes/s"),
+    (
+        Quantity::ConnectionPackets,
+        "connection-packets",
+        "Packets a second of these connections",
+        "packets/s",
+    ),
+    (Quantity::ConnectionsHeld, "held", "Connections held at once", "connections"),
+    (Quantity::BytesPerConnection, "bytes", "Memory a connection", "bytes"),
+];
+
+/// All of them; nothing where the study opened none.
+pub(super) fn section(digest: &Digest<'_>) -> Markup {
+    let anywhere = Scenario::default();
+    let drawn: Vec<_> = SHOWN
+        .into_iter()
+        .map(|(quantity, id, title, y_title)| {
+            (id, title, y_title, digest.series(quantity, &anywhere))
+        })
+        .filter(|(.., series)| !series.is_empty())
+        .collect();
+    let Some((.., first)) = drawn.first() else { return html! {} };
+    html! {
+        section #connections {
+            h2 { "Connections" }
+            p.about {
+                "Each was opened, used and closed as the method draws it; request and reply were "
+                "compared to the byte at both ends."
+            }
+            (figures::legend(digest, first))
+            div.pair {
+                @for (id, title, y_title, series) in &drawn {
+                    @let caption = Caption {
+                        id,
+                        title,
+                        about: "Values by subject; the records hold each trial.",
+                        x_title: digest.axis.map_or("", |axis| axis_title(axis)),
+                        y_title,
+                        unit: Unit::Rate,
+                    };
+                    div {
+                        h3 { (title) }
+                        @if let Some(axis) = digest.axis {
+                            figure data-plot=(axis.name) {
+                                (lines::draw(&caption, SMALL, series, series))
+                            }
+                        } @else {
+                            figure { (rows::draw(&caption, "small", SMALL.size.width, series)) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
