@@ -1,10 +1,15 @@
 //! A killed run leaves nothing behind that the next start does not remove, and the user's own
 //! network is never touched.
 
+use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use weir_testkit::{data, lacking};
+
+/// One test looks at limits that the other one raises.
+static ALONE: Mutex<()> = Mutex::new(());
 
 fn output(program: &str, args: &[&str]) -> String {
     let out = Command::new(program).args(args).output().expect(program);
@@ -30,6 +35,7 @@ fn a_killed_lab_is_cleaned_up_by_the_next_start() {
     if !rustix::process::geteuid().is_root() {
         return lacking("needs root: it makes network namespaces");
     }
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let weir = env!("CARGO_BIN_EXE_weir");
     let before = live();
     let out = std::env::temp_dir().join(format!("weir-killed-{}", std::process::id()));
@@ -61,4 +67,65 @@ fn a_killed_lab_is_cleaned_up_by_the_next_start() {
         assert_eq!(live(), before, "killed with {namespaces} namespaces");
     }
     let _ = std::fs::remove_dir_all(&out);
+}
+
+/// The limits of connection tracking, which are one for the whole machine: entries and buckets.
+fn limits() -> [u64; 2] {
+    ["nf_conntrack_max", "nf_conntrack_buckets"].map(|name| {
+        let path = format!("/proc/sys/net/netfilter/{name}");
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        text.trim().parse().unwrap_or(0)
+    })
+}
+
+/// A study that holds so many connections that both limits are too low.
+fn study_above(limits: [u64; 2], folder: &Path) {
+    let held = limits[0].max(limits[1] * 2) + 2;
+    let study = format!(
+        "title = \"t\"\nquestion = \"q\"\nsubjects = [\"none\"]\n\
+         [ruleset]\naxes = []\ncommand = ': > \"$RULESET\"'\n\
+         [traffic]\nkind = \"concurrent\"\nconnections = {held}\n\
+         [presets.smoke]\nlabel = \"l\"\ntrial_seconds = 1\nblocks = 1\nloads = 0\n"
+    );
+    let subjects = "[none]\ntitle = \"none\"\nabout = \"none\"\nload = 'true'\n";
+    std::fs::create_dir_all(folder).expect("make a folder");
+    std::fs::write(folder.join("study.toml"), study).expect("write");
+    std::fs::write(folder.join("subjects.toml"), subjects).expect("write");
+}
+
+#[test]
+fn limits_that_a_killed_lab_raised_are_put_back_by_the_next_start() {
+    if !rustix::process::geteuid().is_root() {
+        return lacking("needs root: it makes network namespaces");
+    }
+    let before = limits();
+    if before.contains(&0) {
+        return lacking("needs connection tracking");
+    }
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let weir = env!("CARGO_BIN_EXE_weir");
+    let folder = std::env::temp_dir().join(format!("weir-limits-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&folder);
+    study_above(before, &folder.join("study"));
+    let run = |name: &str, more: &[&str]| {
+        let mut command = Command::new(weir);
+        command.args(["lab", "run", "--preset", "smoke"]);
+        command.arg(folder.join("study")).arg("-o").arg(folder.join(name)).args(more);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        command
+    };
+    let refused = run("unasked", &[]).status().expect("weir runs");
+    assert_eq!((refused.code(), limits()), (Some(2), before), "nothing is raised unasked");
+
+    let mut child = run("asked", &["--allow-global"]).spawn().expect("weir runs");
+    let limit = Instant::now() + Duration::from_secs(60);
+    while limits().iter().zip(before).any(|(now, before)| *now <= before) {
+        assert!(Instant::now() < limit, "both limits are raised: {:?}", limits());
+    }
+    child.kill().expect("kill");
+    child.wait().expect("wait");
+    assert!(limits() > before, "a killed run leaves its limits");
+    output(weir, &["reap"]);
+    assert_eq!(limits(), before);
+    let _ = std::fs::remove_dir_all(&folder);
 }
