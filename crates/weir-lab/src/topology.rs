@@ -259,6 +259,8 @@ fn quieten(namespace: &Namespace, ipv6: bool) -> Result<(), LabError> {
         ("net.ipv4.conf.default.rp_filter", "0"),
         ("net.ipv4.conf.all.send_redirects", "0"),
         ("net.ipv4.conf.default.send_redirects", "0"),
+        // A router has no sockets that the first look at a packet could find (ip-sysctl.rst).
+        ("net.ipv4.ip_early_demux", "0"),
     ];
     let with_ipv6 = [
         ("net.ipv6.conf.all.forwarding", "1"),
