@@ -226,6 +226,23 @@ impl Bench {
         Ok(seen)
     }
 
+    /// Plays what is loaded through a firewall, on the current core.
+    pub(crate) fn play(&mut self, firewall: &Firewall, play: &Play) -> Result<Played, LabError> {
+        let source = self.topology.source().clone();
+        self.generator.play(&source, firewall.ifindex, play)
+    }
+
+    /// Waits until what was played is accounted for, and reads every counter again.
+    pub(crate) fn finish(
+        &mut self,
+        firewall: &Firewall,
+        before: Before,
+        seen: &mut Seen,
+    ) -> Result<(), LabError> {
+        self.settle(firewall, &before.counters, seen)?;
+        self.after(firewall, Rules::Unwatched, before, seen)
+    }
+
     /// As fast as it goes, in random order.
     pub(crate) fn play_of(duration: Duration) -> Play {
         Play { duration, rate_pps: 0, packets_max: 0, shuffled: true, seed: 1 }

@@ -77,6 +77,13 @@ pub fn last_core() -> Result<u32, LabError> {
     Ok((0..CpuSet::MAX_CPU as u32).rfind(is_set).unwrap_or(0))
 }
 
+/// A core that this process may use and that is not `core`; `core` where there is no other.
+pub(crate) fn another_core(core: u32) -> u32 {
+    let allowed = sched_getaffinity(None).unwrap_or_default();
+    let is_other = |other: &u32| *other != core && allowed.is_set(*other as usize);
+    (0..CpuSet::MAX_CPU as u32).find(is_other).unwrap_or(core)
+}
+
 /// What a trial's noise is made of, at one moment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {

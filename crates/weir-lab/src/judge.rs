@@ -92,6 +92,8 @@ mod tests {
             rate_pps: 0.0,
             additions: 0,
             connections: None,
+            probe: None,
+            stream: None,
             collected: weir_stats::Collected::default(),
             noise: Noise { spin_ratio: 1.0, ..Noise::default() },
             state: State::Accepted,

@@ -76,6 +76,8 @@ pub(crate) fn blank(step: &Step, kind: Kind) -> Trial {
         rate_pps: 0.0,
         additions: 0,
         connections: None,
+        probe: None,
+        stream: None,
         collected: weir_stats::Collected::default(),
         noise: Noise::default(),
         state: State::Accepted,

@@ -21,7 +21,7 @@ use crate::plan::{self, Arm, Step};
 use crate::resume::{self, Done};
 use crate::study::{self, Commands, Loaded, PresetText};
 use crate::topology::{Firewall, Topology};
-use crate::{LabError, connecting, environment, loading, records, searching, trials};
+use crate::{LabError, connecting, environment, loading, probing, records, searching, trials};
 
 /// How a study is run.
 #[derive(Clone, Debug)]
@@ -220,7 +220,8 @@ impl Run<'_> {
         }
         for block in 0..self.preset.blocks {
             let steps = plan::block(&points, |point| self.arms(point), block, self.options.seed);
-            for step in steps {
+            let asked = probing::steps(self.loaded, &steps);
+            for step in steps.into_iter().chain(asked) {
                 let message = format!(
                     "block {} of {}: {} at {}",
                     block + 1,
@@ -229,7 +230,10 @@ impl Run<'_> {
                     step.scenario
                 );
                 self.step(&message, self.trial_expected())?;
-                trials::measure(self, &step)?;
+                match probing::of(&step) {
+                    Some(asking) => probing::measure(self, &step, asking)?,
+                    None => trials::measure(self, &step)?,
+                }
             }
             folder::save_run(self.out, &records::finish(self, false))?;
         }
@@ -355,6 +359,9 @@ impl Run<'_> {
         let study = &self.loaded.study;
         let again = study.again.as_ref().map(|again| again.subject.get_ref().clone());
         let ipv6 = self.files.has_ipv6();
+        if study.probe.is_some() {
+            self.bench.topology.let_probe()?;
+        }
         for point in rulesets {
             let mut arms: Vec<Arm> =
                 self.subjects().map(|subject| Arm { subject, copy: 0 }).collect();
@@ -394,10 +401,14 @@ impl Run<'_> {
         let sets = rulesets.len() as u64;
         let timed = u64::from(self.preset.loads) * sets * subjects;
         let trials = arms * (1 + 2 * u64::from(self.preset.blocks));
-        self.clock.total = sets * (subjects + 2) + points.len() as u64 + timed + trials;
+        let steps = plan::block(points, |point| self.arms(point), 0, self.options.seed);
+        let asked = probing::steps(self.loaded, &steps).len() as u64;
+        let asked = asked * u64::from(self.preset.blocks);
+        self.clock.total = asked + sets * (subjects + 2) + points.len() as u64 + timed + trials;
         self.clock.expected = sets as f64 * subjects as f64 * 0.6
             + timed as f64 * 0.2
-            + trials as f64 * self.trial_expected();
+            + trials as f64 * self.trial_expected()
+            + asked as f64 * (self.preset.probe_seconds() + 0.3);
     }
 }
 
@@ -438,7 +449,12 @@ pub fn planned(study: &Path, preset: &str, seed: u64) -> Result<Vec<Step>, LabEr
         arms.extend(second.map(|subject| Arm { subject, copy: 1 }));
         arms
     };
-    Ok((0..preset.blocks).flat_map(|block| plan::block(&points, arms, block, seed)).collect())
+    let block = |block| {
+        let steps = plan::block(&points, arms, block, seed);
+        let asked = probing::steps(&loaded, &steps);
+        steps.into_iter().chain(asked)
+    };
+    Ok((0..preset.blocks).flat_map(block).collect())
 }
 
 /// Waits until no other run measures on this machine; they would measure each other.

@@ -81,6 +81,12 @@ impl Sink {
         bss.magic = magic;
     }
 
+    /// Lets the kernel's own sockets have the segments of TCP for this address.
+    pub(crate) fn pass_streams_to(&mut self, address: std::net::Ipv4Addr) {
+        let bss = self.skeleton.maps.bss_data.as_deref_mut().expect("the program has variables");
+        bss.stream_address = u32::from_ne_bytes(address.octets());
+    }
+
     /// Everything that arrived since the program was loaded.
     ///
     /// # Errors

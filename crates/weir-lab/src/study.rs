@@ -10,9 +10,11 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use toml::Spanned;
+use weir_stats::probe::{KIND_AXIS, LOAD_AXIS};
 use weir_stats::{Claim, ClaimTest, Coordinate, Paper, PaperValue, Place, Scenario};
 
 use crate::LabError;
+use crate::probing::Probing;
 use crate::subject::Subjects;
 use crate::topology::Devices;
 use crate::traffic::{Connecting, Hold, Traffic};
@@ -39,6 +41,8 @@ pub struct Study {
     pub ruleset: Source,
     /// What is played; without it only the load commands are timed.
     pub traffic: Option<Traffic>,
+    /// What else asks its firewalls.
+    pub probe: Option<Probing>,
     /// How the rules of `MORE` are made.
     pub more: Option<Source>,
     /// The subject that is measured twice, for the noise floor.
@@ -165,6 +169,16 @@ pub struct PresetText {
     /// is too low for them.
     #[serde(default)]
     pub table_entries: u64,
+    /// Length of a trial that probes; 0: as long as the others.
+    #[serde(default)]
+    pub probe_seconds: f64,
+}
+
+impl PresetText {
+    /// Length of a trial that probes, seconds.
+    pub(crate) fn probe_seconds(&self) -> f64 {
+        if self.probe_seconds > 0.0 { self.probe_seconds } else { self.trial_seconds }
+    }
 }
 
 /// A study, its subjects, and where they were read.
@@ -243,6 +257,7 @@ impl Loaded {
         study.subjects = vec![subject.clone()];
         study.again = Some(Again { subject, at: Scenario::default() });
         study.claims.clear();
+        study.probe = None;
         study.title = format!("{}: {name} against itself", study.title);
         for preset in study.presets.values_mut() {
             preset.blocks *= times;
@@ -271,6 +286,9 @@ impl Loaded {
         for axis in held.into_iter().chain(rate) {
             self.check_axis(axis, self.text.find("[traffic]").unwrap_or(0))?;
         }
+        if let Some(probing) = &study.probe {
+            self.check_probing(probing)?;
+        }
         if let Some(again) = &study.again {
             let at = again.subject.span().start;
             self.check_subject(again.subject.get_ref(), at)?;
@@ -293,6 +311,26 @@ impl Loaded {
             self.check_claim(claim.get_ref(), claim.span().start)?;
         }
         Ok(())
+    }
+
+    fn check_probing(&self, probing: &Probing) -> Result<(), LabError> {
+        let at = self.text.find("[probe]").unwrap_or(0);
+        for name in &probing.subjects {
+            self.check_subject(name.get_ref(), name.span().start)?;
+        }
+        probing
+            .check()
+            .and_then(|()| {
+                let taken = [KIND_AXIS, LOAD_AXIS]
+                    .into_iter()
+                    .find(|axis| self.study.axes.contains_key(*axis));
+                match (taken, self.study.frames()) {
+                    (Some(axis), _) => Err(format!("`[probe]` has the axis `{axis}` for itself")),
+                    (_, None) => Err("`[probe]` needs `[traffic]` of frames".to_owned()),
+                    _ => Ok(()),
+                }
+            })
+            .map_err(|message| refused(&self.path, &self.text, at, message))
     }
 
     fn check_claim(&self, claim: &Claim, at: usize) -> Result<(), LabError> {
@@ -346,7 +384,14 @@ impl Loaded {
     }
 
     fn check_point(&self, point: &Scenario, at: usize) -> Result<(), LabError> {
-        point.0.iter().try_for_each(|(axis, value)| self.check_value(axis, value, at))
+        point.0.iter().try_for_each(|(axis, value)| match &self.study.probe {
+            Some(probing) if [KIND_AXIS, LOAD_AXIS].contains(&axis.as_str()) => {
+                let found = probing.has(axis, value);
+                let message = || format!("`[probe]` has no {axis} `{value}`");
+                found.then_some(()).ok_or_else(|| refused(&self.path, &self.text, at, message()))
+            }
+            _ => self.check_value(axis, value, at),
+        })
     }
 }
 

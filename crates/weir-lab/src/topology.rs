@@ -17,6 +17,7 @@ use crate::LabError;
 use crate::connections::{Parties, TcpEnds};
 use crate::counters::{ConntrackReader, DeviceReader, ReceivedReader, StackReader};
 use crate::sink::Sink;
+use crate::streaming;
 
 /// Names of a firewall's two devices, as its ruleset knows them.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -41,6 +42,11 @@ pub const SOURCE_MAC: Mac = [0x02, 0, 0, 0, 0, 0x02];
 const OUT_MAC: Mac = [0x02, 0, 0, 0, 0, 0x03];
 const SINK_MAC: Mac = [0x02, 0, 0, 0, 0, 0x04];
 
+/// Address of the source, for those who ask through a firewall.
+pub const SOURCE_ADDRESS: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
+/// Address of the sink, for those who answer behind it.
+pub const SINK_ADDRESS: Ipv4Addr = Ipv4Addr::new(198, 18, 1, 2);
+
 /// The source and the sink of a run.
 pub struct Topology {
     session: Session,
@@ -49,6 +55,7 @@ pub struct Topology {
     sink_side: Namespace,
     sink: Sink,
     links: u32,
+    is_probed: bool,
 }
 
 /// One firewall between them.
@@ -67,6 +74,8 @@ pub struct Firewall {
     pub entered: ReceivedReader,
     /// What the device behind it received.
     pub left: ReceivedReader,
+    /// Name of the source's device, and of the sink's.
+    pub ends: (String, String),
 }
 
 impl Topology {
@@ -81,12 +90,72 @@ impl Topology {
             // No neighbour discovery among the frames that are counted.
             namespace.sysctl("net.ipv6.conf.default.disable_ipv6", "1")?;
         }
-        Ok(Topology { session, devices, source, sink_side, sink: Sink::new()?, links: 0 })
+        Ok(Topology {
+            session,
+            devices,
+            source,
+            sink_side,
+            sink: Sink::new()?,
+            links: 0,
+            is_probed: false,
+        })
     }
 
     /// Where frames come from.
     pub fn source(&self) -> &Namespace {
         &self.source
+    }
+
+    /// The sink's namespace.
+    pub(crate) fn sink_side(&self) -> &Namespace {
+        &self.sink_side
+    }
+
+    /// Firewalls that are made from now on can be asked through: there is a way back.
+    ///
+    /// # Errors
+    /// Where the kernel refuses.
+    pub fn let_probe(&mut self) -> Result<(), LabError> {
+        for namespace in [&self.source, &self.sink_side] {
+            for part in ["all", "default"] {
+                namespace.sysctl(&format!("net.ipv4.conf.{part}.rp_filter"), "0")?;
+            }
+        }
+        self.sink.pass_streams_to(SINK_ADDRESS);
+        self.is_probed = true;
+        Ok(())
+    }
+
+    /// The ways of answers: echoes turn at the sink's program, streams end at its sockets.
+    fn open_to_probes(&self, link: &Link) -> Result<(), LabError> {
+        let Link { namespace, near, far } = link;
+        let Devices { input, output } = &self.devices;
+        let source = mac_text(SOURCE_MAC);
+        namespace.ip(&[format!(
+            "neigh replace {SOURCE_ADDRESS} lladdr {source} nud permanent dev {input}"
+        )])?;
+        // Answers are redirected into this device, which takes them by its NAPI context only.
+        namespace.set_gro(output, true)?;
+        let number = self.links;
+        let to_firewall = mac_text(FIREWALL_MAC);
+        self.source.ip(&streaming::lines(
+            SOURCE_ADDRESS,
+            SINK_ADDRESS,
+            "198.18.0.1",
+            &to_firewall,
+            near,
+            number,
+        ))?;
+        let back = mac_text(OUT_MAC);
+        self.sink_side.ip(&streaming::lines(
+            SINK_ADDRESS,
+            SOURCE_ADDRESS,
+            "198.18.1.1",
+            &back,
+            far,
+            number,
+        ))?;
+        Ok(())
     }
 
     /// What counts arrivals.
@@ -156,7 +225,7 @@ impl Topology {
         // Both devices take redirected packets: what they lose is told by them alone.
         let devices =
             DeviceReader::open(&[(&namespace, input.as_str()), (&namespace, output.as_str())])?;
-        self.firewall_of(namespace, ifindex, devices, &far)
+        self.firewall_of(namespace, ifindex, devices, (near, far))
     }
 
     /// Makes a firewall between source and sink that forwards everything, IPv6 only where it is
@@ -165,7 +234,11 @@ impl Topology {
     /// # Errors
     /// Where the kernel refuses.
     pub fn firewall(&mut self, ipv6: bool) -> Result<Firewall, LabError> {
-        let Link { namespace, near, far } = self.link(ipv6)?;
+        let link = self.link(ipv6)?;
+        if self.is_probed {
+            self.open_to_probes(&link)?;
+        }
+        let Link { namespace, near, far } = link;
         let Devices { input, output } = &self.devices;
         let far_index = self.sink_side.ifindex(&far)?;
         self.sink.attach(&self.sink_side, far_index)?;
@@ -177,7 +250,7 @@ impl Topology {
             (&self.sink_side, far.as_str()),
         ])?;
         let ifindex = self.source.ifindex(&near)?;
-        self.firewall_of(namespace, ifindex, devices, &far)
+        self.firewall_of(namespace, ifindex, devices, (near, far))
     }
 
     fn firewall_of(
@@ -185,13 +258,13 @@ impl Topology {
         namespace: Namespace,
         ifindex: u32,
         devices: DeviceReader,
-        far: &str,
+        ends: (String, String),
     ) -> Result<Firewall, LabError> {
         let stack = StackReader::open(&namespace)?;
         let conntrack = ConntrackReader::open(&namespace)?;
         let entered = ReceivedReader::open(&namespace, &self.devices.input)?;
-        let left = ReceivedReader::open(&self.sink_side, far)?;
-        Ok(Firewall { namespace, ifindex, devices, stack, conntrack, entered, left })
+        let left = ReceivedReader::open(&self.sink_side, &ends.1)?;
+        Ok(Firewall { namespace, ifindex, devices, stack, conntrack, entered, left, ends })
     }
 
     /// A forwarding namespace between two links, nothing attached to their other ends.
@@ -231,7 +304,7 @@ struct Link {
 
 /// The way from the firewall to the clients.
 fn back_to_clients(parties: &Parties, device: &str) -> Vec<String> {
-    let mac = SOURCE_MAC.map(|byte| format!("{byte:02x}")).join(":");
+    let mac = mac_text(SOURCE_MAC);
     let (first, last) = parties.client_addresses();
     // The shortest prefix that holds them all.
     let length = (u32::from(first) ^ u32::from(last)).leading_zeros();
@@ -240,6 +313,10 @@ fn back_to_clients(parties: &Parties, device: &str) -> Vec<String> {
         format!("neigh replace 198.18.0.2 lladdr {mac} nud permanent dev {device}"),
         format!("route replace {network}/{length} via 198.18.0.2 dev {device}"),
     ]
+}
+
+fn mac_text(mac: Mac) -> String {
+    mac.map(|byte| format!("{byte:02x}")).join(":")
 }
 
 fn end(mac: Mac) -> LinkEnd {
@@ -277,7 +354,7 @@ fn quieten(namespace: &Namespace, ipv6: bool) -> Result<(), LabError> {
 }
 
 fn route(namespace: &Namespace, device: &str, ipv6: bool) -> Result<(), LabError> {
-    let mac = SINK_MAC.map(|byte| format!("{byte:02x}")).join(":");
+    let mac = mac_text(SINK_MAC);
     let hops = [("198.18.1.2", "default", true), ("2001:2:0:2::2", "::/0", ipv6)];
     for (hop, destination, _) in hops.iter().filter(|(.., wanted)| *wanted) {
         namespace.ip(&[

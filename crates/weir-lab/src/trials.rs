@@ -148,7 +148,8 @@ fn play(
     Ok((seen, trial))
 }
 
-fn trial(run: &Run<'_>, step: &Step, seen: &Seen) -> Trial {
+/// The trial of a step, with what was seen of its frames.
+pub(crate) fn trial(run: &Run<'_>, step: &Step, seen: &Seen) -> Trial {
     let kind = if run.preset.rate_pps == 0 { Kind::Rate } else { Kind::Paced };
     let seconds = seen.played.seconds;
     let by_rules: u64 =

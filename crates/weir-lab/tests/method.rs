@@ -67,6 +67,8 @@ fn trial(step: &Step, pps: f64) -> Trial {
         rate_pps: 0.0,
         additions: 0,
         connections: None,
+        probe: None,
+        stream: None,
         collected: weir_stats::Collected::default(),
         noise: Noise::default(),
         state: State::Accepted,

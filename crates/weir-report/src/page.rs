@@ -4,6 +4,7 @@ mod claims;
 mod connections;
 mod figures;
 mod origin;
+mod probes;
 mod tables;
 mod trust;
 
@@ -50,6 +51,7 @@ pub fn page(record: &Record, extras: &[Extra]) -> String {
                     (figures::facets(&digest))
                     (connections::section(&digest))
                     (figures::loads(&digest))
+                    (probes::section(&digest))
                     @for extra in extras { (self::extra(extra)) }
                     (tables::rates(&digest))
                     (claims::section(&digest))

@@ -132,6 +132,8 @@ fn blank(
         rate_pps: 0.0,
         additions: 0,
         connections: None,
+        probe: None,
+        stream: None,
         collected: weir_stats::Collected::default(),
         noise: Noise {
             psi: 0.02 * jitter(trials.len() + 7),

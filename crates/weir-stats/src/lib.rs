@@ -21,6 +21,7 @@ pub mod compare;
 pub mod connections;
 pub mod estimate;
 pub mod folder;
+pub mod probe;
 pub mod random;
 pub mod run;
 pub mod scenario;
@@ -35,6 +36,7 @@ pub use collected::{Collected, Table};
 pub use connections::{Close, Connections, Failure};
 pub use estimate::{Difference, Estimate};
 pub use folder::{Record, RecordError};
+pub use probe::{Load, Probe, ProbeKind, Stream};
 pub use run::{
     Axis, Environment, NoiseFloor, Paper, PaperValue, Preset, RulesetRecord, Run, Subject,
     TrialCounts,

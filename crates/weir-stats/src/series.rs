@@ -55,6 +55,31 @@ pub enum Quantity {
     HeldShare,
     /// Kernel memory of one of them, bytes.
     BytesPerConnection,
+    /// Shortest time of an echo, from when it was planned, nanoseconds.
+    RoundTripNsMin,
+    /// Mean time of an echo.
+    RoundTripNsMean,
+    /// Median time of an echo.
+    RoundTripNsP50,
+    /// Time that 99 of 100 echoes do not exceed.
+    RoundTripNsP99,
+    /// Longest time of an echo.
+    RoundTripNsMax,
+    /// Share of echoes that did not come back.
+    RoundTripLossRatio,
+    /// Median time until a process on the firewall answers, from when it was asked, nanoseconds.
+    ResponseNsP50,
+    /// Time that 99 of 100 of its answers do not exceed.
+    ResponseNsP99,
+    /// Longest time until it answers.
+    ResponseNsMax,
+    /// The machine's load average of the last minute, read where a process on the firewall was
+    /// asked.
+    LoadAverage,
+    /// Bytes a second that a program received of one bulk TCP stream.
+    StreamBytesPerSecond,
+    /// Segments of that stream that were sent again.
+    StreamRetransmits,
 }
 
 impl Quantity {
@@ -81,6 +106,17 @@ impl Quantity {
             Quantity::ConnectionsHeld | Quantity::HeldShare | Quantity::BytesPerConnection => {
                 Kind::Concurrent
             }
+            Quantity::RoundTripNsMin
+            | Quantity::RoundTripNsMean
+            | Quantity::RoundTripNsP50
+            | Quantity::RoundTripNsP99
+            | Quantity::RoundTripNsMax
+            | Quantity::RoundTripLossRatio => Kind::RoundTrip,
+            Quantity::ResponseNsP50
+            | Quantity::ResponseNsP99
+            | Quantity::ResponseNsMax
+            | Quantity::LoadAverage => Kind::Response,
+            Quantity::StreamBytesPerSecond | Quantity::StreamRetransmits => Kind::Stream,
         }
     }
 
@@ -135,6 +171,30 @@ impl Quantity {
                 let offered = connections.offered as f64;
                 (offered > 0.0).then(|| 1.0 - connections.completed as f64 / offered)
             }
+            Quantity::RoundTripNsMin => trial.probe.as_ref()?.latency.at(0.0),
+            Quantity::RoundTripNsMean => {
+                let latency = &trial.probe.as_ref()?.latency;
+                (latency.count > 0).then_some(latency.mean_ns)
+            }
+            Quantity::RoundTripNsP50 | Quantity::ResponseNsP50 => {
+                trial.probe.as_ref()?.latency.at(0.5)
+            }
+            Quantity::RoundTripNsP99 | Quantity::ResponseNsP99 => {
+                trial.probe.as_ref()?.latency.at(0.99)
+            }
+            Quantity::RoundTripNsMax | Quantity::ResponseNsMax => {
+                trial.probe.as_ref()?.latency.at(1.0)
+            }
+            Quantity::RoundTripLossRatio => {
+                let probe = trial.probe.as_ref()?;
+                (probe.planned > 0).then(|| probe.lost() as f64 / probe.planned as f64)
+            }
+            Quantity::LoadAverage => Some(trial.collected.load_average),
+            Quantity::StreamBytesPerSecond => {
+                let stream = trial.stream.as_ref()?;
+                (stream.seconds > 0.0).then(|| stream.bytes as f64 / stream.seconds)
+            }
+            Quantity::StreamRetransmits => Some(trial.stream.as_ref()?.retransmits as f64),
         }
     }
 }

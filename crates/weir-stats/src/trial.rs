@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::collected::Collected;
 use crate::connections::Connections;
+use crate::probe::{Probe, Stream};
 use crate::scenario::Scenario;
 
 /// What a trial measured.
@@ -26,6 +27,12 @@ pub enum Kind {
     Handshakes,
     /// As many TCP connections as the study says, opened and held all at once.
     Concurrent,
+    /// Echoes through the firewall and back, asked for at planned times.
+    RoundTrip,
+    /// Answers of an ordinary process on the firewall, asked for at planned times.
+    Response,
+    /// One bulk TCP stream between sockets of the kernel.
+    Stream,
 }
 
 /// Whether a trial counts.
@@ -120,6 +127,12 @@ pub struct Trial {
     /// What a trial of connections counted beside packets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connections: Option<Connections>,
+    /// What a probe found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probe: Option<Probe>,
+    /// What a bulk stream carried.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream: Option<Stream>,
     /// What else the machine told.
     #[serde(default)]
     pub collected: Collected,
@@ -190,6 +203,8 @@ pub(crate) mod tests {
             rate_pps: 0.0,
             additions: 0,
             connections: None,
+            probe: None,
+            stream: None,
             collected: Collected::default(),
             noise: Noise::default(),
             state: State::Accepted,

@@ -70,6 +70,8 @@ fn trial() -> Trial {
         rate_pps: 0.0,
         additions: 0,
         connections: None,
+        probe: None,
+        stream: None,
         collected: weir_stats::Collected::default(),
         noise: Noise { psi: 0.0, steal: 0.0, spin_ratio: 1.0, switches: 0 },
         state: State::Accepted,

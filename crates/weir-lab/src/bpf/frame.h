@@ -26,6 +26,10 @@ struct large_frame {
 	__u8 bytes[LARGE_FRAME_BYTES];
 };
 
+/* First word of a probe's tag: no run's magic has these upper bytes but by chance, and the sink
+ * asks for its own first. */
+#define PROBE_MAGIC 0x6f686365
+
 /* The last bytes of each frame. */
 struct tag {
 	__u32 magic;

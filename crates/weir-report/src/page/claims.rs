@@ -147,6 +147,18 @@ fn quantity_in_words(quantity: Quantity) -> &'static str {
         Quantity::HeldShare => "share of connections held",
         Quantity::ConnectionsHeld => "connections held",
         Quantity::BytesPerConnection => "memory a connection",
+        Quantity::RoundTripNsMin => "shortest round trip, ns",
+        Quantity::RoundTripNsMean => "mean round trip, ns",
+        Quantity::RoundTripNsP50 => "median round trip, ns",
+        Quantity::RoundTripNsP99 => "round trip, 99th percentile, ns",
+        Quantity::RoundTripNsMax => "longest round trip, ns",
+        Quantity::RoundTripLossRatio => "lost echoes",
+        Quantity::ResponseNsP50 => "median response of a process, ns",
+        Quantity::ResponseNsP99 => "response of a process, 99th percentile, ns",
+        Quantity::ResponseNsMax => "longest response of a process, ns",
+        Quantity::LoadAverage => "load average",
+        Quantity::StreamBytesPerSecond => "bytes/s of one TCP stream",
+        Quantity::StreamRetransmits => "segments sent again",
     }
 }
 

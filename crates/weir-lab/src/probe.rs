@@ -1,0 +1,213 @@
+//! Questions at planned times, and how long each answer took.
+//!
+//! A client that waits for an answer before it asks again asks less often while the answers are
+//! slow, and so leaves out of its figures just those that its users would have had to wait for.
+//! Here the times of all questions are set beforehand. One thread asks and listens: where it
+//! comes too late with a question, be it that the machine had no time for it, the time it is
+//! late counts as the answer's. A question without an answer is lost, and counted.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use weir_stats::{Probe, Spectrum};
+
+/// Digits of a time that are kept, and the longest one, nanoseconds: an hour.
+const DIGITS: u8 = 3;
+const LONGEST_NS: u64 = 3_600_000_000_000;
+
+/// Something that answers questions, each by its number.
+pub trait Asked {
+    /// Asks; the answer is not waited for.
+    ///
+    /// # Errors
+    /// Where the question cannot leave; then it is lost.
+    fn ask(&mut self, number: u32) -> io::Result<()>;
+
+    /// What becomes readable when there is an answer.
+    fn readable(&self) -> BorrowedFd<'_>;
+
+    /// Numbers of the answers that are there, in `numbers`; waits for none.
+    ///
+    /// # Errors
+    /// Where they cannot be read.
+    fn answers(&mut self, numbers: &mut Vec<u32>) -> io::Result<()>;
+}
+
+/// When to ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// Time between two questions.
+    pub period: Duration,
+    /// How many.
+    pub questions: u32,
+    /// How long to wait for answers after the last of them.
+    pub grace: Duration,
+}
+
+impl Plan {
+    /// As many questions as a rate (a second, 1 at least) makes in a time; one at least.
+    pub fn new(rate: u32, duration: Duration, grace: Duration) -> Plan {
+        let rate = rate.max(1);
+        let questions = (duration.as_secs_f64() * f64::from(rate)).round().max(1.0);
+        Plan { period: Duration::from_secs(1) / rate, questions: questions as u32, grace }
+    }
+}
+
+/// Asks as planned, from now on.
+///
+/// # Errors
+/// Where answers cannot be read any more.
+pub fn probe(asked: &mut dyn Asked, plan: &Plan) -> io::Result<Probe> {
+    let begun = Instant::now();
+    let planned = |number: u32| plan.period * number;
+    let end = planned(plan.questions.saturating_sub(1)) + plan.grace;
+    let mut times =
+        Histogram::<u64>::new_with_max(LONGEST_NS, DIGITS).expect("three digits are kept");
+    let mut is_open = vec![true; plan.questions as usize];
+    let mut left = is_open.len();
+    let mut next = 0;
+    let mut numbers = Vec::new();
+    loop {
+        let now = begun.elapsed();
+        if next < plan.questions && now >= planned(next) {
+            // One that cannot leave has no answer.
+            let _ = asked.ask(next);
+            next += 1;
+            // Answers first where several questions are late: they are there already.
+        } else if left == 0 || (next == plan.questions && now >= end) {
+            break;
+        } else {
+            let until = if next < plan.questions { planned(next) } else { end };
+            wait(asked.readable(), until.saturating_sub(now))?;
+        }
+        asked.answers(&mut numbers)?;
+        let now = begun.elapsed();
+        for number in numbers.drain(..) {
+            let Some(open) = is_open.get_mut(number as usize).filter(|open| **open) else {
+                continue;
+            };
+            *open = false;
+            left -= 1;
+            times.saturating_record(now.saturating_sub(planned(number)).as_nanos() as u64);
+        }
+    }
+    Ok(Probe {
+        planned: u64::from(plan.questions),
+        answered: times.len(),
+        grace_seconds: plan.grace.as_secs_f64(),
+        latency: spectrum(&times),
+    })
+}
+
+/// Waits for an answer, so long at most.
+fn wait(readable: BorrowedFd<'_>, limit: Duration) -> io::Result<()> {
+    let limit = Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: limit.subsec_nanos().into() };
+    let mut fds = [PollFd::from_borrowed_fd(readable, PollFlags::IN)];
+    match poll(&mut fds, Some(&limit)) {
+        Err(error) if error != rustix::io::Errno::INTR => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+/// What is kept of the times.
+fn spectrum(times: &Histogram<u64>) -> Spectrum {
+    let counts: Vec<(f64, u64)> = times
+        .iter_recorded()
+        .map(|value| (value.value_iterated_to() as f64, value.count_at_value()))
+        .collect();
+    Spectrum::of(&counts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
+
+    /// Answers at once, but for what it loses, and stops the asker at one question.
+    struct Mirror {
+        near: UnixStream,
+        far: UnixStream,
+        loses: fn(u32) -> bool,
+        stalls_at: Option<(u32, Duration)>,
+    }
+
+    impl Mirror {
+        fn new(loses: fn(u32) -> bool, stalls_at: Option<(u32, Duration)>) -> Mirror {
+            let (near, far) = UnixStream::pair().unwrap();
+            near.set_nonblocking(true).unwrap();
+            Mirror { near, far, loses, stalls_at }
+        }
+    }
+
+    impl Asked for Mirror {
+        fn ask(&mut self, number: u32) -> io::Result<()> {
+            if let Some((at, length)) = self.stalls_at
+                && at == number
+            {
+                let begun = Instant::now();
+                while begun.elapsed() < length {
+                    std::hint::spin_loop();
+                }
+            }
+            if !(self.loses)(number) {
+                self.far.write_all(&number.to_ne_bytes())?;
+            }
+            Ok(())
+        }
+
+        fn readable(&self) -> BorrowedFd<'_> {
+            self.near.as_fd()
+        }
+
+        fn answers(&mut self, numbers: &mut Vec<u32>) -> io::Result<()> {
+            let mut word = [0; 4];
+            while self.near.read_exact(&mut word).is_ok() {
+                numbers.push(u32::from_ne_bytes(word));
+            }
+            Ok(())
+        }
+    }
+
+    const PLAN: Plan =
+        Plan { period: Duration::from_millis(1), questions: 40, grace: Duration::from_millis(20) };
+
+    #[test]
+    fn every_answer_is_counted_once() {
+        let found = probe(&mut Mirror::new(|_| false, None), &PLAN).unwrap();
+        assert_eq!((found.planned, found.answered, found.lost()), (40, 40, 0));
+        assert_eq!(found.latency.count, 40);
+    }
+
+    #[test]
+    fn what_is_not_answered_is_lost() {
+        let found = probe(&mut Mirror::new(|number| number % 4 == 0, None), &PLAN).unwrap();
+        assert_eq!((found.answered, found.lost()), (30, 10));
+        let nothing = probe(&mut Mirror::new(|_| true, None), &PLAN).unwrap();
+        assert_eq!((nothing.answered, nothing.latency.at(0.5)), (0, None));
+    }
+
+    /// A closed loop would show one slow answer; the questions that were due meanwhile waited too.
+    #[test]
+    fn a_stall_counts_for_every_question_that_was_due() {
+        let stall = Duration::from_millis(20);
+        let found = probe(&mut Mirror::new(|_| false, Some((10, stall))), &PLAN).unwrap();
+        assert_eq!(found.answered, 40);
+        // Twenty were due during it, and half of them waited for half of it at least.
+        let at = found.latency.at(0.75).unwrap();
+        assert!(at >= stall.as_nanos() as f64 / 2.0, "{at} ns");
+        let worst = found.latency.at(1.0).unwrap();
+        assert!(worst >= stall.as_nanos() as f64 * 0.99, "{worst} ns");
+    }
+
+    #[test]
+    fn a_rate_makes_questions() {
+        let plan = Plan::new(1000, Duration::from_millis(300), Duration::ZERO);
+        assert_eq!((plan.questions, plan.period), (300, Duration::from_millis(1)));
+        assert_eq!(Plan::new(0, Duration::from_millis(1), Duration::ZERO).questions, 1);
+    }
+}

@@ -1,0 +1,349 @@
+//! Trials that probe: what others feel while a firewall is idle, or forwards what it can.
+//!
+//! Echoes and streams use the core that the firewall works on, before the generator: a question
+//! waits until the kernel is done with the packets that it has taken in at once, 64 at most, as it
+//! would in the ring of a network card. A shell runs on that core as any process does, and so does
+//! the generator then: what forwards packets on a router under load is a thread of the kernel with
+//! no priority (ksoftirqd), and the generator stands for it. Who asks the shell sits elsewhere.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+use toml::Spanned;
+use weir_stats::probe::{KIND_AXIS, LOAD_AXIS};
+use weir_stats::{Coordinate, Kind, Load, Probe, ProbeKind, State, Stream, Trial};
+
+use crate::LabError;
+use crate::bench::{Bench, Rules, Seen};
+use crate::cpu::{Moment, Pinned, REALTIME_LIMIT, another_core, be_realtime};
+use crate::echo::{Echo, Shell};
+use crate::generator::Played;
+use crate::plan::Step;
+use crate::probe::{Asked, Plan, probe};
+use crate::run::Run;
+use crate::sink::Arrived;
+use crate::streaming::{self, Ends};
+use crate::study::{Loaded, NoiseLimits};
+use crate::topology::Firewall;
+use crate::{judge, trials};
+
+/// How much longer the load lasts than the questions.
+const MARGIN: Duration = Duration::from_millis(150);
+/// How long the load may take to be there.
+const LOAD_LIMIT: Duration = Duration::from_secs(3);
+/// Packets by which it is known to be there.
+const LOAD_PACKETS: u64 = 64;
+/// How long answers are waited for after the last question.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// The `[probe]` of a study.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Probing {
+    /// What asks.
+    pub kinds: Vec<ProbeKind>,
+    /// What the firewall does meanwhile; a stream is measured on an idle one only.
+    pub loads: Vec<Load>,
+    /// Echoes a second.
+    pub rate_per_second: u32,
+    /// Lines a second that a shell is asked: its work is not to fill the core by itself.
+    #[serde(default = "lines_per_second")]
+    pub lines_per_second: u32,
+    /// The subjects that are probed; all of the study without it.
+    #[serde(default)]
+    pub subjects: Vec<Spanned<String>>,
+}
+
+fn lines_per_second() -> u32 {
+    100
+}
+
+/// What one trial asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Asking {
+    kind: ProbeKind,
+    load: Load,
+}
+
+impl Probing {
+    /// What one part says about another.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        match () {
+            () if self.kinds.is_empty() || self.loads.is_empty() => {
+                Err("`[probe]` needs `kinds` and `loads`".to_owned())
+            }
+            () if !(1..=100_000).contains(&self.rate_per_second) => {
+                Err("`[probe]` takes 1 to 100,000 echoes a second".to_owned())
+            }
+            () if !(1..=500).contains(&self.lines_per_second) => {
+                Err("`[probe]` takes 1 to 500 lines a second".to_owned())
+            }
+            () => Ok(()),
+        }
+    }
+
+    /// Whether there are trials with this value on one of the axes of probes.
+    pub(crate) fn has(&self, axis: &str, value: &Coordinate) -> bool {
+        let is_it = |name: &str| *value == Coordinate::from(name);
+        match axis {
+            KIND_AXIS => self.kinds.iter().any(|kind| is_it(kind.name())),
+            _ => self.loads.iter().any(|load| is_it(load.name())),
+        }
+    }
+
+    fn rate_of(&self, kind: ProbeKind) -> u32 {
+        if kind == ProbeKind::Shell { self.lines_per_second } else { self.rate_per_second }
+    }
+
+    fn askings(&self) -> impl Iterator<Item = Asking> + '_ {
+        let all = self.kinds.iter().flat_map(|kind| {
+            self.loads.iter().map(move |load| Asking { kind: *kind, load: *load })
+        });
+        all.filter(|asking| asking.kind != ProbeKind::Stream || asking.load == Load::Idle)
+    }
+}
+
+/// The trials that probe after the `steps` of a block: each point and subject on the way there.
+pub(crate) fn steps(loaded: &Loaded, steps: &[Step]) -> Vec<Step> {
+    let Some(probing) = &loaded.study.probe else { return Vec::new() };
+    let is_probed = |step: &&Step| {
+        let named = probing.subjects.iter().any(|name| *name.get_ref() == step.arm.subject);
+        step.leg == 0 && step.arm.copy == 0 && (named || probing.subjects.is_empty())
+    };
+    let mut asked = Vec::new();
+    for step in steps.iter().filter(is_probed) {
+        for asking in probing.askings() {
+            let scenario = step.scenario.with(KIND_AXIS, asking.kind.name());
+            let scenario = scenario.with(LOAD_AXIS, asking.load.name());
+            let order = (steps.len() + asked.len()) as u32;
+            asked.push(Step { scenario, order, ..step.clone() });
+        }
+    }
+    asked
+}
+
+/// What a step asks; `None` of one that asks nothing.
+pub(crate) fn of(step: &Step) -> Option<Asking> {
+    let is_on = |axis, name: &str| step.scenario.coordinate(axis) == Some(&Coordinate::from(name));
+    let kinds = [ProbeKind::Icmp, ProbeKind::Udp, ProbeKind::Shell, ProbeKind::Stream];
+    let loads = [Load::Idle, Load::Frames, Load::Stream];
+    let kind = kinds.into_iter().find(|kind| is_on(KIND_AXIS, kind.name()))?;
+    let load = loads.into_iter().find(|load| is_on(LOAD_AXIS, load.name()))?;
+    Some(Asking { kind, load })
+}
+
+/// One trial that probes, repeated while it is disturbed and the cap allows.
+pub(crate) fn measure(run: &mut Run<'_>, step: &Step, asking: Asking) -> Result<(), LabError> {
+    let Some(first) = run.done.next_repeat(step) else { return Ok(()) };
+    // Questions take the generator off its core: that is their purpose.
+    let limits = NoiseLimits { switches: u64::MAX, ..run.loaded.study.noise.clone() };
+    for repeat in first..=limits.repeats {
+        let mut trial = one(run, step, asking)?;
+        trial.repeat = repeat;
+        if let Some((state, why)) = verdict(&trial) {
+            (trial.state, trial.why) = (state, Some(why));
+        } else if let Some(why) = judge::of_noise(&trial, &limits, true) {
+            let is_last = repeat == limits.repeats;
+            trial.state = if is_last { State::Accepted } else { State::Disturbed };
+            trial.why = Some(why);
+            run.given_up += u64::from(is_last);
+        }
+        let settled = trial.state == State::Accepted || trial.state == State::Failed;
+        run.keep(trial)?;
+        if settled {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Frames beside a probe have to add up as ever, but for lost echoes: these are in the same
+/// counters.
+fn verdict(trial: &Trial) -> Option<(State, String)> {
+    let (answered, lost) = match (&trial.probe, &trial.stream) {
+        (Some(probe), _) => (probe.answered, probe.lost()),
+        (None, Some(stream)) => (stream.bytes, 0),
+        (None, None) => (0, 0),
+    };
+    if answered == 0 {
+        return Some((State::Failed, "nothing was answered".to_owned()));
+    }
+    let missing = trial.missing();
+    (trial.offered > 0 && missing.unsigned_abs() > lost).then(|| {
+        let why = format!("{missing} of {} packets are in no counter", trial.offered);
+        (State::Unbalanced, why)
+    })
+}
+
+fn one(run: &mut Run<'_>, step: &Step, asking: Asking) -> Result<Trial, LabError> {
+    let study = &run.loaded.study;
+    let (part, frames) = run.files.frames(study, &step.scenario);
+    run.bench.load_frames(&part, frames, run.options.seed)?;
+    let point = step.scenario.on(&study.ruleset.axis_names());
+    let firewall = &run.firewalls[&(point, step.arm.clone())];
+    let rate = study.probe.as_ref().map_or(1, |probing| probing.rate_of(asking.kind));
+    let plan = Plan::new(rate, Duration::from_secs_f64(run.preset.probe_seconds()), GRACE);
+    let (seen, probe, stream) = trial(&mut run.bench, firewall, asking, &plan)?;
+    let kind = match asking.kind {
+        ProbeKind::Icmp | ProbeKind::Udp => Kind::RoundTrip,
+        ProbeKind::Shell => Kind::Response,
+        ProbeKind::Stream => Kind::Stream,
+    };
+    let is_asked = asking.kind != ProbeKind::Stream;
+    Ok(Trial {
+        kind,
+        rate_pps: if is_asked { f64::from(rate) } else { 0.0 },
+        probe: is_asked.then_some(probe),
+        stream,
+        ..trials::trial(run, step, &seen)
+    })
+}
+
+/// One trial on a firewall.
+fn trial(
+    bench: &mut Bench,
+    firewall: &Firewall,
+    asking: Asking,
+    plan: &Plan,
+) -> Result<(Seen, Probe, Option<Stream>), LabError> {
+    let duration = plan.period * plan.questions;
+    let core = bench.core;
+    // A shell competes with what forwards; a question that goes through it does not.
+    let realtime =
+        bench.realtime && asking.kind != ProbeKind::Shell && duration + MARGIN <= REALTIME_LIMIT;
+    let mut asked: Option<Box<dyn Asked + Send>> = {
+        let source = bench.topology.source();
+        // What is started here stays on the core.
+        let _pinned = Pinned::to(core, false)?;
+        match asking.kind {
+            ProbeKind::Stream => None,
+            ProbeKind::Shell => Some(Box::new(Shell::start(&firewall.namespace)?)),
+            kind => Some(Box::new(Echo::open(source, firewall.ifindex, kind)?)),
+        }
+    };
+    let before = bench.before(firewall, Rules::Unwatched, duration)?;
+    let entered = firewall.entered.packets()?;
+    let ended = AtomicBool::new(false);
+    let (load, probe, earlier, later) = std::thread::scope(|scope| {
+        let ended = &ended;
+        let asker = asked.as_mut().map(|asked| {
+            let place = match asking.kind {
+                ProbeKind::Shell => another_core(core),
+                _ => core,
+            };
+            scope.spawn(move || {
+                ask(asked.as_mut(), plan, place, || {
+                    asking.load == Load::Idle || is_loaded(firewall, entered, ended)
+                })
+            })
+        });
+        let earlier = Moment::now(core);
+        let load = carry(bench, firewall, asking, realtime, duration);
+        ended.store(true, Ordering::SeqCst);
+        let probe = asker.map(|asker| asker.join().expect("who asks does not panic"));
+        (load, probe, earlier, Moment::now(core))
+    });
+    let (played, stream) = load?;
+    let failed = |source| LabError::System { action: "probe a firewall", source };
+    let probe = probe.transpose().map_err(failed)?.unwrap_or_default();
+    let mut seen = Seen {
+        played,
+        arrived: Arrived::default(),
+        dropped: Vec::new(),
+        noise: earlier.noise_until(&later, bench.best_spin()),
+        collected: weir_stats::Collected::default(),
+    };
+    bench.finish(firewall, before, &mut seen)?;
+    Ok((seen, probe, stream))
+}
+
+/// What the firewall does meanwhile: frames, a stream, nothing.
+fn carry(
+    bench: &mut Bench,
+    firewall: &Firewall,
+    asking: Asking,
+    realtime: bool,
+    duration: Duration,
+) -> Result<(Played, Option<Stream>), LabError> {
+    let nothing = Played { finished: true, seconds: duration.as_secs_f64(), ..Played::default() };
+    let is_measured = asking.kind == ProbeKind::Stream;
+    if asking.load == Load::Stream || is_measured {
+        let ends = Ends {
+            source: bench.topology.source(),
+            source_device: &firewall.ends.0,
+            sink: bench.topology.sink_side(),
+            sink_device: &firewall.ends.1,
+        };
+        let length = if is_measured { duration } else { duration + MARGIN };
+        let stream = streaming::stream(&ends, bench.core, realtime, length)?;
+        return Ok((nothing, is_measured.then_some(stream)));
+    }
+    if asking.load == Load::Idle {
+        return Ok((nothing, None));
+    }
+    let play = Bench::play_of(duration + MARGIN);
+    let _pinned = Pinned::to(bench.core, realtime)?;
+    Ok((bench.play(firewall, &play)?, None))
+}
+
+/// Asks on a core, before everything else, as soon as `is_ready` says so.
+fn ask(
+    asked: &mut dyn Asked,
+    plan: &Plan,
+    core: u32,
+    is_ready: impl Fn() -> bool,
+) -> io::Result<Probe> {
+    let _pinned = Pinned::to(core, false).map_err(io::Error::other)?;
+    // Above the generator, or a question would leave only when that is done.
+    be_realtime(2);
+    if !is_ready() {
+        return Err(io::Error::other("the load was not there in time"));
+    }
+    probe(asked, plan)
+}
+
+/// Waits until the load is there.
+fn is_loaded(firewall: &Firewall, entered: u64, ended: &AtomicBool) -> bool {
+    let begun = Instant::now();
+    while begun.elapsed() < LOAD_LIMIT && !ended.load(Ordering::SeqCst) {
+        if firewall.entered.packets().is_ok_and(|now| now >= entered + LOAD_PACKETS) {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_says_what_it_asks() {
+        let arm = crate::plan::Arm { subject: "a".to_owned(), copy: 0 };
+        let plain =
+            Step { scenario: weir_stats::Scenario::default(), arm, block: 0, order: 0, leg: 0 };
+        assert_eq!(of(&plain), None);
+        let scenario = plain.scenario.with(KIND_AXIS, "shell").with(LOAD_AXIS, "frames");
+        let asking = of(&Step { scenario, ..plain });
+        assert_eq!(asking, Some(Asking { kind: ProbeKind::Shell, load: Load::Frames }));
+    }
+
+    #[test]
+    fn a_stream_is_measured_on_an_idle_firewall_only() {
+        let probing = Probing {
+            kinds: vec![ProbeKind::Icmp, ProbeKind::Stream],
+            loads: vec![Load::Idle, Load::Frames],
+            rate_per_second: 100,
+            lines_per_second: 100,
+            subjects: Vec::new(),
+        };
+        assert_eq!(probing.check(), Ok(()));
+        assert_eq!(probing.askings().count(), 3);
+        assert!(probing.has(LOAD_AXIS, &"frames".into()));
+        assert!(!probing.has(LOAD_AXIS, &"stream".into()));
+        assert!(Probing { rate_per_second: 0, ..probing }.check().is_err());
+    }
+}

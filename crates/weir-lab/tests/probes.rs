@@ -1,0 +1,174 @@
+//! Echoes, shells and streams through small firewalls, and what is lost of them on purpose.
+//!
+//! They need root, `iptables-legacy` and a kernel with live frames. No time is asserted.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use weir_lab::{LabError, RunOptions, frames, run};
+use weir_packet::pcap;
+use weir_stats::{Kind, Record, State, Trial};
+
+const SUBJECTS: &str = r#"
+[none]
+title = "no firewall"
+about = "forwards everything"
+baseline = true
+load = "true"
+
+[every-second]
+title = "loses every second echo"
+about = "drops them on their way there"
+load = '''
+iptables-legacy -A FORWARD -o "$OUT" -p icmp -m statistic --mode nth --every 2 --packet 0 -j DROP
+iptables-legacy -A FORWARD -o "$OUT" -p udp --dport 7 -m statistic --mode nth --every 2 --packet 0 -j DROP
+'''
+
+[deaf]
+title = "lets no echo pass"
+about = "drops all ICMP"
+load = 'iptables-legacy -A FORWARD -p icmp -j DROP'
+"#;
+
+const STUDY: &str = r#"
+title = "A small study"
+question = "Is every answer counted, and every loss?"
+subjects = [SUBJECTS]
+[ruleset]
+axes = []
+command = ': > "$RULESET"'
+[traffic]
+axes = []
+command = 'cp "FOLDER/all.pcap" "$FRAMES"; cp "FOLDER/all.pcap.verdicts" "$FRAMES.verdicts"'
+[probe]
+PROBE
+rate_per_second = 500
+lines_per_second = 50
+[noise]
+spin_ratio = 1000
+steal = 1
+repeats = 0
+[presets.tiny]
+label = "for a test"
+trial_seconds = 0.02
+probe_seconds = 0.1
+blocks = 1
+loads = 0
+"#;
+
+fn study(name: &str, subjects: &str, probe: &str) -> PathBuf {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = fs::remove_dir_all(&folder);
+    let inner = folder.join("today-probes");
+    fs::create_dir_all(&inner).unwrap();
+    fs::write(folder.join("subjects.toml"), SUBJECTS).unwrap();
+    let text = STUDY
+        .replace("SUBJECTS", subjects)
+        .replace("PROBE", probe)
+        .replace("FOLDER", &folder.display().to_string());
+    fs::write(inner.join("study.toml"), text).unwrap();
+    let mut frame = vec![0; 12];
+    frame.extend_from_slice(&[0x08, 0x00, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0]);
+    frame.extend_from_slice(&[203, 0, 113, 1, 198, 51, 100, 2, 0x30, 0x39, 0, 53, 0, 26, 0, 0]);
+    frame.resize(60, 0);
+    let path = folder.join("all.pcap");
+    pcap::write(&path, [frame]).unwrap();
+    fs::write(frames::verdicts_path(&path), "accept\n").unwrap();
+    inner
+}
+
+fn run_study(study: &Path) -> Result<Record, LabError> {
+    let options = RunOptions {
+        preset: "tiny".to_owned(),
+        seed: 1,
+        weir: PathBuf::from("weir"),
+        version: "0".to_owned(),
+        command: "weir lab run".to_owned(),
+        core: None,
+        realtime: true,
+        resume: false,
+        against_itself: None,
+        allow_global: false,
+        search: None,
+    };
+    run(study, &study.with_file_name("records"), &options, &mut |_| ())
+}
+
+/// The only trial that asked this of a subject.
+fn asked<'a>(record: &'a Record, subject: &str, probe: &str, load: &str) -> &'a Trial {
+    let is_it = |trial: &&Trial| {
+        trial.subject == subject
+            && trial.scenario.coordinate("probe") == Some(&probe.into())
+            && trial.scenario.coordinate("load") == Some(&load.into())
+    };
+    let mut there = record.trials.iter().filter(is_it);
+    let trial = there.next().expect("it was asked");
+    assert!(there.next().is_none(), "it was asked once");
+    trial
+}
+
+#[test]
+fn every_question_is_answered_and_what_the_rules_drop_is_lost() {
+    let probe = r#"kinds = ["icmp", "udp", "shell"]
+        loads = ["idle", "frames"]"#;
+    let study = study("probes", r#""none", "every-second""#, probe);
+    let record = run_study(&study).unwrap();
+    for (kind, planned, probe) in
+        [(Kind::RoundTrip, 50, "icmp"), (Kind::RoundTrip, 50, "udp"), (Kind::Response, 5, "shell")]
+    {
+        for load in ["idle", "frames"] {
+            let trial = asked(&record, "none", probe, load);
+            let found = trial.probe.as_ref().unwrap();
+            assert_eq!(trial.state, State::Accepted, "{probe} {load}: {:?}", trial.why);
+            assert_eq!((trial.kind, found.planned, found.lost()), (kind, planned, 0));
+            assert_eq!(found.latency.count, planned);
+            assert!(found.latency.at(0.0).unwrap() > 0.0, "an answer takes time");
+            assert_eq!(trial.offered > 0, load == "frames", "frames are played under load only");
+            assert_eq!(trial.missing(), 0);
+        }
+    }
+    for probe in ["icmp", "udp"] {
+        let trial = asked(&record, "every-second", probe, "idle");
+        assert_eq!(trial.probe.as_ref().unwrap().lost(), 25, "{probe}");
+        assert_eq!(trial.state, State::Accepted, "a loss is a result");
+    }
+    assert_eq!(asked(&record, "every-second", "shell", "idle").probe.as_ref().unwrap().lost(), 0);
+}
+
+#[test]
+fn a_firewall_that_lets_no_echo_pass_fails() {
+    let probe = r#"kinds = ["icmp"]
+        loads = ["idle"]"#;
+    let record = run_study(&study("deaf", r#""deaf""#, probe)).unwrap();
+    let trial = asked(&record, "deaf", "icmp", "idle");
+    assert_eq!(trial.state, State::Failed);
+    assert_eq!(trial.probe.as_ref().unwrap().lost(), 50);
+}
+
+#[test]
+fn a_stream_arrives_segment_by_segment() {
+    let probe = r#"kinds = ["stream"]
+        loads = ["idle"]"#;
+    let study = study("stream", r#""none""#, probe);
+    let record = run_study(&study).unwrap();
+    let trial = asked(&record, "none", "stream", "idle");
+    assert_eq!(trial.state, State::Accepted, "{:?}", trial.why);
+    let stream = trial.stream.as_ref().unwrap();
+    assert!(stream.bytes > 0 && stream.seconds > 0.0);
+    // Neither before the firewall nor in it are segments put together.
+    let received = trial.collected.snmp["Ip.InReceives"];
+    assert!(received * 1500 > stream.bytes, "{received} packets for {} bytes", stream.bytes);
+}
+
+#[test]
+fn a_probe_that_cannot_be_is_refused() {
+    for (probe, message) in [
+        ("kinds = []\nloads = [\"idle\"]", "needs `kinds`"),
+        ("kinds = [\"smoke\"]\nloads = [\"idle\"]", "smoke"),
+        ("kinds = [\"icmp\"]\nloads = [\"idle\"]\nsubjects = [\"nobody\"]", "no subject `nobody`"),
+    ] {
+        let error = run_study(&study("refused-probe", r#""none""#, probe)).unwrap_err();
+        let LabError::Study { message: said, .. } = &error else { panic!("{error}") };
+        assert!(said.contains(message), "{probe}: {said}");
+    }
+}

@@ -1,0 +1,186 @@
+//! What probes found: times as the least, the mean and percentiles, and what was lost.
+
+use maud::{Markup, html};
+use weir_stats::probe::{KIND_AXIS, LOAD_AXIS};
+use weir_stats::{Coordinate, Estimate, Quantity, Scenario, State, Trial};
+
+use crate::digest::{Digest, label};
+use crate::number::{count, interval, percent, plain, seconds};
+
+/// A kind of probe with what it is called and measured by.
+type Row = (&'static str, Quantity);
+
+const ROUND_TRIP: [Row; 5] = [
+    ("least", Quantity::RoundTripNsMin),
+    ("mean", Quantity::RoundTripNsMean),
+    ("median", Quantity::RoundTripNsP50),
+    ("99 %", Quantity::RoundTripNsP99),
+    ("longest", Quantity::RoundTripNsMax),
+];
+const RESPONSE: [Row; 3] = [
+    ("median", Quantity::ResponseNsP50),
+    ("99 %", Quantity::ResponseNsP99),
+    ("longest", Quantity::ResponseNsMax),
+];
+
+/// A table for each kind of probe and each load.
+pub(super) fn section(digest: &Digest<'_>) -> Markup {
+    let asked: Vec<&Trial> =
+        digest.accepted().filter(|trial| trial.probe.is_some() || trial.stream.is_some()).collect();
+    let mut points: Vec<Scenario> =
+        asked.iter().map(|trial| trial.scenario.on(&[KIND_AXIS, LOAD_AXIS])).collect();
+    points.sort_unstable();
+    points.dedup();
+    html! {
+        @if !points.is_empty() {
+            section #probes {
+                h2 { "Asked meanwhile" }
+                p.about {
+                    "Questions at planned times; an answer's time counts from the planned one. "
+                    "Values are medians over blocks, each with its interval."
+                }
+                @for point in &points { (table(digest, &asked, point)) }
+            }
+        }
+    }
+}
+
+fn table(digest: &Digest<'_>, asked: &[&Trial], point: &Scenario) -> Markup {
+    let is = |axis, name: &str| point.coordinate(axis) == Some(&Coordinate::from(name));
+    let rows: &[Row] = match () {
+        () if is(KIND_AXIS, "shell") => &RESPONSE,
+        () if is(KIND_AXIS, "stream") => &[],
+        () => &ROUND_TRIP,
+    };
+    let subjects = || {
+        let all = digest.record.run.subjects.iter();
+        all.filter(|one| asked.iter().any(|trial| trial.subject == one.name))
+    };
+    html! {
+        div.scroll {
+            table {
+                caption { (caption(point)) }
+                thead {
+                    tr {
+                        th { "subject" }
+                        th.right { (digest.axis.map_or("", |axis| axis.name.as_str())) }
+                        @for (name, _) in rows { th.right { (name) } }
+                        @if rows.is_empty() {
+                            th.right { "bytes/s" } th.right { "sent again" }
+                        } @else {
+                            th.right { "lost" }
+                        }
+                    }
+                }
+                tbody {
+                    @for subject in subjects() {
+                        @for value in digest.values() {
+                            @let at = digest.point(point, value);
+                            @let found = sums(asked, &subject.name, &at);
+                            @if let Some((planned, lost)) = found {
+                                tr {
+                                    td { (label(subject)) }
+                                    th.right scope="row" {
+                                        (value.map(count).unwrap_or_default())
+                                    }
+                                    @for (_, quantity) in rows {
+                                        (time(digest.estimate(*quantity, subject, &at)))
+                                    }
+                                    @if rows.is_empty() {
+                                        (number(digest.estimate(
+                                            Quantity::StreamBytesPerSecond, subject, &at)))
+                                        (number(digest.estimate(
+                                            Quantity::StreamRetransmits, subject, &at)))
+                                    } @else {
+                                        td.right {
+                                            (count(lost)) " of " (count(planned))
+                                            " (" (percent(lost as f64 / planned.max(1) as f64)) ")"
+                                        }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What was asked, and what the firewall did meanwhile.
+fn caption(point: &Scenario) -> String {
+    let is = |axis, name: &str| point.coordinate(axis) == Some(&Coordinate::from(name));
+    let what = match () {
+        () if is(KIND_AXIS, "icmp") => "ICMP echo",
+        () if is(KIND_AXIS, "udp") => "UDP echo",
+        () if is(KIND_AXIS, "shell") => "Response of a shell",
+        () => "One TCP stream",
+    };
+    let load = match () {
+        () if is(KIND_AXIS, "stream") => "",
+        () if is(LOAD_AXIS, "frames") => ", the firewall forwards what it can",
+        () if is(LOAD_AXIS, "stream") => ", beside a TCP stream",
+        () => ", nothing else is forwarded",
+    };
+    format!("{what}{load}")
+}
+
+/// Questions and those of them that were lost, over all trials at a point; `None` without any.
+fn sums(asked: &[&Trial], subject: &str, at: &Scenario) -> Option<(u64, u64)> {
+    let mut there = asked
+        .iter()
+        .filter(|trial| trial.state == State::Accepted)
+        .filter(|trial| trial.subject == subject && trial.scenario.contains(at))
+        .peekable();
+    there.peek()?;
+    Some(there.fold((0, 0), |(planned, lost), trial| match &trial.probe {
+        Some(probe) => (planned + probe.planned, lost + probe.lost()),
+        None => (planned, lost),
+    }))
+}
+
+fn time(estimate: Option<Estimate>) -> Markup {
+    let print = |ns: f64| seconds(ns / 1e9);
+    html! {
+        td.right {
+            @if let Some(estimate) = estimate {
+                (print(estimate.value)) " " span.range { (interval(&estimate, print)) }
+            }
+        }
+    }
+}
+
+fn number(estimate: Option<Estimate>) -> Markup {
+    html! {
+        td.right {
+            @if let Some(estimate) = estimate {
+                (plain(estimate.value)) " " span.range { (interval(&estimate, plain)) }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+    use weir_stats::{Kind, Probe, Spectrum};
+
+    #[test]
+    fn echoes_are_shown_with_what_was_lost() {
+        let mut record = sample::record();
+        assert!(section(&Digest::new(&record)).into_string().is_empty(), "none asked, none shown");
+        let first = record.trials[0].clone();
+        let latency = Spectrum::of(&[(21_500.0, 7)]);
+        record.trials.push(Trial {
+            kind: Kind::RoundTrip,
+            scenario: first.scenario.with(KIND_AXIS, "icmp").with(LOAD_AXIS, "idle"),
+            probe: Some(Probe { planned: 10, answered: 7, grace_seconds: 1.0, latency }),
+            ..first
+        });
+        let page = section(&Digest::new(&record)).into_string();
+        assert!(page.contains("ICMP echo, nothing else is forwarded"), "{page}");
+        assert!(page.contains("3 of 10"), "{page}");
+        assert!(page.contains("21.5"), "{page}");
+    }
+}

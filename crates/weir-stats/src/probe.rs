@@ -1,0 +1,90 @@
+//! What probes found: questions asked at planned times, and one bulk stream.
+
+use serde::{Deserialize, Serialize};
+
+use crate::spectrum::Spectrum;
+
+/// Axis of trials that says what asked: a [`ProbeKind`] as text.
+pub const KIND_AXIS: &str = "probe";
+/// Axis of trials that says what else the firewall did: a [`Load`] as text.
+pub const LOAD_AXIS: &str = "load";
+
+/// What asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProbeKind {
+    /// ICMP echo through the firewall and back.
+    Icmp,
+    /// UDP echo through the firewall and back.
+    Udp,
+    /// A shell on the firewall, which does a little work for each line.
+    Shell,
+    /// One bulk TCP stream through the firewall.
+    Stream,
+}
+
+/// What the firewall does meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Load {
+    /// Nothing else.
+    Idle,
+    /// It forwards the frames of the study as fast as they come.
+    Frames,
+    /// It forwards one bulk TCP stream.
+    Stream,
+}
+
+impl ProbeKind {
+    /// Its name on the axis.
+    pub fn name(self) -> &'static str {
+        match self {
+            ProbeKind::Icmp => "icmp",
+            ProbeKind::Udp => "udp",
+            ProbeKind::Shell => "shell",
+            ProbeKind::Stream => "stream",
+        }
+    }
+}
+
+impl Load {
+    /// Its name on the axis.
+    pub fn name(self) -> &'static str {
+        match self {
+            Load::Idle => "idle",
+            Load::Frames => "frames",
+            Load::Stream => "stream",
+        }
+    }
+}
+
+/// Questions and their answers.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Probe {
+    /// Questions that were planned; all were asked.
+    pub planned: u64,
+    /// Questions that were answered before the trial gave up.
+    pub answered: u64,
+    /// How long it waited for answers after the last question, seconds.
+    pub grace_seconds: f64,
+    /// From the planned time of a question, not that at which it left, until its answer was read.
+    pub latency: Spectrum,
+}
+
+impl Probe {
+    /// Questions without an answer.
+    pub fn lost(&self) -> u64 {
+        self.planned.saturating_sub(self.answered)
+    }
+}
+
+/// What a bulk stream carried.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Stream {
+    /// Bytes that the receiving program read.
+    pub bytes: u64,
+    /// From its first byte until its last, seconds.
+    pub seconds: f64,
+    /// Segments that the sending kernel sent again.
+    pub retransmits: u64,
+}
