@@ -316,7 +316,7 @@ impl Bench {
             _ => 0,
         };
         seen.dropped.insert(0, drop_count("rules", by_rules));
-        if self.ends.is_none() {
+        if self.ends.is_none() && !firewall.is_host {
             lost_on_the_way(counters, &after, seen);
         }
         for (reason, packets) in reasons {

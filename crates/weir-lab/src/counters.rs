@@ -73,6 +73,8 @@ pub struct StackReader {
     v4: File,
     v4_more: File,
     v6: File,
+    /// Packets that came in only.
+    only_in: bool,
 }
 
 impl StackReader {
@@ -82,7 +84,17 @@ impl StackReader {
     /// Where a file cannot be opened.
     pub fn open(namespace: &Namespace) -> Result<StackReader, LabError> {
         let open = |name| open_inside(namespace, name);
-        Ok(StackReader { v4: open("snmp")?, v4_more: open("netstat")?, v6: open("snmp6")? })
+        let (v4, v4_more, v6) = (open("snmp")?, open("netstat")?, open("snmp6")?);
+        Ok(StackReader { v4, v4_more, v6, only_in: false })
+    }
+
+    /// Opens the counters of a host: what it discards on its way out are answers of its own, and
+    /// none of the packets that were offered to it.
+    ///
+    /// # Errors
+    /// Where a file cannot be opened.
+    pub fn of_host(namespace: &Namespace) -> Result<StackReader, LabError> {
+        Ok(StackReader { only_in: true, ..StackReader::open(namespace)? })
     }
 
     /// Every counter by name.
@@ -99,8 +111,11 @@ impl StackReader {
     /// # Errors
     /// Where a file cannot be read.
     pub fn dropped(&self) -> Result<u64, LabError> {
-        let v4 = stack_drops_v4(&read(&self.v4)?) + stack_drops_v4(&read(&self.v4_more)?);
-        Ok(v4 + stack_drops_v6(&read(&self.v6)?))
+        let (v4, more) = (read(&self.v4)?, read(&self.v4_more)?);
+        let counted = stack_drops_v4(&v4) + stack_drops_v4(&more);
+        let out = named_v4(&v4).filter(|(name, _)| name == "Ip.OutDiscards").map(|(_, n)| n);
+        let out: u64 = if self.only_in { out.sum() } else { 0 };
+        Ok(counted - out + stack_drops_v6(&read(&self.v6)?))
     }
 }
 

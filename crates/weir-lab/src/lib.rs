@@ -28,6 +28,7 @@ mod histogram;
 mod judge;
 mod live;
 mod loading;
+pub(crate) mod looping;
 pub mod plan;
 pub mod probe;
 pub(crate) mod probing;

@@ -21,7 +21,9 @@ use crate::plan::{self, Arm, Step};
 use crate::resume::{self, Done};
 use crate::study::{self, Commands, Loaded, PresetText};
 use crate::topology::{Firewall, Topology};
-use crate::{LabError, connecting, environment, loading, probing, records, searching, trials};
+use crate::{
+    LabError, connecting, environment, loading, looping, probing, records, searching, trials,
+};
 
 /// How a study is run.
 #[derive(Clone, Debug)]
@@ -369,7 +371,10 @@ impl Run<'_> {
             arms.extend(second.map(|name| Arm { subject: name.clone(), copy: 1 }));
             for arm in arms {
                 self.step(&format!("set up {} at {point}", arm.subject), 0.3)?;
-                let firewall = self.bench.firewall(study.connecting(), ipv6)?;
+                let firewall = match study.looping() {
+                    Some(_) => self.bench.topology.host()?,
+                    None => self.bench.firewall(study.connecting(), ipv6)?,
+                };
                 self.probe(&firewall, point)?;
                 match loading::load(self, &firewall.namespace, point, &arm.subject)? {
                     Some(_) => drop(self.firewalls.insert((point.clone(), arm), firewall)),
@@ -384,6 +389,9 @@ impl Run<'_> {
         let study = &self.loaded.study;
         if study.connecting().is_some() {
             return connecting::probe(&mut self.bench, firewall, self.options.seed);
+        }
+        if let Some(looping) = study.looping() {
+            return looping::probe(&mut self.bench, firewall, looping);
         }
         // Any frames that belong to this ruleset will do.
         let points = plan::grid(&self.axes);

@@ -14,6 +14,7 @@ use weir_stats::probe::{KIND_AXIS, LOAD_AXIS};
 use weir_stats::{Claim, ClaimTest, Coordinate, Paper, PaperValue, Place, Scenario};
 
 use crate::LabError;
+use crate::looping::Looping;
 use crate::probing::Probing;
 use crate::subject::Subjects;
 use crate::topology::Devices;
@@ -68,6 +69,14 @@ impl Study {
     pub fn frames(&self) -> Option<&Source> {
         match &self.traffic {
             Some(Traffic::Frames(source)) => Some(source),
+            _ => None,
+        }
+    }
+
+    /// What it sends over loopback, where it does.
+    pub(crate) fn looping(&self) -> Option<Looping> {
+        match self.traffic {
+            Some(Traffic::Loopback(looping)) => Some(looping),
             _ => None,
         }
     }
@@ -209,7 +218,10 @@ pub struct Loaded {
 pub fn load(path: &Path) -> Result<Loaded, LabError> {
     let path = if path.is_dir() { path.join("study.toml") } else { path.to_owned() };
     let text = std::fs::read_to_string(&path).map_err(LabError::file("read", &path))?;
-    let study: Study = parse(&path, &text)?;
+    let mut study: Study = parse(&path, &text)?;
+    if study.looping().is_some() {
+        study.devices = Devices { input: "lo".to_owned(), output: "lo".to_owned() };
+    }
     let folder = path.canonicalize().map_err(LabError::file("read", &path))?;
     let folder = folder.parent().unwrap_or(Path::new("/")).to_owned();
     let beside = folder.join("subjects.toml");

@@ -66,6 +66,9 @@ pub struct Subject {
     /// It drops before netfilter sees a packet (tc, XDP): the kernel gives no netfilter reason.
     #[serde(default)]
     pub before_netfilter: bool,
+    /// It has to drop every packet of a host that sends to itself.
+    #[serde(default)]
+    pub drops_all: bool,
     /// Packets a second that a limit lets through of those that have to be dropped; 0: none.
     #[serde(default)]
     pub lets_through_pps: u64,

@@ -76,6 +76,8 @@ pub struct Firewall {
     pub left: ReceivedReader,
     /// Name of the source's device, and of the sink's.
     pub ends: (String, String),
+    /// It forwards nothing: what it gets is for itself.
+    pub is_host: bool,
 }
 
 impl Topology {
@@ -264,7 +266,37 @@ impl Topology {
         let conntrack = ConntrackReader::open(&namespace)?;
         let entered = ReceivedReader::open(&namespace, &self.devices.input)?;
         let left = ReceivedReader::open(&self.sink_side, &ends.1)?;
-        Ok(Firewall { namespace, ifindex, devices, stack, conntrack, entered, left, ends })
+        Ok(Firewall {
+            namespace,
+            ifindex,
+            devices,
+            stack,
+            conntrack,
+            entered,
+            left,
+            ends,
+            is_host: false,
+        })
+    }
+
+    /// Makes a host that is alone, with nothing but its loopback device.
+    ///
+    /// # Errors
+    /// Where the kernel refuses.
+    pub fn host(&mut self) -> Result<Firewall, LabError> {
+        let number = self.links;
+        self.links += 1;
+        let namespace = self.session.namespace(&format!("fw{number}"))?;
+        namespace.ip(&["link set dev lo up"])?;
+        let devices = DeviceReader::open(&[(&namespace, "lo")])?;
+        let stack = StackReader::of_host(&namespace)?;
+        let conntrack = ConntrackReader::open(&namespace)?;
+        let entered = ReceivedReader::open(&namespace, "lo")?;
+        let left = ReceivedReader::open(&namespace, "lo")?;
+        let ifindex = namespace.ifindex("lo")?;
+        let ends = ("lo".to_owned(), "lo".to_owned());
+        let is_host = true;
+        Ok(Firewall { namespace, ifindex, devices, stack, conntrack, entered, left, ends, is_host })
     }
 
     /// A forwarding namespace between two links, nothing attached to their other ends.

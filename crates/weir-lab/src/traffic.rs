@@ -7,6 +7,7 @@ use toml::Spanned;
 use weir_stats::{Close, Scenario};
 
 use crate::connections::Parties;
+use crate::looping::{HEADERS, Looping};
 use crate::study::Source;
 
 /// The `[traffic]` of a study.
@@ -17,6 +18,8 @@ pub enum Traffic {
     Frames(Source),
     /// New TCP connections ([`crate::connections`]).
     Connections(Connecting),
+    /// UDP that a host sends to itself.
+    Loopback(Looping),
 }
 
 /// Connections as a study says them.
@@ -85,6 +88,7 @@ struct Text {
     port: Option<u16>,
     connections: Option<u64>,
     connections_axis: Option<String>,
+    bytes: Option<u16>,
 }
 
 fn frames() -> String {
@@ -107,7 +111,11 @@ impl TryFrom<Text> for Traffic {
         if of_holding && text.kind != "concurrent" {
             return Err("only kind `concurrent` takes `connections` or `connections_axis`".into());
         }
+        if text.bytes.is_some() && text.kind != "loopback" {
+            return Err("only kind `loopback` takes `bytes`".into());
+        }
         match text.kind.as_str() {
+            "loopback" => looping(&text).map(Traffic::Loopback),
             "frames" if of_connections => {
                 Err("kind `frames` takes `axes` and `command` only".into())
             }
@@ -136,9 +144,31 @@ impl TryFrom<Text> for Traffic {
                 let (close, hold) = (Close::Never, Some(hold));
                 Ok(Traffic::Connections(Connecting { close, hold, ..connecting }))
             }
-            other => Err(format!("no kind `{other}`; there are frames, connections, concurrent")),
+            other => Err(format!(
+                "no kind `{other}`; there are frames, connections, concurrent, loopback"
+            )),
         }
     }
+}
+
+/// Packets of 128 bytes to the port that discards (RFC 863), which a host of today leaves alone.
+fn looping(text: &Text) -> Result<Looping, String> {
+    let others = text.axes.is_some()
+        || text.command.is_some()
+        || text.close.is_some()
+        || text.rate_axis.is_some()
+        || text.client.or(text.server).is_some()
+        || text.clients.or(text.servers).is_some();
+    if others {
+        return Err("kind `loopback` takes `bytes` and `port` only".to_owned());
+    }
+    let looping = Looping { bytes: text.bytes.unwrap_or(128), port: text.port.unwrap_or(9) };
+    if !(HEADERS..=1500).contains(&looping.bytes) || looping.port == 0 {
+        return Err(format!(
+            "`bytes` are {HEADERS} to 1500, headers included, and `port` is above 0"
+        ));
+    }
+    Ok(looping)
 }
 
 /// 198.18.0.0/15 is for measurements of devices (RFC 2544, appendix C.2.2); its first half holds
@@ -196,6 +226,9 @@ mod tests {
             ("axes = []", "needs `axes` and `command`"),
             ("kind = \"connections\"\ncommand = \"\"", "no `command`"),
             ("kind = \"letters\"", "no kind `letters`"),
+            ("kind = \"loopback\"\ncommand = \"\"", "`bytes` and `port` only"),
+            ("kind = \"loopback\"\nbytes = 20", "28 to 1500"),
+            ("kind = \"connections\"\nbytes = 100", "only kind `loopback`"),
             ("kind = \"connections\"\nconnections = 9", "only kind `concurrent`"),
             ("kind = \"concurrent\"", "needs `connections`"),
             ("kind = \"concurrent\"\nconnections = 9\nclose = \"fin\"", "no `close`"),

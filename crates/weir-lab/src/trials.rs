@@ -2,16 +2,20 @@
 
 use std::time::Duration;
 
+use weir_kernel::Namespace;
 use weir_stats::{Kind, Scenario, State, Trial};
 
 use crate::LabError;
 use crate::bench::{Rules, Seen};
 use crate::commands::{Job, dropped_in};
 use crate::connecting;
+use crate::files::Files;
 use crate::generator::Play;
 use crate::judge;
+use crate::looping;
 use crate::plan::{Arm, Step};
 use crate::run::Run;
+use crate::study::Loaded;
 
 /// Longest validation trial: its counters matter, not its length.
 const VALIDATION_SECONDS: f64 = 0.1;
@@ -93,33 +97,18 @@ fn play(
     if let Some(open) = &mut open {
         open.verify |= check;
     }
-    if open.is_none() {
+    let subject = &loaded.subjects.0[&step.arm.subject];
+    if study.looping().is_some() {
+        some_to_drop = subject.drops_all;
+    } else if open.is_none() {
         let (part, frames) = run.files.frames(study, &step.scenario);
         run.bench.load_frames(&part, frames, run.options.seed)?;
         some_to_drop = frames.iter().any(|frame| frame.to_drop);
     }
     let point = step.scenario.on(&study.ruleset.axis_names());
     let firewall = &run.firewalls[&(point.clone(), step.arm.clone())];
-    let subject = &run.loaded.subjects.0[&step.arm.subject];
-    let ruleset = run.files.ruleset(study, &point);
-    let folder = run.files.folder(study, &point, &step.arm.subject);
-    let surroundings = run.files.surroundings();
-    let count = || {
-        let job = Job {
-            what: format!("count of {}", step.arm.subject),
-            text: &subject.count,
-            scenario: &point,
-            files: vec![("RULESET", &ruleset), ("DIR", &folder)],
-        };
-        let (_, text) = surroundings.run(&firewall.namespace, &job)?;
-        dropped_in(&text).ok_or_else(|| LabError::Command {
-            what: job.what.clone(),
-            scenario: point.clone(),
-            command: subject.count.clone(),
-            status: "no line `dropped N`".to_owned(),
-            message: text.lines().take(3).collect::<Vec<_>>().join("; "),
-        })
-    };
+    let files = &run.files;
+    let count = || dropped_by_rules(loaded, files, step, &point, &firewall.namespace);
     let rules = match (check, some_to_drop, subject.count.is_empty()) {
         (false, false, _) => Rules::Unwatched,
         (false, true, false) => Rules::Counted(&count),
@@ -136,6 +125,13 @@ fn play(
         };
         return Ok((seen, trial));
     }
+    if let Some(looping) = study.looping() {
+        let length = (Duration::from_secs_f64(seconds), 0);
+        let bench = &mut run.bench;
+        let seen = looping::trial(bench, firewall, looping, length, subject.drops_all, rules)?;
+        let trial = trial(run, step, &seen);
+        return Ok((seen, trial));
+    }
     let play = Play {
         duration: Duration::from_secs_f64(seconds),
         rate_pps: run.preset.rate_pps,
@@ -146,6 +142,33 @@ fn play(
     let seen = run.bench.trial(firewall, &play, rules)?;
     let trial = trial(run, step, &seen);
     Ok((seen, trial))
+}
+
+/// What the subject of a step says that its rules dropped so far.
+fn dropped_by_rules(
+    loaded: &Loaded,
+    files: &Files,
+    step: &Step,
+    point: &Scenario,
+    namespace: &Namespace,
+) -> Result<u64, LabError> {
+    let study = &loaded.study;
+    let ruleset = files.ruleset(study, point);
+    let folder = files.folder(study, point, &step.arm.subject);
+    let job = Job {
+        what: format!("count of {}", step.arm.subject),
+        text: &loaded.subjects.0[&step.arm.subject].count,
+        scenario: point,
+        files: vec![("RULESET", &ruleset), ("DIR", &folder)],
+    };
+    let (_, text) = files.surroundings().run(namespace, &job)?;
+    dropped_in(&text).ok_or_else(|| LabError::Command {
+        what: job.what.clone(),
+        scenario: point.clone(),
+        command: job.text.to_owned(),
+        status: "no line `dropped N`".to_owned(),
+        message: text.lines().take(3).collect::<Vec<_>>().join("; "),
+    })
 }
 
 /// The trial of a step, with what was seen of its frames.

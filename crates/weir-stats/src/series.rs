@@ -19,6 +19,8 @@ pub enum Quantity {
     /// Packets a second that arrived although rules have to drop such packets: what a limit lets
     /// through.
     LeakedPps,
+    /// ICMP messages that the firewall sent for each packet that it took (destination unreachable).
+    IcmpAnswersRatio,
     /// Share of packets lost at overload, of those that had to arrive.
     LostShare,
     /// Share of packets lost at a set rate.
@@ -86,9 +88,11 @@ impl Quantity {
     /// The kind of trial that measures it.
     pub fn kind(self) -> Kind {
         match self {
-            Quantity::Pps | Quantity::NsPerPacket | Quantity::LeakedPps | Quantity::LostShare => {
-                Kind::Rate
-            }
+            Quantity::Pps
+            | Quantity::NsPerPacket
+            | Quantity::LeakedPps
+            | Quantity::LostShare
+            | Quantity::IcmpAnswersRatio => Kind::Rate,
             Quantity::LossRatio => Kind::Paced,
             Quantity::LoadSeconds => Kind::Load,
             Quantity::AddSeconds => Kind::Add,
@@ -129,6 +133,10 @@ impl Quantity {
             Quantity::Pps | Quantity::ConnectionPackets => Some(trial.pps),
             Quantity::LeakedPps => {
                 (trial.seconds > 0.0).then(|| trial.leaked as f64 / trial.seconds)
+            }
+            Quantity::IcmpAnswersRatio => {
+                let sent = trial.collected.snmp.get("Icmp.OutDestUnreachs").copied().unwrap_or(0);
+                (trial.delivered > 0).then(|| sent as f64 / trial.delivered as f64)
             }
             Quantity::NsPerPacket => (trial.pps > 0.0).then(|| 1e9 / trial.pps),
             Quantity::LostShare | Quantity::LossRatio => Some(trial.loss_ratio()),

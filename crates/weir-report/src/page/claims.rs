@@ -131,6 +131,7 @@ fn quantity_in_words(quantity: Quantity) -> &'static str {
         Quantity::NsPerPacket => "time a packet",
         Quantity::LossRatio | Quantity::LostShare => "loss",
         Quantity::LeakedPps => "packets/s let through",
+        Quantity::IcmpAnswersRatio => "ICMP answers a packet",
         Quantity::LoadSeconds => "load time",
         Quantity::AddSeconds => "time to add a rule",
         Quantity::ConnectionsPerSecond => "connections a second",

@@ -1,0 +1,126 @@
+//! A host that sends to itself: what arrives, what is answered, and what is lost on purpose.
+//!
+//! It needs root and `iptables-legacy`. No time is asserted.
+
+use std::fs;
+use std::path::PathBuf;
+
+use weir_lab::{RunOptions, run};
+use weir_stats::{Kind, Record, State, Trial};
+
+const SUBJECTS: &str = r#"
+[accepting]
+title = "accepts"
+about = "no rules"
+baseline = true
+load = "true"
+
+[dropping]
+title = "drops"
+about = "drops all that comes"
+drops_all = true
+load = 'iptables-legacy -t raw -A PREROUTING -p udp -j DROP'
+count = '''
+iptables-legacy -t raw -vxnL PREROUTING | awk '/DROP/ { n = $1 } END { print "dropped " n + 0 }'
+'''
+
+[silent]
+title = "silent"
+about = "drops its own answers"
+load = 'iptables-legacy -A OUTPUT -p icmp -j DROP'
+
+[losing]
+title = "loses every second packet"
+about = "and says that it accepts"
+load = 'iptables-legacy -A INPUT -p udp -m statistic --mode nth --every 2 --packet 0 -j DROP'
+
+[leaking]
+title = "lets everything pass"
+about = "and says that it drops"
+drops_all = true
+load = "true"
+"#;
+
+const STUDY: &str = r#"
+title = "A small study"
+question = "Is every packet counted?"
+subjects = ["accepting", "dropping", "silent", "losing", "leaking"]
+[ruleset]
+axes = []
+command = ': > "$RULESET"'
+[traffic]
+kind = "loopback"
+[noise]
+spin_ratio = 1000
+steal = 1
+switches = 1000000
+psi = 100
+repeats = 0
+[presets.tiny]
+label = "for a test"
+trial_seconds = 0.02
+blocks = 1
+loads = 0
+"#;
+
+fn record() -> Record {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("loopback");
+    let _ = fs::remove_dir_all(&folder);
+    let study = folder.join("today-loopback");
+    fs::create_dir_all(&study).unwrap();
+    fs::write(folder.join("subjects.toml"), SUBJECTS).unwrap();
+    fs::write(study.join("study.toml"), STUDY).unwrap();
+    let options = RunOptions {
+        preset: "tiny".to_owned(),
+        seed: 1,
+        weir: PathBuf::from("weir"),
+        version: "0".to_owned(),
+        command: "weir lab run".to_owned(),
+        core: None,
+        realtime: true,
+        resume: false,
+        against_itself: None,
+        allow_global: false,
+        search: None,
+    };
+    run(&study, &folder.join("records"), &options, &mut |_| ()).unwrap()
+}
+
+/// The measured trials of a subject, in both directions of the block.
+fn of<'a>(record: &'a Record, subject: &str) -> Vec<&'a Trial> {
+    let all = record.trials.iter().filter(|trial| trial.state != State::Warmup);
+    let trials: Vec<&Trial> =
+        all.filter(|trial| trial.subject == subject && trial.kind == Kind::Rate).collect();
+    assert!(trials.len() >= 2, "{subject}");
+    trials
+}
+
+#[test]
+fn packets_to_a_port_that_nobody_listens_to_add_up() {
+    let record = record();
+    for trial in of(&record, "accepting") {
+        assert_eq!(trial.state, State::Accepted, "{:?}", trial.why);
+        assert!(trial.offered > 0);
+        assert_eq!(trial.delivered, trial.offered);
+        assert_eq!(trial.collected.snmp["Icmp.OutDestUnreachs"], trial.offered, "all answered");
+    }
+    for trial in of(&record, "dropping") {
+        assert_eq!(trial.state, State::Accepted, "{:?}", trial.why);
+        let rules = trial.dropped.iter().find(|drop| drop.counter == "rules").unwrap();
+        assert_eq!((rules.packets, trial.delivered, trial.leaked), (trial.offered, 0, 0));
+    }
+    for trial in of(&record, "silent") {
+        assert_eq!(trial.state, State::Accepted, "{:?}", trial.why);
+        assert_eq!(trial.delivered, trial.offered, "answers belong into no sum");
+    }
+    // The validation knows the kernel's reasons: rules that drop what they must not.
+    for trial in of(&record, "losing").into_iter().filter(|t| t.state != State::Failed) {
+        assert_eq!(trial.state, State::Unbalanced);
+        assert_eq!(trial.missing() as u64, trial.offered / 2);
+    }
+    assert!(of(&record, "losing").iter().any(|trial| trial.state == State::Unbalanced));
+    for trial in of(&record, "leaking") {
+        assert_eq!(trial.state, State::Failed);
+        assert_eq!(trial.leaked, trial.offered);
+    }
+}
