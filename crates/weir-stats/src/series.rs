@@ -179,6 +179,13 @@ impl Quantity {
                 let offered = connections.offered as f64;
                 (offered > 0.0).then(|| 1.0 - connections.completed as f64 / offered)
             }
+            _ => self.of_probe(trial),
+        }
+    }
+
+    /// The same of what probes found.
+    fn of_probe(self, trial: &Trial) -> Option<f64> {
+        match self {
             Quantity::RoundTripNsMin => trial.probe.as_ref()?.latency.at(0.0),
             Quantity::RoundTripNsMean => {
                 let latency = &trial.probe.as_ref()?.latency;
@@ -203,6 +210,7 @@ impl Quantity {
                 (stream.seconds > 0.0).then(|| stream.bytes as f64 / stream.seconds)
             }
             Quantity::StreamRetransmits => Some(trial.stream.as_ref()?.retransmits as f64),
+            _ => None,
         }
     }
 }
