@@ -62,7 +62,7 @@ fn by_iptables(
     }
     files.extend(load::scripts(form, &id, &touched));
     let mut counters = counters::credit_map(firewall, &after, &own);
-    let summed = counters::take_summed(&mut counters, firewall, &after);
+    let summed = counters::take_summed(&mut counters, firewall, &after, &own);
     let mut deviations = deviations(form, &own);
     deviations.extend(by_passes.into_iter().map(str::to_owned));
     let manifest = Manifest {
@@ -94,7 +94,7 @@ fn by_nft(
         names.into_iter().partition(|n| *n == passes::FOLD_INTO_VERDICT_MAP);
     let run = steps::run(firewall, &before, options, &id, progress)?;
     let mut made = nft::compile_run(firewall, &run, !maps.is_empty(), options, progress)?;
-    let summed = counters::take_summed(&mut made.counters, firewall, &run.firewall);
+    let summed = counters::take_summed(&mut made.counters, firewall, &run.firewall, &[]);
     let mut checked = steps::checked(&run.steps, options);
     checked.packets += made.checked.packets;
     checked.passes.append(&mut made.checked.passes);

@@ -61,13 +61,21 @@ pub fn credit_map(before: &Firewall, after: &Firewall, own: &[(Family, IpSet)]) 
     CreditMap(out)
 }
 
-/// Takes rules that were merged out of a credit map: only the sum of their counters is known.
-pub fn take_summed(map: &mut CreditMap, before: &Firewall, after: &Firewall) -> Vec<Summed> {
+/// Takes rules that were merged out of a credit map: only the sum of their counters is known. The
+/// elements of sets named in `own` count for rules.
+pub fn take_summed(
+    map: &mut CreditMap,
+    before: &Firewall,
+    after: &Firewall,
+    own: &[(Family, IpSet)],
+) -> Vec<Summed> {
     let mut out = Vec::new();
     for ruleset in before.rulesets() {
         let Some(after) = after.ruleset(ruleset.family) else { continue };
         let mut members: BTreeMap<RuleId, BTreeSet<RuleId>> = BTreeMap::new();
-        for (id, first) in classes(after) {
+        let sets = own.iter().filter(|(f, _)| *f == ruleset.family).flat_map(|(_, s)| &s.elements);
+        let rules = after.rules().map(|(_, _, r)| &r.credit[..]);
+        for (id, first) in classes(rules.chain(sets.map(|e| &e.credit[..]))) {
             members.entry(first).or_default().insert(id);
         }
         let places = Places::of(ruleset);

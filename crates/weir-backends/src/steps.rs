@@ -52,16 +52,21 @@ pub(crate) fn run(
     progress: &mut Progress<'_>,
 ) -> Result<CheckedRun, CompileError> {
     let passes: Vec<&dyn Pass> = names.iter().filter_map(|n| passes::by_name(n)).collect();
-    let pass = PassOptions {
+    let pass = pass_options(options, id);
+    let check = CheckOptions { seed: options.seed, packets: options.check_packets };
+    let options = RunOptions { pass, check, trust: options.trust, ..RunOptions::default() };
+    Ok(run_checked(firewall, &passes, &options, progress)?)
+}
+
+/// How passes work.
+pub(crate) fn pass_options(options: &CompileOptions, id: &str) -> PassOptions {
+    PassOptions {
         cost: options.cost.clone(),
         levels: options.levels.clone(),
         id: id.to_owned(),
         allow_counters: options.allow_counters,
         programs: options.programs.clone(),
-    };
-    let check = CheckOptions { seed: options.seed, packets: options.check_packets };
-    let options = RunOptions { pass, check, trust: options.trust, ..RunOptions::default() };
-    Ok(run_checked(firewall, &passes, &options, progress)?)
+    }
 }
 
 /// What the manifest says of the checks.
@@ -76,7 +81,7 @@ fn of_step(step: &Step) -> CheckedPass {
         By::Unchanged => ("unchanged", 0, String::new()),
         By::Skipped(why) => ("skipped", 0, why.clone()),
         By::Proven(packets) => ("proven", *packets, String::new()),
-        By::Packets(packets, why) => ("packets", *packets, why.clone()),
+        By::Packets(packets, why) => ("packets", *packets, why.to_string()),
         By::Trusted => ("trusted", 0, String::new()),
     };
     let tenth = |n: f64| (n * 10.0).round() / 10.0;

@@ -10,6 +10,7 @@
 //! for a firewall.
 
 mod answers;
+mod proof;
 mod sameness;
 
 use std::fmt;
@@ -21,8 +22,11 @@ use weir_semantics::traffic::{self, TrafficOptions};
 use weir_semantics::{Answers, Counted, Entry, Interpreter, Outcome, Seeded};
 
 pub use self::answers::{Bytes, u32_holds};
+pub use self::proof::{Proof, prove};
 pub(crate) use self::sameness::Judge;
 pub use self::sameness::classes;
+
+use crate::Sameness;
 
 /// Called with what is being done and how much of it is done, 0.0 to 1.0.
 pub type Progress<'a> = dyn FnMut(&str, f64) + 'a;
@@ -78,6 +82,19 @@ pub struct CheckOptions {
     pub seed: u64,
     /// Packets for each family.
     pub packets: usize,
+}
+
+/// The first of some packets that a pass's result treats in another way, in the pass's own sense of
+/// equal.
+pub fn first_difference(
+    sameness: Sameness,
+    before: &Firewall,
+    after: &Firewall,
+    packets: &[(Entry, Packet)],
+    answers: &mut dyn Answers,
+) -> Option<Box<Counterexample>> {
+    let mut judge = Judge::new(sameness, before, after);
+    packets.iter().find_map(|(entry, packet)| judge.example(packet, *entry, answers))
 }
 
 /// Compares a firewall with a form of it.

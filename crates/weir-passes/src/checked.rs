@@ -13,12 +13,14 @@
 //! Each pass is compared with what it was given. Equal is transitive, so nothing need be compared
 //! with the beginning again, and a difference has a culprit.
 
+use std::fmt;
+
 use weir_model::manifest::{CompiledRun, Kept};
 use weir_model::{Family, Firewall, IpSet, Packet, Ruleset};
-use weir_semantics::diagram::{self, CompareOptions, Identity, Way};
-use weir_semantics::{Entry, Interpreter, Seeded};
+use weir_semantics::diagram::{CompareOptions, Identity};
+use weir_semantics::{Entry, Seeded};
 
-use crate::check::{self, Bytes, CheckOptions, Counterexample, Judge, Progress};
+use crate::check::{self, Bytes, CheckOptions, Counterexample, Judge, Progress, Proof};
 use crate::run::Places;
 use crate::structure::{self, Broken};
 use crate::{Context, Counting, Pass, PassOptions, Rewritten, Sameness};
@@ -87,9 +89,33 @@ pub enum By {
     /// Proven for all packets; its counters were compared on so many.
     Proven(u64),
     /// Compared on so many packets; why there is no proof.
-    Packets(u64, String),
+    Packets(u64, Unproven),
     /// Not at all: it was trusted.
     Trusted,
+}
+
+/// Why what a pass made is not proven to be equal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unproven {
+    /// The pass puts questions in other words ([`Sameness::StrictOnBytes`]).
+    Words,
+    /// The pass drops packets early ([`Sameness::EarlyDrop`]).
+    Early,
+    /// The pass keeps packets from conntrack ([`Sameness::Untracked`]).
+    Conntrack,
+    /// The proof came to no end: what the diagrams say.
+    Memory(String),
+}
+
+impl fmt::Display for Unproven {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Unproven::Words => "questions are put in other words, which diagrams tell by",
+            Unproven::Early => "packets dropped early meet fewer rules, which diagrams see",
+            Unproven::Conntrack => "conntrack is another for untracked packets, on purpose",
+            Unproven::Memory(what) => what,
+        })
+    }
 }
 
 /// A pass whose result is not equal. Nothing of the run is kept.
@@ -107,12 +133,26 @@ pub struct Refused {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Why {
-    /// A packet is treated in another way.
+    /// A packet of the check is treated in another way.
     #[error("{0}")]
     Differs(Box<Counterexample>),
+    /// A packet is treated in another way, which the proof found.
+    #[error("{0}")]
+    Disproven(Box<Counterexample>),
     /// Something is wrong for any packets.
     #[error("{0}")]
     Broken(#[from] Broken),
+}
+
+impl Why {
+    /// Which check found it: `packets`, `proof` or `structure`.
+    pub const fn check(&self) -> &'static str {
+        match self {
+            Why::Differs(_) => "packets",
+            Why::Disproven(_) => "proof",
+            Why::Broken(_) => "structure",
+        }
+    }
 }
 
 /// Runs passes in their order, each checked against what it was given.
@@ -248,14 +288,8 @@ fn compare(
         for (entry, list) in of {
             for packet in &list[..list.len() / share] {
                 packets += 1;
-                if let Some((before, differs)) = judge.difference(packet, *entry, &mut answers) {
-                    return Err(Why::Differs(Box::new(Counterexample {
-                        packet: packet.clone(),
-                        entry: *entry,
-                        difference: differs.what,
-                        before,
-                        after: differs.after,
-                    })));
+                if let Some(example) = judge.example(packet, *entry, &mut answers) {
+                    return Err(Why::Differs(example));
                 }
             }
         }
@@ -277,44 +311,25 @@ fn prove(
     after: &Firewall,
     sameness: Sameness,
     options: &RunOptions,
-) -> Result<Option<String>, Why> {
-    let why = match sameness {
+) -> Result<Option<Unproven>, Why> {
+    // A diagram knows the strict senses only. One that finds no difference proves the others, too;
+    // one that does may have seen what the pass changes on purpose.
+    let beyond = match sameness {
         Sameness::Strict | Sameness::Summed => None,
-        Sameness::StrictOnBytes => Some("questions are put in other words, which diagrams tell by"),
-        Sameness::EarlyDrop => Some("packets dropped early meet fewer rules, which diagrams see"),
-        Sameness::Untracked => Some("conntrack is another for untracked packets, on purpose"),
+        Sameness::StrictOnBytes => Some(Unproven::Words),
+        Sameness::EarlyDrop => Some(Unproven::Early),
+        Sameness::Untracked => Some(Unproven::Conntrack),
     };
-    if let Some(why) = why {
-        return Ok(Some(why.to_owned()));
-    }
     let compare = CompareOptions {
         memory_bytes: options.proof_bytes,
         identity: Identity::Credit,
         regions: 1,
         ..CompareOptions::default()
     };
-    let comparison = match diagram::compare(before, after, &compare) {
-        Ok(comparison) => comparison,
-        Err(error) => return Ok(Some(error.to_string())),
-    };
-    if let Some((part, differs)) = comparison.differences().next() {
-        let entry = match part.way {
-            Way::Entry(entry) => entry,
-            Way::Hook(_) => Entry::Forward,
-        };
-        let packet = differs.witness.packet.clone();
-        let describe = |f: &Firewall| {
-            let mut answers = differs.witness.answers(f, Identity::Credit);
-            check::describe(&Interpreter::new(f).journey(&packet, entry, &mut answers))
-        };
-        return Err(Why::Differs(Box::new(Counterexample {
-            before: describe(before),
-            after: describe(after),
-            difference: format!("{:?} differs", differs.difference).to_lowercase(),
-            packet,
-            entry,
-        })));
+    match (check::prove(before, after, &compare), beyond) {
+        (Proof::Equal, _) => Ok(None),
+        (_, Some(why)) => Ok(Some(why)),
+        (Proof::Differs(example), None) => Err(Why::Disproven(example)),
+        (Proof::Open(why), None) => Ok(Some(Unproven::Memory(why))),
     }
-    let unknown = comparison.unknowns().next();
-    Ok(unknown.map(|(_, why)| why.to_owned()))
 }

@@ -49,6 +49,8 @@ pub struct CostModel {
     pub copies_ratio_max: f64,
     /// A group of rules this small stands in its parent's chain, without one of its own.
     pub inline_rules_max: usize,
+    /// Rules of its own that a protocol needs for a chain of its own.
+    pub split_rules_min: usize,
 }
 
 impl Default for CostModel {
@@ -64,6 +66,7 @@ impl Default for CostModel {
             copy_ns: 0.01,
             copies_ratio_max: 4.0,
             inline_rules_max: 2,
+            split_rules_min: 8,
         }
     }
 }

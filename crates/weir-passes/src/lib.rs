@@ -29,7 +29,7 @@ pub mod tree;
 
 pub use chains::ChainNames;
 pub use check::{CheckOptions, Counterexample, Progress};
-pub use checked::{By, CheckedRun, Refused, RunOptions, Step, Why, run_checked};
+pub use checked::{By, CheckedRun, Refused, RunOptions, Step, Unproven, Why, run_checked};
 pub use cost::{CostModel, Slopes};
 pub use pass::{Context, Counting, Pass, PassOptions, Sameness};
 pub use prefix::Prefix;

@@ -106,11 +106,12 @@ fn rewrite_chains(
     mut pass: impl FnMut(&Chain, Logic, &mut Rewritten) -> Option<Vec<Rule>>,
 ) -> Rewritten {
     let mut made = Rewritten::unchanged(ruleset);
-    for (table, chain) in rewritable(ruleset, context) {
+    for (t, table) in ruleset.tables.iter().enumerate() {
         let logic = Logic::of(table, ruleset.family);
-        if let Some(rules) = pass(chain, logic, &mut made) {
-            let chain = chain_mut(&mut made.ruleset, table.name, &chain.name);
-            chain.expect("it is a copy").rules = rules;
+        for (c, chain) in table.chains.iter().enumerate().filter(|(_, c)| context.may_touch(c)) {
+            if let Some(rules) = pass(chain, logic, &mut made) {
+                made.ruleset.tables[t].chains[c].rules = rules;
+            }
         }
     }
     made

@@ -9,7 +9,7 @@ use weir_semantics::{
     Answers, Counted, Credited, Difference, EffectSeen, Entry, Hit, Interpreter, Outcome, Verdict,
 };
 
-use super::{Differs, describe};
+use super::{Counterexample, Differs, describe};
 use crate::Sameness;
 
 /// Sends packets through what a pass made of a firewall, and compares in the pass's sense.
@@ -34,7 +34,10 @@ impl<'f> Judge<'f> {
                 policies.extend(built_in.map(|c| (ruleset.family, table.name, c.name.clone())));
             }
         }
-        let class = |family| after.ruleset(family).map(classes).unwrap_or_default();
+        let class = |family| {
+            let rules = after.ruleset(family).into_iter().flat_map(|r| r.rules());
+            classes(rules.map(|(_, _, r)| &r.credit[..]))
+        };
         Judge {
             sameness,
             class: [class(Family::V4), class(Family::V6)],
@@ -45,8 +48,20 @@ impl<'f> Judge<'f> {
         }
     }
 
+    /// The packet, if the two differ for it.
+    pub fn example(
+        &mut self,
+        packet: &Packet,
+        entry: Entry,
+        answers: &mut dyn Answers,
+    ) -> Option<Box<Counterexample>> {
+        let (before, Differs { what, after }) = self.difference(packet, entry, answers)?;
+        let packet = packet.clone();
+        Some(Box::new(Counterexample { packet, entry, difference: what, before, after }))
+    }
+
     /// In what the two differ for a packet; the outcome that it had.
-    pub fn difference(
+    fn difference(
         &mut self,
         packet: &Packet,
         entry: Entry,
@@ -236,17 +251,18 @@ fn hit_of(hit: &Hit<'_>, class: &HashMap<RuleId, RuleId>) -> Vec<String> {
     out
 }
 
-/// Rules that share a counter since they were merged, each with the first of them.
-pub fn classes(ruleset: &weir_model::Ruleset) -> HashMap<RuleId, RuleId> {
+/// Rules that share a counter since they were merged, each with the first of them. `credits` are
+/// those of all counters: rules, and elements of sets.
+pub fn classes<'c>(credits: impl Iterator<Item = &'c [RuleId]>) -> HashMap<RuleId, RuleId> {
     let mut class: HashMap<RuleId, RuleId> = HashMap::new();
-    for (_, _, rule) in ruleset.rules().filter(|(_, _, r)| r.credit.len() > 1) {
+    for credit in credits.filter(|c| c.len() > 1) {
         let known: Vec<RuleId> =
-            rule.credit.iter().map(|id| class.get(id).copied().unwrap_or(*id)).collect();
+            credit.iter().map(|id| class.get(id).copied().unwrap_or(*id)).collect();
         let first = known.iter().min().copied().expect("there are two at least");
         for of in class.values_mut().filter(|of| known.contains(of)) {
             *of = first;
         }
-        class.extend(rule.credit.iter().map(|id| (*id, first)));
+        class.extend(credit.iter().map(|id| (*id, first)));
     }
     class
 }

@@ -146,19 +146,18 @@ fn at_table(rule: &Rule, ruleset: &Ruleset, table: &Table, hook: Hook) -> Option
     let chain = table.chain(hook.chain())?;
     let logic = Logic::of(table, ruleset.family);
     let tests = logic.tests(rule);
-    let (mut accepts, mut ended_by_rule) = (false, false);
+    let mut accepts = false;
     let kind = Kind { table, logic, tests: &tests };
-    let way = kind.walk(hook.chain(), &mut |rule, whole| {
+    let way = kind.walk(hook.chain(), &mut |rule, _| {
         use crate::run::Barrier::{Opaque, Set};
         accepts |= rule.target == Target::Accept;
-        ended_by_rule |= whole && rule.target == Target::Drop;
         let asked = barrier(rule, ruleset.family).filter(|b| !matches!(b, Set | Opaque));
         asked.is_none() && is_unnoticed(&rule.target)
     });
     match way {
         Way::Refused => None,
-        Way::GoesOn => Some(false),
-        Way::Ends => Some(!accepts && (ended_by_rule || chain.policy == Some(Policy::Drop))),
+        Way::Ends => Some(!accepts),
+        Way::Policy | Way::GoesOn => Some(!accepts && chain.policy == Some(Policy::Drop)),
     }
 }
 

@@ -9,7 +9,7 @@
 //! goes elsewhere by itself (which would now leave the caller), or where what the jump tests may be
 //! changed on the way.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use weir_model::matching::Base;
 use weir_model::{Chain, Family, Match, Name, Rule, Ruleset, Table, Target};
@@ -35,7 +35,7 @@ impl Pass for InlineChain {
     fn run(&self, ruleset: &Ruleset, context: &Context<'_>) -> Rewritten {
         let family = ruleset.family;
         let short = short_chains(ruleset, context);
-        let mut gone: Vec<Name> = Vec::new();
+        let mut gone: HashSet<Name> = HashSet::new();
         let mut made = rewrite_chains(ruleset, context, |chain, logic, made| {
             let mut out = Vec::with_capacity(chain.rules.len());
             for rule in &chain.rules {
@@ -55,7 +55,7 @@ impl Pass for InlineChain {
                             of.rules.len(),
                             "where it was called".to_owned(),
                         );
-                        gone.push(of.name.clone());
+                        gone.insert(of.name.clone());
                         out.extend(rules);
                     }
                     _ => out.push(rule.clone()),
@@ -74,9 +74,11 @@ impl Pass for InlineChain {
 fn short_chains<'r>(ruleset: &'r Ruleset, context: &Context<'_>) -> HashMap<Name, &'r Chain> {
     let mut out = HashMap::new();
     for table in &ruleset.tables {
+        let callers = callers(table);
         for chain in table.chains.iter().filter(|c| c.policy.is_none() && context.may_touch(c)) {
             let most = context.options.cost.inline_rules_max.max(1);
-            if chain.rules.is_empty() || chain.rules.len() > most || callers(table, chain) != 1 {
+            let called_once = callers.get(&chain.name) == Some(&1);
+            if chain.rules.is_empty() || chain.rules.len() > most || !called_once {
                 continue;
             }
             let stays = |r: &Rule| {
@@ -94,9 +96,13 @@ fn short_chains<'r>(ruleset: &'r Ruleset, context: &Context<'_>) -> HashMap<Name
     out
 }
 
-fn callers(table: &Table, chain: &Chain) -> usize {
-    let rules = table.chains.iter().flat_map(|c| &c.rules);
-    rules.filter(|r| r.target.chain() == Some(&chain.name)).count()
+/// How many rules lead to each chain.
+fn callers(table: &Table) -> HashMap<&Name, usize> {
+    let mut out = HashMap::new();
+    for to in table.chains.iter().flat_map(|c| &c.rules).filter_map(|r| r.target.chain()) {
+        *out.entry(to).or_default() += 1;
+    }
+    out
 }
 
 /// The rules that stand for a jump and the chain that it leads to.

@@ -5,9 +5,9 @@
 //! What the tests look at must be the same at both places: fields that a rule of the table changes
 //! (marks, TOS, the state after NOTRACK) are no evidence. Comments may differ: they test nothing.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
-use weir_model::{Match, RuleId, Ruleset};
+use weir_model::{Match, RuleId, Ruleset, TableName};
 
 use super::{leaves_the_chain, remove, rewritable};
 use crate::Rewritten;
@@ -30,8 +30,10 @@ impl Pass for RemoveDuplicates {
 
     fn run(&self, ruleset: &Ruleset, context: &Context<'_>) -> Rewritten {
         let mut dead: HashSet<RuleId> = HashSet::new();
+        let logics = ruleset.tables.iter().map(|t| (t.name, Logic::of(t, ruleset.family)));
+        let logics: HashMap<TableName, Logic> = logics.collect();
         for (table, chain) in rewritable(ruleset, context) {
-            let logic = Logic::of(table, ruleset.family);
+            let logic = logics[&table.name];
             let mut seen: HashSet<String> = HashSet::new();
             for rule in &chain.rules {
                 if barrier(rule, ruleset.family).is_some() || !logic.is_settled(rule) {

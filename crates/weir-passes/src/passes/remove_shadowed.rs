@@ -15,7 +15,7 @@ use std::collections::HashSet;
 use weir_model::{Chain, Family, Firewall, Rule, RuleId, Ruleset};
 use weir_semantics::diagram::{At, Full, PacketSet, Space, SpaceOptions};
 
-use super::{leaves_the_chain, remove, rewritable};
+use super::{leaves_the_chain, remove};
 use crate::Rewritten;
 use crate::logic::Logic;
 use crate::pass::{Context, Pass};
@@ -41,13 +41,20 @@ impl Pass for RemoveShadowed {
             Family::V6 => Firewall { v6: Some(ruleset.clone()), ..Firewall::default() },
         };
         let mut dead: HashSet<RuleId> = HashSet::new();
-        for (table, chain) in rewritable(ruleset, context) {
-            // Rules behind the memory limit are not known to be shadowed: they stay.
-            let options = SpaceOptions { memory_bytes: 256 << 20, ..SpaceOptions::default() };
-            let Ok(space) = Space::with(family, &[&firewall], options) else { continue };
-            let mut search =
-                Search { space, logic: Logic::of(table, family), family, dead: &mut dead };
-            let _ = search.chain(chain);
+        let options = SpaceOptions { memory_bytes: 256 << 20, ..SpaceOptions::default() };
+        let fresh = || Space::with(family, &[&firewall], options).ok();
+        let mut space = None;
+        for table in &ruleset.tables {
+            let logic = Logic::of(table, family);
+            let ours = table.chains.iter().filter(|c| context.may_touch(c));
+            for chain in ours.filter(|c| c.rules.len() > 1) {
+                let Some(own) = space.take().or_else(fresh) else { continue };
+                let mut search = Search { space: own, logic, family, dead: &mut dead };
+                // Rules behind the memory limit are not known to be shadowed: they stay, and the
+                // next chain begins with an empty space.
+                let done = search.chain(chain);
+                space = done.is_ok().then_some(search.space);
+            }
         }
         remove(ruleset, &dead, "no packet reaches it behind the rules before it", context)
     }

@@ -16,9 +16,6 @@ use crate::pass::{Context, Counting, Pass, chain_mut};
 use crate::run::barrier;
 use crate::{ChainNames, CostModel, Rewritten};
 
-/// Rules of its own that a protocol must have.
-const OWN_MIN: usize = 8;
-
 /// The pass.
 #[derive(Clone, Copy, Debug)]
 pub struct SplitByProtocol;
@@ -87,7 +84,8 @@ fn worth(rules: &[Rule], family: Family, cost: &CostModel) -> Vec<u8> {
     }
     let icmp = if family == Family::V4 { 1 } else { 58 };
     let own = |p: u8| rules.iter().filter(|r| is_for(r, p)).count();
-    let mut protocols: Vec<u8> = [6, 17, icmp].into_iter().filter(|&p| own(p) >= OWN_MIN).collect();
+    let mut protocols: Vec<u8> =
+        [6, 17, icmp].into_iter().filter(|&p| own(p) >= cost.split_rules_min.max(1)).collect();
     protocols.sort_by_key(|&p| std::cmp::Reverse(own(p)));
     // What a packet of each pays with its chain, and without.
     let all = cost.linear_ns(rules.len());

@@ -14,8 +14,10 @@ use crate::logic::{Logic, approach};
 pub(super) enum Way {
     /// A rule was met that the caller refuses.
     Refused,
-    /// All of it is decided there.
+    /// Rules decide all of it.
     Ends,
+    /// Some of it may come to the policy of the chain.
+    Policy,
     /// Some of it may come out of the chain undecided.
     GoesOn,
 }
@@ -39,6 +41,7 @@ impl Kind<'_> {
         let (Some(chain), Some(depth)) = (self.table.chain(chain), depth.checked_sub(1)) else {
             return Way::Refused;
         };
+        let out = if chain.policy.is_some() { Way::Policy } else { Way::GoesOn };
         let mut some_left = false;
         for rule in &chain.rules {
             let tests = self.logic.tests(rule);
@@ -53,21 +56,18 @@ impl Kind<'_> {
             if inside == Way::Refused {
                 return Way::Refused;
             }
-            let end = |ends: bool| if ends && !some_left { Way::Ends } else { Way::GoesOn };
+            let end = |ends: bool| if ends && !some_left { Way::Ends } else { out };
             match &rule.target {
                 t if t.decides() && whole => return end(true),
                 Target::Jump(_) if whole && inside == Way::Ends => return end(true),
                 Target::Goto(_) if whole => return end(inside == Way::Ends),
-                Target::Return if whole => return Way::GoesOn,
+                Target::Return if whole => return out,
                 Target::Goto(_) => some_left |= inside != Way::Ends,
                 Target::Return => some_left = true,
                 _ => {}
             }
         }
-        match chain.policy {
-            Some(_) if !some_left => Way::Ends,
-            _ => Way::GoesOn,
-        }
+        out
     }
 
     /// Whether all packets of the kind match the tests; `None` where none does. A packet of the

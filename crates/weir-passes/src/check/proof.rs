@@ -1,0 +1,46 @@
+//! Equal for all packets: the two meanings as diagrams.
+
+use weir_model::Firewall;
+use weir_semantics::diagram::{CompareOptions, Way, compare};
+use weir_semantics::{Entry, Interpreter};
+
+use super::{Counterexample, describe};
+
+/// What the diagrams say of two firewalls.
+#[derive(Clone, Debug)]
+pub enum Proof {
+    /// They mean the same for every packet.
+    Equal,
+    /// They do not for this one.
+    Differs(Box<Counterexample>),
+    /// There is no telling, and why.
+    Open(String),
+}
+
+/// Compares two firewalls for all packets.
+pub fn prove(before: &Firewall, after: &Firewall, options: &CompareOptions) -> Proof {
+    let comparison = match compare(before, after, options) {
+        Ok(comparison) => comparison,
+        Err(error) => return Proof::Open(error.to_string()),
+    };
+    let Some((part, differs)) = comparison.differences().next() else {
+        let open = comparison.unknowns().next();
+        return open.map_or(Proof::Equal, |(_, why)| Proof::Open(why.to_owned()));
+    };
+    let entry = match part.way {
+        Way::Entry(entry) => entry,
+        Way::Hook(_) => Entry::Forward,
+    };
+    let packet = differs.witness.packet.clone();
+    let described = |f: &Firewall| {
+        let mut answers = differs.witness.answers(f, options.identity);
+        describe(&Interpreter::new(f).journey(&packet, entry, &mut answers))
+    };
+    Proof::Differs(Box::new(Counterexample {
+        before: described(before),
+        after: described(after),
+        difference: format!("{:?} differs", differs.difference).to_lowercase(),
+        packet,
+        entry,
+    }))
+}

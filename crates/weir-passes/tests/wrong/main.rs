@@ -1,0 +1,200 @@
+//! Deliberately wrong passes: `run_checked` refuses each of them.
+//!
+//! A check that lets nothing through and one that lets all through are both useless: so each ruleset
+//! is first run through the right pass, or unchanged, and passes. `--nocapture` prints the list.
+
+mod merging;
+mod removing;
+mod shaping;
+mod traffic;
+
+use std::fmt;
+
+use weir_model::{Family, Firewall, Rule, Ruleset, TableName};
+use weir_passes::{
+    CheckOptions, Context, Counting, Pass, PassOptions, Refused, Rewritten, RunOptions, Sameness,
+    Why, passes, run_checked,
+};
+use weir_syntax::iptables::{self, ParseOptions};
+
+/// A pass whose result is spoiled.
+struct Wrong {
+    of: &'static str,
+    spoil: fn(&mut Rewritten),
+}
+
+impl Wrong {
+    fn right(&self) -> &'static dyn Pass {
+        passes::by_name(self.of).expect("the pass is there")
+    }
+}
+
+impl Pass for Wrong {
+    fn name(&self) -> &'static str {
+        self.of
+    }
+
+    fn about(&self) -> &'static str {
+        "a wrong variant"
+    }
+
+    fn counters(&self) -> Counting {
+        self.right().counters()
+    }
+
+    fn sameness(&self) -> Sameness {
+        self.right().sameness()
+    }
+
+    fn run(&self, ruleset: &Ruleset, context: &Context<'_>) -> Rewritten {
+        let mut made = self.right().run(ruleset, context);
+        (self.spoil)(&mut made);
+        made
+    }
+}
+
+fn options() -> RunOptions {
+    let cost = weir_passes::CostModel {
+        check_ns: 10.0,
+        jump_ns: 1.0,
+        set_ns: 1.0,
+        probe_ns: 1.0,
+        ..Default::default()
+    };
+    RunOptions {
+        pass: PassOptions { cost, allow_counters: true, ..PassOptions::default() },
+        check: CheckOptions { seed: 1, packets: 4000 },
+        ..RunOptions::default()
+    }
+}
+
+fn read(rules: &str) -> Firewall {
+    let ruleset = iptables::parse(rules, &ParseOptions::default())
+        .unwrap_or_else(|d| panic!("{}", weir_syntax::render(&d, "case", rules, false)));
+    match ruleset.family {
+        Family::V4 => Firewall { v4: Some(ruleset), ..Firewall::default() },
+        Family::V6 => Firewall { v6: Some(ruleset), ..Firewall::default() },
+    }
+}
+
+/// The rules of a chain of the filter.
+fn chain<'m>(made: &'m mut Rewritten, name: &str) -> &'m mut Vec<Rule> {
+    of_table(made, TableName::Filter, name)
+}
+
+fn of_table<'m>(made: &'m mut Rewritten, table: TableName, name: &str) -> &'m mut Vec<Rule> {
+    let table = made.ruleset.tables.iter_mut().find(|t| t.name == table).expect("the table");
+    let chain = table.chains.iter_mut().find(|c| c.name.ends_with(name)).expect("the chain");
+    &mut chain.rules
+}
+
+fn forward(rules: &str) -> String {
+    format!(
+        "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD DROP [0:0]\n:OUTPUT ACCEPT [0:0]\n{rules}COMMIT\n"
+    )
+}
+
+const HOSTS: &str = "-A FORWARD -s 192.0.2.1/32 -j ACCEPT\n-A FORWARD -s 192.0.2.2/32 -j DROP\n\
+    -A FORWARD -s 192.0.2.3/32 -j ACCEPT\n-A FORWARD -s 192.0.2.9/32 -j ACCEPT\n\
+    -A FORWARD -s 198.51.100.1/32 -j LOG\n-A FORWARD -s 198.51.100.2/32 -j ACCEPT\n\
+    -A FORWARD -s 198.51.100.3/32 -p tcp -m tcp --dport 22 -j ACCEPT\n";
+
+/// Wrong variants that were refused.
+#[derive(Default)]
+struct List(Vec<(&'static str, &'static str, Refused)>);
+
+impl List {
+    /// Lets the right pass run and the wrong one fail; what was said of the wrong one.
+    fn refused(
+        &mut self,
+        of: &'static str,
+        what: &'static str,
+        rules: &str,
+        spoil: fn(&mut Rewritten),
+    ) -> String {
+        let firewall = read(rules);
+        let right = passes::by_name(of).expect("the pass is there");
+        run_checked(&firewall, &[right], &options(), &mut |_, _| {})
+            .unwrap_or_else(|e| panic!("{of} is refused where it is right ({what}): {e}"));
+        match run_checked(&firewall, &[&Wrong { of, spoil }], &options(), &mut |_, _| {}) {
+            Err(refused) => {
+                let said = refused.to_string();
+                self.0.push((of, what, refused));
+                said
+            }
+            Ok(run) => panic!("{of}: {what} was not caught:\n{:#?}", run.steps),
+        }
+    }
+}
+
+impl fmt::Display for List {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{:<18} {:<58} caught by", "pass", "wrong variant")?;
+        for pass in passes::ALL {
+            for (of, what, refused) in self.0.iter().filter(|(of, ..)| *of == pass.name()) {
+                let difference = match &refused.why {
+                    Why::Differs(e) | Why::Disproven(e) => e.difference.clone(),
+                    why => why.to_string(),
+                };
+                let by = refused.why.check();
+                writeln!(f, "{of:<18} {what:<58} {by}: {difference}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn each_wrong_variant_of_each_pass_is_caught() {
+    let mut list = List::default();
+    for group in [
+        removing::removals,
+        removing::negations_and_ways_out,
+        removing::last_use_of_conntrack,
+        removing::programs_and_policies,
+        merging::merges,
+        merging::bit_tests,
+        merging::other_merges,
+        merging::sets,
+        merging::cheaper_matches,
+        shaping::orders,
+        shaping::trees,
+        shaping::splits_and_inlinings,
+        shaping::ways_and_effects,
+        traffic::early_drops,
+        traffic::other_early_drops,
+        traffic::notracks,
+    ] {
+        group(&mut list);
+    }
+    println!("{list}");
+    for pass in passes::ALL {
+        let variants = list.0.iter().filter(|(of, ..)| *of == pass.name()).count();
+        assert!(variants >= 5, "{}: {variants} wrong variants", pass.name());
+    }
+}
+
+#[test]
+fn a_pass_that_loses_counters_runs_only_where_that_is_allowed() {
+    let firewall = read(&forward(
+        "-A FORWARD -s 192.0.2.0/25 -j ACCEPT\n-A FORWARD -s 192.0.2.128/25 -j ACCEPT\n",
+    ));
+    let pass = passes::by_name("merge_adjacent").unwrap();
+    let mut options = options();
+    let run = run_checked(&firewall, &[pass], &options, &mut |_, _| {}).unwrap();
+    assert_eq!(run.steps[0].rules, (2, 1));
+    options.pass.allow_counters = false;
+    let run = run_checked(&firewall, &[pass], &options, &mut |_, _| {}).unwrap();
+    assert!(matches!(run.steps[0].by, weir_passes::By::Skipped(_)));
+    assert_eq!(run.firewall, firewall);
+}
+
+#[test]
+fn what_is_trusted_is_not_compared_and_says_so() {
+    let firewall = read(&forward(HOSTS));
+    let wrong = Wrong { of: "chain_tree", spoil: |made| chain(made, "FORWARD").clear() };
+    let trust = RunOptions { trust: true, ..options() };
+    let run = run_checked(&firewall, &[&wrong], &trust, &mut |_, _| {}).unwrap();
+    assert_eq!(run.steps[0].by, weir_passes::By::Trusted);
+    run_checked(&firewall, &[&wrong], &options(), &mut |_, _| {}).unwrap_err();
+}
