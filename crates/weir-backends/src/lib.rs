@@ -17,6 +17,7 @@ pub mod nft;
 pub mod original;
 mod read_back;
 mod steps;
+pub mod written;
 
 pub use artefact::{Artefact, ArtefactFile, ReadError, WriteError};
 pub use compile::compile;

@@ -9,7 +9,8 @@
 //!
 //! What nft cannot say is refused by name. A hook that needs it stays in iptables, beside the
 //! others, as prefix trees of chains, which the manifest lists; only if no hook is left there is no
-//! such form.
+//! such form. So does a hook that enters a chain of Docker, kube-proxy, firewalld or ufw: they go on
+//! editing it in iptables.
 
 mod action;
 mod agree;
@@ -20,6 +21,7 @@ mod host;
 mod item;
 mod names;
 mod print;
+mod proof;
 pub mod said;
 mod table;
 
@@ -29,9 +31,9 @@ use weir_model::manifest::{Checked, CheckedPass, CompiledRun, Kept};
 use weir_model::nft::{self, Credit};
 use weir_model::{CreditMap, Family, Firewall, Hook, RuleId, Ruleset, Span, TableName};
 use weir_passes::check::{self, CheckOptions};
+use weir_passes::programs::Program;
 use weir_passes::run::Places;
-use weir_passes::tree::{self, TreeOptions};
-use weir_passes::{CheckedRun, passes};
+use weir_passes::{CheckedRun, Context, Pass as _, passes};
 use weir_semantics::needs_conntrack;
 
 use crate::form::{CompileError, CompileOptions, Form, Progress, Refusal};
@@ -168,8 +170,10 @@ pub(crate) fn compile_run(
         form.checked = check(firewall, &form, options, progress)?;
         form.checked.packets += check_rest(stays, &form.rest, options, progress)?;
         step.packets = form.checked.packets;
-        step.by = "packets".to_owned();
-        step.why = "the nft form is compared with the interpreter hook by hook".to_owned();
+        progress("nft: proof", 0.9);
+        let why = proof::unproven(firewall, &form)?;
+        step.by = if why.is_none() { "proven" } else { "packets" }.to_owned();
+        step.why = why.unwrap_or_default();
     }
     form.checked.passes.push(step);
     Ok(form)
@@ -252,7 +256,7 @@ impl Builder {
         }
         let mut rest = ruleset.clone();
         for (at, table) in ruleset.tables.iter().enumerate() {
-            let mut plan = Plan::new(table, family);
+            let mut plan = Plan::new(table, family, &options.programs);
             self.refuse(&plan, ruleset);
             let emitted = emit(&plan, guard, self.maps);
             match emitted {
@@ -308,8 +312,9 @@ impl Builder {
         if rest.rules().next().is_none() {
             return rest;
         }
-        let shape = TreeOptions { cost: options.cost.clone(), levels: options.levels.clone() };
-        let made = tree::compile(&rest, &shape, &Places::of(original));
+        let (options, places) = (steps::pass_options(options, "nft"), Places::of(original));
+        let context = Context { options: &options, places: &places, sets: &[] };
+        let made = passes::chain_tree::ChainTree.run(&rest, &context);
         self.compiled.extend(made.compiled);
         made.ruleset
     }
@@ -345,9 +350,36 @@ impl Builder {
             );
             self.barriers.push(Kept { rule: place, why });
         }
+        self.foreign(plan, &stays.join(", "));
         for (hook, why) in &plan.tied {
             let rule = format!("{}/{}/{}", tool(family), table.name, hook.chain());
             self.barriers.push(Kept { rule, why: format!("stays in iptables: {why}") });
+        }
+    }
+
+    /// Notes which chains other programs keep, a line a program.
+    fn foreign(&mut self, plan: &Plan<'_>, stays: &str) {
+        let (family, table) = (plan.family, plan.table.name);
+        for program in Program::ALL {
+            let mut chains = plan.foreign.iter().filter(|(_, p)| *p == program).map(|(c, _)| c);
+            let Some(first) = chains.next() else { continue };
+            let place = format!("{}/{table}/{first}", tool(family));
+            let all = match chains.count() {
+                0 => format!("a chain that {program} keeps in iptables"),
+                more => format!("chains that {program} keeps in iptables, this and {more} more"),
+            };
+            self.refusals.push(Refusal {
+                family,
+                place: place.clone(),
+                what: all.clone(),
+                cure: Some(format!("--programs {program} copies them; the program will not know")),
+                span: Span::NONE,
+            });
+            let why = match stays {
+                "" => format!("{all}: {table} keeps them"),
+                stays => format!("{all}; {stays} of {table} stays there"),
+            };
+            self.barriers.push(Kept { rule: place, why });
         }
     }
 

@@ -319,3 +319,60 @@ fn what_a_dead_namespace_left_is_not_taken_for_this_one() {
     place.script(&dir, "unload.sh").expect("it unloads");
     assert_eq!(place.saved(true), tables);
 }
+
+/// Docker's chains, a hook that does not enter them, and a table of its own.
+const WITH_DOCKER: &str = "*nat\n:PREROUTING ACCEPT [0:0]\n:INPUT ACCEPT [0:0]\n\
+    :OUTPUT ACCEPT [0:0]\n:POSTROUTING ACCEPT [0:0]\n:DOCKER - [0:0]\n\
+    -A PREROUTING -m addrtype --dst-type LOCAL -j DOCKER\nCOMMIT\n\
+    *filter\n:INPUT DROP [0:0]\n:FORWARD DROP [0:0]\n:OUTPUT ACCEPT [0:0]\n:DOCKER - [0:0]\n\
+    -A INPUT -s 192.0.2.1/32 -j ACCEPT\n-A FORWARD -o docker0 -j DOCKER\nCOMMIT\n";
+
+#[test]
+fn an_nft_form_leaves_the_chains_of_docker_where_docker_edits_them() {
+    let Some(place) = Place::new() else { return };
+    place.run(&["iptables-legacy-restore"], WITH_DOCKER);
+    let firewall = firewall(WITH_DOCKER, "", "");
+    let dir = place.write(&made(&firewall, Form::Nft), "nft");
+    place.script(&dir, "load.sh").expect("it loads");
+    let nft = place.nft();
+    assert!(nft.contains("hook input") && !nft.contains("hook forward"), "{nft}");
+    assert!(!nft.contains("table ip weir_nat"), "{nft}");
+    let saved = place.saved(false);
+    assert!(saved.contains("-A FORWARD -o docker0 -j DOCKER"), "{saved}");
+    assert!(!saved.contains("-A INPUT"), "{saved}");
+    // What Docker does for a container with a published port.
+    for rule in [
+        "-t nat -A DOCKER -p tcp --dport 80 -j DNAT --to 172.17.0.2:80",
+        "-A DOCKER -d 172.17.0.2/32 -p tcp --dport 80 -j ACCEPT",
+    ] {
+        let words: Vec<&str> = ["iptables-legacy"].into_iter().chain(rule.split(' ')).collect();
+        place.run(&words, "");
+    }
+    assert!(place.saved(false).contains("-A DOCKER -d 172.17.0.2/32"));
+    place.script(&dir, "unload.sh").expect("it unloads");
+
+    // Where somebody asks for it they go, and Docker does not find them.
+    let options = CompileOptions {
+        check_packets: 2000,
+        programs: vec![weir_passes::programs::Program::Docker],
+        ..Default::default()
+    };
+    let copied = compile(&firewall, Form::Nft, &options, &mut |_, _| {}).expect("it is equal");
+    let dir = place.write(&copied, "copied");
+    place.script(&dir, "load.sh").expect("it loads");
+    assert!(place.nft().contains("hook forward"));
+    let edit = place.inside.run(&["iptables-legacy", "-A", "DOCKER", "-j", "RETURN"], b"");
+    assert!(edit.is_err(), "the chain is in nft");
+}
+
+#[test]
+fn a_ruleset_that_is_all_another_programs_has_no_nft_form() {
+    let rules = "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n\
+        :ufw-before-input - [0:0]\n:ufw-user-input - [0:0]\n-A INPUT -j ufw-before-input\n\
+        -A FORWARD -j ufw-before-input\n-A OUTPUT -j ufw-before-input\n\
+        -A ufw-before-input -i lo -j ACCEPT\nCOMMIT\n";
+    let firewall = firewall(rules, "", "");
+    let made = compile(&firewall, Form::Nft, &CompileOptions::default(), &mut |_, _| {});
+    let said = made.map(|_| ()).expect_err("nothing is left for nft").to_string();
+    assert!(said.contains("ufw keeps") && said.contains("--programs ufw"), "{said}");
+}

@@ -130,13 +130,19 @@ proptest! {
     }
 }
 
-/// Puts a form through the check after something was done to it.
-fn is_caught(text: &str, family: Family, spoil: impl FnOnce(&mut NftForm)) -> bool {
+/// Puts a form through the check after something was done to it; prints what was caught.
+fn is_caught(what: &str, text: &str, family: Family, spoil: impl FnOnce(&mut NftForm)) -> bool {
     let mut form = compiled(text, family);
     spoil(&mut form);
     let firewall = firewall(text, family);
-    let caught = nft::check(&firewall, &form, &options(), &mut |_, _| {});
-    matches!(caught, Err(CompileError::Differs { .. }))
+    match nft::check(&firewall, &form, &options(), &mut |_, _| {}) {
+        Err(CompileError::Differs { example, .. }) => {
+            let of = weir_passes::passes::FOLD_INTO_VERDICT_MAP;
+            println!("{of} {what:<58} packets: {}", example.difference);
+            true
+        }
+        _ => false,
+    }
 }
 
 #[test]
@@ -145,7 +151,7 @@ fn folding_bit_tests_into_a_set_is_caught() {
         "-p tcp -m tcp --tcp-flags SYN SYN -j ACCEPT",
         "-p tcp -m tcp --tcp-flags ACK ACK -j ACCEPT",
     ]);
-    assert!(is_caught(&text, Family::V4, |form| {
+    assert!(is_caught("bits as values", &text, Family::V4, |form| {
         let rules = form.ruleset.tables[0].chains.iter_mut().flat_map(|c| &mut c.rules);
         for statement in rules.flat_map(|r| &mut r.statements) {
             if let Statement::Test(t) = statement
@@ -161,21 +167,26 @@ fn folding_bit_tests_into_a_set_is_caught() {
 fn a_wrong_element_is_caught() {
     let rules: Vec<String> = (0..8).map(|i| format!("-s 192.0.2.{i}/32 -j ACCEPT")).collect();
     let rules: Vec<&str> = rules.iter().map(String::as_str).collect();
-    assert!(!is_caught(&forward(&rules), Family::V4, |_| {}));
-    assert!(is_caught(&forward(&rules), Family::V4, |form| {
+    assert!(!is_caught("nothing", &forward(&rules), Family::V4, |_| {}));
+    assert!(is_caught("another verdict for an element", &forward(&rules), Family::V4, |form| {
         let map = &mut form.ruleset.tables[0].maps[0];
         map.elements[3].verdict = weir_model::nft::Verdict::Drop;
     }));
-    assert!(is_caught(&forward(&rules), Family::V4, |form| {
-        let map = &mut form.ruleset.tables[0].maps[0];
-        map.elements[3].credit.clear();
-    }));
+    assert!(is_caught(
+        "an element that counts for nothing",
+        &forward(&rules),
+        Family::V4,
+        |form| {
+            let map = &mut form.ruleset.tables[0].maps[0];
+            map.elements[3].credit.clear();
+        }
+    ));
 }
 
 #[test]
 fn a_form_without_the_look_at_fragments_is_caught() {
     let text = forward(&["-p udp -m udp --dport 22 -j ACCEPT"]);
-    assert!(is_caught(&text, Family::V4, |form| {
+    assert!(is_caught("without the look at fragments", &text, Family::V4, |form| {
         for chain in &mut form.ruleset.tables[0].chains {
             for rule in &mut chain.rules {
                 rule.statements
@@ -222,4 +233,47 @@ fn deep_calls_are_refused() {
     compiled(&deep(15), Family::V4);
     let firewall = firewall(&deep(16), Family::V4);
     assert!(nft::compile(&firewall, &options(), &mut |_, _| {}).is_err());
+}
+
+/// Rules that share values, so that runs become maps, and ways out of a chain.
+const LETTERS: [&str; 10] = [
+    "-s 192.0.2.0/32 -j ACCEPT",
+    "-s 192.0.2.1/32 -j DROP",
+    "-s 192.0.2.0/31 -j LOG",
+    "! -s 192.0.2.1/32 -j DROP",
+    "-p tcp -m tcp --dport 22 -j ACCEPT",
+    "-p tcp -m tcp ! --dport 22 -j RETURN",
+    "-p tcp -m tcp --tcp-flags SYN SYN -j ACCEPT",
+    "-p tcp -m tcp --tcp-flags ACK ACK -j ACCEPT",
+    "-s 192.0.2.0/31 -g one",
+    "-j MARK --set-mark 1",
+];
+
+/// Small scope, whole: up to three rules out of a few amid a run that is long enough for a map, every
+/// packet by diagrams.
+#[test]
+fn every_three_rules_amid_a_run_are_proven_to_mean_the_same_in_nft() {
+    let options = CompileOptions { check_packets: 60, ..CompileOptions::default() };
+    let (mut words, mut last) = (vec![Vec::new()], vec![Vec::new()]);
+    for _ in 0..3 {
+        let longer = |w: &Vec<&'static str>| LETTERS.map(|l| [&w[..], &[l]].concat());
+        last = last.iter().flat_map(longer).collect();
+        words.extend(last.iter().cloned());
+    }
+    let mut with_maps = 0;
+    for word in &words {
+        let chains = "*filter\n:FORWARD DROP [0:0]\n:one - [0:0]\n-A one -p tcp -j ACCEPT\n";
+        let host = |i: usize| format!("-s 192.0.2.{i}/32 -j {}", ["ACCEPT", "DROP"][i % 2]);
+        let amid =
+            (4..10).map(host).chain(word.iter().map(ToString::to_string)).chain((10..16).map(host));
+        let rules: String = amid.map(|r| format!("-A FORWARD {r}\n")).collect();
+        let text = format!("{chains}{rules}COMMIT\n");
+        let form = nft::compile(&firewall(&text, Family::V4), &options, &mut |_, _| {})
+            .unwrap_or_else(|e| panic!("{e}\nof\n{text}"));
+        let step = form.checked.passes.last().expect("the form's own pass");
+        assert_eq!(step.by, "proven", "{}\nof\n{text}", step.why);
+        with_maps += usize::from(form.ruleset.tables.iter().any(|t| !t.maps.is_empty()));
+    }
+    println!("fold_into_verdict_map: {} chains, {with_maps} with maps", words.len());
+    assert!(with_maps > 100, "{with_maps} of {}", words.len());
 }

@@ -2,14 +2,16 @@
 //!
 //! The hooks of a table are compiled apart: one whose chains hold a rule that nft cannot say stays
 //! in iptables, beside the others, at the same priority as before, so that a packet still meets
-//! the tables in their order. Two things tie hooks together: the nat table, which only one side
-//! may have, and a budget (`limit`) in a chain that several hooks reach: two copies would be two
-//! budgets.
+//! the tables in their order. So does one that enters a chain which another program keeps
+//! ([`weir_passes::programs`]): a copy in nft would be stale at the program's next change. Two
+//! things tie hooks together: the nat table, which only one side may have, and a budget (`limit`)
+//! in a chain that several hooks reach: two copies would be two budgets.
 
 use std::collections::{HashMap, HashSet};
 
 use weir_model::nft::{self, Base, ChainKind, Credit, Statement, Verdict};
 use weir_model::{Chain, Family, Hook, Name, Policy, Table, TableName};
+use weir_passes::programs::{Program, program_of};
 
 use super::emit::{Body, Compiled, Emitter};
 use super::item::{Item, Lowered, lower};
@@ -33,6 +35,8 @@ pub(super) struct Plan<'f> {
     pub table: &'f Table,
     items: HashMap<&'f str, Vec<Item>>,
     pub refused: Vec<Refused>,
+    /// Chains that other programs keep, and which do.
+    pub foreign: Vec<(&'f Name, Program)>,
     /// Hooks that stay in iptables although every rule of theirs can be said, and why.
     pub tied: Vec<(Hook, &'static str)>,
     /// Hooks that go to nft.
@@ -40,12 +44,18 @@ pub(super) struct Plan<'f> {
 }
 
 impl<'f> Plan<'f> {
-    pub fn new(table: &'f Table, family: Family) -> Self {
+    /// A plan; chains of `programs` are nobody's.
+    pub fn new(table: &'f Table, family: Family, programs: &[Program]) -> Self {
+        let foreign = |c: &'f Chain| {
+            let program = program_of(&c.name).filter(|p| !programs.contains(p))?;
+            Some((&c.name, program))
+        };
         let mut plan = Plan {
             family,
             table,
             items: HashMap::new(),
             refused: Vec::new(),
+            foreign: table.chains.iter().filter_map(foreign).collect(),
             tied: Vec::new(),
             moved: Vec::new(),
         };
@@ -73,7 +83,8 @@ impl<'f> Plan<'f> {
     }
 
     fn choose(&mut self) {
-        let bad: HashSet<&str> = self.refused.iter().map(|r| &*r.chain).collect();
+        let foreign = self.foreign.iter().map(|(chain, _)| &***chain);
+        let bad: HashSet<&str> = self.refused.iter().map(|r| &*r.chain).chain(foreign).collect();
         let hooks: Vec<Hook> =
             self.table.name.hooks().iter().copied().filter(|h| self.base(*h).is_some()).collect();
         let reach: HashMap<Hook, HashSet<&str>> =
@@ -223,10 +234,10 @@ impl<'f> Plan<'f> {
         rest
     }
 
-    /// True where every hook of the table goes to nft.
+    /// True where every hook of the table goes to nft, and nobody else keeps a chain there.
     pub fn all_moved(&self) -> bool {
         let there = self.table.name.hooks().iter().filter(|h| self.base(**h).is_some());
-        there.count() == self.moved.len()
+        there.count() == self.moved.len() && self.foreign.is_empty()
     }
 }
 

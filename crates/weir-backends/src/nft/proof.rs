@@ -1,0 +1,58 @@
+//! Equal for all packets: the nft tables in the words of iptables, compared as diagrams.
+//!
+//! What the two treat differently by nature is left out ([`CompareOptions::whole`]), as it is among
+//! the packets of [`check`](super::check).
+
+use weir_model::{Family, Firewall, Ruleset};
+use weir_passes::RunOptions;
+use weir_passes::check::{Proof, prove};
+use weir_semantics::diagram::{CompareOptions, Identity};
+
+use super::NftForm;
+use super::said::{self, Terms};
+use crate::form::{CompileError, Form};
+
+/// Why there is no proof; `None` where there is one.
+///
+/// # Errors
+/// [`CompileError::Differs`] with a packet that the form treats in another way.
+pub(super) fn unproven(
+    firewall: &Firewall,
+    form: &NftForm,
+) -> Result<Option<String>, CompileError> {
+    let whole = match whole(firewall, form) {
+        Ok(whole) => whole,
+        Err(what) => return Ok(Some(what)),
+    };
+    let options = CompareOptions {
+        memory_bytes: RunOptions::default().proof_bytes,
+        identity: Identity::Credit,
+        regions: 1,
+        whole: true,
+        ..CompareOptions::default()
+    };
+    match prove(firewall, &whole, &options) {
+        Proof::Equal => Ok(None),
+        Proof::Open(why) => Ok(Some(why)),
+        Proof::Differs(example) => Err(CompileError::Differs { form: Form::Nft, example }),
+    }
+}
+
+/// The form as one firewall; what iptables has no words for, by name.
+fn whole(firewall: &Firewall, form: &NftForm) -> Result<Firewall, String> {
+    let mut out = form.kept();
+    for family in [Family::V4, Family::V6] {
+        if !form.ruleset.tables.iter().any(|t| t.family == family) {
+            continue;
+        }
+        let said = said::said(&form.ruleset, family, &Terms::of(firewall, family))
+            .map_err(|all| all.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))?;
+        let rest = match family {
+            Family::V4 => &mut out.v4,
+            Family::V6 => &mut out.v6,
+        };
+        let rest = rest.get_or_insert_with(|| Ruleset::new(family));
+        said::join(rest, said).map_err(|unsaid| unsaid.to_string())?;
+    }
+    Ok(out)
+}
