@@ -12,7 +12,8 @@ use weir_kernel::Namespace;
 use weir_kernel::ipset::SetCounters;
 use weir_kernel::nftables::{NftCounters, RuleCount};
 use weir_kernel::xtables::{Count, TableCounters};
-use weir_model::{Counter, CreditMap, Family, Firewall, RulePlace};
+use weir_model::manifest::Summed;
+use weir_model::{Counter, CreditMap, Family, Firewall, RulePlace, TableName};
 
 use crate::VerifyError;
 
@@ -27,8 +28,11 @@ pub(crate) struct Credits {
     elements: Vec<(String, Vec<usize>)>,
     /// Where each counter that the tools print is in [`readings`](Self::readings).
     index: HashMap<Counter, usize>,
-    /// For each original, the readings that add up to it.
+    /// For each original, the readings that add up to it; none where it is counted with another.
     sums: Vec<Vec<usize>>,
+    /// For each original, the one that it is counted with: the first of those that share counters,
+    /// mostly itself.
+    pub class: Vec<usize>,
     readings: Vec<Count>,
 }
 
@@ -83,6 +87,11 @@ impl Originals {
         self.at.get(&(family, place)).copied()
     }
 
+    /// Whether an original is a rule or a policy of a table of that name.
+    pub fn is_of(&self, at: usize, table: TableName) -> bool {
+        self.keys[at].split('/').nth(1) == Some(table.as_str())
+    }
+
     /// The credit map of the original itself: every rule counts for itself.
     pub fn own_credit(&self) -> CreditMap {
         let own = self.at.iter().map(|((family, place), i)| {
@@ -120,6 +129,7 @@ impl Credits {
         firewall: &Namespace,
         originals: &Originals,
         map: &CreditMap,
+        summed: &[Summed],
     ) -> Result<Credits, VerifyError> {
         let mut credits = Credits {
             firewall: firewall.clone(),
@@ -129,14 +139,27 @@ impl Credits {
             elements: Vec::new(),
             index: HashMap::new(),
             sums: Vec::new(),
+            class: Vec::new(),
             readings: Vec::new(),
         };
-        credits.find_sources(map)?;
+        let shared: HashMap<&str, &Summed> =
+            summed.iter().flat_map(|s| s.rules.iter().map(move |r| (r.as_str(), s))).collect();
+        let mut firsts: HashMap<*const Summed, usize> = HashMap::new();
+        let all = map.0.values().flatten().chain(summed.iter().flat_map(|s| &s.counters));
+        credits.find_sources(all)?;
         credits.read_all(&[Family::V4, Family::V6])?;
-        for key in &originals.keys {
-            let Some(counters) = map.0.get(key) else {
-                return Err(VerifyError::NoCounter { way: name.into(), key: key.clone() });
+        for (at, key) in originals.keys.iter().enumerate() {
+            let (class, counters) = match (map.0.get(key), shared.get(key.as_str())) {
+                (Some(counters), _) => (at, &counters[..]),
+                (None, Some(summed)) => match *firsts.entry(*summed).or_insert(at) {
+                    first if first == at => (at, &summed.counters[..]),
+                    first => (first, &[][..]),
+                },
+                (None, None) => {
+                    return Err(VerifyError::NoCounter { way: name.into(), key: key.clone() });
+                }
             };
+            credits.class.push(class);
             let find = |c: &Counter| {
                 credits.index.get(c).copied().ok_or_else(|| VerifyError::CounterNotThere {
                     way: name.into(),
@@ -148,11 +171,14 @@ impl Credits {
         Ok(credits)
     }
 
-    /// The tables and sets that the map names.
-    fn find_sources(&mut self, map: &CreditMap) -> Result<(), VerifyError> {
+    /// The tables and sets that the counters are of.
+    fn find_sources<'c>(
+        &mut self,
+        all: impl Iterator<Item = &'c Counter>,
+    ) -> Result<(), VerifyError> {
         let mut names: Vec<(&str, &str)> = Vec::new();
         let mut has_sets = false;
-        for counter in map.0.values().flatten() {
+        for counter in all {
             match counter {
                 Counter::Rule { tool, table, .. } | Counter::Policy { tool, table, .. } => {
                     if !names.contains(&(tool, table)) {

@@ -9,7 +9,8 @@ use weir_semantics::{Outcome, Verdict};
 
 use crate::arm::Left;
 use crate::batch::{GRE, GRE_BYTES};
-use crate::counters::Originals;
+use crate::counters::{Credits, Originals};
+use crate::run::is_untracked;
 
 /// What the interpreter says of a packet.
 #[derive(Clone, Debug)]
@@ -28,6 +29,10 @@ pub(crate) struct Expected {
     pub packet: Packet,
     /// Ports and addresses are the kernel's choice.
     pub translated: bool,
+    /// It is dropped in silence.
+    pub is_dropped: bool,
+    /// Conntrack is kept from it.
+    pub is_untracked: bool,
 }
 
 impl Expected {
@@ -54,6 +59,8 @@ impl Expected {
             bytes: sent.len() as u64,
             packet: outcome.packet.clone(),
             translated: outcome.effects.iter().any(|e| is_nat(e.target)),
+            is_dropped: outcome.verdict == Verdict::Drop,
+            is_untracked: is_untracked(outcome),
         }
     }
 
@@ -119,7 +126,7 @@ impl Head {
 }
 
 /// What the counters of all originals should say: each between two counts, which are mostly the
-/// same.
+/// same. Originals that share counters are counted with the first of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tally {
     least: Vec<Count>,
@@ -127,18 +134,15 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    pub fn of<'e>(
-        expected: impl IntoIterator<Item = &'e Expected>,
-        originals: &Originals,
-    ) -> Tally {
-        let none = vec![Count::default(); originals.keys.len()];
+    pub fn of<'e>(expected: impl IntoIterator<Item = &'e Expected>, credits: &Credits) -> Tally {
+        let none = vec![Count::default(); credits.class.len()];
         let mut tally = Tally { least: none.clone(), most: none };
         for e in expected {
             for at in &e.hits {
-                add(&mut tally.least[*at], e.bytes);
+                add(&mut tally.least[credits.class[*at]], e.bytes);
             }
             for at in e.hits.iter().chain(&e.maybe) {
-                add(&mut tally.most[*at], e.bytes);
+                add(&mut tally.most[credits.class[*at]], e.bytes);
             }
         }
         tally

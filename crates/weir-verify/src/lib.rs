@@ -88,6 +88,14 @@ pub enum VerifyError {
         /// What is wrong with it.
         source: weir_backends::artefact::ReadError,
     },
+    /// An artefact whose files do not say what weir writes.
+    #[error("read artefact {path}: {what}")]
+    Form {
+        /// Its folder.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
     /// A ruleset that could not be loaded.
     #[error("load {way}: {source}")]
     Load {

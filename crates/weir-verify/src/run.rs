@@ -1,5 +1,6 @@
 //! The comparison: rounds of packets through every firewall.
 
+mod apart;
 mod packets;
 mod tested;
 
@@ -21,6 +22,7 @@ use crate::counters::{Originals, tool};
 use crate::differ::{self, Expected, tally};
 use crate::{VerifyError, VerifyOptions, VerifyReport};
 
+pub(crate) use self::apart::is_untracked;
 use self::tested::{Found, Tested};
 
 /// Cause of exclusion: see [`VerifyOptions::singles_max`] and [`VerifyOptions::singles_time`].
@@ -83,7 +85,7 @@ struct Run<'f> {
     /// The original of each rule, by family.
     rules: HashMap<(Family, RuleId), usize>,
     empty: Arm,
-    tested: Vec<Tested>,
+    tested: Vec<Tested<'f>>,
     maker: Maker,
     report: VerifyReport,
     hit: Vec<bool>,
@@ -106,7 +108,8 @@ pub(crate) fn run(
     for dir in dirs {
         let manifest = artefact::read_manifest(dir)
             .map_err(|source| VerifyError::Artefact { path: dir.to_path_buf(), source })?;
-        manifests.push((*dir, manifest));
+        let apart = apart::form(dir, &manifest, firewall)?;
+        manifests.push((*dir, manifest, apart));
     }
     progress("making namespaces and loading rulesets", 0.0);
     let session = Session::new()?;
@@ -117,8 +120,8 @@ pub(crate) fn run(
         families.iter().copied().filter(|f| interpreter.conntrack_in_use(*f)).collect();
     let empty = Arm::new(&session, "empty", &families, &tracked, |_| Ok(()))?;
     let mut tested = vec![Tested::original(&session, firewall, &families, &originals)?];
-    for (dir, manifest) in &manifests {
-        tested.push(Tested::form(&session, dir, manifest, &families, &originals)?);
+    for form in &manifests {
+        tested.push(Tested::form(&session, form, &families, &originals)?);
     }
     let mut run = Run {
         rules: rules(firewall, &originals),

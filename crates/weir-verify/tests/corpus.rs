@@ -1,14 +1,20 @@
-//! Published rulesets against themselves and against edits of themselves. Needs root.
+//! Published rulesets against themselves, edits of themselves and what passes make of them. Needs
+//! root.
 //!
 //! `WEIR_EDITS` and `WEIR_SEED` say how many edits of each kind, and which.
 
 mod edited;
+mod passes;
 
 use std::time::Instant;
 
 use edited::{Source, edits, options, read};
+use passes::Table;
+use weir_example::{IspOptions, isp};
+use weir_model::{Family, Firewall};
 use weir_semantics::diagram::compare;
-use weir_syntax::iptables::guess_family;
+use weir_syntax::ipset;
+use weir_syntax::iptables::{ParseOptions, guess_family, parse};
 use weir_testkit::data;
 
 fn number(name: &str, default: u64) -> u64 {
@@ -59,4 +65,43 @@ fn edits_that_change_the_meaning_are_found_and_others_are_equal() {
     assert!(tally.wrong.is_empty(), "{tally}");
     assert_eq!((tally.found, tally.equal), (count, count));
     assert!(tally.confirmed * 10 >= tally.found * 9, "{tally}");
+}
+
+/// The access network of the demo.
+fn demo() -> Firewall {
+    let example = isp(&IspOptions::default());
+    let sets = example.ipset.map(|text| ipset::parse(&text).expect("sets that load"));
+    let both = [(Family::V4, &example.v4), (Family::V6, &example.v6)].map(|(family, text)| {
+        let options = ParseOptions { family: Some(family), ..ParseOptions::default() };
+        Some(parse(text, &options).expect("rules that load"))
+    });
+    let [v4, v6] = both;
+    Firewall { v4, v6, sets: sets.unwrap_or_default() }
+}
+
+#[test]
+fn all_passes_are_equal_and_the_kernel_agrees() {
+    let mut table = Table::new("files");
+    for source in sources() {
+        let firewall = read(&source.text, source.family).expect("it was read before");
+        let began = Instant::now();
+        table.check_each(&source.name, &firewall);
+        table.check_all(&source.name, &firewall);
+        let checked = began.elapsed().as_secs_f64();
+        table.load(&source.name, &firewall);
+        let all = began.elapsed().as_secs_f64();
+        println!("{}: {checked:.1} s checked, {all:.1} s in all", source.name);
+    }
+    println!("{table}");
+    assert!(table.wrong.is_empty(), "{}", table.wrong.join("\n"));
+}
+
+#[test]
+fn all_passes_are_equal_on_the_network_of_the_demo_and_the_kernel_agrees() {
+    let (mut table, firewall) = (Table::new("demo"), demo());
+    table.check_all("the demo's network", &firewall);
+    println!("{table}");
+    table.load("the demo's network", &firewall);
+    println!("{table}");
+    assert!(table.wrong.is_empty(), "{}", table.wrong.join("\n"));
 }

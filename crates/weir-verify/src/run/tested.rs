@@ -1,5 +1,6 @@
 //! One ruleset under test: its firewall, its counters, and what was found.
 
+use std::borrow::Cow;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -7,7 +8,7 @@ use weir_kernel::xtables::Count;
 use weir_kernel::{KernelError, Namespace, Session};
 use weir_model::manifest::Manifest;
 use weir_model::{Family, Firewall};
-use weir_semantics::Entry;
+use weir_semantics::{Entry, Interpreter};
 
 use crate::arm::{Arm, FIREWALL_MAC, Left};
 use crate::batch::Batch;
@@ -15,7 +16,7 @@ use crate::counters::{Credits, Originals};
 use crate::differ::{self, Expected, Tally};
 use crate::{Difference, VerifyError, WayReport};
 
-use super::{Round, way_name};
+use super::{Round, apart, way_name};
 
 /// A difference, and the packet as an Ethernet frame.
 #[derive(Debug)]
@@ -30,43 +31,44 @@ const ATTEMPTS_MAX: u32 = 3;
 const CHEAP_READING: Duration = Duration::from_millis(20);
 
 /// A ruleset under test.
-#[derive(Debug)]
-pub(crate) struct Tested {
+pub(crate) struct Tested<'f> {
     arm: Arm,
     credits: Credits,
-    /// What the form does differently by its nature, where it is not iptables.
+    /// It is no iptables, and treats some packets in its own way by its nature.
     deviates: bool,
+    /// The form, where a pass treats some packets in its own way on purpose.
+    apart: Option<Interpreter<'f>>,
     pub report: WayReport,
     /// How long the last reading of the counters took.
     reading: Duration,
 }
 
-impl Tested {
+impl<'f> Tested<'f> {
     /// The original, loaded by the tools whose text it is.
     pub fn original(
         session: &Session,
         firewall: &Firewall,
         families: &[Family],
         originals: &Originals,
-    ) -> Result<Tested, VerifyError> {
+    ) -> Result<Tested<'f>, VerifyError> {
         let name = "linear";
         let load = |ns: &Namespace| {
             load_original(ns, firewall)
                 .map_err(|source| VerifyError::Load { way: name.into(), source })
         };
         let arm = Arm::new(session, name, families, &[], load)?;
-        let credits = Credits::new(name, &arm.firewall, originals, &originals.own_credit())?;
-        Ok(Tested::with(arm, credits, false))
+        let own = originals.own_credit();
+        let credits = Credits::new(name, &arm.firewall, originals, &own, &[])?;
+        Ok(Tested::with(arm, credits))
     }
 
-    /// A form, loaded by its own script.
+    /// A form, loaded by its own script; `apart` as of [`apart::form`].
     pub fn form(
         session: &Session,
-        dir: &Path,
-        manifest: &Manifest,
+        (dir, manifest, apart): &'f (&Path, Manifest, Option<Firewall>),
         families: &[Family],
         originals: &Originals,
-    ) -> Result<Tested, VerifyError> {
+    ) -> Result<Tested<'f>, VerifyError> {
         // The same form may be there twice, compiled with other options.
         let alike = |n: &String| n.contains(&format!("-fw-{}", manifest.form));
         let count = session.namespaces().into_iter().filter(alike).count();
@@ -81,13 +83,40 @@ impl Tested {
                 .map_err(|source| VerifyError::Load { way: name.clone(), source })
         };
         let arm = Arm::new(session, &name, families, &[], load)?;
-        let credits = Credits::new(&name, &arm.firewall, originals, &manifest.counters)?;
-        Ok(Tested::with(arm, credits, !manifest.deviations.is_empty()))
+        let Manifest { counters, summed, .. } = manifest;
+        let credits = Credits::new(&name, &arm.firewall, originals, counters, summed)?;
+        let deviates = manifest.form == "nft";
+        let apart = apart.as_ref().map(Interpreter::new);
+        Ok(Tested { deviates, apart, ..Tested::with(arm, credits) })
     }
 
-    fn with(arm: Arm, credits: Credits, deviates: bool) -> Tested {
+    fn with(arm: Arm, credits: Credits) -> Tested<'f> {
         let report = WayReport { name: arm.name.clone(), ..WayReport::default() };
-        Tested { arm, credits, deviates, report, reading: Duration::ZERO }
+        Tested { arm, credits, deviates: false, apart: None, report, reading: Duration::ZERO }
+    }
+
+    /// What is expected of a packet here.
+    fn item<'r>(
+        &self,
+        batch: &'r Batch,
+        at: usize,
+        original: &'r Expected,
+        originals: &Originals,
+    ) -> Item<'r> {
+        let apart = self.apart.as_ref();
+        match apart.and_then(|form| apart::expected(form, batch, at, original, originals)) {
+            Some((expected, why)) => {
+                Item { batch, at, expected: Cow::Owned(expected), apart: Some(why) }
+            }
+            None => Item { batch, at, expected: Cow::Borrowed(original), apart: None },
+        }
+    }
+
+    fn all_items<'r>(&self, round: &'r Round, originals: &Originals) -> Vec<Item<'r>> {
+        let each = round.batches.iter().flat_map(|(batch, expected)| {
+            expected.iter().enumerate().map(move |(at, e)| (batch, at, e))
+        });
+        each.map(|(batch, at, e)| self.item(batch, at, e, originals)).collect()
     }
 
     /// Sends a round, compares, and looks closely at what differs; at most `room` differences
@@ -100,11 +129,9 @@ impl Tested {
     ) -> Result<Vec<Found>, VerifyError> {
         let mut found = Vec::new();
         // What a form may treat in its own way is counted apart from what it may not.
-        let (same, apart): (Vec<_>, Vec<_>) = round
-            .batches
-            .iter()
-            .flat_map(|(batch, expected)| (0..expected.len()).map(move |at| (batch, expected, at)))
-            .map(|(batch, expected, at)| Item { batch, expected: &expected[at], at })
+        let (same, apart): (Vec<_>, Vec<_>) = self
+            .all_items(round, originals)
+            .into_iter()
             .partition(|i| !self.deviates || i.deviation().is_none());
         for items in [same, apart] {
             if !items.is_empty() {
@@ -116,17 +143,15 @@ impl Tested {
 
     /// Sends a round and says whether all is as expected, without noting what is not.
     pub fn holds(&mut self, round: &Round, originals: &Originals) -> Result<bool, VerifyError> {
-        let items: Vec<_> = round
-            .batches
-            .iter()
-            .flat_map(|(batch, expected)| (0..expected.len()).map(move |at| (batch, expected, at)))
-            .map(|(batch, expected, at)| Item { batch, expected: &expected[at], at })
-            .collect();
+        let items = self.all_items(round, originals);
         let (left, counts) = self.pass(&sent(&items))?;
         let ends =
             items.iter().zip(&left).all(|(i, l)| i.expected.end_differs(l.as_ref()).is_none());
-        let holds = ends && Tally::of(items.iter().map(|i| i.expected), originals).holds(&counts);
-        self.report.compared += if holds { items.len() as u64 } else { 0 };
+        let holds =
+            ends && Tally::of(items.iter().map(|i| &*i.expected), &self.credits).holds(&counts);
+        if holds {
+            self.note(&items);
+        }
         Ok(holds)
     }
 
@@ -137,9 +162,9 @@ impl Tested {
         room: usize,
         found: &mut Vec<Found>,
     ) -> Result<(), VerifyError> {
-        self.report.compared += items.len() as u64;
+        self.note(items);
         let (left, counts) = self.pass(&sent(items))?;
-        let expected = Tally::of(items.iter().map(|i| i.expected), originals);
+        let expected = Tally::of(items.iter().map(|i| &*i.expected), &self.credits);
         let mut ended = 0;
         for (item, left) in items.iter().zip(&left) {
             let Some(what) = item.expected.end_differs(left.as_ref()) else { continue };
@@ -188,7 +213,7 @@ impl Tested {
         let mut open: Vec<&[Item<'_>]> = vec![items];
         while let Some(some) = open.pop() {
             let (_, counts) = self.pass(&sent(some))?;
-            let expected = Tally::of(some.iter().map(|i| i.expected), originals);
+            let expected = Tally::of(some.iter().map(|i| &*i.expected), &self.credits);
             if expected.holds(&counts) {
                 continue;
             }
@@ -252,10 +277,10 @@ impl Tested {
         counts: &[Count],
         originals: &Originals,
     ) -> Option<Found> {
-        self.report.compared += 1;
-        let item = Item { batch, expected, at: 0 };
-        let wanted = Tally::of([expected], originals);
-        let end = expected.end_differs(left);
+        let item = self.item(batch, 0, expected, originals);
+        self.note(std::slice::from_ref(&item));
+        let wanted = Tally::of([&*item.expected], &self.credits);
+        let end = item.expected.end_differs(left);
         if end.is_none() && wanted.holds(counts) || self.name_deviation(&item) {
             return None;
         }
@@ -266,6 +291,14 @@ impl Tested {
         }
         let lines = wanted.differs(counts, originals);
         Some(self.difference(&item, end.into_iter().chain(lines).collect()))
+    }
+
+    /// Notes packets as compared, and those among them that are apart.
+    fn note(&mut self, items: &[Item<'_>]) {
+        self.report.compared += items.len() as u64;
+        for why in items.iter().filter_map(|i| i.apart) {
+            differ::tally(&mut self.report.named, why);
+        }
     }
 
     /// Counts a difference under its name, where it has one.
@@ -304,11 +337,13 @@ fn sent<'r>(items: &[Item<'r>]) -> Vec<Sent<'r>> {
 }
 
 /// One packet of a batch, with what is expected of it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Item<'r> {
     batch: &'r Batch,
-    expected: &'r Expected,
+    expected: Cow<'r, Expected>,
     at: usize,
+    /// Why other counters are expected than the original's.
+    apart: Option<&'static str>,
 }
 
 impl Item<'_> {

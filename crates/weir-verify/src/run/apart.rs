@@ -1,0 +1,79 @@
+//! Packets that a form treats in its own way on purpose.
+//!
+//! Two passes do more than reshape: `early_drop` drops in raw PREROUTING what the ruleset drops
+//! later, so that no counter on the way counts it; `notrack` keeps packets from conntrack, so that
+//! nat does not see them. Which packets these are is told by the interpreter, from the form's own
+//! text; what is expected of them is as exact as of all others, but for those counters. Without
+//! such a pass nothing is expected otherwise.
+
+use std::path::Path;
+
+use weir_model::manifest::Manifest;
+use weir_model::{Effect, Firewall, TableName, Target};
+use weir_semantics::{Counted, Interpreter, Outcome};
+
+use crate::VerifyError;
+use crate::answers::Known;
+use crate::batch::Batch;
+use crate::counters::Originals;
+use crate::differ::Expected;
+
+/// Passes whose packets are apart.
+const PASSES: [&str; 2] = ["early_drop", "notrack"];
+
+/// The form as one firewall, where such a pass changed something.
+///
+/// # Errors
+/// A file of the folder that is not as weir writes it.
+pub(crate) fn form(
+    dir: &Path,
+    manifest: &Manifest,
+    original: &Firewall,
+) -> Result<Option<Firewall>, VerifyError> {
+    let acted = |by: &str| !matches!(by, "unchanged" | "skipped");
+    let mut passes = manifest.checked.passes.iter();
+    if !passes.any(|p| PASSES.contains(&p.pass.as_str()) && acted(&p.by)) {
+        return Ok(None);
+    }
+    let read = weir_backends::written::firewall(dir, manifest, original);
+    read.map(Some).map_err(|what| VerifyError::Form { path: dir.to_path_buf(), what })
+}
+
+/// What the packet of a batch is expected to meet in the form, where that is not what it meets in
+/// the original, and by what name.
+pub(crate) fn expected(
+    form: &Interpreter<'_>,
+    batch: &Batch,
+    at: usize,
+    original: &Expected,
+    originals: &Originals,
+) -> Option<(Expected, &'static str)> {
+    let prepared = &batch.packets[at];
+    let mut known = Known::by_place(&batch.way, &prepared.packet, prepared.is_local);
+    let outcome = form.journey(&prepared.packet, batch.way.entry, &mut known);
+    if is_dropped_early(&outcome) && original.is_dropped {
+        let counted = Expected { hits: Vec::new(), maybe: Vec::new(), ..original.clone() };
+        return Some((counted, "dropped early: counted by the form's own rule"));
+    }
+    if is_untracked(&outcome) && !original.is_untracked {
+        let mut counted = original.clone();
+        counted.hits.retain(|at| !originals.is_of(*at, TableName::Nat));
+        return Some((counted, "not tracked: nat does not see it"));
+    }
+    None
+}
+
+/// Whether a rule that counts for no original dropped the packet before any other rule.
+fn is_dropped_early(outcome: &Outcome<'_>) -> bool {
+    let by_rule = |c: &Counted<'_>| !matches!(c, Counted::Policy { .. });
+    outcome.verdict == weir_semantics::Verdict::Drop
+        && outcome.hits.iter().all(|h| h.credit.is_empty())
+        && outcome.hits.last().is_some_and(|h| by_rule(&h.counted))
+}
+
+/// Whether conntrack was kept from the packet.
+pub(crate) fn is_untracked(outcome: &Outcome<'_>) -> bool {
+    outcome.effects.iter().any(|e| {
+        matches!(e.target, Target::Effect(e) if matches!(**e, Effect::Notrack | Effect::CtNotrack))
+    })
+}

@@ -1,0 +1,154 @@
+//! What each pass makes of its cases in `testdata/passes`, in the kernel. Needs root.
+
+use std::path::{Path, PathBuf};
+
+use weir_backends::{CompileError, CompileOptions, Form, artefact, compile};
+use weir_model::Firewall;
+use weir_passes::{CostModel, passes};
+use weir_syntax::iptables::{ParseOptions, parse};
+use weir_testkit::data;
+use weir_verify::{VerifyOptions, VerifyReport, verify};
+
+/// A model in which every pass pays for few rules, as in the cases.
+fn eager() -> CostModel {
+    CostModel { check_ns: 10.0, jump_ns: 10.0, set_ns: 10.0, probe_ns: 1.0, ..Default::default() }
+}
+
+/// Cases of a pass.
+fn cases(pass: &str) -> Vec<PathBuf> {
+    let folder = match pass {
+        "chain_tree" => "tree",
+        "fold_into_set" => "sets",
+        pass => pass,
+    };
+    data::files(&format!("passes/{folder}"), "txt")
+}
+
+fn firewall(case: &Path) -> Firewall {
+    let text = std::fs::read_to_string(case).expect("read the case");
+    let rules = text.split("\n---\n").next().expect("the rules come first");
+    let v4 = parse(&format!("{rules}\n"), &ParseOptions::default()).expect("the case is read");
+    Firewall { v4: Some(v4), ..Firewall::default() }
+}
+
+/// The forms of a case, made by one pass alone: iptables, and nft behind it. None where the pass
+/// changes nothing.
+fn forms(firewall: &Firewall, pass: &str, folder: &Path) -> Vec<PathBuf> {
+    let mut dirs = Vec::new();
+    for (form, names) in
+        [(Form::Ipset, vec![pass]), (Form::Nft, vec![pass, passes::FOLD_INTO_VERDICT_MAP])]
+    {
+        if form == Form::Nft && pass == "fold_into_set" {
+            continue;
+        }
+        let options = CompileOptions {
+            cost: eager(),
+            passes: Some(names.into_iter().map(str::to_owned).collect()),
+            allow_counters: true,
+            check_packets: 2_000,
+            ..CompileOptions::default()
+        };
+        let made = match compile(firewall, form, &options, &mut |_, _| {}) {
+            Ok(made) => made,
+            Err(CompileError::Unsupported { .. }) => continue,
+            Err(error) => panic!("{pass} {form}: {error}"),
+        };
+        if made.manifest.checked.passes[0].by == "unchanged" {
+            return Vec::new();
+        }
+        dirs.push(folder.join(form.as_str()));
+        artefact::write(&made, &dirs[dirs.len() - 1]).expect("the artefact is written");
+    }
+    dirs
+}
+
+fn through_the_kernel(firewall: &Firewall, dirs: &[PathBuf]) -> VerifyReport {
+    let dirs: Vec<&Path> = dirs.iter().map(PathBuf::as_path).collect();
+    let options = VerifyOptions { packets: 1_500, singles_max: 40, ..VerifyOptions::default() };
+    verify(firewall, &dirs, &options, &mut |_, _| {}).expect("the forms load")
+}
+
+/// A folder that goes with the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        assert!(rustix::process::geteuid().is_root(), "needs root: it makes network namespaces");
+        let path = std::env::temp_dir().join(format!("weir-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("a folder for artefacts");
+        Folder(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn the_kernel_agrees_with_what_each_pass_makes() {
+    let folder = Folder::new("passes");
+    for pass in passes::ALL {
+        let (name, mut loaded) = (pass.name(), 0);
+        for case in cases(name) {
+            let firewall = firewall(&case);
+            let dirs = forms(&firewall, name, &folder.0);
+            if dirs.is_empty() {
+                continue;
+            }
+            loaded += 1;
+            let report = through_the_kernel(&firewall, &dirs);
+            assert!(report.agrees(), "{name} {}: {report}", case.display());
+            assert!(report.compared >= 500, "{name} {}: {report}", case.display());
+            let apart: u64 = report.ways[1].named.values().sum();
+            let is_apart = matches!(name, "early_drop" | "notrack");
+            assert_eq!(apart > 0, is_apart, "{name} {}: {report}", case.display());
+        }
+        assert!(loaded > 0, "{name} is loaded for one case at least");
+    }
+}
+
+/// Changes a file of an artefact, which must hold what is to be changed.
+fn change(dir: &Path, file: &str, from: &str, to: &str) {
+    let path = dir.join(file);
+    let text = std::fs::read_to_string(&path).expect("read the file");
+    assert!(text.contains(from), "{from} is not in {text}");
+    std::fs::write(path, text.replacen(from, to, 1)).expect("write the file");
+}
+
+fn of(rules: &str) -> Firewall {
+    let v4 = parse(rules, &ParseOptions::default()).expect("the rules are read");
+    Firewall { v4: Some(v4), ..Firewall::default() }
+}
+
+#[test]
+fn a_merged_rule_that_counts_too_little_is_caught() {
+    let folder = Folder::new("summed");
+    let firewall = of("*filter\n:FORWARD DROP [0:0]\n-A FORWARD -s 192.0.2.0/25 -j ACCEPT\n\
+        -A FORWARD -s 192.0.2.128/25 -j ACCEPT\nCOMMIT\n");
+    let dirs = forms(&firewall, "merge_adjacent", &folder.0);
+    assert!(through_the_kernel(&firewall, &dirs).agrees());
+    // The verdict is the same, and the sum is not.
+    let rule = "-A FORWARD -s 192.0.2.0/24 -j ACCEPT\n";
+    change(&dirs[0], "iptables.rules", ":FORWARD DROP", ":FORWARD ACCEPT");
+    change(&dirs[0], "iptables.rules", rule, "-A FORWARD -s 192.0.2.0/25 -j ACCEPT\n");
+    let report = through_the_kernel(&firewall, &dirs);
+    assert!(!report.agrees(), "{report}");
+    assert!(report.ways[1].counter_differences + report.ways[1].verdict_differences > 0);
+}
+
+#[test]
+fn an_early_drop_of_more_than_is_dropped_is_caught() {
+    let folder = Folder::new("early");
+    let rules = "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\n:black - [0:0]\n\
+        -A INPUT -j black\n-A FORWARD -j black\n-A black -s 192.0.2.0/24 -p udp -j DROP\n\
+        -A black -s 192.0.2.0/25\nCOMMIT\n";
+    let firewall = of(rules);
+    let dirs = forms(&firewall, "early_drop", &folder.0);
+    let report = through_the_kernel(&firewall, &dirs[..1]);
+    assert!(report.agrees(), "{report}");
+    change(&dirs[0], "iptables.rules", "-s 192.0.2.0/24 -p udp -m ttl", "-s 192.0.2.0/24 -m ttl");
+    let report = through_the_kernel(&firewall, &dirs[..1]);
+    assert!(report.ways[1].verdict_differences > 0, "{report}");
+}
