@@ -113,8 +113,8 @@ pub fn splits_and_inlinings(list: &mut List) {
     });
 }
 
-/// Ways out of chains, the order of effects, negations, IPv6.
-pub fn ways_and_effects(list: &mut List) {
+/// Trees: ways out of chains, the order of effects, IPv6.
+pub fn trees_of_ways_and_effects(list: &mut List) {
     let returns = forward(&format!(
         "{HOSTS}-A FORWARD -s 192.0.2.4/32 -j RETURN\n-A FORWARD -s 192.0.2.0/24 -j ACCEPT\n\
          -A FORWARD -j ACCEPT\n"
@@ -152,6 +152,10 @@ pub fn ways_and_effects(list: &mut List) {
             }
         }
     });
+}
+
+/// Inlined and split chains: ways out of them, the order of effects, negations.
+pub fn chains_of_ways_and_effects(list: &mut List) {
     let effects = "*filter\n:FORWARD DROP [0:0]\n:few - [0:0]\n-A FORWARD -p tcp -j few\n\
         -A few -s 192.0.2.0/24 -j LOG --log-prefix first\n\
         -A few -s 192.0.2.0/25 -j LOG --log-prefix second\nCOMMIT\n";
