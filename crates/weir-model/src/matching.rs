@@ -10,7 +10,7 @@ use crate::ruleset::Name;
 use crate::{Addr, Mac};
 
 /// The tests that every rule has room for (`struct ipt_ip`), evaluated before all others.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Base {
     /// `-s`.
     pub saddr: Option<AddrMatch>,
@@ -83,7 +83,7 @@ pub struct Neg<T> {
 }
 
 /// One match of a rule.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Match {
     /// `-m tcp`.
     Tcp {
@@ -233,7 +233,7 @@ pub mod ct_state {
 }
 
 /// `-m conntrack` with all of its options.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Conntrack {
     /// `--ctstate`: bits of [`ct_state`].
     pub state: Option<Neg<u16>>,
@@ -315,7 +315,7 @@ pub struct SetMatch {
 }
 
 /// A match that keeps a budget or a memory: never moved, copied or merged.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Stateful {
     /// Module name, as in `-m limit`.
     pub module: &'static str,
@@ -324,7 +324,7 @@ pub struct Stateful {
 }
 
 /// A match whose answer the packet's modelled fields do not give.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Host {
     /// Module name, as in `-m owner`.
     pub module: &'static str,
@@ -333,7 +333,7 @@ pub struct Host {
 }
 
 /// One option of an extension with its typed value.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct OptionValue {
     /// `!`.
     pub negated: bool,
@@ -344,7 +344,7 @@ pub struct OptionValue {
 }
 
 /// Value of an extension's option.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Value {
     /// A flag: nothing follows.
     Flag,

@@ -4,7 +4,7 @@ use crate::matching::{Opaque, OptionValue};
 use crate::ruleset::Name;
 
 /// Target of a rule.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Target {
     /// No target: the rule only counts.
     None,
@@ -32,7 +32,7 @@ pub enum Target {
 }
 
 /// An extension target by name and typed options.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Extension {
     /// Name, as in `-j LOG`.
     pub module: &'static str,
@@ -41,7 +41,7 @@ pub struct Extension {
 }
 
 /// Targets of the nat table.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum NatTarget {
     /// `DNAT --to-destination`.
     Dnat(NatRange),
@@ -56,7 +56,7 @@ pub enum NatTarget {
 }
 
 /// What an address translation may choose from.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct NatRange {
     /// Lowest and highest address.
     pub addrs: Option<(crate::Addr, crate::Addr)>,
@@ -73,7 +73,7 @@ pub struct NatRange {
 }
 
 /// A target after which the walk goes on.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Effect {
     /// `MARK`: `mark = (mark & !mask) ^ value` (`--set-xmark`; the other forms are spelled so).
     Mark {

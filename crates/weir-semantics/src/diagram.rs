@@ -8,12 +8,14 @@
 //!   by what, how large it is, an example packet, and regions in words.
 //! - [`compare`]: two rulesets over the whole journey, proven equal or with a packet that shows the
 //!   difference.
+//! - [`Lookup`]: what the diagram says of one packet, to be held against another witness.
 //!
 //! Inside, from the bottom up: `store` is the engine; `layout` says which bit stands where;
 //! `lower` and `members` turn tests and sets into booleans; `possible` leaves out what no packet
 //! is; `encode` goes from packets to bits and back. For whole rulesets: `terminal` is what a
 //! diagram ends in, `change` what rules do to a packet; `then` puts one piece of rules after
-//! another; `target`, `chain` and `journey` build those pieces; `compare` and `replay` compare.
+//! another; `target`, `chain` and `journey` build those pieces, `runs` and `library` save work at
+//! it; `compare` and `replay` compare.
 //!
 //! ```
 //! use weir_model::{Family, Firewall, Rule, Target};
@@ -40,6 +42,8 @@ mod compare;
 mod encode;
 mod journey;
 mod layout;
+mod library;
+mod lookup;
 mod lower;
 mod members;
 #[cfg(test)]
@@ -48,6 +52,7 @@ mod order;
 mod possible;
 mod region;
 mod replay;
+mod runs;
 mod share;
 mod space;
 mod store;
@@ -64,6 +69,7 @@ pub use self::compare::{
     Statistics, VerdictChange, Way, compare, compare_with,
 };
 pub use self::layout::Order;
+pub use self::lookup::{Heard, Lookup, NO_BITS, Overhearing, TOO_LARGE, TWO_ANSWERS};
 pub use self::lower::At;
 pub use self::region::{Region, Values};
 pub use self::replay::Replay;

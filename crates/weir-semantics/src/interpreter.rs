@@ -35,7 +35,7 @@ use crate::answers::Answers;
 use crate::outcome::{Log, Outcome, Verdict};
 use crate::sets::SetIndex;
 
-pub(crate) use self::nat::{MarkMove, connmark_of};
+pub(crate) use self::nat::{MarkMove, connmark_of, usual_choice};
 pub(crate) use self::walk::{Failed, Observer, Unobserved};
 
 /// Which way a packet goes.

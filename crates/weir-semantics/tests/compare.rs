@@ -269,3 +269,69 @@ fn the_witness_shows_the_difference_to_whoever_runs_it() {
     assert!(matches!(comparison.parts[1].answer, Answer::Equal), "INPUT has no rules");
     assert_eq!(comparison.parts[0].family, Family::V4);
 }
+
+/// Tables that differ, each in the packets of a bit of every mark that the table before may set.
+fn hard(drop: &str) -> Firewall {
+    let mut mangle = String::new();
+    for bit in 0..12 {
+        let (port, mark) = (1000 + 37 * bit, 1u32 << bit);
+        mangle += &format!(
+            "-A PREROUTING -p udp -m udp --dport {port}:{} -j MARK --set-xmark {mark:#x}/{mark:#x}\n\
+             -A PREROUTING -s 10.{bit}.0.0/16 -j MARK --set-xmark 0x0/{mark:#x}\n",
+            port + 4000
+        );
+    }
+    let mut filter = String::new();
+    for bit in 0..12 {
+        let mark = 1u32 << bit;
+        filter += &format!(
+            "-A FORWARD -m mark --mark {mark:#x}/{mark:#x} -d 10.{bit}.0.0/16 -j {drop}\n\
+             -A FORWARD -m mark --mark {mark:#x}/{mark:#x} -j LOG --log-prefix bit{bit}\n"
+        );
+    }
+    v4(&format!(
+        "*mangle\n:PREROUTING ACCEPT [0:0]\n{mangle}-A PREROUTING -p {} -j TTL --ttl-dec 1\nCOMMIT\n\
+         *filter\n:FORWARD ACCEPT [0:0]\n{filter}COMMIT\n",
+        if drop == "DROP" { "tcp" } else { "sctp" }
+    ))
+}
+
+#[test]
+fn a_comparison_ends_within_its_steps_and_says_that_it_is_not_decided() {
+    let (one, other) = (hard("DROP"), hard("REJECT"));
+    let within = |steps_max| CompareOptions { steps_max, ..by_text() };
+    for steps_max in [0, 1_000, 100_000] {
+        let comparison = compared(&one, &other, &within(steps_max));
+        let forward = &comparison.parts[0];
+        let Answer::Unknown { why } = &forward.answer else { panic!("{:?}", forward.answer) };
+        assert!(why.contains("not proven within"), "{why}");
+        assert!(forward.statistics.steps <= steps_max, "{} steps", forward.statistics.steps);
+        assert!(!comparison.is_equal());
+    }
+    // The same question within the same steps has the same answer.
+    let small = filter("-A FORWARD -s 10.0.0.0/8 -j DROP");
+    let enough = compared(&small, &small, &within(1_000_000));
+    assert!(enough.is_equal());
+    let steps = enough.parts.iter().map(|p| p.statistics.steps).max().expect("parts");
+    assert!(compared(&small, &small, &within(steps)).is_equal());
+    assert!(!compared(&small, &small, &within(steps - 1)).is_equal());
+}
+
+#[test]
+fn a_chain_is_known_by_what_its_callees_mean_and_not_by_their_names() {
+    let firewall = |leaf: &str, name: &str| {
+        v4(&format!(
+            "*filter\n:FORWARD ACCEPT [0:0]\n:list - [0:0]\n:{name} - [0:0]\n\
+             -A FORWARD -p tcp -j list\n-A list -s 10.0.0.0/8 -j {name}\n\
+             -A list -s 11.0.0.0/8 -g {name}\n-A FORWARD -p tcp -j DROP\n{leaf}COMMIT\n"
+        ))
+    };
+    let one = firewall("-A leaf -p tcp -j ACCEPT\n", "leaf");
+    let renamed = firewall("-A other -p tcp -m tcp -j ACCEPT\n-A other -j DROP\n", "other");
+    let same = firewall("-A other ! -p udp -j ACCEPT\n", "other");
+    let else_drops = firewall("-A leaf -p tcp -m tcp --dport 80 -j ACCEPT\n", "leaf");
+    assert_equal(&one, &same);
+    differs(&one, &else_drops, &by_text());
+    // A bare `-m tcp` drops what is cut.
+    differs(&one, &renamed, &by_text());
+}

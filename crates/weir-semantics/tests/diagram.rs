@@ -244,6 +244,27 @@ fn regions_speak_the_language_of_packets() {
 }
 
 #[test]
+fn regions_that_make_up_a_set_have_its_share() {
+    // Headers that do not fit their length, and codes of devices that mean nothing, are no packets.
+    for rule in [
+        "-i eth0 -s 192.0.2.0/24 -p tcp --dport 22",
+        "-p icmp --icmp-type 8/0 -m length --length 60:90",
+        "-p tcp -m multiport --dports 80,443",
+        "-i eth0 -f",
+        "-m addrtype --dst-type LOCAL -s 10.0.0.0/8",
+    ] {
+        let firewall = forward(&format!("-A FORWARD {rule}"));
+        let (mut space, set) = first_rule(&firewall);
+        let regions = space.regions(set, 1000).expect("room");
+        let (sum, share) =
+            (regions.iter().map(|r| r.share).sum::<f64>(), space.share(set).expect("room"));
+        assert!(regions.len() < 1000, "{rule}: more regions than were asked for");
+        assert!((sum / share - 1.0).abs() < 1e-9, "{rule}: regions of {sum}, a set of {share}");
+        assert!(regions.is_sorted_by(|a, b| a.share >= b.share), "{rule}");
+    }
+}
+
+#[test]
 fn a_space_without_memory_says_so() {
     let options = weir_semantics::diagram::SpaceOptions { memory_bytes: 0, ..Default::default() };
     let firewall = Firewall::default();

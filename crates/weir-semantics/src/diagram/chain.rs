@@ -3,7 +3,7 @@
 //! A rule is read from its end: its target, and before it each test, which lets through where it
 //! holds. A chain is its rules one after the other, merged as a balanced tree. A chain that is
 //! jumped to is made once for each hook, before the chains that jump to it, and what returns from
-//! it goes on behind the jump.
+//! it goes on behind the jump. What was made before is found in the [`library`](super::library).
 
 use std::collections::HashMap;
 
@@ -11,7 +11,9 @@ use weir_model::{
     Chain, Hook, Match, Policy, Rule, Table, TableName, Target, Test, located_tests_of,
 };
 
-use super::lower::At;
+use super::library::{Made, Meant, Said};
+use super::lower::{At, spans_in};
+use super::runs::{Step, steps};
 use super::store::{Full, Merging, Ref, Store, merge};
 use super::terminal::{Exit, Terminal};
 use super::then::Meaning;
@@ -36,35 +38,26 @@ impl Place {
 /// Why there is no diagram.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Unknown {
-    /// The memory limit.
-    Full,
+    /// A limit.
+    Full(Full),
     /// Something else, in words.
     Why(String),
 }
 
 impl From<Full> for Unknown {
-    fn from(_: Full) -> Self {
-        Unknown::Full
+    fn from(full: Full) -> Self {
+        Unknown::Full(full)
     }
 }
 
-/// A chain that can be jumped to.
-#[derive(Clone, Copy, Debug)]
-struct Made {
-    /// What returns goes on.
-    jump: Ref,
-    /// What returns, returns once more; made where some rule goes to the chain.
-    goto: Option<Ref>,
-}
-
-/// The chains of a table that are made already.
+/// The chains of a table, and what those mean that are made already.
 #[derive(Debug)]
-pub(crate) struct Chains<'t> {
+struct Chains<'t> {
     table: &'t Table,
     by_name: HashMap<&'t str, usize>,
     /// Chains that some rule goes to.
     gone_to: Vec<bool>,
-    made: Vec<Option<Made>>,
+    meant: Vec<Option<Meant>>,
 }
 
 impl<'t> Chains<'t> {
@@ -79,7 +72,11 @@ impl<'t> Chains<'t> {
                 gone_to[*chain] = true;
             }
         }
-        Chains { table, by_name, gone_to, made: vec![None; table.chains.len()] }
+        Chains { table, by_name, gone_to, meant: vec![None; table.chains.len()] }
+    }
+
+    fn meant(&self, name: &str) -> Option<Meant> {
+        self.by_name.get(name).and_then(|at| self.meant[*at])
     }
 
     /// The chains that `start` reaches, each after those it jumps to, itself last; or a chain that
@@ -116,14 +113,14 @@ impl<'t> Chains<'t> {
     }
 }
 
-impl Meaning<'_> {
+impl<'f> Meaning<'f> {
     /// A table at a hook: what its built-in chain and policy make of packets. Accepted packets go
     /// on. Without such a chain, all do.
     ///
     /// `from` is a point from which on only the diagrams that `keep` knows are in use.
     pub fn table(
         &mut self,
-        table: &Table,
+        table: &'f Table,
         who: &Who,
         place: Place,
         keep: &mut [Ref],
@@ -140,22 +137,48 @@ impl Meaning<'_> {
             Unknown::Why(format!("chain {name} of table {} leads back to itself", table.name))
         })?;
         for at in order {
-            self.prepare_sets(&table.chains[at], place.at)?;
-            let made = self.chain(&chains, &table.chains[at], who, place)?;
+            let meant = self.chain(&chains, &table.chains[at], who, place)?;
+            let made = self.library.get(meant);
             if at == start {
-                return self.with_policy(made, table.chains[at].policy);
+                return self.with_policy(made.rules, table.chains[at].policy);
             }
-            let jump = self.leaving(made, Exit::Return, Exit::Continue)?;
-            let goto = match chains.gone_to[at] {
-                true => Some(self.leaving(made, Exit::Continue, Exit::Return)?),
-                false => None,
-            };
-            chains.made[at] = Some(Made { jump, goto });
-            if self.space.store.wants_sweep() {
-                self.sweep(&mut chains, keep, from);
+            if chains.gone_to[at] && made.goto.is_none() {
+                let goto = self.leaving(made.rules, Exit::Continue, Exit::Return)?;
+                self.library.set_goto(meant, goto);
             }
+            chains.meant[at] = Some(meant);
+            self.sweep_all(keep, from);
         }
         Ok(Ref::ZERO)
+    }
+
+    /// What a chain means: looked up, or made.
+    fn chain(
+        &mut self,
+        chains: &Chains<'f>,
+        chain: &'f Chain,
+        who: &Who,
+        place: Place,
+    ) -> Result<Meant, Unknown> {
+        let sets_of = self.space.sets_of();
+        let said = Said::new(&chain.rules, (who, place, sets_of), |name| chains.meant(name));
+        if let Some(meant) = self.library.find(&said) {
+            return Ok(meant);
+        }
+        self.prepare_sets(chain, place.at)?;
+        let steps = steps(&chain.rules, self.space.layout.family);
+        let count = steps.len();
+        let mut rules = Rules { meaning: self, chains, rules: &chain.rules, steps, who, place };
+        let rules = merge(&mut rules, count)?;
+        let meant = match self.library.of_rules(rules) {
+            Some(meant) => meant,
+            None => {
+                let jump = self.leaving(rules, Exit::Return, Exit::Continue)?;
+                self.library.add(Made { rules, jump, goto: None })
+            }
+        };
+        self.library.note(said, meant);
+        Ok(meant)
     }
 
     /// Sets are made before the rules are merged, and kept.
@@ -170,20 +193,9 @@ impl Meaning<'_> {
         Ok(())
     }
 
-    fn chain(
-        &mut self,
-        chains: &Chains<'_>,
-        chain: &Chain,
-        who: &Who,
-        place: Place,
-    ) -> Result<Ref, Unknown> {
-        let mut rules = Rules { meaning: self, chains, rules: &chain.rules, who, place };
-        merge(&mut rules, chain.rules.len())
-    }
-
     /// The diagram where one way of leaving is another.
     fn leaving(&mut self, f: Ref, from: Exit, to: Exit) -> Result<Ref, Full> {
-        let Meaning { space, terminals } = self;
+        let Meaning { space, terminals, .. } = self;
         let code = space.store.fresh_code();
         space.store.map(code, f, &mut |leaf| {
             let terminal = terminals.get(leaf);
@@ -209,28 +221,12 @@ impl Meaning<'_> {
 
     /// The diagram with every way of leaving replaced.
     pub fn exits(&mut self, f: Ref, exit: impl Fn(Exit) -> Exit) -> Result<Ref, Full> {
-        let Meaning { space, terminals } = self;
+        let Meaning { space, terminals, .. } = self;
         let code = space.store.fresh_code();
         space.store.map(code, f, &mut |leaf| {
             let terminal = terminals.get(leaf);
             terminals.leaf(Terminal { exit: exit(terminal.exit), ..terminal })
         })
-    }
-
-    fn sweep(&mut self, chains: &mut Chains<'_>, keep: &mut [Ref], from: usize) {
-        let mut roots: Vec<Ref> = keep.to_vec();
-        let made = || chains.made.iter().flatten();
-        roots.extend(made().flat_map(|m| [Some(m.jump), m.goto]).flatten());
-        roots.extend(self.space.sets.values());
-        self.space.store.sweep(from, &mut roots);
-        let mut swept = roots.into_iter();
-        let mut next = |r: &mut Ref| *r = swept.next().unwrap_or(Ref::ZERO);
-        keep.iter_mut().for_each(&mut next);
-        for made in chains.made.iter_mut().flatten() {
-            next(&mut made.jump);
-            made.goto.iter_mut().for_each(&mut next);
-        }
-        self.space.sets.values_mut().for_each(&mut next);
     }
 
     /// A rule: what it does where its tests hold, and what asking them does.
@@ -241,7 +237,7 @@ impl Meaning<'_> {
         who: u64,
         place: Place,
     ) -> Result<Ref, Unknown> {
-        let made = |name: &str| chains.by_name.get(name).and_then(|at| chains.made[*at]);
+        let made = |name: &str| chains.meant(name).map(|meant| self.library.get(meant));
         let mut out = match &rule.target {
             Target::None => Ref::ZERO,
             Target::Accept => self.terminals.exit(Exit::Verdict(Verdict::Accept)),
@@ -279,8 +275,9 @@ impl Meaning<'_> {
 /// The rules of a chain, to be merged.
 struct Rules<'m, 'f, 'c> {
     meaning: &'m mut Meaning<'f>,
-    chains: &'c Chains<'c>,
-    rules: &'c [Rule],
+    chains: &'c Chains<'f>,
+    rules: &'f [Rule],
+    steps: Vec<Step>,
     who: &'c Who,
     place: Place,
 }
@@ -293,8 +290,20 @@ impl Merging for Rules<'_, '_, '_> {
     }
 
     fn leaf(&mut self, number: usize) -> Result<Ref, Unknown> {
-        let rule = &self.rules[number];
-        self.meaning.rule(self.chains, rule, self.who.of(rule), self.place)
+        match &self.steps[number] {
+            Step::Rule(number) => {
+                let rule = &self.rules[*number];
+                self.meaning.rule(self.chains, rule, self.who.of(rule), self.place)
+            }
+            Step::Union { rule, field, spans } => {
+                let all = Rule::new(self.rules[*rule].target.clone());
+                let ends = self.meaning.rule(self.chains, &all, 0, self.place)?;
+                let space = &mut self.meaning.space;
+                let levels = space.layout.field(*field);
+                let inside = spans_in(&mut space.store, levels, spans)?;
+                Ok(space.store.and(inside, ends)?)
+            }
+        }
     }
 
     fn join(&mut self, first: Ref, second: Ref) -> Result<Ref, Unknown> {
@@ -302,6 +311,6 @@ impl Merging for Rules<'_, '_, '_> {
     }
 
     fn is_full(error: &Unknown) -> bool {
-        *error == Unknown::Full
+        *error == Unknown::Full(Full::Memory)
     }
 }

@@ -12,7 +12,7 @@ use super::order::orders;
 use super::region::Region;
 use super::space::{PacketSet, Space, SpaceOptions};
 use super::store::{Full, Ref};
-use super::terminal::{Exit, Terminals};
+use super::terminal::Exit;
 use super::then::Meaning;
 use super::unsaid::Unsaid;
 use super::who::Who;
@@ -64,6 +64,9 @@ pub struct CompareOptions {
     pub identity: Identity,
     /// Memory for the diagrams of one family and way, in bytes.
     pub memory_bytes: usize,
+    /// Steps for one family and way, in all orders that are tried: nodes asked for. Counted and not
+    /// timed, so that the answer is the same on every machine.
+    pub steps_max: u64,
     /// How many regions of a difference are made.
     pub regions: usize,
     /// Conntrack is in use by other programs, whatever the rulesets ask for.
@@ -78,13 +81,14 @@ pub struct CompareOptions {
 }
 
 impl Default for CompareOptions {
-    /// Effects of the journey, original rules, 2 GiB, 10 regions.
+    /// Effects of the journey, original rules, 2 GiB, 200 million steps, 10 regions.
     fn default() -> Self {
         CompareOptions {
             level: Level::default(),
             scope: Scope::default(),
             identity: Identity::default(),
             memory_bytes: 2 << 30,
+            steps_max: 200_000_000,
             regions: 10,
             conntrack: false,
             whole: false,
@@ -216,6 +220,8 @@ pub struct Statistics {
     pub nodes_peak: usize,
     /// Memory of the diagrams, in bytes.
     pub memory_bytes: usize,
+    /// Nodes asked for, in all orders that were tried.
+    pub steps: u64,
     /// Outcomes told apart.
     pub outcomes: usize,
     /// The order of addresses and ports that was taken.
@@ -322,9 +328,14 @@ fn part(pair: &Pair<'_>, orders: &[Order]) -> Result<Part, CompareError> {
         statistics.order = *order;
         match pair.diagrams(*order, &mut statistics) {
             Ok(answer) => return Ok(pair.part(answer?, statistics)),
-            Err(Unknown::Full) => {
+            Err(Unknown::Full(Full::Memory)) => {
                 let mib = pair.options.memory_bytes >> 20;
                 why = format!("the diagrams take more than the {mib} MiB that are allowed");
+            }
+            Err(Unknown::Full(Full::Steps)) => {
+                let millions = pair.options.steps_max as f64 / 1e6;
+                why = format!("not proven within the {millions} million steps that are allowed");
+                break;
             }
             Err(Unknown::Why(other)) => {
                 why = other;
@@ -350,12 +361,15 @@ impl<'f> Pair<'f> {
         if self.options.whole {
             space.possible = space.store.minus(space.possible, space.presence.cut)?;
         }
-        let mut meaning = Meaning { terminals: Terminals::new(space.layout.end), space };
+        let mut meaning = Meaning::new(space);
+        meaning.space.store.steps = statistics.steps;
+        meaning.space.store.steps_max = self.options.steps_max;
         let answer = self.answer(&mut meaning);
         let store = &meaning.space.store;
         statistics.nodes = store.len();
         statistics.nodes_peak = statistics.nodes_peak.max(store.nodes_peak);
         statistics.memory_bytes = statistics.memory_bytes.max(store.bytes());
+        statistics.steps = store.steps;
         statistics.outcomes = meaning.terminals.len();
         answer
     }
@@ -559,7 +573,7 @@ impl Meaning<'_> {
     /// Verdicts that a finished diagram ends in.
     fn verdicts(&mut self, f: Ref) -> Vec<Verdict> {
         let mut out = Vec::new();
-        let Meaning { space, terminals } = self;
+        let Meaning { space, terminals, .. } = self;
         space.store.visit(f, |_, at| {
             if at.is_leaf()
                 && let Exit::Verdict(verdict) = terminals.get(at).exit
@@ -573,7 +587,7 @@ impl Meaning<'_> {
 
     /// Packets that meet a verdict.
     fn where_verdict(&mut self, f: Ref, verdict: Verdict) -> Result<Ref, Full> {
-        let Meaning { space, terminals } = self;
+        let Meaning { space, terminals, .. } = self;
         let code = space.store.fresh_code();
         space.store.map(code, f, &mut |leaf| match terminals.get(leaf).exit
             == Exit::Verdict(verdict)

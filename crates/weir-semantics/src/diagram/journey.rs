@@ -7,6 +7,7 @@ use super::chain::{Place, Unknown};
 use super::change::{Change, Source, TtlMap};
 use super::compare::{Level, Way};
 use super::layout::{Block, ct_bit};
+use super::library::Library;
 use super::lower::{At, codes, masked, spans_in};
 use super::store::{Full, Ref};
 use super::terminal::{Exit, Terminal};
@@ -81,11 +82,29 @@ pub(crate) fn pieces(way: Way, sides: &[Side<'_>]) -> Vec<(Piece, At)> {
     hooks.iter().flat_map(tables).collect()
 }
 
-impl Meaning<'_> {
+impl<'f> Meaning<'f> {
     /// The diagram of a piece. `keep`: diagrams in use that are younger than `from`.
     pub fn piece(
         &mut self,
-        side: &Side<'_>,
+        side: &Side<'f>,
+        piece: (Piece, At),
+        keep: &mut [Ref],
+        from: usize,
+    ) -> Result<Ref, Unknown> {
+        match self.try_piece(side, piece, keep, from) {
+            // What was made for other pieces can be made again.
+            Err(Unknown::Full(Full::Memory)) if !self.library.is_empty() => {
+                self.library = Library::default();
+                self.sweep_now(keep, from);
+                self.try_piece(side, piece, keep, from)
+            }
+            other => other,
+        }
+    }
+
+    fn try_piece(
+        &mut self,
+        side: &Side<'f>,
         (piece, at): (Piece, At),
         keep: &mut [Ref],
         from: usize,
@@ -164,19 +183,25 @@ impl Meaning<'_> {
         store.either(redirected, input, through)
     }
 
-    /// Reclaims all that is younger than `from` and neither kept nor of a set, where it pays.
+    /// Reclaims all that is younger than `from` and neither kept, of a set nor of a chain, where it
+    /// pays.
     pub fn sweep_all(&mut self, keep: &mut [Ref], from: usize) {
-        let space = &mut self.space;
-        if !space.store.wants_sweep() {
-            return;
+        if self.space.store.wants_sweep() {
+            self.sweep_now(keep, from);
         }
+    }
+
+    fn sweep_now(&mut self, keep: &mut [Ref], from: usize) {
+        let Meaning { space, library, .. } = self;
         let mut roots = keep.to_vec();
         roots.extend(space.sets.values());
+        roots.extend(library.roots());
         space.store.sweep(from, &mut roots);
         let mut swept = roots.into_iter();
         let mut next = |r: &mut Ref| *r = swept.next().unwrap_or(Ref::ZERO);
         keep.iter_mut().for_each(&mut next);
         space.sets.values_mut().for_each(&mut next);
+        library.renumber(next);
     }
 
     /// What goes on in the end was accepted. Fields are no longer told: the effects say all.
@@ -184,7 +209,7 @@ impl Meaning<'_> {
         let redirected = self.space.layout.levels(Block::Redirected).first;
         let places = [(redirected, Source::constant(false))].into();
         let f = self.with_places(f, &places, TtlMap::SAME)?;
-        let Meaning { space, terminals } = self;
+        let Meaning { space, terminals, .. } = self;
         let code = space.store.fresh_code();
         Ok(space.store.map(code, f, &mut |leaf| {
             let terminal = terminals.get(leaf);
@@ -202,7 +227,7 @@ impl Meaning<'_> {
     /// The diagram without its effects: of a piece that both sides share, before any that they do
     /// not.
     pub fn without_effects(&mut self, f: Ref) -> Result<Ref, Full> {
-        let Meaning { space, terminals } = self;
+        let Meaning { space, terminals, .. } = self;
         let code = space.store.fresh_code();
         space.store.map(code, f, &mut |leaf| {
             let terminal = terminals.get(leaf);
@@ -220,7 +245,7 @@ impl Meaning<'_> {
 
     /// ip_forward and ip6_forward take one off before the FORWARD hook.
     fn hop(&mut self) -> Result<Ref, Full> {
-        let Meaning { space, terminals } = self;
+        let Meaning { space, terminals, .. } = self;
         let change = Change { ttl: TtlMap::add(-1), ..Change::default() };
         let change = terminals.change_number(&change);
         let lives = terminals.leaf(Terminal { change, ..Terminal::of(Exit::Continue) });

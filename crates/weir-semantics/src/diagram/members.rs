@@ -80,7 +80,7 @@ impl Space<'_> {
 
     /// What a set says: made once.
     pub(crate) fn membership(&mut self, set: usize, dirs: &[bool], at: At) -> Result<Ref, Full> {
-        let key = (self.side, set, dirs.to_vec(), at);
+        let key = (self.sets_of(), set, dirs.to_vec(), at);
         if let Some(made) = self.sets.get(&key) {
             return Ok(*made);
         }

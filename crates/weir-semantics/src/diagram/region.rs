@@ -74,9 +74,10 @@ const STEPS: usize = 4096;
 
 /// A way from the top to a node.
 struct Way {
+    /// The share of assignments that go this way and are packets of the set.
     share: f64,
-    /// The share of assignments that lead here.
-    width: f64,
+    /// How often the questions on it are answered so.
+    chance: f64,
     at: Ref,
     /// The packets that there are on this way.
     possible: Ref,
@@ -124,8 +125,8 @@ impl Space<'_> {
         let mut shares = Shares::new();
         let all = self.share_of(self.possible, &mut shares);
         let mut ways = BinaryHeap::new();
-        let share = self.share_of(a.0, &mut shares);
-        ways.push(Way { share, width: 1.0, at: a.0, possible: self.possible, said: None });
+        let (possible, at) = (self.possible, a.0);
+        ways.push(Way { share: 1.0, chance: 1.0, at, possible, said: None });
         let (mut out, mut steps) = (Vec::new(), count * STEPS);
         while let Some(way) = ways.pop().filter(|_| steps > 0) {
             steps -= 1;
@@ -138,14 +139,15 @@ impl Space<'_> {
             if way.at.is_leaf() {
                 continue;
             }
-            for (at, width, part) in self.exits(way.at) {
+            for (at, chance, part) in self.exits(way.at) {
                 let possible = self.within(&part, way.possible)?;
-                // What no packet is may lie in a set, and is not shown.
-                if at != Ref::ZERO && possible != Ref::ZERO {
-                    let width = way.width * width;
-                    let share = width * self.share_of(at, &mut shares);
+                // What no packet is may lie in a set, and is neither shown nor counted.
+                let inside = self.store.and(at, possible)?;
+                if inside != Ref::ZERO {
+                    let chance = way.chance * chance;
+                    let share = chance * self.share_of(inside, &mut shares);
                     let said = Some(Rc::new(Said { before: way.said.clone(), part }));
-                    ways.push(Way { share, width, at, possible, said });
+                    ways.push(Way { share, chance, at, possible, said });
                 }
             }
         }
@@ -163,7 +165,7 @@ impl Space<'_> {
         }
     }
 
-    /// Where the values of a node's block lead, with their share of the block.
+    /// Where the values of a node's block lead, or the answers to its question, with their chance.
     fn exits(&self, from: Ref) -> Vec<(Ref, f64, Part)> {
         let level = self.store.level(from);
         let Some((block, levels)) = self.layout.block_at(level) else {
@@ -177,21 +179,7 @@ impl Space<'_> {
         let mut found: BTreeMap<Ref, Vec<(u128, u128)>> = BTreeMap::new();
         let mut left = SPANS;
         self.spans(from, levels, levels.bits, 0, &mut found, &mut left);
-        let size = 2f64.powi(levels.bits as i32);
-        let set = self.chance(level);
-        let exit = |(at, spans): (Ref, Vec<(u128, u128)>)| {
-            let width = match (levels.bits, &spans[..]) {
-                (1, [(lo, hi)]) if lo == hi => {
-                    if *lo == 1 {
-                        set
-                    } else {
-                        1.0 - set
-                    }
-                }
-                _ => spans.iter().map(|(lo, hi)| (hi - lo) as f64 + 1.0).sum::<f64>() / size,
-            };
-            (at, width, Part::Block(block, levels, spans))
-        };
+        let exit = |(at, spans)| (at, 1.0, Part::Block(block, levels, spans));
         found.into_iter().map(exit).collect()
     }
 

@@ -18,7 +18,9 @@
 //! it returns. So [`Store::sweep`] marks and slides down the nodes that are younger than a given
 //! point, and renumbers the few references that the operation itself holds. No counts, no handles.
 //!
-//! **Memory** has a limit. When it is met, operations return [`Full`]; the store stays usable.
+//! **Memory** has a limit, and so has work, counted in *steps*: nodes asked for. When one is met,
+//! operations return [`Full`]; the store stays usable. Steps are counted and not timed, so that the
+//! same question has the same answer on every machine.
 
 /// A node or a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -51,10 +53,16 @@ impl Ref {
     }
 }
 
-/// The memory limit is reached.
+/// A limit is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the memory limit of the diagram is reached")]
-pub struct Full;
+pub enum Full {
+    /// That of memory.
+    #[error("the memory limit of the diagram is reached")]
+    Memory,
+    /// That of steps.
+    #[error("the step limit of the diagram is reached")]
+    Steps,
+}
 
 /// The level below all nodes.
 pub(crate) const BOTTOM: u32 = u32::MAX;
@@ -102,6 +110,10 @@ pub(crate) struct Store {
     nodes_max: usize,
     /// Most nodes at one time.
     pub nodes_peak: usize,
+    /// Nodes that were asked for, found or made.
+    pub steps: u64,
+    /// How many may be.
+    pub steps_max: u64,
     /// Sweep when there are more nodes than this.
     sweep_at: usize,
     /// The last visit that met a node.
@@ -120,6 +132,8 @@ impl Store {
             next_code: 1 + FIXED_CODES,
             nodes_max: (bytes / NODE_BYTES).clamp(1 << 6, LEAF as usize - 1),
             nodes_peak: 0,
+            steps: 0,
+            steps_max: u64::MAX,
             sweep_at: 1 << 16,
             stamps: Vec::new(),
             stamp: 0,
@@ -162,6 +176,10 @@ impl Store {
             return Ok(low);
         }
         debug_assert!(level < self.level(low) && level < self.level(high));
+        if self.steps >= self.steps_max {
+            return Err(Full::Steps);
+        }
+        self.steps += 1;
         let node = Node { level, low, high };
         let mask = self.unique.len() - 1;
         let mut slot = hash(level, low, high) as usize & mask;
@@ -173,7 +191,7 @@ impl Store {
             }
         }
         if self.nodes.len() >= self.nodes_max {
-            return Err(Full);
+            return Err(Full::Memory);
         }
         let at = self.nodes.len() as u32;
         if self.nodes.len() == self.nodes.capacity() {
@@ -470,15 +488,18 @@ impl<O: Operator, L: FnMut(&mut Store, usize) -> Result<Ref, Full>> Merging
         self.store.apply(&mut self.op, first, second)
     }
 
-    fn is_full(_: &Full) -> bool {
-        true
+    fn is_full(error: &Full) -> bool {
+        *error == Full::Memory
     }
 }
 
+/// Both halves of a long product: the low bits of a plain one would not depend on the high bits of
+/// what is hashed, and nodes that lie beside one another would fill the same stretch of the table.
 fn hash(level: u32, low: Ref, high: Ref) -> u32 {
     let a = u64::from(low.0) << 32 | u64::from(high.0);
-    let h = (a ^ u64::from(level).wrapping_mul(0x9e37_79b9_7f4a_7c15))
-        .wrapping_mul(0xd6e8_feb8_6659_fd93);
+    let a = a ^ u64::from(level).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let product = u128::from(a) * 0xd6e8_feb8_6659_fd93;
+    let h = product as u64 ^ (product >> 64) as u64;
     (h ^ h >> 32) as u32
 }
 
@@ -646,7 +667,7 @@ mod tests {
                 let leaf = Ref::leaf(seed * 12 + level);
                 last = last.and_then(|low| store.node(level, low, leaf));
             }
-            full |= last == Err(Full);
+            full |= last == Err(Full::Memory);
         }
         assert!(full, "120,000 nodes fit into a store of none");
         assert_eq!(of_table(&mut store, &table(3, 3), 0), small);

@@ -131,7 +131,6 @@ impl Terminals {
     }
 
     /// The effects of a list: hook, table, and the target's digest.
-    #[cfg(test)]
     pub fn effects_of(&self, list: u32) -> Vec<(Hook, TableName, u64)> {
         self.lists.get(list).iter().map(|e| *self.effects.get(*e)).collect()
     }

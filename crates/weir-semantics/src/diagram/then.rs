@@ -14,6 +14,7 @@ use weir_model::Field;
 
 use super::change::{Change, Source, TtlMap};
 use super::layout::Levels;
+use super::library::Library;
 use super::space::Space;
 use super::store::{Full, Merging, Operator, Ref, Store, merge};
 use super::terminal::{Exit, HOLE, Terminals};
@@ -24,6 +25,14 @@ use super::unsaid::{Questions, Unsaid};
 pub(crate) struct Meaning<'f> {
     pub space: Space<'f>,
     pub terminals: Terminals,
+    pub library: Library<'f>,
+}
+
+impl<'f> Meaning<'f> {
+    pub fn new(space: Space<'f>) -> Meaning<'f> {
+        let terminals = Terminals::new(space.layout.end);
+        Meaning { space, terminals, library: Library::default() }
+    }
 }
 
 /// What of a change another diagram sees: bits it asks for, and the questions in it.
@@ -63,7 +72,7 @@ impl Meaning<'_> {
 
     /// `f`, then `g`, where `g` sees nothing of what `f` changed.
     fn then_unseen(&mut self, f: Ref, g: Ref) -> Result<Ref, Full> {
-        let Meaning { space, terminals } = self;
+        let Meaning { space, terminals, .. } = self;
         let mut op = Then { terminals, questions: &mut space.unsaid };
         space.store.apply(&mut op, f, g)
     }
@@ -159,7 +168,7 @@ impl Meaning<'_> {
             }
         }
         for question in support.questions {
-            let Meaning { space, terminals } = self;
+            let Meaning { space, terminals, .. } = self;
             let (change, asked) = (terminal.change, terminal.asked);
             let renamed = terminals.renamed(question, change, asked, &mut space.unsaid);
             if renamed != question {
@@ -212,8 +221,8 @@ impl Merging for Groups<'_, '_> {
         self.meaning.space.store.apply(&mut Fill, first, second)
     }
 
-    fn is_full(_: &Full) -> bool {
-        true
+    fn is_full(error: &Full) -> bool {
+        *error == Full::Memory
     }
 }
 

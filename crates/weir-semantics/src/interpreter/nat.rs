@@ -86,6 +86,18 @@ fn is_determined(target: &NatTarget) -> bool {
     }
 }
 
+/// The address and port of a translation that leaves a choice, where nobody makes it: see
+/// [`Answers::translate`].
+pub(crate) fn usual_choice(target: &NatTarget, packet: &Packet) -> (Addr, Option<u16>) {
+    let ports = packet.ports();
+    let (range, old, old_port) = match target {
+        NatTarget::Snat(r) | NatTarget::Masquerade(r) => (r, packet.saddr, ports.map(|p| p.0)),
+        NatTarget::Dnat(r) | NatTarget::Redirect(r) => (r, packet.daddr, ports.map(|p| p.1)),
+        NatTarget::Netmap(..) => return (packet.daddr, None),
+    };
+    default_choice(range, old, old_port)
+}
+
 fn default_choice(range: &NatRange, old: Addr, old_port: Option<u16>) -> (Addr, Option<u16>) {
     let addr = range.addrs.map_or(old, |(lo, _)| lo);
     let port = match (range.ports, old_port) {

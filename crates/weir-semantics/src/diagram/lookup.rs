@@ -1,0 +1,244 @@
+//! What the diagram of a ruleset says of one packet: to be held against another witness.
+//!
+//! The interpreter is asked first, with its answers overheard ([`Overhearing`]); then the diagram is
+//! walked with the same answers. A diagram may ask what the interpreter did not come to ask: then
+//! nothing depends on the answer, or the two disagree.
+
+use weir_model::matching::SetMatch;
+use weir_model::target::NatTarget;
+use weir_model::{Addr, Family, Firewall, Hook, Match, Packet};
+
+use super::chain::Unknown;
+use super::compare::{Identity, Level, Way};
+use super::encode::encode;
+use super::journey::{Side, pieces};
+use super::space::{Space, SpaceOptions};
+use super::store::Ref;
+use super::terminal::Exit;
+use super::then::Meaning;
+use super::unsaid::{Choice, Unsaid};
+use super::who::Who;
+use crate::answers::{Answers, Question, Translation, content};
+use crate::interpreter::{Entry, usual_choice};
+use crate::outcome::Outcome;
+
+/// Why a diagram was not asked.
+pub const TOO_LARGE: &str = "the diagram takes more than its memory or steps";
+/// See [`TOO_LARGE`].
+pub const NO_BITS: &str = "the packet is none that the diagram's fields can say";
+/// See [`TOO_LARGE`].
+pub const TWO_ANSWERS: &str = "one question was answered in two ways";
+
+/// The journeys of a family's packets, as diagrams.
+#[derive(Debug)]
+pub struct Lookup<'f> {
+    meaning: Meaning<'f>,
+    who: Who,
+    ways: Vec<(Entry, Ref)>,
+}
+
+impl<'f> Lookup<'f> {
+    /// The diagrams of a ruleset; `None` where they take more than `memory_bytes` or `steps_max`.
+    pub fn new(
+        firewall: &'f Firewall,
+        family: Family,
+        memory_bytes: usize,
+        steps_max: u64,
+    ) -> Option<Lookup<'f>> {
+        Lookup::make(firewall, family, memory_bytes, steps_max).ok()
+    }
+
+    fn make(
+        firewall: &'f Firewall,
+        family: Family,
+        memory_bytes: usize,
+        steps_max: u64,
+    ) -> Result<Lookup<'f>, Unknown> {
+        let options = SpaceOptions { memory_bytes, ..SpaceOptions::default() };
+        let mut meaning = Meaning::new(Space::with(family, &[firewall], options)?);
+        meaning.space.store.steps_max = steps_max;
+        let who = Who::new(firewall, Identity::Credit);
+        let side = [Side::new(firewall, family, 0, who.clone(), false)];
+        let mut ways = Vec::new();
+        for entry in Entry::ALL {
+            let (way, from) = (Way::Entry(entry), meaning.space.store.len());
+            let pieces = pieces(way, &side);
+            let mut keep = Vec::new();
+            for piece in &pieces {
+                let made = meaning.piece(&side[0], *piece, &mut keep, from)?;
+                keep.push(made);
+            }
+            let made = meaning.way(way, &pieces, &mut keep, from)?;
+            ways.push((entry, meaning.finished(made, Level::Effects)?));
+            meaning.library = Default::default();
+        }
+        Ok(Lookup { meaning, who, ways })
+    }
+
+    /// Listens to what is asked and answered while the interpreter sends a packet on its way.
+    pub fn overhear<'a>(&'a self, answers: &'a mut dyn Answers) -> Overhearing<'a> {
+        Overhearing { answers, who: &self.who, heard: Heard::default() }
+    }
+
+    /// In what the diagram differs from the outcome of a packet's journey, if in anything.
+    ///
+    /// # Errors
+    /// Why it could not be asked: [`NO_BITS`], [`TWO_ANSWERS`].
+    pub fn differs(
+        &self,
+        packet: &Packet,
+        entry: Entry,
+        outcome: &Outcome<'_>,
+        heard: &Heard,
+    ) -> Result<Option<String>, &'static str> {
+        let Meaning { space, terminals, .. } = &self.meaning;
+        let bits = encode(&space.layout, packet).ok_or(NO_BITS)?;
+        let entry = heard.went.unwrap_or(entry);
+        let (_, diagram) = self.ways.iter().find(|(e, _)| *e == entry).ok_or(NO_BITS)?;
+        let mut ambiguous = false;
+        let leaf = space.walk(*diagram, &bits, &mut |unsaid, _| {
+            let mut answers = heard.to(unsaid);
+            let first = answers.next();
+            ambiguous |= answers.any(|other| Some(other) != first);
+            first.unwrap_or(false)
+        });
+        if ambiguous {
+            return Err(TWO_ANSWERS);
+        }
+        let terminal = terminals.get(leaf);
+        if terminal.exit != Exit::Verdict(outcome.verdict) {
+            let says = format!("the diagram says {:?}", terminal.exit);
+            return Ok(Some(format!("the interpreter says {:?}, {says}", outcome.verdict)));
+        }
+        let effects: Vec<_> =
+            outcome.effects.iter().map(|e| (e.hook, e.table, content(e.target))).collect();
+        if effects != terminals.effects_of(terminal.effects) {
+            return Ok(Some("other effects in the diagram than in the interpreter".to_owned()));
+        }
+        let asked = heard.asks.iter().filter_map(|ask| match ask.of {
+            Of::Stateful { who, .. } => Some((who, ask.content)),
+            Of::Stateless(_) => None,
+        });
+        let same = asked.eq(terminals.asked(terminal.asked).iter().copied());
+        Ok((!same).then(|| "other stateful tests are asked in the diagram".to_owned()))
+    }
+}
+
+/// What was asked on one journey, and answered.
+#[derive(Clone, Debug, Default)]
+pub struct Heard {
+    asks: Vec<Ask>,
+    chosen: Vec<Chosen>,
+    /// Where routing took the packet.
+    went: Option<Entry>,
+}
+
+#[derive(Clone, Debug)]
+struct Ask {
+    content: u64,
+    of: Of,
+    answer: bool,
+}
+
+#[derive(Clone, Debug)]
+enum Of {
+    Stateless(Hook),
+    Stateful { who: u64, nth: u32 },
+}
+
+/// What a translation made of a packet that it left open.
+#[derive(Clone, Debug)]
+struct Chosen {
+    content: u64,
+    hook: Hook,
+    addr: Addr,
+    port: Option<u16>,
+    changed: bool,
+}
+
+impl Heard {
+    /// The answers to a question.
+    fn to(&self, unsaid: Unsaid) -> impl Iterator<Item = bool> + '_ {
+        let asked = self.asks.iter().filter(move |ask| match (unsaid, &ask.of) {
+            (Unsaid::Stateless { content, hook, .. }, Of::Stateless(at)) => {
+                ask.content == content && hook == Some(*at)
+            }
+            (Unsaid::Stateful { who, content, nth }, Of::Stateful { who: whose, nth: n }) => {
+                (ask.content, *whose, *n) == (content, who, nth)
+            }
+            _ => false,
+        });
+        let chosen = self.chosen.iter().filter_map(move |chosen| match unsaid {
+            Unsaid::Chosen { content, hook, bit, .. }
+                if (content, hook) == (chosen.content, chosen.hook) =>
+            {
+                Some(match bit {
+                    Choice::Addr(bit) => chosen.addr.0 >> bit & 1 == 1,
+                    Choice::Port(bit) => chosen.port.is_some_and(|p| p >> bit & 1 == 1),
+                    Choice::Changed => chosen.changed,
+                })
+            }
+            _ => None,
+        });
+        asked.map(|ask| ask.answer).chain(chosen)
+    }
+}
+
+/// Passes questions on, and notes them with their answers. For one journey.
+pub struct Overhearing<'a> {
+    answers: &'a mut dyn Answers,
+    who: &'a Who,
+    heard: Heard,
+}
+
+impl Overhearing<'_> {
+    /// What was heard.
+    pub fn heard(self) -> Heard {
+        self.heard
+    }
+}
+
+impl Answers for Overhearing<'_> {
+    fn answer(&mut self, question: &Question<'_>) -> bool {
+        let answer = self.answers.answer(question);
+        let asks = &mut self.heard.asks;
+        if question.stateful {
+            let (who, content) = (self.who.of(question.rule), question.content);
+            let same = |a: &&Ask| {
+                a.content == content && matches!(a.of, Of::Stateful { who: w, .. } if w == who)
+            };
+            let nth = asks.iter().filter(same).count() as u32;
+            asks.push(Ask { content, of: Of::Stateful { who, nth }, answer });
+            return answer;
+        }
+        // The negated test of a set and the plain one are the same question.
+        let (content, plain) = match question.asked_match() {
+            Some(Match::Set(set)) => {
+                let plain = Match::Set(SetMatch { negated: false, ..set.clone() });
+                (content(&plain), answer != set.negated)
+            }
+            _ => (question.content, answer),
+        };
+        asks.push(Ask { content, of: Of::Stateless(question.hook), answer: plain });
+        answer
+    }
+
+    fn translate(&mut self, translation: &Translation<'_>) -> Option<(Addr, Option<u16>)> {
+        let Translation { hook, target, packet } = *translation;
+        let usual = || usual_choice(target, packet);
+        let (addr, port) = self.answers.translate(translation).unwrap_or_else(usual);
+        let source = matches!(target, NatTarget::Snat(_) | NatTarget::Masquerade(_));
+        let old = if source { packet.saddr } else { packet.daddr };
+        let old_port = packet.ports().map(|(s, d)| if source { s } else { d });
+        let changed = addr != old || port.is_some() && old_port.is_some() && port != old_port;
+        let content = content(target);
+        self.heard.chosen.push(Chosen { content, hook, addr, port, changed });
+        Some((addr, port))
+    }
+
+    fn route(&mut self, packet: &Packet, wish: Entry) -> Entry {
+        let went = self.answers.route(packet, wish);
+        self.heard.went = Some(went);
+        went
+    }
+}

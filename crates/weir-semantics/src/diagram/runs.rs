@@ -1,0 +1,86 @@
+//! Rules of a chain that need not be merged in the order of the text.
+//!
+//! Long lists mostly test one address and nothing else. Rules of such a list that end alike are one
+//! union of spans, made from the sorted spans at once. Rules whose addresses do not overlap commute,
+//! whatever they lead to: no rule that goes on has changed an address, as translations end the
+//! table. Merged in the order of their addresses, most merges touch a single path; in the order of
+//! the text, every one walks both diagrams.
+
+use weir_model::{Family, Field, Predicate, Rule, Target, Test, tests_of};
+
+/// What is merged as one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// The rule of that number.
+    Rule(usize),
+    /// Rules that end alike where an address is in one of the spans; the number of the first.
+    Union { rule: usize, field: Field, spans: Vec<(u128, u128)> },
+}
+
+/// An address and nothing else.
+#[derive(Clone)]
+struct Alone {
+    rule: usize,
+    field: Field,
+    span: (u128, u128),
+}
+
+/// The steps of a chain, in an order that means the same as its rules.
+pub(crate) fn steps(rules: &[Rule], family: Family) -> Vec<Step> {
+    let (mut out, mut run) = (Vec::with_capacity(rules.len()), Vec::<Alone>::new());
+    for (number, rule) in rules.iter().enumerate() {
+        let alone = alone(number, rule, family);
+        let goes_on = alone.as_ref().is_some_and(|a| run.last().is_none_or(|r| r.field == a.field));
+        if !goes_on {
+            flush(&mut run, rules, &mut out);
+        }
+        match alone {
+            Some(alone) => run.push(alone),
+            None => out.push(Step::Rule(number)),
+        }
+    }
+    flush(&mut run, rules, &mut out);
+    out
+}
+
+fn alone(number: usize, rule: &Rule, family: Family) -> Option<Alone> {
+    if rule.base.saddr.is_some() == rule.base.daddr.is_some() {
+        return None;
+    }
+    let tests = tests_of(rule, family);
+    let [Test::Field { field, predicate: Predicate::Masked { value, mask }, negated: false }] =
+        &tests[..]
+    else {
+        return None;
+    };
+    let hosts = !mask & family.max();
+    let is_prefix = hosts & hosts.wrapping_add(1) == 0 && value & hosts == 0;
+    is_prefix.then_some(Alone { rule: number, field: *field, span: (*value, value | hosts) })
+}
+
+/// The steps of a run, which is emptied.
+fn flush(run: &mut Vec<Alone>, rules: &[Rule], out: &mut Vec<Step>) {
+    let mut by_address = run.clone();
+    by_address.sort_by_key(|alone| alone.span);
+    if by_address.windows(2).all(|w| w[0].span.1 < w[1].span.0) {
+        *run = by_address;
+    }
+    let target = |alone: &Alone| &rules[alone.rule].target;
+    let alike = |a: &Alone, b: &Alone| ends(target(a)) && target(a) == target(b);
+    for part in run.chunk_by(alike) {
+        out.push(match part {
+            [one] => Step::Rule(one.rule),
+            more => Step::Union {
+                rule: more[0].rule,
+                field: more[0].field,
+                spans: more.iter().map(|a| a.span).collect(),
+            },
+        });
+    }
+    run.clear();
+}
+
+/// Whether the target ends the chain for every packet, the same for each.
+fn ends(target: &Target) -> bool {
+    matches!(target, Target::Accept | Target::Drop | Target::Return | Target::Reject(_))
+}
