@@ -10,6 +10,7 @@ use weir_semantics::{Outcome, Verdict};
 use crate::arm::Left;
 use crate::batch::{GRE, GRE_BYTES};
 use crate::counters::{Credits, Originals};
+use crate::diagrams::Looked;
 use crate::run::is_untracked;
 
 /// What the interpreter says of a packet.
@@ -33,6 +34,8 @@ pub(crate) struct Expected {
     pub is_dropped: bool,
     /// Conntrack is kept from it.
     pub is_untracked: bool,
+    /// In what the diagram differs from this, where it was asked.
+    pub diagram: Option<Looked>,
 }
 
 impl Expected {
@@ -61,6 +64,7 @@ impl Expected {
             translated: outcome.effects.iter().any(|e| is_nat(e.target)),
             is_dropped: outcome.verdict == Verdict::Drop,
             is_untracked: is_untracked(outcome),
+            diagram: None,
         }
     }
 

@@ -24,6 +24,7 @@ mod answers;
 mod arm;
 mod batch;
 mod counters;
+mod diagrams;
 mod differ;
 mod flow;
 mod probe;
@@ -37,7 +38,7 @@ use weir_kernel::KernelError;
 use weir_model::{Firewall, Packet};
 use weir_semantics::Entry;
 
-pub use report::{Difference, VerifyReport, WayReport};
+pub use report::{DiagramReport, Difference, VerifyReport, WayReport};
 
 /// How to verify.
 #[derive(Clone, Debug)]
@@ -55,6 +56,9 @@ pub struct VerifyOptions {
     pub differences_max: usize,
     /// Where to write the packets that differ.
     pub pcap: Option<PathBuf>,
+    /// Whether the diagram of the ruleset is asked of each packet, too: what it says must be what
+    /// the interpreter says.
+    pub diagrams: bool,
     /// Just these packets, each with the way it goes, instead of generated ones.
     pub only: Option<Vec<(Entry, Packet)>>,
 }
@@ -68,6 +72,7 @@ impl Default for VerifyOptions {
             singles_time: Duration::from_secs(60),
             differences_max: 20,
             pcap: None,
+            diagrams: false,
             only: None,
         }
     }

@@ -4,6 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use weir_model::Packet;
+use weir_semantics::language::packet_words;
+
+use crate::diagrams::Looked;
 
 /// What came of a comparison.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -26,10 +30,24 @@ pub struct VerifyReport {
     pub not_compared: Vec<String>,
     /// The original ruleset (`linear`) and each form.
     pub ways: Vec<WayReport>,
+    /// What the diagram said, where it was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub diagram: Option<DiagramReport>,
     /// The first differences, closely.
     pub differences: Vec<Difference>,
     /// How long it took.
     pub seconds: f64,
+}
+
+/// What the diagram of the ruleset said of the packets that were compared.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DiagramReport {
+    /// Packets of which it was asked.
+    pub compared: u64,
+    /// Those for which it said something else than the interpreter.
+    pub differences: u64,
+    /// Packets of which it was not asked, by cause.
+    pub not_asked: BTreeMap<String, u64>,
 }
 
 /// What came of one ruleset.
@@ -70,6 +88,26 @@ impl VerifyReport {
     /// Whether nothing differed, except what is named.
     pub fn agrees(&self) -> bool {
         self.ways.iter().all(|w| w.verdict_differences == 0 && w.counter_differences == 0)
+            && self.diagram.as_ref().is_none_or(|d| d.differences == 0)
+    }
+
+    /// Notes what the diagram said of a packet; at most `max` differences closely.
+    pub(crate) fn look(&mut self, packet: &Packet, looked: Option<&Looked>, max: usize) {
+        let Some(looked) = looked else { return };
+        let report = self.diagram.get_or_insert_with(DiagramReport::default);
+        match looked {
+            Err(cause) => *report.not_asked.entry((*cause).to_owned()).or_default() += 1,
+            Ok(differs) => {
+                report.compared += 1;
+                let Some(what) = differs else { return };
+                report.differences += 1;
+                if report.differences <= max as u64 {
+                    let (way, packet) = ("diagram".to_owned(), packet_words(packet));
+                    let what = vec![what.clone()];
+                    self.differences.push(Difference { way, packet, what, frame: 0 });
+                }
+            }
+        }
     }
 
     pub(crate) fn exclude(&mut self, cause: &str, packets: u64) {
@@ -99,6 +137,13 @@ impl fmt::Display for VerifyReport {
             )?;
             for (name, packets) in &way.named {
                 writeln!(f, "           {packets} packets: {name}")?;
+            }
+        }
+        if let Some(diagram) = &self.diagram {
+            let DiagramReport { compared, differences, not_asked } = diagram;
+            writeln!(f, "  diagram  asked of {compared} packets, {differences} differ")?;
+            for (cause, packets) in not_asked {
+                writeln!(f, "           not asked of {packets} packets: {cause}")?;
             }
         }
         for (cause, packets) in &self.excluded {

@@ -19,6 +19,7 @@ use crate::answers::{Guesses, Known};
 use crate::arm::{Arm, Seen};
 use crate::batch::{Batch, Maker, PACKETS_MAX, Way};
 use crate::counters::{Originals, tool};
+use crate::diagrams::Diagrams;
 use crate::differ::{self, Expected, tally};
 use crate::{VerifyError, VerifyOptions, VerifyReport};
 
@@ -80,6 +81,7 @@ impl Round {
 
 struct Run<'f> {
     interpreter: Interpreter<'f>,
+    diagrams: Diagrams<'f>,
     options: &'f VerifyOptions,
     originals: Originals,
     /// The original of each rule, by family.
@@ -133,6 +135,7 @@ pub(crate) fn run(
         found: Vec::new(),
         spent: Duration::ZERO,
         interpreter,
+        diagrams: Diagrams::of(firewall, options.diagrams),
         options,
         originals,
         empty,
@@ -221,12 +224,14 @@ impl Run<'_> {
             prepared.is_local = left.is_local;
             let known = Known::by_place(&batch.way, packet, left.is_local);
             let mut known = known.and_guesses(&self.guesses);
-            let outcome = self.interpreter.journey(packet, batch.way.entry, &mut known);
+            let (outcome, looked) =
+                self.diagrams.journey(&self.interpreter, packet, batch.way.entry, &mut known);
             if let Some(cause) = differ::out_of_reach(&outcome, packet) {
                 self.report.exclude(cause, 1);
                 continue;
             }
-            let expected = Expected::of(&outcome, packet, &known.maybe, &self.originals);
+            let mut expected = Expected::of(&outcome, packet, &known.maybe, &self.originals);
+            expected.diagram = looked;
             match (known.open, known.maybe.is_empty()) {
                 (true, _) => guessed.push((at, expected)),
                 (false, false) if self.is_sample() => sample.push(at),
@@ -354,7 +359,8 @@ impl Run<'_> {
             let counted = self.counted(family, &counts);
             let known = Known::by_place(&batch.way, packet, batch.packets[0].is_local);
             let mut known = known.and_counters(&counted);
-            let outcome = self.interpreter.journey(packet, entry, &mut known);
+            let (outcome, looked) =
+                self.diagrams.journey(&self.interpreter, packet, entry, &mut known);
             for asked in &outcome.asked {
                 self.guesses.extend(asked.credit.iter().map(|id| ((family, *id), asked.answer)));
             }
@@ -366,7 +372,8 @@ impl Run<'_> {
                 self.report.exclude(cause, 1);
                 return Ok(());
             }
-            let expected = Expected::of(&outcome, packet, &[], &self.originals);
+            let mut expected = Expected::of(&outcome, packet, &[], &self.originals);
+            expected.diagram = looked;
             let left = left.as_ref();
             let found = self.tested[i].judge(batch, &expected, left, &counts, &self.originals);
             self.found.extend(found.into_iter().take(self.room()));
@@ -392,6 +399,7 @@ impl Run<'_> {
         self.report.compared += 1;
         tally(&mut self.report.compared_by_way, &way_name(way));
         tally(&mut self.report.compared_by_state, differ::state_name(packet.ct.state));
+        self.report.look(packet, expected.diagram.as_ref(), self.options.differences_max);
         for at in &expected.hits {
             self.hit[*at] = true;
         }

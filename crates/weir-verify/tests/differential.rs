@@ -1,4 +1,5 @@
-//! Random rulesets and packets: the interpreter, the kernel by legacy iptables, and every form.
+//! Random rulesets and packets: the interpreter, the diagrams, the kernel by legacy iptables, and
+//! every form.
 //!
 //! A pair is one packet through one ruleset: its verdict and the packet as it left are compared one
 //! by one, counters for batches of packets, in the original and in each form that can say the
@@ -65,6 +66,9 @@ struct Total {
     /// Rulesets that a form cannot say.
     unsaid: BTreeMap<String, u64>,
     counters_read: u64,
+    /// Packets of which the diagram was asked, and of which it was not.
+    looked: u64,
+    not_looked: BTreeMap<String, u64>,
     differences: Vec<String>,
 }
 
@@ -78,6 +82,10 @@ impl Total {
         sum(&mut self.by_way, &report.compared_by_way);
         sum(&mut self.by_state, &report.compared_by_state);
         sum(&mut self.excluded, &report.excluded);
+        if let Some(diagram) = &report.diagram {
+            self.looked += diagram.compared;
+            sum(&mut self.not_looked, &diagram.not_asked);
+        }
         for way in &report.ways {
             *self.by_form.entry(way.name.clone()).or_default() += way.compared;
             self.counters_read += way.counter_readings * way.counters;
@@ -90,11 +98,12 @@ impl Total {
 
     fn print(&self, seconds: f64) {
         println!(
-            "{} rulesets, {} rules, {} pairs of ruleset and packet in {seconds:.0} s; {} counters \
-             compared; {} differences",
+            "{} rulesets, {} rules, {} pairs of ruleset and packet in {seconds:.0} s, the diagram \
+             asked of {}; {} counters compared; {} differences",
             self.rulesets,
             self.rules,
             self.pairs,
+            self.looked,
             self.counters_read,
             self.differences.len()
         );
@@ -104,6 +113,7 @@ impl Total {
             ("were", &self.by_state),
             ("named in docs/semantics.md", &self.named),
             ("not compared", &self.excluded),
+            ("the diagram not asked", &self.not_looked),
             ("rulesets without the form", &self.unsaid),
         ];
         for (what, map) in all {
@@ -161,6 +171,7 @@ fn random_rulesets_agree_with_the_kernel_in_every_form() {
             packets: PACKETS.min(pairs as usize / 2),
             seed: of,
             singles_max: SINGLES,
+            diagrams: true,
             ..VerifyOptions::default()
         };
         let report = verify(&firewall, &dirs, &options, &mut |_, _| {})
@@ -171,6 +182,8 @@ fn random_rulesets_agree_with_the_kernel_in_every_form() {
         }
     }
     total.print(began.elapsed().as_secs_f64());
+    let most = total.looked * 10 >= total.pairs * 9;
+    assert!(most, "the diagram was asked of {} of {} pairs", total.looked, total.pairs);
     assert!(
         total.differences.is_empty(),
         "cargo xtask differential --seed {seed} --pairs {pairs} repeats it:\n{}",

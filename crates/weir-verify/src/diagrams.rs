@@ -1,0 +1,44 @@
+//! The diagram of the ruleset, asked of each packet that the interpreter is asked of.
+
+use weir_model::{Family, Firewall, Packet};
+use weir_semantics::diagram::{Lookup, TOO_LARGE};
+use weir_semantics::{Answers, Entry, Interpreter, Outcome};
+
+/// What a family's diagrams may take.
+const MEMORY_BYTES: usize = 512 << 20;
+const STEPS: u64 = 100_000_000;
+
+/// In what the diagram differs from the interpreter, if in anything; or why it was not asked.
+pub(crate) type Looked = Result<Option<String>, &'static str>;
+
+/// The diagrams of a ruleset, where they are wanted.
+pub(crate) struct Diagrams<'f>(Vec<(Family, Option<Lookup<'f>>)>);
+
+impl<'f> Diagrams<'f> {
+    pub fn of(firewall: &'f Firewall, wanted: bool) -> Self {
+        let families = firewall.rulesets().map(|r| r.family).filter(|_| wanted);
+        let made = families.map(|f| (f, Lookup::new(firewall, f, MEMORY_BYTES, STEPS)));
+        Diagrams(made.collect())
+    }
+
+    /// Sends a packet on its way, and asks the diagram of the same journey.
+    pub fn journey(
+        &self,
+        interpreter: &Interpreter<'f>,
+        packet: &Packet,
+        entry: Entry,
+        answers: &mut dyn Answers,
+    ) -> (Outcome<'f>, Option<Looked>) {
+        let Some((_, lookup)) = self.0.iter().find(|(f, _)| *f == packet.family) else {
+            return (interpreter.journey(packet, entry, answers), None);
+        };
+        let Some(lookup) = lookup else {
+            return (interpreter.journey(packet, entry, answers), Some(Err(TOO_LARGE)));
+        };
+        let mut overhearing = lookup.overhear(answers);
+        let outcome = interpreter.journey(packet, entry, &mut overhearing);
+        let heard = overhearing.heard();
+        let looked = lookup.differs(packet, entry, &outcome, &heard);
+        (outcome, Some(looked))
+    }
+}
