@@ -36,6 +36,9 @@ pub struct RunOptions {
     pub trust: bool,
     /// Memory that a proof may take, in bytes.
     pub proof_bytes: usize,
+    /// Steps that it may take for one family and way: see
+    /// [`CompareOptions::steps_max`](weir_semantics::diagram::CompareOptions::steps_max).
+    pub proof_steps: u64,
 }
 
 impl Default for RunOptions {
@@ -45,6 +48,7 @@ impl Default for RunOptions {
             check: CheckOptions { seed: 1, packets: 20_000 },
             trust: false,
             proof_bytes: 1 << 30,
+            proof_steps: CompareOptions::default().steps_max,
         }
     }
 }
@@ -322,6 +326,7 @@ fn prove(
     };
     let compare = CompareOptions {
         memory_bytes: options.proof_bytes,
+        steps_max: options.proof_steps,
         identity: Identity::Credit,
         regions: 1,
         ..CompareOptions::default()

@@ -520,6 +520,9 @@ pub struct Diff {
     /// Memory for the diagrams of one family and way, in MB.
     #[arg(long, default_value_t = 2048, value_name = "MB")]
     pub memory: usize,
+    /// Give up after so many million steps for one family and way; the same on every machine.
+    #[arg(long, default_value_t = 200, value_name = "MILLIONS")]
+    pub steps: u64,
     /// How many regions of a difference are listed.
     #[arg(long, default_value_t = 5, value_name = "N")]
     pub regions: usize,

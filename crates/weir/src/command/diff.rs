@@ -40,6 +40,7 @@ pub fn run(args: &Diff, color: bool) -> Result<Answer> {
         scope: args.hook.map_or(Scope::Journey, |h| Scope::Hook(h.hook())),
         identity,
         memory_bytes: args.memory << 20,
+        steps_max: args.steps.saturating_mul(1_000_000),
         regions: args.regions,
         conntrack: args.conntrack,
         whole: by_nft,
@@ -129,7 +130,9 @@ fn answer(review: &Review) -> Result<Answer> {
         return Ok(Answer::No);
     }
     if review.is_open() {
-        bail!("not all of it could be decided: more --memory, or one --hook alone, may help");
+        bail!(
+            "not all of it could be decided: more --memory or --steps, or one --hook alone, may help"
+        );
     }
     Ok(Answer::Yes)
 }

@@ -1,0 +1,76 @@
+//! Time and memory of the proof that a ruleset is what all passes made of it: the generated network,
+//! and published rulesets. `cargo bench -p weir-passes --bench proof -- FILE…` takes rulesets.
+//!
+//! Passes that are equal in a sense which diagrams do not know are left out.
+
+use std::time::{Duration, Instant};
+
+use weir_example::{IspOptions, isp};
+use weir_model::{Family, Firewall, Hook};
+use weir_passes::{By, Pass, RunOptions, Sameness, passes, run_checked};
+use weir_semantics::diagram::{Answer, CompareOptions, Scope, compare};
+use weir_syntax::iptables::{ParseOptions, parse};
+
+fn main() {
+    let files: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with("--")).collect();
+    if files.is_empty() {
+        proof("generated network, IPv4", &isp(&IspOptions::default()).v4);
+    }
+    for file in files {
+        let bytes = std::fs::read(&file).expect("a readable file");
+        proof(&file, &String::from_utf8_lossy(&bytes));
+    }
+}
+
+/// What this thread has had of the processor (Documentation/scheduler/sched-stats.rst).
+fn on_processor() -> Duration {
+    let text = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
+    let first = text.split_whitespace().next().and_then(|n| n.parse().ok());
+    Duration::from_nanos(first.unwrap_or(0))
+}
+
+fn proof(name: &str, text: &str) {
+    let ruleset = match parse(text, &ParseOptions::default()) {
+        Ok(ruleset) => ruleset,
+        Err(_) => return println!("{name}: cannot be read"),
+    };
+    let before = match ruleset.family {
+        Family::V4 => Firewall { v4: Some(ruleset), ..Firewall::default() },
+        Family::V6 => Firewall { v6: Some(ruleset), ..Firewall::default() },
+    };
+    let strict = |pass: &&dyn Pass| matches!(pass.sameness(), Sameness::Strict | Sameness::Summed);
+    let all: Vec<&dyn Pass> = passes::ALL.into_iter().filter(strict).collect();
+    let mut options = RunOptions { trust: true, ..RunOptions::default() };
+    options.pass.allow_counters = true;
+    let run = run_checked(&before, &all, &options, &mut |_, _| {}).expect("nothing is compared");
+    let acted: Vec<&str> =
+        run.steps.iter().filter(|s| s.by == By::Trusted).map(|s| s.pass).collect();
+    let rules = |f: &Firewall| f.rulesets().map(|r| r.rules().count()).sum::<usize>();
+    println!(
+        "{name}: {} rules, {} after {}",
+        rules(&before),
+        rules(&run.firewall),
+        acted.join(", ")
+    );
+    for (what, scope) in [("FORWARD", Scope::Hook(Hook::Forward)), ("all journeys", Scope::Journey)]
+    {
+        let (began, processor) = (Instant::now(), on_processor());
+        let options = CompareOptions { scope, ..CompareOptions::default() };
+        let found = compare(&before, &run.firewall, &options).expect("no mistake in weir");
+        let most = found.parts.iter().map(|p| p.statistics.memory_bytes).max().unwrap_or(0);
+        let steps: u64 = found.parts.iter().map(|p| p.statistics.steps).sum();
+        let why = found.parts.iter().find_map(|p| match &p.answer {
+            Answer::Unknown { why } => Some(why.as_str()),
+            _ => None,
+        });
+        println!(
+            "  {what}: equal {}, {:.2?} ({:.2?} of processor), {:.1} million steps, {} MiB {}",
+            found.is_equal(),
+            began.elapsed(),
+            on_processor() - processor,
+            steps as f64 / 1e6,
+            most >> 20,
+            why.unwrap_or(""),
+        );
+    }
+}

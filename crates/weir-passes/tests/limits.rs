@@ -1,0 +1,38 @@
+//! A proof that does not come to an end leaves the packets, and says so.
+
+use weir_model::{Family, Firewall};
+use weir_passes::{By, CheckOptions, RunOptions, passes, run_checked};
+use weir_syntax::iptables::{self, ParseOptions};
+
+fn read(rules: &str) -> Firewall {
+    let options = ParseOptions { family: Some(Family::V4), ..ParseOptions::default() };
+    let v4 = iptables::parse(rules, &options).expect("good rules");
+    Firewall { v4: Some(v4), ..Firewall::default() }
+}
+
+#[test]
+fn a_pass_that_is_not_proven_within_its_steps_or_memory_is_checked_on_packets() {
+    let firewall = read(
+        "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD DROP [0:0]\n:OUTPUT ACCEPT [0:0]\n\
+         -A FORWARD -s 192.0.2.1/32 -j ACCEPT\n-A FORWARD -s 192.0.2.1/32 -j ACCEPT\nCOMMIT\n",
+    );
+    let pass = passes::by_name("remove_duplicates").expect("the pass is there");
+    let by = |change: fn(&mut RunOptions)| {
+        let check = CheckOptions { seed: 1, packets: 400 };
+        let mut options = RunOptions { check, ..RunOptions::default() };
+        options.pass.allow_counters = true;
+        change(&mut options);
+        let run = run_checked(&firewall, &[pass], &options, &mut |_, _| {}).expect("it is right");
+        assert_eq!(run.steps[0].rules, (2, 1));
+        run.steps[0].by.clone()
+    };
+    assert!(matches!(by(|_| {}), By::Proven(packets) if packets > 0));
+    let limits: [(fn(&mut RunOptions), &str); 2] = [
+        (|options| options.proof_steps = 10, "not proven within"),
+        (|options| options.proof_bytes = 0, "take more than the 0 MiB"),
+    ];
+    for (limit, wanted) in limits {
+        let By::Packets(packets, why) = by(limit) else { panic!("proven, {wanted}") };
+        assert!(packets > 0 && why.contains(wanted), "{why}");
+    }
+}

@@ -1,0 +1,205 @@
+//! `weir diff` by the program itself: every kind of operand, one hook, packets that are written,
+//! and what it says when it gives up.
+
+use std::fs;
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use weir_kernel::Session;
+use weir_testkit::lacking;
+
+const WEIR: &str = env!("CARGO_BIN_EXE_weir");
+
+/// A folder that goes with the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("diff-{name}"));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).expect("a folder");
+        Folder(path)
+    }
+
+    fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.0.join(name);
+        fs::write(&path, text).expect("a file is written");
+        path
+    }
+}
+
+fn rules(input: &str, forward: &str) -> String {
+    format!("*filter\n:INPUT ACCEPT [0:0]\n:FORWARD DROP [0:0]\n{input}{forward}COMMIT\n")
+}
+
+const WEB: &str = "-A FORWARD -i eth0 -p tcp -m tcp --dport 80 -j ACCEPT\n";
+const WEB_AND_TELNET: &str = "-A FORWARD -i eth0 -p tcp -m tcp --dport 80 -j ACCEPT\n\
+                              -A FORWARD -i eth0 -s 192.0.2.0/24 -p tcp -m tcp --dport 23 -j ACCEPT\n";
+
+fn diff(words: &[&str], paths: &[&Path]) -> Output {
+    Command::new(WEIR).arg("diff").args(words).args(paths).output().expect("weir runs")
+}
+
+fn said(output: &Output) -> String {
+    let both = [&output.stdout[..], &output.stderr[..]].concat();
+    String::from_utf8_lossy(&both).into_owned()
+}
+
+fn assert_status(output: &Output, wanted: i32) {
+    assert_eq!(output.status.code(), Some(wanted), "{}", said(output));
+}
+
+#[test]
+fn a_hook_alone_differs_where_its_rules_do_and_nowhere_else() {
+    let folder = Folder::new("hook");
+    let drop = "-A INPUT -p udp -j DROP\n";
+    let (a, b) = (folder.write("a", &rules("", WEB)), folder.write("b", &rules(drop, WEB)));
+    assert_status(&diff(&["--hook", "input"], &[&a, &b]), 1);
+    assert_status(&diff(&["--hook", "forward"], &[&a, &b]), 0);
+    assert_status(&diff(&[], &[&a, &b]), 1);
+}
+
+#[test]
+fn rules_of_ipv6_are_compared_alone_and_beside_those_of_ipv4() {
+    let folder = Folder::new("ip6");
+    let v4 = folder.write("v4", &rules("", WEB));
+    let six = |port: u16| {
+        rules("", &format!("-A FORWARD -s 2001:db8::/32 -p tcp -m tcp --dport {port} -j ACCEPT\n"))
+    };
+    let (a, b) = (folder.write("a6", &six(80)), folder.write("b6", &six(443)));
+    assert_status(&diff(&[], &[&a, &a]), 0);
+    let found = diff(&["--regions", "1"], &[&a, &b]);
+    assert_status(&found, 1);
+    assert!(said(&found).contains("ipv6 forward: differs"), "{}", said(&found));
+    let with = |a: &Path, b: &Path| {
+        let words = ["--ip6", a.to_str().expect("a name"), "--ip6", b.to_str().expect("a name")];
+        diff(&words, &[&v4, &v4])
+    };
+    assert_status(&with(&a, &a), 0);
+    let found = with(&a, &b);
+    assert_status(&found, 1);
+    assert!(said(&found).contains("ipv4 forward: equal"), "{}", said(&found));
+    assert!(said(&found).contains("ipv6 forward: differs"), "{}", said(&found));
+}
+
+#[test]
+fn each_form_is_equal_to_its_file_and_differs_from_another() {
+    let folder = Folder::new("forms");
+    let block = |last: &str| {
+        let one = |n: u32| format!("-A FORWARD -s 198.51.100.{n}/32 -j DROP\n");
+        rules("", &((1..40).map(one).collect::<String>() + last + WEB))
+    };
+    let (file, other) = (
+        folder.write("file", &block("")),
+        folder.write("other", &block("-A FORWARD -s 203.0.113.7/32 -j DROP\n")),
+    );
+    for form in ["linear", "tree", "ipset", "nft"] {
+        let out = folder.0.join(form);
+        let compiled = Command::new(WEIR)
+            .args(["compile", "--to", form, "-o"])
+            .args([&out, &file])
+            .output()
+            .expect("weir runs");
+        assert_status(&compiled, 0);
+        assert_status(&diff(&[], &[&file, &out]), 0);
+        assert_status(&diff(&[], &[&out, &file]), 0);
+        let found = diff(&[], &[&out, &other]);
+        assert_status(&found, 1);
+        assert!(said(&found).contains("ip saddr 203.0.113.7"), "{form}: {}", said(&found));
+    }
+}
+
+#[test]
+fn what_is_in_force_is_compared_on_either_side() {
+    if !rustix::process::geteuid().is_root() {
+        return lacking("needs root: it makes network namespaces");
+    }
+    let folder = Folder::new("live");
+    let (web, telnet) = (rules("", WEB), rules("", WEB_AND_TELNET));
+    let (a, b) = (folder.write("web", &web), folder.write("telnet", &telnet));
+    let session = Session::new().expect("a session");
+    let inside = session.namespace("live").expect("a namespace");
+    inside.run(&["iptables-legacy-restore"], web.as_bytes()).expect("rules are loaded");
+    let live = |before: &[&str], file: &Path, after: &[&str]| {
+        let mut command = inside.command(WEIR);
+        command.arg("diff").args(before).arg(file).args(after).output().expect("weir runs")
+    };
+    assert_status(&live(&["--live"], &a, &[]), 0);
+    let found = live(&["--live"], &b, &[]);
+    assert_status(&found, 1);
+    assert!(said(&found).contains("newly allowed"), "{}", said(&found));
+    let found = live(&[], &b, &["--live"]);
+    assert_status(&found, 1);
+    assert!(said(&found).contains("newly denied"), "{}", said(&found));
+}
+
+/// Source, destination, protocol and ports of the first frame, read by the bytes alone: libpcap's
+/// file header of 24 bytes, a record header of 16, Ethernet, IPv4.
+fn first_frame(bytes: &[u8]) -> (Ipv4Addr, Ipv4Addr, u8, u16, u16) {
+    let magic = u32::from_le_bytes(bytes[..4].try_into().expect("four bytes"));
+    assert!(
+        [0xa1b2_c3d4, 0xa1b2_3c4d].contains(&magic),
+        "{magic:#x} is no pcap of this byte order"
+    );
+    let link = u32::from_le_bytes(bytes[20..24].try_into().expect("four bytes"));
+    assert_eq!(link, 1, "Ethernet");
+    let frame = &bytes[24 + 16..];
+    assert_eq!(frame[12..14], [8, 0], "IPv4");
+    let ip = &frame[14..];
+    let addr = |at: usize| Ipv4Addr::new(ip[at], ip[at + 1], ip[at + 2], ip[at + 3]);
+    let transport = &ip[usize::from(ip[0] & 15) * 4..];
+    let port = |at: usize| u16::from_be_bytes([transport[at], transport[at + 1]]);
+    (addr(12), addr(16), ip[9], port(0), port(2))
+}
+
+#[test]
+fn the_packet_that_is_written_meets_two_verdicts() {
+    let folder = Folder::new("pcap");
+    let (a, b) =
+        (folder.write("a", &rules("", WEB)), folder.write("b", &rules("", WEB_AND_TELNET)));
+    let pcap = folder.0.join("witness.pcap");
+    let words = ["--format", "json", "--pcap", pcap.to_str().expect("a name")];
+    let found = diff(&words, &[&a, &b]);
+    assert_status(&found, 1);
+    let review: Value = serde_json::from_slice(&found.stdout).expect("JSON");
+    let change = &review["parts"][0]["newly_allowed"][0];
+    assert!(change["share"].as_f64().is_some_and(|s| s > 0.0), "{review}");
+    let (saddr, daddr, proto, sport, dport) = first_frame(&fs::read(&pcap).expect("a file"));
+    assert_eq!((proto, dport), (6, 23));
+    assert_eq!(saddr.octets()[..3], [192, 0, 2]);
+    // A frame says nothing of the device: that is in the words.
+    let packet =
+        format!("iif eth0 ip saddr {saddr} ip daddr {daddr} tcp sport {sport} tcp dport {dport}");
+    let verdict = |file: &Path| {
+        let out = Command::new(WEIR)
+            .arg("explain")
+            .arg(file)
+            .args(["--hook", "forward", "--packet", &packet])
+            .output()
+            .expect("weir runs");
+        said(&out)
+    };
+    let (before, after) = (verdict(&a), verdict(&b));
+    assert!(before.contains("drop") && !before.contains("accept:"), "{before}");
+    assert!(after.contains("=> accept"), "{after}");
+    // Nothing that differs, nothing that is written.
+    let none = folder.0.join("none.pcap");
+    assert_status(&diff(&["--pcap", none.to_str().expect("a name")], &[&a, &a]), 0);
+    assert!(!none.exists() || fs::read(&none).expect("a file").len() == 24, "no frame");
+}
+
+#[test]
+fn what_is_not_proven_within_its_steps_is_neither_equal_nor_different() {
+    let folder = Folder::new("steps");
+    let (a, b) = (
+        folder.write("a", &rules("", WEB)),
+        folder.write("b", &rules("", &(WEB.to_owned() + "-A FORWARD -i eth1 -j DROP\n"))),
+    );
+    assert_status(&diff(&[], &[&a, &b]), 0);
+    let open = diff(&["--steps", "0"], &[&a, &b]);
+    assert_status(&open, 2);
+    assert!(said(&open).contains("not proven within"), "{}", said(&open));
+    assert!(said(&open).contains("--steps"), "{}", said(&open));
+}
