@@ -35,8 +35,9 @@ fn rules(input: &str, forward: &str) -> String {
 }
 
 const WEB: &str = "-A FORWARD -i eth0 -p tcp -m tcp --dport 80 -j ACCEPT\n";
-const WEB_AND_TELNET: &str = "-A FORWARD -i eth0 -p tcp -m tcp --dport 80 -j ACCEPT\n\
-                              -A FORWARD -i eth0 -s 192.0.2.0/24 -p tcp -m tcp --dport 23 -j ACCEPT\n";
+const WEB_AND_TELNET: &str = "\
+    -A FORWARD -i eth0 -p tcp -m tcp --dport 80 -j ACCEPT\n\
+    -A FORWARD -i eth0 -s 192.0.2.0/24 -p tcp -m tcp --dport 23 -j ACCEPT\n";
 
 fn diff(words: &[&str], paths: &[&Path]) -> Output {
     Command::new(WEIR).arg("diff").args(words).args(paths).output().expect("weir runs")
