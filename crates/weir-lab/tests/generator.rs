@@ -1,5 +1,6 @@
 //! The generator and the sink, without a ruleset between them. Needs root.
 
+use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -135,24 +136,21 @@ fn frames_into_a_link_without_napi_are_in_no_counter() {
     assert_eq!(pipeline.firewall.devices.dropped().unwrap(), 0, "this is why there is a probe");
 }
 
+/// One core fills the ring, another one empties it. (Where two cores fill one, the kernel's own
+/// counter of what did not fit loses additions: drivers/net/veth.c, `veth_xdp_xmit`.)
 #[test]
 fn frames_that_overflow_a_ring_are_counted_once() {
     let mut pipeline = Pipeline::new();
-    let (source, ifindex) = (pipeline.topology.source().clone(), pipeline.firewall.ifindex);
-    let offered_by_one = || {
-        let mut generator = Generator::new().unwrap();
-        generator.load_frames(&frames(64), 0x77, FIREWALL_MAC, SOURCE_MAC).unwrap();
-        generator.play(&source, ifindex, &play(0, 0)).unwrap().offered
-    };
-    // Two cores into one ring; again where one of them had to wait for the other.
+    let name = pipeline.firewall.namespace.name().to_owned();
+    let threaded = "echo 1 > /sys/class/net/eth0/threaded";
+    // `ip netns exec` shows the namespace's own devices below /sys.
+    let exec = ["ip", "netns", "exec", &name, "sh", "-c", threaded];
+    assert!(Command::new(exec[0]).args(&exec[1..]).status().unwrap().success());
     for _ in 0..50 {
         let arrived_before = pipeline.topology.sink().read().unwrap();
         let dropped_before = pipeline.firewall.devices.dropped().unwrap();
-        let offered = std::thread::scope(|scope| {
-            let threads = [scope.spawn(offered_by_one), scope.spawn(offered_by_one)];
-            threads.map(|thread| thread.join().unwrap()).iter().sum::<u64>()
-        });
-        // What is in a ring when the generators end is on its way for a moment longer.
+        let offered = pipeline.play(&play(0, 0)).offered;
+        // What is in the ring when the generator ends is on its way for a moment longer.
         let began = Instant::now();
         let (seen, dropped) = loop {
             let arrived = pipeline.topology.sink().read().unwrap().since(arrived_before);
