@@ -142,17 +142,8 @@ pub(crate) fn measure(run: &mut Run<'_>, step: &Step, asking: Asking) -> Result<
     for repeat in first..=limits.repeats {
         let mut trial = one(run, step, asking)?;
         trial.repeat = repeat;
-        if let Some((state, why)) = verdict(&trial) {
-            (trial.state, trial.why) = (state, Some(why));
-        } else if let Some(why) = judge::of_noise(&trial, &limits, true) {
-            let is_last = repeat == limits.repeats;
-            trial.state = if is_last { State::Accepted } else { State::Disturbed };
-            trial.why = Some(why);
-            run.given_up += u64::from(is_last);
-        }
-        let settled = trial.state == State::Accepted || trial.state == State::Failed;
-        run.keep(trial)?;
-        if settled {
+        let (verdict, noise) = (verdict(&trial), judge::of_noise(&trial, &limits, true));
+        if trials::settle(run, trial, verdict, noise, repeat == limits.repeats)? {
             break;
         }
     }

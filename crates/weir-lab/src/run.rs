@@ -52,6 +52,25 @@ pub struct RunOptions {
     pub search: Option<weir_stats::search::Goal>,
 }
 
+/// A quick run from seed 1 by the `weir` of the path, without extras.
+impl Default for RunOptions {
+    fn default() -> RunOptions {
+        RunOptions {
+            preset: "quick".to_owned(),
+            seed: 1,
+            weir: PathBuf::from("weir"),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            command: "weir lab run".to_owned(),
+            core: None,
+            realtime: true,
+            resume: false,
+            against_itself: None,
+            allow_global: false,
+            search: None,
+        }
+    }
+}
+
 /// Repetitions of a study that a subject is measured against itself.
 pub const SELF_TESTS: u32 = 20;
 

@@ -56,21 +56,33 @@ pub(crate) fn measure(run: &mut Run<'_>, step: &Step) -> Result<(), LabError> {
         if seen.played.given_up * 100 > asked && !is_swept {
             disturbance = Some(format!("{} of {asked} came too late", seen.played.given_up));
         }
-        if let Some((state, why)) = verdict(run, &trial) {
-            (trial.state, trial.why) = (state, Some(why));
-        } else if let Some(why) = disturbance {
-            let usable = is_last && seen.played.finished;
-            trial.state = if usable { State::Accepted } else { State::Disturbed };
-            trial.why = Some(why);
-            run.given_up += u64::from(usable);
-        }
-        let settled = trial.state == State::Accepted || trial.state == State::Failed;
-        run.keep(trial)?;
-        if settled {
+        let (verdict, usable) = (verdict(run, &trial), is_last && seen.played.finished);
+        if settle(run, trial, verdict, disturbance, usable)? {
             break;
         }
     }
     Ok(())
+}
+
+/// Keeps a trial with its verdict, or else with what disturbed it: it counts all the same where it
+/// is `usable`, for no repeat is left. Whether the step is done.
+pub(crate) fn settle(
+    run: &mut Run<'_>,
+    mut trial: Trial,
+    verdict: Option<(State, String)>,
+    disturbance: Option<String>,
+    usable: bool,
+) -> Result<bool, LabError> {
+    if let Some((state, why)) = verdict {
+        (trial.state, trial.why) = (state, Some(why));
+    } else if let Some(why) = disturbance {
+        trial.state = if usable { State::Accepted } else { State::Disturbed };
+        trial.why = Some(why);
+        run.given_up += u64::from(usable);
+    }
+    let is_done = matches!(trial.state, State::Accepted | State::Failed);
+    run.keep(trial)?;
+    Ok(is_done)
 }
 
 /// Packets, or connections, that the rate of a trial asked for.

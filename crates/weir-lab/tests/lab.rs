@@ -2,14 +2,18 @@
 //!
 //! They need root, `iptables-legacy` and a kernel with live frames. No time is asserted.
 
+mod common;
+
 use std::fs;
 use std::net::Ipv4Addr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use weir_lab::{LabError, RunOptions, frames, run};
 use weir_packet::pcap;
 use weir_stats::search::Goal;
 use weir_stats::{Kind, Record, State, Trial};
+
+use common::{frame, options, run_study};
 
 const SUBJECTS: &str = r#"
 [none]
@@ -75,33 +79,15 @@ adds = 1
 axes = AXES
 "#;
 
-/// A UDP packet from `source`, at least as long as Ethernet wants it.
-fn frame(source: Ipv4Addr) -> Vec<u8> {
-    let mut bytes = vec![0; 12];
-    bytes.extend_from_slice(&[0x08, 0x00, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0]);
-    bytes.extend_from_slice(&source.octets());
-    bytes.extend_from_slice(&[198, 51, 100, 2, 0x30, 0x39, 0, 53, 0, 26, 0, 0]);
-    bytes.resize(60, 0);
-    bytes
-}
-
 /// Writes the study with its subjects and frames; `half` of the frames have to be dropped.
 fn study(name: &str, subjects: &str, axes: &str) -> PathBuf {
-    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
-    let _ = fs::remove_dir_all(&folder);
-    let inner = folder.join("today-small");
-    fs::create_dir_all(&inner).unwrap();
-    fs::write(folder.join("subjects.toml"), SUBJECTS).unwrap();
-    let text = STUDY
-        .replace("SUBJECTS", subjects)
-        .replace("AXES", axes)
-        .replace("FOLDER", &folder.display().to_string());
-    fs::write(inner.join("study.toml"), text).unwrap();
+    let text = STUDY.replace("SUBJECTS", subjects).replace("AXES", axes);
+    let inner = common::study(name, "today-small", SUBJECTS, &text);
     let far: Vec<Ipv4Addr> = (1..=16).map(|n| Ipv4Addr::new(203, 0, 113, n)).collect();
     let listed: Vec<Ipv4Addr> = (1..=8).map(|n| Ipv4Addr::new(192, 0, 2, n)).collect();
     let half: Vec<Ipv4Addr> = far.iter().take(8).chain(&listed).copied().collect();
     for (name, sources) in [("far", &far), ("half", &half)] {
-        let path = folder.join(format!("{name}.pcap"));
+        let path = inner.with_file_name(format!("{name}.pcap"));
         pcap::write(&path, sources.iter().map(|source| frame(*source))).unwrap();
         let verdict =
             |source: &Ipv4Addr| if listed.contains(source) { "drop\n" } else { "accept\n" };
@@ -109,27 +95,6 @@ fn study(name: &str, subjects: &str, axes: &str) -> PathBuf {
         fs::write(frames::verdicts_path(&path), verdicts).unwrap();
     }
     inner
-}
-
-fn options() -> RunOptions {
-    RunOptions {
-        preset: "tiny".to_owned(),
-        seed: 1,
-        weir: PathBuf::from("weir"),
-        version: "0".to_owned(),
-        command: "weir lab run /somewhere/today-small -o /elsewhere/run".to_owned(),
-        core: None,
-        realtime: true,
-        resume: false,
-        against_itself: None,
-        allow_global: false,
-        search: None,
-    }
-}
-
-fn run_study(study: &Path) -> Result<Record, LabError> {
-    let out = study.with_file_name("records");
-    run(study, &out, &options(), &mut |_| ())
 }
 
 fn of<'a>(record: &'a Record, subject: &'a str, kind: Kind) -> impl Iterator<Item = &'a Trial> {

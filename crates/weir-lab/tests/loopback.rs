@@ -2,11 +2,11 @@
 //!
 //! It needs root and `iptables-legacy`. No time is asserted.
 
-use std::fs;
-use std::path::PathBuf;
+mod common;
 
-use weir_lab::{RunOptions, run};
 use weir_stats::{Kind, Record, State, Trial};
+
+use common::run_study;
 
 const SUBJECTS: &str = r#"
 [accepting]
@@ -64,26 +64,7 @@ loads = 0
 "#;
 
 fn record() -> Record {
-    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("loopback");
-    let _ = fs::remove_dir_all(&folder);
-    let study = folder.join("today-loopback");
-    fs::create_dir_all(&study).unwrap();
-    fs::write(folder.join("subjects.toml"), SUBJECTS).unwrap();
-    fs::write(study.join("study.toml"), STUDY).unwrap();
-    let options = RunOptions {
-        preset: "tiny".to_owned(),
-        seed: 1,
-        weir: PathBuf::from("weir"),
-        version: "0".to_owned(),
-        command: "weir lab run".to_owned(),
-        core: None,
-        realtime: true,
-        resume: false,
-        against_itself: None,
-        allow_global: false,
-        search: None,
-    };
-    run(&study, &folder.join("records"), &options, &mut |_| ()).unwrap()
+    run_study(&common::study("loopback", "today-loopback", SUBJECTS, STUDY)).unwrap()
 }
 
 /// The measured trials of a subject, in both directions of the block.

@@ -2,12 +2,17 @@
 //!
 //! They need root, `iptables-legacy` and a kernel with live frames. No time is asserted.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+mod common;
 
-use weir_lab::{LabError, RunOptions, frames, run};
+use std::fs;
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+
+use weir_lab::{LabError, frames};
 use weir_packet::pcap;
 use weir_stats::{Kind, Record, State, Trial};
+
+use common::{frame, run_study};
 
 const SUBJECTS: &str = r#"
 [none]
@@ -57,41 +62,12 @@ loads = 0
 "#;
 
 fn study(name: &str, subjects: &str, probe: &str) -> PathBuf {
-    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
-    let _ = fs::remove_dir_all(&folder);
-    let inner = folder.join("today-probes");
-    fs::create_dir_all(&inner).unwrap();
-    fs::write(folder.join("subjects.toml"), SUBJECTS).unwrap();
-    let text = STUDY
-        .replace("SUBJECTS", subjects)
-        .replace("PROBE", probe)
-        .replace("FOLDER", &folder.display().to_string());
-    fs::write(inner.join("study.toml"), text).unwrap();
-    let mut frame = vec![0; 12];
-    frame.extend_from_slice(&[0x08, 0x00, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0]);
-    frame.extend_from_slice(&[203, 0, 113, 1, 198, 51, 100, 2, 0x30, 0x39, 0, 53, 0, 26, 0, 0]);
-    frame.resize(60, 0);
-    let path = folder.join("all.pcap");
-    pcap::write(&path, [frame]).unwrap();
+    let text = STUDY.replace("SUBJECTS", subjects).replace("PROBE", probe);
+    let inner = common::study(name, "today-probes", SUBJECTS, &text);
+    let path = inner.with_file_name("all.pcap");
+    pcap::write(&path, [frame(Ipv4Addr::new(203, 0, 113, 1))]).unwrap();
     fs::write(frames::verdicts_path(&path), "accept\n").unwrap();
     inner
-}
-
-fn run_study(study: &Path) -> Result<Record, LabError> {
-    let options = RunOptions {
-        preset: "tiny".to_owned(),
-        seed: 1,
-        weir: PathBuf::from("weir"),
-        version: "0".to_owned(),
-        command: "weir lab run".to_owned(),
-        core: None,
-        realtime: true,
-        resume: false,
-        against_itself: None,
-        allow_global: false,
-        search: None,
-    };
-    run(study, &study.with_file_name("records"), &options, &mut |_| ())
 }
 
 /// The only trial that asked this of a subject.

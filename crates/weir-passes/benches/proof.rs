@@ -3,13 +3,12 @@
 //!
 //! Passes that are equal in a sense which diagrams do not know are left out.
 
-use std::time::{Duration, Instant};
-
 use weir_example::{IspOptions, isp};
 use weir_model::{Family, Firewall, Hook};
 use weir_passes::{By, Pass, RunOptions, Sameness, passes, run_checked};
 use weir_semantics::diagram::{Answer, CompareOptions, Scope, compare};
 use weir_syntax::iptables::{ParseOptions, parse};
+use weir_testkit::Clock;
 
 fn main() {
     let files: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with("--")).collect();
@@ -20,13 +19,6 @@ fn main() {
         let bytes = std::fs::read(&file).expect("a readable file");
         proof(&file, &String::from_utf8_lossy(&bytes));
     }
-}
-
-/// What this thread has had of the processor (Documentation/scheduler/sched-stats.rst).
-fn on_processor() -> Duration {
-    let text = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
-    let first = text.split_whitespace().next().and_then(|n| n.parse().ok());
-    Duration::from_nanos(first.unwrap_or(0))
 }
 
 fn proof(name: &str, text: &str) {
@@ -54,9 +46,10 @@ fn proof(name: &str, text: &str) {
     );
     for (what, scope) in [("FORWARD", Scope::Hook(Hook::Forward)), ("all journeys", Scope::Journey)]
     {
-        let (began, processor) = (Instant::now(), on_processor());
+        let clock = Clock::start();
         let options = CompareOptions { scope, ..CompareOptions::default() };
         let found = compare(&before, &run.firewall, &options).expect("no mistake in weir");
+        let time = clock.to_string();
         let most = found.parts.iter().map(|p| p.statistics.memory_bytes).max().unwrap_or(0);
         let steps: u64 = found.parts.iter().map(|p| p.statistics.steps).sum();
         let why = found.parts.iter().find_map(|p| match &p.answer {
@@ -64,10 +57,8 @@ fn proof(name: &str, text: &str) {
             _ => None,
         });
         println!(
-            "  {what}: equal {}, {:.2?} ({:.2?} of processor), {:.1} million steps, {} MiB {}",
+            "  {what}: equal {}, {time}, {:.1} million steps, {} MiB {}",
             found.is_equal(),
-            began.elapsed(),
-            on_processor() - processor,
             steps as f64 / 1e6,
             most >> 20,
             why.unwrap_or(""),

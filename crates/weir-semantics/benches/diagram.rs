@@ -8,7 +8,6 @@
 //! the machine disturb less.
 
 use std::hint::black_box;
-use std::time::{Duration, Instant};
 
 use weir_example::{IspOptions, isp};
 use weir_model::{
@@ -20,6 +19,7 @@ use weir_semantics::diagram::{
     Statistics, compare,
 };
 use weir_syntax::iptables::{ParseOptions, parse};
+use weir_testkit::Clock;
 
 fn main() {
     let files: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with("--")).collect();
@@ -33,26 +33,6 @@ fn main() {
         let bytes = std::fs::read(&file).expect("a readable file");
         ruleset(&file, &String::from_utf8_lossy(&bytes));
     }
-}
-
-/// Time that passed, and the processor's.
-struct Clock(Instant, Duration);
-
-impl Clock {
-    fn start() -> Clock {
-        Clock(Instant::now(), on_processor())
-    }
-
-    fn read(&self) -> String {
-        format!("{:.2?} ({:.2?} of processor)", self.0.elapsed(), on_processor() - self.1)
-    }
-}
-
-/// What this thread has had of the processor (Documentation/scheduler/sched-stats.rst).
-fn on_processor() -> Duration {
-    let text = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
-    let first = text.split_whitespace().next().and_then(|n| n.parse().ok());
-    Duration::from_nanos(first.unwrap_or(0))
 }
 
 fn ruleset(name: &str, text: &str) {
@@ -149,7 +129,7 @@ fn report(what: &str, clock: &Clock, comparison: &Comparison) {
     println!(
         "  {what}: equal {}, {}, {:?}, {:.1} million steps, {} nodes, peak {}, {} MiB, {} outcomes {}",
         comparison.is_equal(),
-        clock.read(),
+        clock,
         parts.first().map(|p| p.statistics.order).unwrap_or_default(),
         parts.iter().map(|p| p.statistics.steps).sum::<u64>() as f64 / 1e6,
         most(&|s| s.nodes),
@@ -207,7 +187,7 @@ fn prefixes() {
     println!(
         "  sets of packets, shuffled: equal {}, {}, {} nodes, {} MiB",
         there == back,
-        clock.read(),
+        clock,
         space.nodes(),
         space.memory_bytes() >> 20,
     );

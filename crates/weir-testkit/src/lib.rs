@@ -2,10 +2,11 @@
 //!
 //! [`console`] runs the sessions that the documents show. [`data`] finds `testdata` and the folder
 //! of published rulesets. [`random`] writes rulesets by chance. [`verdicts`] reads the cases that
-//! every engine runs. [`lacking`] is how a test says that this machine cannot run it.
+//! every engine runs. [`lacking`] is how a test says that this machine cannot run it. [`Clock`] times benches.
 
 #![forbid(unsafe_code)]
 
+mod clock;
 pub mod console;
 pub mod data;
 mod lacking;
@@ -13,6 +14,7 @@ mod mask;
 pub mod random;
 pub mod verdicts;
 
+pub use clock::Clock;
 pub use lacking::lacking;
 pub use mask::mask;
 

@@ -1,8 +1,18 @@
 //! Wrong variants of passes that treat packets in another way on purpose.
 
 use weir_model::{Effect, TableName, Target};
+use weir_passes::Rewritten;
 
 use crate::{List, of_table, read};
+
+const DROPS_EARLY: &str = "*raw\n-A PREROUTING -s 192.0.2.0/24 -m ttl --ttl-gt 1 -j DROP\nCOMMIT\n";
+
+/// Adds a raw table whose rules stand for none of the original.
+fn add_raw(made: &mut Rewritten, text: &str) {
+    let mut raw = read(text).v4.take().unwrap().tables.remove(0);
+    raw.chains.iter_mut().flat_map(|c| &mut c.rules).for_each(|rule| rule.credit.clear());
+    made.ruleset.tables.push(raw);
+}
 
 pub fn early_drops(list: &mut List) {
     let both = "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\n:black - [0:0]\n\
@@ -27,11 +37,7 @@ pub fn early_drops(list: &mut List) {
         -A INPUT -s 192.0.2.0/24 -j DROP\n-A FORWARD -m conntrack --ctstate ESTABLISHED -j ACCEPT\n\
         -A FORWARD -s 192.0.2.0/24 -j DROP\nCOMMIT\n";
     list.refused("early_drop", "what some states accept", one_way, |made| {
-        let mut raw =
-            read("*raw\n-A PREROUTING -s 192.0.2.0/24 -m ttl --ttl-gt 1 -j DROP\nCOMMIT\n");
-        let mut raw = raw.v4.take().unwrap().tables.remove(0);
-        raw.chains[0].rules[0].credit.clear();
-        made.ruleset.tables.push(raw);
+        add_raw(made, DROPS_EARLY);
     });
 }
 
@@ -68,11 +74,7 @@ pub fn notracks(list: &mut List) {
             -A OUTPUT -j w4:00001:notrack\n\
             -A w4:00001:notrack -p udp -m udp --dport 53 -j CT --notrack\n\
             -A w4:00001:notrack -p udp -m udp --sport 53 -j CT --notrack\nCOMMIT\n";
-            let mut raw = read(raw).v4.take().unwrap().tables.remove(0);
-            for rule in raw.chains.iter_mut().flat_map(|c| &mut c.rules) {
-                rule.credit.clear();
-            }
-            made.ruleset.tables.push(raw);
+            add_raw(made, raw);
         });
     assert!(said.to_string().contains("ICMP errors"), "{said}");
 }
@@ -82,11 +84,7 @@ pub fn other_early_drops(list: &mut List) {
     let input = "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\n\
         -A FORWARD -s 192.0.2.0/24 -j DROP\nCOMMIT\n";
     list.refused("early_drop", "what INPUT accepts", input, |made| {
-        let mut raw =
-            read("*raw\n-A PREROUTING -s 192.0.2.0/24 -m ttl --ttl-gt 1 -j DROP\nCOMMIT\n");
-        let mut raw = raw.v4.take().unwrap().tables.remove(0);
-        raw.chains[0].rules[0].credit.clear();
-        made.ruleset.tables.push(raw);
+        add_raw(made, DROPS_EARLY);
     });
     let negated = "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\n:black - [0:0]\n\
         -A INPUT -j black\n-A FORWARD -j black\n-A black ! -s 192.0.2.0/24 -j DROP\nCOMMIT\n";

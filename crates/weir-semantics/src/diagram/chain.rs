@@ -138,13 +138,13 @@ impl<'f> Meaning<'f> {
         })?;
         for at in order {
             let meant = self.chain(&chains, &table.chains[at], who, place)?;
-            let made = self.library.get(meant);
+            let made = self.chains_made.get(meant);
             if at == start {
                 return self.with_policy(made.rules, table.chains[at].policy);
             }
             if chains.gone_to[at] && made.goto.is_none() {
                 let goto = self.leaving(made.rules, Exit::Continue, Exit::Return)?;
-                self.library.set_goto(meant, goto);
+                self.chains_made.set_goto(meant, goto);
             }
             chains.meant[at] = Some(meant);
             self.sweep_all(keep, from);
@@ -162,7 +162,7 @@ impl<'f> Meaning<'f> {
     ) -> Result<Meant, Unknown> {
         let sets_of = self.space.sets_of();
         let said = Said::new(&chain.rules, (who, place, sets_of), |name| chains.meant(name));
-        if let Some(meant) = self.library.find(&said) {
+        if let Some(meant) = self.chains_made.find(&said) {
             return Ok(meant);
         }
         self.prepare_sets(chain, place.at)?;
@@ -170,14 +170,14 @@ impl<'f> Meaning<'f> {
         let count = steps.len();
         let mut rules = Rules { meaning: self, chains, rules: &chain.rules, steps, who, place };
         let rules = merge(&mut rules, count)?;
-        let meant = match self.library.of_rules(rules) {
+        let meant = match self.chains_made.of_rules(rules) {
             Some(meant) => meant,
             None => {
                 let jump = self.leaving(rules, Exit::Return, Exit::Continue)?;
-                self.library.add(Made { rules, jump, goto: None })
+                self.chains_made.add(Made { rules, jump, goto: None })
             }
         };
-        self.library.note(said, meant);
+        self.chains_made.note(said, meant);
         Ok(meant)
     }
 
@@ -237,7 +237,7 @@ impl<'f> Meaning<'f> {
         who: u64,
         place: Place,
     ) -> Result<Ref, Unknown> {
-        let made = |name: &str| chains.meant(name).map(|meant| self.library.get(meant));
+        let made = |name: &str| chains.meant(name).map(|meant| self.chains_made.get(meant));
         let mut out = match &rule.target {
             Target::None => Ref::ZERO,
             Target::Accept => self.terminals.exit(Exit::Verdict(Verdict::Accept)),

@@ -93,8 +93,8 @@ impl<'f> Meaning<'f> {
     ) -> Result<Ref, Unknown> {
         match self.try_piece(side, piece, keep, from) {
             // What was made for other pieces can be made again.
-            Err(Unknown::Full(Full::Memory)) if !self.library.is_empty() => {
-                self.library = Library::default();
+            Err(Unknown::Full(Full::Memory)) if !self.chains_made.is_empty() => {
+                self.chains_made = Library::default();
                 self.sweep_now(keep, from);
                 self.try_piece(side, piece, keep, from)
             }
@@ -192,16 +192,16 @@ impl<'f> Meaning<'f> {
     }
 
     fn sweep_now(&mut self, keep: &mut [Ref], from: usize) {
-        let Meaning { space, library, .. } = self;
+        let Meaning { space, chains_made, .. } = self;
         let mut roots = keep.to_vec();
         roots.extend(space.sets.values());
-        roots.extend(library.roots());
+        roots.extend(chains_made.roots());
         space.store.sweep(from, &mut roots);
         let mut swept = roots.into_iter();
         let mut next = |r: &mut Ref| *r = swept.next().unwrap_or(Ref::ZERO);
         keep.iter_mut().for_each(&mut next);
         space.sets.values_mut().for_each(&mut next);
-        library.renumber(next);
+        chains_made.renumber(next);
     }
 
     /// What goes on in the end was accepted. Fields are no longer told: the effects say all.

@@ -70,7 +70,7 @@ impl<'f> Lookup<'f> {
             }
             let made = meaning.way(way, &pieces, &mut keep, from)?;
             ways.push((entry, meaning.finished(made, Level::Effects)?));
-            meaning.library = Default::default();
+            meaning.chains_made = Default::default();
         }
         Ok(Lookup { meaning, who, ways })
     }

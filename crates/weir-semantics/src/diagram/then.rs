@@ -25,13 +25,13 @@ use super::unsaid::{Questions, Unsaid};
 pub(crate) struct Meaning<'f> {
     pub space: Space<'f>,
     pub terminals: Terminals,
-    pub library: Library<'f>,
+    pub chains_made: Library<'f>,
 }
 
 impl<'f> Meaning<'f> {
     pub fn new(space: Space<'f>) -> Meaning<'f> {
         let terminals = Terminals::new(space.layout.end);
-        Meaning { space, terminals, library: Library::default() }
+        Meaning { space, terminals, chains_made: Library::default() }
     }
 }
 

@@ -48,14 +48,8 @@ fn measure(args: &Calibrate, folder: &Path) -> Result<folder::Record> {
         preset: args.preset.clone(),
         seed: args.seed,
         weir: std::env::current_exe().context("find this program")?,
-        version: env!("CARGO_PKG_VERSION").to_owned(),
         command: "weir calibrate".to_owned(),
-        core: None,
-        realtime: true,
-        resume: false,
-        against_itself: None,
-        allow_global: false,
-        search: None,
+        ..RunOptions::default()
     };
     let bar = Progress::new();
     let record = weir_lab::run(&study, &folder.join("run"), &options, &mut |progress| {

@@ -26,14 +26,12 @@ pub fn run(args: &LabRun) -> Result<Answer> {
         preset: args.preset.clone(),
         seed: args.seed,
         weir: std::env::current_exe().context("find this program")?,
-        version: env!("CARGO_PKG_VERSION").to_owned(),
         command: words.join(" "),
-        core: None,
-        realtime: true,
         resume: args.resume,
         against_itself: args.against_itself.clone(),
         allow_global: args.allow_global,
         search: args.search.map(crate::cli::Loss::goal),
+        ..RunOptions::default()
     };
     let bar = Progress::new();
     let record = weir_lab::run(&args.study, &args.output, &options, &mut |progress| {

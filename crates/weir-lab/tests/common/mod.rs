@@ -1,0 +1,47 @@
+//! What small studies of several tests have in common.
+
+#![allow(dead_code, reason = "each test uses its part")]
+
+use std::fs;
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+
+use weir_lab::{LabError, RunOptions, run};
+use weir_stats::Record;
+
+/// A UDP packet from `source`, at least as long as Ethernet wants it.
+pub fn frame(source: Ipv4Addr) -> Vec<u8> {
+    let mut bytes = vec![0; 12];
+    bytes.extend_from_slice(&[0x08, 0x00, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0]);
+    bytes.extend_from_slice(&source.octets());
+    bytes.extend_from_slice(&[198, 51, 100, 2, 0x30, 0x39, 0, 53, 0, 26, 0, 0]);
+    bytes.resize(60, 0);
+    bytes
+}
+
+/// Writes a study, named `inner` in a new folder `name`, with its subjects beside it; `FOLDER` in
+/// its text becomes that folder's path.
+pub fn study(name: &str, inner: &str, subjects: &str, text: &str) -> PathBuf {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = fs::remove_dir_all(&folder);
+    let inner = folder.join(inner);
+    fs::create_dir_all(&inner).unwrap();
+    fs::write(folder.join("subjects.toml"), subjects).unwrap();
+    let text = text.replace("FOLDER", &folder.display().to_string());
+    fs::write(inner.join("study.toml"), text).unwrap();
+    inner
+}
+
+pub fn options() -> RunOptions {
+    RunOptions {
+        preset: "tiny".to_owned(),
+        version: "0".to_owned(),
+        command: "weir lab run /somewhere/today-small -o /elsewhere/run".to_owned(),
+        ..RunOptions::default()
+    }
+}
+
+/// Runs a study; its records lie beside it.
+pub fn run_study(study: &Path) -> Result<Record, LabError> {
+    run(study, &study.with_file_name("records"), &options(), &mut |_| ())
+}

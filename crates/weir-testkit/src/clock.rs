@@ -1,0 +1,35 @@
+//! How long something takes, for benches.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+/// Time that passes, and what this thread has of the processor meanwhile, which other programs on
+/// the machine disturb less.
+///
+/// ```
+/// let clock = weir_testkit::Clock::start();
+/// assert!(clock.to_string().ends_with("of processor)"));
+/// ```
+#[derive(Debug)]
+pub struct Clock(Instant, Duration);
+
+impl Clock {
+    /// Begins now.
+    pub fn start() -> Clock {
+        Clock(Instant::now(), on_processor())
+    }
+}
+
+/// Both times since the start: `1.20s (1.19s of processor)`.
+impl fmt::Display for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.2?} ({:.2?} of processor)", self.0.elapsed(), on_processor() - self.1)
+    }
+}
+
+/// What this thread has had of the processor (Documentation/scheduler/sched-stats.rst).
+fn on_processor() -> Duration {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let first = text.split_whitespace().next().and_then(|n| n.parse().ok());
+    Duration::from_nanos(first.unwrap_or(0))
+}
