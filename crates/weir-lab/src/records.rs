@@ -108,6 +108,7 @@ fn subjects(run: &Run<'_>) -> Vec<Subject> {
             baseline: subject.baseline,
             weir: subject.weir,
             load: subject.load.trim().to_owned(),
+            lets_through_pps: subject.lets_through_pps,
             lacking: run.lacking.get(name).cloned(),
             limit: None,
         }

@@ -315,13 +315,6 @@ impl Run<'_> {
         records::blank(step, kind)
     }
 
-    /// Packets of a trial that its subject's limit may let through: those of its length and as
-    /// many again that a full bucket held.
-    pub(crate) fn lets_through(&self, trial: &Trial) -> u64 {
-        let rate = self.loaded.subjects.0[&trial.subject].lets_through_pps;
-        (rate as f64 * (trial.seconds + 1.0)).ceil() as u64
-    }
-
     fn trial_expected(&self) -> f64 {
         self.preset.trial_seconds + 0.06
     }

@@ -93,7 +93,9 @@ fn asked(seen: &Seen, trial: &Trial) -> u64 {
 
 /// What the packets of a trial say, and its connections.
 fn verdict(run: &Run<'_>, trial: &Trial) -> Option<(State, String)> {
-    connecting::judge(trial).or_else(|| judge::of_packets(trial, run.lets_through(trial)))
+    let limit = run.loaded.subjects.0[&trial.subject].lets_through_pps;
+    let may_pass = weir_stats::within_limit(limit, trial.seconds);
+    connecting::judge(trial).or_else(|| judge::of_packets(trial, may_pass))
 }
 
 fn play(

@@ -18,6 +18,7 @@ pub(crate) fn subject(name: &str, baseline: bool, weir: bool) -> Subject {
         baseline,
         weir,
         load: format!("load-{name} $RULESET"),
+        lets_through_pps: 0,
         lacking: None,
         limit: None,
     }

@@ -1,6 +1,6 @@
 //! The sentence that a page begins with, and whether to trust it.
 
-use weir_stats::{Difference, Kind, State, Trial, estimate};
+use weir_stats::{Difference, Kind, State, Subject, Trial, estimate, within_limit};
 
 use crate::digest::{Digest, label};
 use crate::number::{count, fine, interval, percent, plain, times};
@@ -126,7 +126,7 @@ fn completeness(digest: &Digest<'_>, reasons: &mut Vec<(Trust, String)>) {
 }
 
 fn sums(digest: &Digest<'_>, reasons: &mut Vec<(Trust, String)>) {
-    let leaked: u64 = digest.accepted().map(|trial| trial.leaked).sum();
+    let leaked: u64 = digest.accepted().map(|trial| leaked(digest, trial)).sum();
     if leaked > 0 {
         let packets = count(leaked);
         reasons.push((Trust::Invalid, format!("{packets} packets passed that had to be dropped.")));
@@ -137,6 +137,15 @@ fn sums(digest: &Digest<'_>, reasons: &mut Vec<(Trust, String)>) {
         let grave = if unbalanced * 20 > all { Trust::Invalid } else { Trust::Noisy };
         reasons.push((grave, format!("{} did not add up and were left out.", trials(unbalanced))));
     }
+}
+
+/// Packets that passed and had to be dropped, beyond what a subject's limit lets through.
+fn leaked(digest: &Digest<'_>, trial: &Trial) -> u64 {
+    let of_trial = |subject: &&Subject| subject.name == trial.subject;
+    let subject = digest.record.run.subjects.iter().find(of_trial);
+    let may_pass =
+        subject.map_or(0, |subject| within_limit(subject.lets_through_pps, trial.seconds));
+    trial.leaked.saturating_sub(may_pass)
 }
 
 /// Blocks below which an interval is little more than the values themselves.
@@ -201,15 +210,16 @@ fn pressure(digest: &Digest<'_>, reasons: &mut Vec<(Trust, String)>) {
         .filter(|psi| psi.is_finite())
         .collect();
     let Some(median) = estimate::median(&waits).filter(|median| *median > BUSY) else { return };
-    reasons.push((
-        Trust::Ok,
-        format!(
-            "The machine was busy: tasks waited for a processor in {} of the median trial. The \
-             generator ran with scheduling {}.",
-            percent(median.min(1.0)),
-            digest.record.run.environment.scheduling
-        ),
-    ));
+    let scheduling = &digest.record.run.environment.scheduling;
+    // With priority, those who wait are the others, the kernel's own threads of that core too.
+    let who = if scheduling.starts_with("fifo") {
+        "Other tasks waited for the generator, which had priority,"
+    } else {
+        "The machine was busy: tasks waited for a processor"
+    };
+    let share = percent(median.min(1.0));
+    let reason = format!("{who} in {share} of the median trial (scheduling {scheduling}).");
+    reasons.push((Trust::Ok, reason));
 }
 
 fn number_of(digest: &Digest<'_>, state: State) -> usize {
@@ -266,6 +276,16 @@ mod tests {
         assert_eq!(badge, Trust::Invalid);
         assert_eq!(reasons, ["7 packets passed that had to be dropped."]);
 
+        let limiting = &leaking.trials[3].subject;
+        let of_limit = leaking.run.subjects.iter_mut().find(|subject| subject.name == *limiting);
+        of_limit.unwrap().lets_through_pps = 3;
+        let passing = 7 - within_limit(3, leaking.trials[3].seconds);
+        let (_, reasons) = trust(&Digest::new(&leaking));
+        assert_eq!(reasons, [format!("{passing} packets passed that had to be dropped.")]);
+        let of_limit = leaking.run.subjects.iter_mut().find(|subject| subject.lets_through_pps > 0);
+        of_limit.unwrap().lets_through_pps = 7;
+        assert_eq!(trust(&Digest::new(&leaking)), (Trust::Ok, Vec::new()));
+
         let mut shaking = sample::record();
         if let Some(floor) = &mut shaking.run.noise_floor {
             floor.ratio.hi = 1.2;
@@ -276,7 +296,7 @@ mod tests {
         busy.trials.iter_mut().for_each(|trial| trial.noise.psi = 0.9);
         let (badge, notes) = trust(&Digest::new(&busy));
         assert_eq!(badge, Trust::Ok);
-        assert!(notes[0].starts_with("The machine was busy"), "{notes:?}");
+        assert!(notes[0].starts_with("Other tasks waited"), "{notes:?}");
 
         let mut disturbed = sample::record();
         for trial in disturbed.trials.iter_mut().step_by(4) {

@@ -39,7 +39,7 @@ pub use folder::{Record, RecordError};
 pub use probe::{Load, Probe, ProbeKind, Stream};
 pub use run::{
     Axis, Environment, NoiseFloor, Paper, PaperValue, Preset, RulesetRecord, Run, Subject,
-    TrialCounts,
+    TrialCounts, within_limit,
 };
 pub use scenario::{Coordinate, Scenario};
 pub use series::Quantity;

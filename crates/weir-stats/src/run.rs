@@ -154,12 +154,25 @@ pub struct Subject {
     pub weir: bool,
     /// The command that puts a ruleset in force.
     pub load: String,
+    /// Packets a second that its limit lets pass although they have to be dropped; 0 for none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub lets_through_pps: u64,
     /// Why it was not measured, where it was not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lacking: Option<String>,
     /// Points that it was left out of on purpose, with the reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<String>,
+}
+
+/// Packets that a limit of `pps` may let pass in `seconds`: those of its rate, and as many as a
+/// bucket holds that was filled for a second.
+pub fn within_limit(pps: u64, seconds: f64) -> u64 {
+    (pps as f64 * (seconds + 1.0)).ceil() as u64
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// A ruleset that a run measured, by its origin and hash.
