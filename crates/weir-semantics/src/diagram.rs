@@ -10,12 +10,12 @@
 //!   difference.
 //! - [`Lookup`]: what the diagram says of one packet, to be held against another witness.
 //!
-//! Inside, from the bottom up: `store` is the engine; `layout` says which bit stands where;
+//! Inside, from the bottom up: `store` is the engine, with `operators` and `merging`; `layout` says which bit stands where;
 //! `lower` and `members` turn tests and sets into booleans; `possible` leaves out what no packet
 //! is; `encode` goes from packets to bits and back. For whole rulesets: `terminal` is what a
 //! diagram ends in, `change` what rules do to a packet; `then` puts one piece of rules after
 //! another; `target`, `chain` and `journey` build those pieces, `runs` and `library` save work at
-//! it; `compare` and `replay` compare.
+//! it; `compare` and `replay` compare, and `comparison` is what that says.
 //!
 //! ```
 //! use weir_model::{Family, Firewall, Rule, Target};
@@ -39,6 +39,7 @@ mod agreement;
 mod chain;
 mod change;
 mod compare;
+mod comparison;
 mod encode;
 mod journey;
 mod layout;
@@ -46,6 +47,8 @@ mod library;
 mod lookup;
 mod lower;
 mod members;
+mod merging;
+mod operators;
 #[cfg(test)]
 mod oracle;
 mod order;
@@ -64,9 +67,10 @@ mod who;
 mod witness;
 mod words;
 
-pub use self::compare::{
+pub use self::compare::{compare, compare_with};
+pub use self::comparison::{
     Answer, CompareError, CompareOptions, Comparison, Differs, Identity, Level, Part, Scope,
-    Statistics, VerdictChange, Way, compare, compare_with,
+    Statistics, VerdictChange, Way,
 };
 pub use self::layout::Order;
 pub use self::lookup::{Heard, Lookup, NO_BITS, Overhearing, TOO_LARGE, TWO_ANSWERS};

@@ -6,7 +6,7 @@ use weir_model::target::{NatRange, NatTarget};
 use weir_model::{Addr, Family, Firewall, Hook, Match, Packet};
 use weir_syntax::iptables::{ParseOptions, parse};
 
-use super::compare::{Identity, Level, Way};
+use super::comparison::{Identity, Level, Way};
 use super::encode::{decode, encode};
 use super::journey::{Side, pieces};
 use super::space::{Space, SpaceOptions};

@@ -13,8 +13,9 @@ use weir_model::{
 
 use super::library::{Made, Meant, Said};
 use super::lower::{At, spans_in};
+use super::merging::{Merging, merge};
 use super::runs::{Step, steps};
-use super::store::{Full, Merging, Ref, Store, merge};
+use super::store::{Full, Ref, Store};
 use super::terminal::{Exit, Terminal};
 use super::then::Meaning;
 use super::who::Who;

@@ -5,7 +5,7 @@ use weir_model::{Family, Field, Firewall, Hook, Ruleset, TableName, Target};
 
 use super::chain::{Place, Unknown};
 use super::change::{Change, Source, TtlMap};
-use super::compare::{Level, Way};
+use super::comparison::{Level, Way};
 use super::layout::{Block, ct_bit};
 use super::library::Library;
 use super::lower::{At, codes, masked, spans_in};

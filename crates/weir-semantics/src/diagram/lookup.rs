@@ -9,7 +9,7 @@ use weir_model::target::NatTarget;
 use weir_model::{Addr, Family, Firewall, Hook, Match, Packet};
 
 use super::chain::Unknown;
-use super::compare::{Identity, Level, Way};
+use super::comparison::{Identity, Level, Way};
 use super::encode::encode;
 use super::journey::{Side, pieces};
 use super::space::{Space, SpaceOptions};

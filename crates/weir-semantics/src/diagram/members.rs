@@ -13,7 +13,8 @@ use weir_model::{Element, ElementPart, Family, Field, IpSet, Match, SetOption};
 use super::Space;
 use super::layout::Layout;
 use super::lower::{At, Presence, devices, icmp_of, masked, spans_in};
-use super::store::{Full, Over, Ref, Store};
+use super::operators::Over;
+use super::store::{Full, Ref, Store};
 use super::unsaid::Unsaid;
 use crate::answers::content;
 

@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use weir_model::{Chain, Family, Firewall, Rule, Ruleset, Table};
 
 use super::chain::Unknown;
-use super::compare::{Identity, Way};
+use super::comparison::{Identity, Way};
 use super::journey::{Side, pieces};
 use super::layout::Order;
 use super::space::{Space, SpaceOptions};

@@ -6,7 +6,7 @@ use weir_model::matching::SetMatch;
 use weir_model::target::NatTarget;
 use weir_model::{Addr, Firewall, Hook, Match, Packet};
 
-use super::compare::Identity;
+use super::comparison::Identity;
 use super::unsaid::{Choice, Unsaid};
 use super::who::Who;
 use super::witness::{Opinion, Witness};

@@ -9,8 +9,9 @@ use super::encode::encode;
 use super::layout::{Devices, Layout, Order};
 use super::lower::{At, Presence};
 use super::members::SetKey;
+use super::operators::Over;
 use super::possible::possible;
-use super::store::{Full, Over, Ref, Store};
+use super::store::{Full, Ref, Store};
 use super::unsaid::{Questions, Unsaid};
 use crate::answers::content;
 

@@ -7,11 +7,8 @@
 //!
 //! **Operations** are recursive and remembered in one lossy table, addressed by operator and
 //! operands. A new operator is an [`Operator`]: which pairs need no descent, and what comes of two
-//! terminals.
-//!
-//! **Merging** many diagrams one by one is hopeless: each step walks all that is there already. An
-//! associative operator allows a balanced tree of merges instead ([`merge`]), where most
-//! work is done on small diagrams. 95 of 100 nodes are garbage then.
+//! terminals. Those of sets are in [`operators`](super::operators); many diagrams are put together
+//! by [`merging`](super::merging).
 //!
 //! **Garbage** is reclaimed where it arises. Children are made before their parents, so a node's
 //! number is above those of its children; and what an operation made is known to nobody else until
@@ -273,33 +270,6 @@ impl Store {
         Ok(result)
     }
 
-    /// Both hold; or: `g` where `f` holds, else nothing. `f` is boolean.
-    pub fn and(&mut self, f: Ref, g: Ref) -> Result<Ref, Full> {
-        self.apply(&mut And, f, g)
-    }
-
-    /// `f` where it is decided, else `g`. Associative.
-    pub fn over(&mut self, f: Ref, g: Ref) -> Result<Ref, Full> {
-        self.apply(&mut Over, f, g)
-    }
-
-    /// `f` where `g` says nothing.
-    pub fn minus(&mut self, f: Ref, g: Ref) -> Result<Ref, Full> {
-        self.apply(&mut Minus, f, g)
-    }
-
-    /// True where both are different.
-    pub fn differ(&mut self, f: Ref, g: Ref) -> Result<Ref, Full> {
-        self.apply(&mut Differ, f, g)
-    }
-
-    /// `g` where `f` holds, else `h`. `f` is boolean.
-    pub fn either(&mut self, f: Ref, g: Ref, h: Ref) -> Result<Ref, Full> {
-        let yes = self.and(f, g)?;
-        let no = self.minus(h, f)?;
-        self.over(yes, no)
-    }
-
     /// Calls `see` once for every node and terminal below `f`.
     pub fn visit(&mut self, f: Ref, mut see: impl FnMut(&Store, Ref)) {
         let mut seen_leaves = std::collections::HashSet::new();
@@ -341,19 +311,6 @@ impl Store {
         let result = self.node(level, low, high)?;
         self.remember(code, f, Ref::ZERO, result);
         Ok(result)
-    }
-
-    /// Merges `count` diagrams, made when they are needed, by an associative operator: the first
-    /// stands first. 0 is neutral.
-    ///
-    /// `leaf` must not keep references from one call to the next.
-    pub fn merge<O: Operator>(
-        &mut self,
-        op: O,
-        count: usize,
-        leaf: impl FnMut(&mut Store, usize) -> Result<Ref, Full>,
-    ) -> Result<Ref, Full> {
-        merge(&mut ByOperator { store: self, op, leaf }, count)
     }
 
     /// Whether there is so much garbage that a sweep pays.
@@ -408,91 +365,6 @@ impl Store {
     }
 }
 
-/// What can be merged as a balanced tree: diagrams made one after the other, and an associative
-/// way to join two.
-pub(crate) trait Merging {
-    type Error: From<Full>;
-    fn store(&mut self) -> &mut Store;
-    /// Makes a diagram; keeps no reference from one call to the next.
-    fn leaf(&mut self, number: usize) -> Result<Ref, Self::Error>;
-    fn join(&mut self, first: Ref, second: Ref) -> Result<Ref, Self::Error>;
-    /// Whether a sweep may help.
-    fn is_full(error: &Self::Error) -> bool;
-}
-
-/// Merges `count` diagrams; nothing at all where there are none.
-pub(crate) fn merge<M: Merging>(m: &mut M, count: usize) -> Result<Ref, M::Error> {
-    let from = m.store().len();
-    let mut stack: Vec<Ref> = Vec::new();
-    for i in 0..count {
-        let leaf = match m.leaf(i) {
-            Err(e) if M::is_full(&e) => {
-                m.store().sweep(from, &mut stack);
-                m.leaf(i)?
-            }
-            other => other?,
-        };
-        stack.push(leaf);
-        // As many merges as the number of leaves so far has zeros at its end.
-        for _ in 0..(i + 1).trailing_zeros() {
-            merge_top(m, from, &mut stack)?;
-        }
-        if m.store().wants_sweep() {
-            m.store().sweep(from, &mut stack);
-        }
-    }
-    while stack.len() > 1 {
-        merge_top(m, from, &mut stack)?;
-        if m.store().wants_sweep() {
-            m.store().sweep(from, &mut stack);
-        }
-    }
-    Ok(stack.pop().unwrap_or(Ref::ZERO))
-}
-
-/// Merges the two last of the stack; with swept memory where it is full.
-fn merge_top<M: Merging>(m: &mut M, from: usize, stack: &mut Vec<Ref>) -> Result<(), M::Error> {
-    let n = stack.len();
-    let merged = match m.join(stack[n - 2], stack[n - 1]) {
-        Err(e) if M::is_full(&e) => {
-            m.store().sweep(from, stack);
-            m.join(stack[n - 2], stack[n - 1])?
-        }
-        other => other?,
-    };
-    stack.truncate(n - 2);
-    stack.push(merged);
-    Ok(())
-}
-
-struct ByOperator<'s, O, L> {
-    store: &'s mut Store,
-    op: O,
-    leaf: L,
-}
-
-impl<O: Operator, L: FnMut(&mut Store, usize) -> Result<Ref, Full>> Merging
-    for ByOperator<'_, O, L>
-{
-    type Error = Full;
-
-    fn store(&mut self) -> &mut Store {
-        self.store
-    }
-
-    fn leaf(&mut self, number: usize) -> Result<Ref, Full> {
-        (self.leaf)(self.store, number)
-    }
-
-    fn join(&mut self, first: Ref, second: Ref) -> Result<Ref, Full> {
-        self.store.apply(&mut self.op, first, second)
-    }
-
-    fn is_full(error: &Full) -> bool {
-        *error == Full::Memory
-    }
-}
-
 /// Both halves of a long product: the low bits of a plain one would not depend on the high bits of
 /// what is hashed, and nodes that lie beside one another would fill the same stretch of the table.
 fn hash(level: u32, low: Ref, high: Ref) -> u32 {
@@ -503,80 +375,12 @@ fn hash(level: u32, low: Ref, high: Ref) -> u32 {
     (h ^ h >> 32) as u32
 }
 
-struct And;
-
-impl Operator for And {
-    fn code(&self, store: &Store) -> u32 {
-        store.fixed_code(0)
-    }
-
-    fn known(&mut self, f: Ref, g: Ref) -> Option<Ref> {
-        match (f, g) {
-            (Ref::ZERO, _) | (_, Ref::ZERO) => Some(Ref::ZERO),
-            (Ref::ONE, _) => Some(g),
-            _ if f == g => Some(f),
-            _ => None,
-        }
-    }
-}
-
-/// The operator of [`Store::over`].
-pub(crate) struct Over;
-
-impl Operator for Over {
-    fn code(&self, store: &Store) -> u32 {
-        store.fixed_code(1)
-    }
-
-    fn known(&mut self, f: Ref, g: Ref) -> Option<Ref> {
-        match (f, g) {
-            (Ref::ZERO, _) => Some(g),
-            (_, Ref::ZERO) => Some(f),
-            _ if f.is_leaf() || f == g => Some(f),
-            _ => None,
-        }
-    }
-}
-
-struct Minus;
-
-impl Operator for Minus {
-    fn code(&self, store: &Store) -> u32 {
-        store.fixed_code(2)
-    }
-
-    fn known(&mut self, f: Ref, g: Ref) -> Option<Ref> {
-        match (f, g) {
-            (Ref::ZERO, _) => Some(Ref::ZERO),
-            (_, Ref::ZERO) => Some(f),
-            _ if f == g || g.is_leaf() => Some(Ref::ZERO),
-            _ => None,
-        }
-    }
-}
-
-struct Differ;
-
-impl Operator for Differ {
-    fn code(&self, store: &Store) -> u32 {
-        store.fixed_code(3)
-    }
-
-    fn known(&mut self, f: Ref, g: Ref) -> Option<Ref> {
-        match f == g {
-            true => Some(Ref::ZERO),
-            false if f.is_leaf() && g.is_leaf() => Some(Ref::ONE),
-            false => None,
-        }
-    }
-}
-
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
     /// The diagram of a truth table over levels 0..n, first level highest bit.
-    fn of_table(store: &mut Store, table: &[u32], level: u32) -> Ref {
+    pub(crate) fn of_table(store: &mut Store, table: &[u32], level: u32) -> Ref {
         if let [one] = table {
             return Ref::leaf(*one);
         }
@@ -587,38 +391,12 @@ mod tests {
     }
 
     /// A table of 16 numbers below `max`, out of a seed.
-    fn table(seed: u64, max: u32) -> [u32; 16] {
+    pub(crate) fn table(seed: u64, max: u32) -> [u32; 16] {
         let mut state = seed.wrapping_add(1);
         std::array::from_fn(|_| {
             state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
             (state >> 33) as u32 % max
         })
-    }
-
-    #[test]
-    fn operations_do_point_by_point_what_they_say() {
-        let mut store = Store::new(1 << 20);
-        for seed in 0..300 {
-            let (a, b, p) = (table(seed, 4), table(seed + 1000, 4), table(seed + 2000, 2));
-            let [f, g, h] = [&a, &b, &p].map(|t| of_table(&mut store, t, 0));
-            let over = store.over(f, g).expect("room");
-            let and = store.and(h, g).expect("room");
-            let minus = store.minus(f, g).expect("room");
-            let differ = store.differ(f, g).expect("room");
-            let either = store.either(h, f, g).expect("room");
-            let want = |of: &dyn Fn(usize) -> u32| -> [u32; 16] { std::array::from_fn(of) };
-            let wanted = [
-                (over, want(&|i| if a[i] != 0 { a[i] } else { b[i] })),
-                (and, want(&|i| if p[i] != 0 { b[i] } else { 0 })),
-                (minus, want(&|i| if b[i] == 0 { a[i] } else { 0 })),
-                (differ, want(&|i| u32::from(a[i] != b[i]))),
-                (either, want(&|i| if p[i] != 0 { a[i] } else { b[i] })),
-            ];
-            for (found, table) in wanted {
-                // Hash-consing: the same function is the same node.
-                assert_eq!(found, of_table(&mut store, &table, 0), "seed {seed}");
-            }
-        }
     }
 
     #[test]
@@ -639,21 +417,6 @@ mod tests {
         assert_eq!(of_table(&mut store, &table(42, 4), 0), roots[2]);
         assert_eq!(of_table(&mut store, &table(1, 4), 0), old);
         assert_eq!(store.len(), len);
-    }
-
-    #[test]
-    fn balanced_merging_lets_the_first_decide() {
-        let mut store = Store::new(1 << 20);
-        for count in [0usize, 1, 2, 3, 7, 8, 100] {
-            let tables: Vec<_> = (0..count).map(|i| table(i as u64 * 7, 9)).collect();
-            let sparse: Vec<[u32; 16]> =
-                tables.iter().map(|t| t.map(|v| if v > 1 { 0 } else { v })).collect();
-            let merged =
-                store.merge(Over, count, |s, i| Ok(of_table(s, &sparse[i], 0))).expect("room");
-            let first = |at: usize| sparse.iter().map(|t| t[at]).find(|v| *v != 0).unwrap_or(0);
-            let want: [u32; 16] = std::array::from_fn(first);
-            assert_eq!(merged, of_table(&mut store, &want, 0), "{count} diagrams");
-        }
     }
 
     #[test]

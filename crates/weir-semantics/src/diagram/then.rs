@@ -15,8 +15,9 @@ use weir_model::Field;
 use super::change::{Change, Source, TtlMap};
 use super::layout::Levels;
 use super::library::Library;
+use super::merging::{Merging, merge};
 use super::space::Space;
-use super::store::{Full, Merging, Operator, Ref, Store, merge};
+use super::store::{Full, Operator, Ref, Store};
 use super::terminal::{Exit, HOLE, Terminals};
 use super::unsaid::{Questions, Unsaid};
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use weir_model::{Firewall, Match, Rule, Target};
 
-use super::compare::Identity;
+use super::comparison::Identity;
 use super::space::who;
 use crate::answers::content;
 
