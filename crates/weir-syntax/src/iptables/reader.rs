@@ -25,6 +25,7 @@ pub(super) fn read(text: &str, options: &ParseOptions) -> Result<Ruleset, Vec<Di
         comments: Vec::new(),
         errors: Vec::new(),
         seen_table: false,
+        foreign: false,
     };
     let mut words = Vec::new();
     let mut start = 0;
@@ -52,6 +53,8 @@ struct Reader<'a, 'o> {
     comments: Vec<String>,
     errors: Vec<Diagnostic>,
     seen_table: bool,
+    /// The text is in another language, and an error says so.
+    foreign: bool,
 }
 
 impl<'a> Reader<'a, '_> {
@@ -71,7 +74,7 @@ impl<'a> Reader<'a, '_> {
                 self.skipping = line != "COMMIT";
                 Ok(())
             }
-            _ if self.draft.is_none() => stray(line, span).fail(),
+            _ if self.draft.is_none() => self.outside(line, span),
             b"COMMIT" => {
                 self.commit();
                 Ok(())
@@ -95,6 +98,20 @@ impl<'a> Reader<'a, '_> {
         let at = Span { start: span.end - 1, end: span.end };
         Diagnostic::new(message, at)
             .help("convert the file to Unix line ends, e.g. with sed -i 's/\\r$//'")
+            .fail()
+    }
+
+    /// A line outside of any table; of a text in another language the first one says it all.
+    fn outside(&mut self, line: &str, span: Span) -> Fallible<()> {
+        if self.foreign {
+            return Ok(());
+        }
+        let Some((language, help)) = foreign(line).filter(|_| !self.seen_table) else {
+            return stray(line, span).fail();
+        };
+        self.foreign = true;
+        Diagnostic::new(format!("this is {language}, not a dump of iptables"), span)
+            .help(help)
             .fail()
     }
 
@@ -226,6 +243,23 @@ pub(super) fn policy(word: &str) -> Option<Policy> {
         "DROP" => Some(Policy::Drop),
         _ => None,
     }
+}
+
+/// The language that a line begins a text of, other than ours, and what to do with it.
+fn foreign(line: &str) -> Option<(&'static str, &'static str)> {
+    let first = |words: &[&str]| words.iter().any(|word| line.starts_with(word));
+    if first(&["table ", "add table ", "create table ", "flush ruleset", "define ", "include \""]) {
+        let help = "where iptables-nft made the rules, give weir what iptables-save prints; \
+                    rules that were written for nft are not read";
+        return Some(("a ruleset of nft", help));
+    }
+    if first(&["create ", "add "]) {
+        return Some((
+            "a dump of ipset",
+            "give it beside the rules that use its sets: --ipset FILE",
+        ));
+    }
+    None
 }
 
 /// The error for a line outside of any table.
