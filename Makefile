@@ -32,6 +32,7 @@ test-corpus: deps ## Run the tests over a folder of published rulesets (DIR=...)
 	@$(CARGO) xtask corpus '$(DIR)'
 
 look: deps ## Look at the pages of all studies in a headless Chromium
+	@sh scripts/install-deps.sh --look
 	@$(CARGO) build --release --locked --package weir
 	@rm -rf '$(CARGO_TARGET_DIR)/pages'
 	@'$(CARGO_TARGET_DIR)/release/weir' lab index -o '$(CARGO_TARGET_DIR)/pages'

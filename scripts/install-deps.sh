@@ -3,9 +3,13 @@
 #
 # What is there already is left alone: a second run installs nothing and needs no network.
 # Toolchains are not downloaded: cargo comes from rustup, by your own hand.
+#
+# With --look it installs what `make look` needs besides: a browser.
 set -eu
 
 cd "$(dirname "$0")/.."
+
+mode=${1:-}
 
 say() { printf '%s\n' "$*"; }
 refuse() { printf 'install-deps: %s\n' "$*" >&2; exit 2; }
@@ -30,6 +34,7 @@ ethtool        cmd:ethtool                       receive offload of the laborato
 procps         cmd:sysctl                        kernel settings inside namespaces
 kmod           cmd:modprobe                      loads netfilter modules
 LIST
+    [ "${mode:-}" != --look ] || echo 'chromium any:chromium,chromium-headless-shell,google-chrome looks at pages'
 }
 
 # True where a file that matches the path is there, also below a multiarch folder.
@@ -48,6 +53,9 @@ has_command() {
 is_there() {
     case $1 in
         cmd:*) has_command "${1#cmd:}" ;;
+        any:*) for name in $(printf '%s' "${1#any:}" | tr ',' ' '); do
+            has_command "$name" && return 0
+        done; return 1 ;;
         file:*) has_file "${1#file:}" ;;
     esac
 }

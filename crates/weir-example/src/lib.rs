@@ -1,5 +1,5 @@
-//! Generated rulesets: a whole access network ([`isp()`]) and the rules of the studies
-//! ([`rules()`]).
+//! Generated rulesets: a whole access network ([`isp()`]), the firewall of a university
+//! ([`university()`]), a node of Kubernetes ([`services()`]) and the rules of the studies ([`rules()`]).
 //!
 //! Everything here is text, made from a seed: the same options give the same bytes on every
 //! machine. Addresses are private (RFC 1918) or reserved for documentation (RFC 5737, RFC 3849),
@@ -10,7 +10,11 @@
 mod isp;
 mod random;
 mod rules;
+mod services;
 mod text;
+mod university;
 
 pub use isp::{Example, IspOptions, isp};
 pub use rules::{RulesKind, RulesOptions, addresses, rules, rules_nft};
+pub use services::{ServicesOptions, services};
+pub use university::{UniversityOptions, university};

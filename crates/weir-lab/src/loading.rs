@@ -37,14 +37,10 @@ pub(crate) fn load(
 /// has each of them once on the way there, so that all blocks together hold the preset's number
 /// of loads.
 pub(crate) fn all(run: &mut Run<'_>, rulesets: &[Scenario]) -> Result<(), LabError> {
-    let subjects: Vec<Arm> = run
-        .subjects()
-        .filter(|name| !run.loaded.subjects.0[name].baseline)
-        .map(|subject| Arm { subject, copy: 0 })
-        .collect();
+    let arms = arms(run);
     for block in 0..run.preset.loads {
         let seed = run.options.seed ^ 0x10ad;
-        let steps = plan::block(rulesets, |_| subjects.clone(), block / 2, seed);
+        let steps = plan::block(rulesets, |_| arms.clone(), block / 2, seed);
         let leg = block % 2;
         for step in steps.into_iter().filter(|step| step.leg == leg) {
             let step = Step { block, ..step };
@@ -57,6 +53,19 @@ pub(crate) fn all(run: &mut Run<'_>, rulesets: &[Scenario]) -> Result<(), LabErr
         }
     }
     Ok(())
+}
+
+/// Who loads. A study of loads alone has the second copy of a subject here.
+fn arms(run: &Run<'_>) -> Vec<Arm> {
+    let study = &run.loaded.study;
+    let second = study.again.as_ref().filter(|_| study.traffic.is_none());
+    let second = second.map(|again| again.subject.get_ref().clone());
+    let copies = |subject: String| {
+        let copies = if second.as_ref() == Some(&subject) { 2 } else { 1 };
+        (0..copies).map(move |copy| Arm { subject: subject.clone(), copy })
+    };
+    let loads = |name: &String| !run.loaded.subjects.0[name].baseline;
+    run.subjects().filter(loads).flat_map(copies).collect()
 }
 
 fn one(run: &mut Run<'_>, step: &Step) -> Result<(), LabError> {

@@ -10,10 +10,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use weir_stats::compare::KeptSelfTest;
 use weir_stats::{ClaimRecord, Estimate, Outcome, claim, folder};
 
 use crate::LabError;
 use crate::study::{self, Study};
+
+/// The file of a study's folder that says what came of a subject against itself.
+pub const SELF_TEST: &str = "aa.json";
 
 /// A study as the registry knows it.
 #[derive(Clone, Debug, Serialize)]
@@ -28,6 +32,8 @@ pub struct Entry {
     pub command: Option<String>,
     /// Folder of the newest complete run below the study's, e.g. `runs/2026-11-21-host`.
     pub run: Option<String>,
+    /// What came of one of its subjects against itself, where that was measured and kept.
+    pub self_test: Option<KeptSelfTest>,
     /// What the paper says.
     pub items: Vec<Item>,
     /// weir's own claims, with what became of them.
@@ -236,7 +242,23 @@ fn entry(folder: &Path) -> Result<Entry, LabError> {
         }
     };
     let command = loaded.map(|_| format!("weir lab run studies/{name} -o run"));
-    Ok(Entry { study: name, title, paper: claims.paper, command, run, items, own })
+    let self_test = self_test(folder)?;
+    Ok(Entry { study: name, title, paper: claims.paper, command, run, self_test, items, own })
+}
+
+/// What is kept of a subject against itself in a study's folder.
+fn self_test(folder: &Path) -> Result<Option<KeptSelfTest>, LabError> {
+    let path = folder.join(SELF_TEST);
+    if !path.is_file() {
+        return Ok(None);
+    }
+    let text = fs::read_to_string(&path).map_err(LabError::file("read", &path))?;
+    let failed = |error: serde_json::Error| LabError::Study {
+        path: path.clone(),
+        line: error.line(),
+        message: format!("{error}; `weir lab run STUDY -o DIR --aa SUBJECT --keep` makes it anew"),
+    };
+    serde_json::from_str(&text).map(Some).map_err(failed)
 }
 
 /// The newest complete run of a study: folders under `runs` begin with their date.
@@ -360,6 +382,19 @@ fn here(item: &Item) -> String {
     text
 }
 
+/// What came of a subject against itself, as a sentence.
+pub fn self_test_said(kept: &KeptSelfTest) -> String {
+    let KeptSelfTest { date, subject, preset, result, .. } = kept;
+    let (of, points) = (result.repetitions, result.points / result.repetitions.max(1));
+    let doubt = if result.passes() { "" } else { ": the method is in doubt here" };
+    let day = date.get(..10).unwrap_or(date);
+    format!(
+        "{subject} against itself: different in {} of {of} repetitions of {points} points each \
+         (5 %, {preset}, {day}){doubt}",
+        result.different
+    )
+}
+
 /// `0.97 (0.95 to 0.99)`.
 pub fn number(estimate: &Estimate) -> String {
     let Estimate { value, lo, hi, .. } = estimate;
@@ -407,5 +442,30 @@ mod tests {
     fn numbers_have_three_digits_that_count() {
         let shown = [0.001234, 0.97, 12.345, 1234567.0].map(digits);
         assert_eq!(shown, ["0.00123", "0.970", "12.3", "1234567"]);
+    }
+
+    #[test]
+    fn what_is_kept_of_a_subject_against_itself_is_read_and_said() {
+        let folder = std::env::temp_dir().join(format!("weir-aa-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        assert_eq!(self_test(&folder).unwrap(), None);
+        let kept = |different: u32| {
+            format!(
+                r#"{{"date": "2001-02-03T04:05:06Z", "subject": "nft", "preset": "aa", "seed": 1,
+                    "weir": "0", "repetitions": 20, "different": {different}, "points": 40,
+                    "points_different": 2}}"#
+            )
+        };
+        fs::write(folder.join(SELF_TEST), kept(1)).unwrap();
+        let said = self_test_said(&self_test(&folder).unwrap().unwrap());
+        let words = "nft against itself: different in 1 of 20 repetitions of 2 points each \
+                     (5 %, aa, 2001-02-03)";
+        assert_eq!(said, words);
+        fs::write(folder.join(SELF_TEST), kept(4)).unwrap();
+        let said = self_test_said(&self_test(&folder).unwrap().unwrap());
+        assert!(said.ends_with("the method is in doubt here"), "{said}");
+        fs::write(folder.join(SELF_TEST), "{}").unwrap();
+        assert!(self_test(&folder).unwrap_err().to_string().contains("aa.json:1"));
+        fs::remove_dir_all(&folder).unwrap();
     }
 }

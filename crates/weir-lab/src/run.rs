@@ -11,6 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use rustix::fs::{FlockOperation, flock};
 use weir_kernel::{Session, interrupt};
+use weir_stats::search::Search;
 use weir_stats::{Coordinate, Environment, Record, RulesetRecord, Scenario, Trial, folder};
 
 use crate::bench::Bench;
@@ -85,6 +86,8 @@ pub struct Progress<'a> {
     pub message: &'a str,
     /// Time left, where it can be told.
     pub left: Option<Duration>,
+    /// The trials so far.
+    pub trials: &'a [Trial],
 }
 
 /// What a run knows and has.
@@ -99,6 +102,7 @@ pub(crate) struct Run<'a> {
     /// Subjects that have nothing to measure with a ruleset.
     pub(crate) left_out: BTreeSet<(Scenario, String)>,
     pub(crate) trials: Vec<Trial>,
+    pub(crate) searches: Vec<Search>,
     pub(crate) rulesets: Vec<RulesetRecord>,
     pub(crate) axes: BTreeMap<String, Vec<Coordinate>>,
     pub(crate) lacking: BTreeMap<String, String>,
@@ -185,6 +189,7 @@ pub fn run(
         before: prior.as_ref().map(|prior| prior.run.clone()),
         done: Done::default(),
         trials: prior.map_or_else(Vec::new, |prior| prior.trials),
+        searches: Vec::new(),
         rulesets: Vec::new(),
         core,
         environment: environment::capture(core, scheduling.clone()),
@@ -196,7 +201,8 @@ pub fn run(
     let record = records::finish(&run, ended.is_ok());
     folder::save_run(out, &record)?;
     ended?;
-    Ok(Record { run: record, trials: run.trials })
+    let searches = run.searches;
+    Ok(Record { run: record, trials: run.trials, searches })
 }
 
 impl Run<'_> {
@@ -291,7 +297,7 @@ impl Run<'_> {
         if interrupt::requested() {
             return Err(LabError::Interrupted);
         }
-        self.clock.step(message, expected);
+        self.clock.step(message, expected, &self.trials);
         Ok(())
     }
 
@@ -437,7 +443,7 @@ impl<'a> Clock<'a> {
         Clock { begun: Instant::now(), done: 0, total: 0, spent: 0.0, expected: 0.0, progress }
     }
 
-    fn step(&mut self, message: &str, expected: f64) {
+    fn step(&mut self, message: &str, expected: f64, trials: &[Trial]) {
         let pace = self.begun.elapsed().as_secs_f64() / self.spent.max(0.5);
         let left = (self.expected - self.spent).max(0.0) * pace.clamp(0.5, 4.0);
         (self.progress)(Progress {
@@ -445,6 +451,7 @@ impl<'a> Clock<'a> {
             total: self.total,
             message,
             left: Some(Duration::from_secs_f64(left)),
+            trials,
         });
         self.done += 1;
         self.spent += expected;
@@ -489,7 +496,7 @@ fn alone(progress: &mut dyn FnMut(Progress<'_>)) -> Result<File, LabError> {
         .map_err(LabError::file("open", &path))?;
     if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
         let message = "another run measures on this machine: waiting for its end";
-        progress(Progress { done: 0, total: 1, message, left: None });
+        progress(Progress { done: 0, total: 1, message, left: None, trials: &[] });
         while let Err(error) = flock(&file, FlockOperation::LockExclusive) {
             if interrupt::requested() {
                 return Err(LabError::Interrupted);

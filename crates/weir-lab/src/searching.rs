@@ -5,27 +5,16 @@
 //! rate is not carried. The upper end of the search is twice what the validation trial forwarded at
 //! overload. Every trial is kept, paced and with its rate, in the order of the search.
 
-use std::fs;
 use std::time::Duration;
 
-use serde::Serialize;
-use weir_stats::search::{self, Found, Goal};
-use weir_stats::{Kind, Scenario, Trial};
+use weir_stats::search::{self, Goal, Search};
+use weir_stats::{Kind, Scenario, Trial, folder};
 
 use crate::LabError;
 use crate::bench::Rules;
 use crate::generator::Play;
 use crate::plan::{Arm, Step};
 use crate::run::Run;
-
-/// A line of `search.jsonl`.
-#[derive(Clone, Debug, Serialize)]
-struct Line<'a> {
-    subject: &'a str,
-    scenario: &'a Scenario,
-    goal: Goal,
-    found: Found,
-}
 
 /// Searches for one subject at one point; `overload_pps` is what it forwarded at overload.
 pub(crate) fn one(
@@ -35,7 +24,7 @@ pub(crate) fn one(
     goal: &Goal,
     overload_pps: f64,
 ) -> Result<(), LabError> {
-    let mut order = 0;
+    let (mut order, mut steps) = (0, Vec::new());
     let high = overload_pps * 2.0;
     let found = search::search(goal, high / 256.0, high, &mut |rate| {
         let step = Step { scenario: point.clone(), arm: arm.clone(), block: 0, order, leg: 0 };
@@ -44,14 +33,14 @@ pub(crate) fn one(
         let trial = at_rate(run, &step, rate as u64)?;
         let loss = 1.0 - trial.0;
         run.keep(trial.1)?;
+        steps.push(search::Step { rate_pps: rate, loss_ratio: loss });
         Ok::<f64, LabError>(loss)
     })?;
-    let line = Line { subject: &arm.subject, scenario: point, goal: *goal, found };
-    let path = run.out.join("search.jsonl");
-    let mut text = fs::read_to_string(&path).unwrap_or_default();
-    text.push_str(&serde_json::to_string(&line).unwrap_or_default());
-    text.push('\n');
-    fs::write(&path, text).map_err(LabError::file("write", &path))
+    let (subject, scenario) = (arm.subject.clone(), point.clone());
+    let search = Search { subject, scenario, goal: *goal, found, steps };
+    folder::append_search(run.out, &search)?;
+    run.searches.push(search);
+    Ok(())
 }
 
 /// A trial at a rate, and the share that arrived of what was to be sent and not dropped.

@@ -153,6 +153,9 @@ impl Default for NoiseLimits {
     }
 }
 
+/// The preset of a subject against itself: a study's own, or else its smoke at two points.
+pub const AGAINST_ITSELF: &str = "aa";
+
 /// How long and how often.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -184,6 +187,18 @@ pub struct PresetText {
 }
 
 impl PresetText {
+    /// The same at two points at most: the ends of the first axis, and the last value of others.
+    fn short(&self, axes: &BTreeMap<String, AxisText>) -> PresetText {
+        let mut short = PresetText { blocks: self.blocks.min(3), ..self.clone() };
+        for (at, (name, axis)) in axes.iter().enumerate() {
+            let values = self.axes.get(name).unwrap_or(&axis.values);
+            let first = values.first().filter(|first| at == 0 && Some(*first) != values.last());
+            let ends = first.into_iter().chain(values.last()).cloned().collect();
+            short.axes.insert(name.clone(), ends);
+        }
+        short
+    }
+
     /// Length of a trial that probes, seconds.
     pub(crate) fn probe_seconds(&self) -> f64 {
         if self.probe_seconds > 0.0 { self.probe_seconds } else { self.trial_seconds }
@@ -261,7 +276,7 @@ impl Loaded {
     }
 
     /// Makes it a study of one subject against itself: `times` as many blocks as each preset has,
-    /// no loads, no claims.
+    /// no claims, and no loads where there is anything else.
     pub(crate) fn against_itself(&mut self, name: &str, times: u32) -> Result<(), LabError> {
         self.check_subject(name, 0)?;
         let study = &mut self.study;
@@ -271,9 +286,15 @@ impl Loaded {
         study.claims.clear();
         study.probe = None;
         study.title = format!("{}: {name} against itself", study.title);
+        let has_own = study.presets.contains_key(AGAINST_ITSELF);
+        if let Some(smoke) = study.presets.get("smoke").filter(|_| !has_own) {
+            let short = smoke.short(&study.axes);
+            study.presets.insert(AGAINST_ITSELF.to_owned(), short);
+        }
         for preset in study.presets.values_mut() {
             preset.blocks *= times;
-            preset.loads = 0;
+            preset.loads = if study.traffic.is_none() { preset.blocks } else { 0 };
+            preset.adds = 0;
         }
         Ok(())
     }

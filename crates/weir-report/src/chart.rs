@@ -5,9 +5,11 @@
 //! has a title and a description for those who do not see it. The values stand in the markers'
 //! `data-` attributes, where the page's script finds them.
 
+pub(crate) mod curves;
 pub(crate) mod lines;
 pub(crate) mod noise;
 pub(crate) mod rows;
+pub(crate) mod trace;
 
 use maud::{Markup, html};
 
@@ -96,6 +98,16 @@ fn dots(places: &[(f64, f64)]) -> Markup {
         data.push_str(&format!("M{} {}h0", pixel(*x), pixel(*y)));
     }
     html! { path class="dots" d=(data) {} }
+}
+
+/// A line through places.
+fn polyline(places: &[(f64, f64)]) -> String {
+    let mut data = String::new();
+    for (at, (x, y)) in places.iter().enumerate() {
+        data.push(if at == 0 { 'M' } else { 'L' });
+        data.push_str(&format!("{} {}", pixel(*x), pixel(*y)));
+    }
+    data
 }
 
 /// Moves `wanted` places apart until neighbours are `gap` from each other, within `low..=high`.

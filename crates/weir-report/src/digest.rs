@@ -17,6 +17,8 @@ use crate::number;
 /// Records, seen as a reader asks about them.
 pub(crate) struct Digest<'a> {
     pub(crate) record: &'a Record,
+    /// What subjects are compared by: packets a second, or connections where no frames were played.
+    pub(crate) quantity: Quantity,
     /// The axis of numbers, if the grid has one with two values or more.
     pub(crate) axis: Option<&'a Axis>,
     /// Points of the other axes at which packets were measured; one at least.
@@ -69,10 +71,12 @@ impl<'a> Digest<'a> {
         let axis = run.axes.iter().find(numeric);
         let reference = run.subjects.iter().find(|subject| !subject.baseline && !subject.weir);
         let baseline = run.subjects.iter().find(|subject| subject.baseline);
+        let quantity = main_quantity(record);
         let mut digest = Digest {
             record,
+            quantity,
             axis,
-            facets: facets(record, axis),
+            facets: facets(record, axis, quantity.kind()),
             reference,
             baseline,
             inks: ink::inks(&run.subjects),
@@ -99,28 +103,42 @@ impl<'a> Digest<'a> {
             .filter(is_finite)
     }
 
-    /// Ratio of two subjects' packets a second at a point.
+    /// What a subject does with it: packets are forwarded, connections carried.
+    pub(crate) fn verb(&self) -> &'static str {
+        if self.quantity == Quantity::Pps { "forwards" } else { "carries" }
+    }
+
+    /// Its unit.
+    pub(crate) fn unit(&self) -> &'static str {
+        match self.quantity {
+            Quantity::Pps => "packets/s",
+            Quantity::HandshakesPerSecond => "handshakes/s",
+            _ => "connections/s",
+        }
+    }
+
+    /// Ratio of two subjects at a point.
     pub(crate) fn ratio(
         &self,
         first: &Subject,
         second: &Subject,
         scenario: &Scenario,
     ) -> Option<Estimate> {
-        let of = |subject: &'a str| Selection::new(Quantity::Pps, subject, scenario);
+        let of = |subject: &'a str| Selection::new(self.quantity, subject, scenario);
         let (first, second) = (self.name(first), self.name(second));
         series::ratio(of(first), of(second), &self.record.trials, self.record.run.seed)
             .filter(is_finite)
     }
 
-    /// Ratio of a subject's packets a second at two points.
+    /// Ratio of a subject at two points.
     pub(crate) fn kept(
         &self,
         subject: &Subject,
         at: &Scenario,
         from: &Scenario,
     ) -> Option<Estimate> {
-        let first = Selection::new(Quantity::Pps, &subject.name, at);
-        let second = Selection::new(Quantity::Pps, &subject.name, from);
+        let first = Selection::new(self.quantity, &subject.name, at);
+        let second = Selection::new(self.quantity, &subject.name, from);
         series::ratio(first, second, &self.record.trials, self.record.run.seed).filter(is_finite)
     }
 
@@ -227,6 +245,21 @@ impl<'a> Digest<'a> {
     }
 }
 
+/// What the accepted trials measured, packets before anything else.
+fn main_quantity(record: &Record) -> Quantity {
+    const SOUGHT: [Quantity; 4] = [
+        Quantity::Pps,
+        Quantity::ConnectionsPerSecond,
+        Quantity::ConnectionsResetPerSecond,
+        Quantity::HandshakesPerSecond,
+    ];
+    let measured = |quantity: &Quantity| {
+        let of_kind = |trial: &Trial| trial.kind == quantity.kind();
+        record.trials.iter().any(|trial| trial.state == State::Accepted && of_kind(trial))
+    };
+    SOUGHT.into_iter().find(measured).unwrap_or(Quantity::Pps)
+}
+
 /// What stands beside a subject's line: its title where that is short, else its name; and whether
 /// weir made it.
 pub(crate) fn label(subject: &Subject) -> String {
@@ -255,7 +288,7 @@ fn is_finite(estimate: &Estimate) -> bool {
 }
 
 /// The points of all axes but `axis` at which packets were measured, in the order of the axes.
-fn facets(record: &Record, axis: Option<&Axis>) -> Vec<Facet> {
+fn facets(record: &Record, axis: Option<&Axis>, kind: Kind) -> Vec<Facet> {
     let others: Vec<&Axis> = record
         .run
         .axes
@@ -265,7 +298,7 @@ fn facets(record: &Record, axis: Option<&Axis>) -> Vec<Facet> {
     let names: Vec<&str> = others.iter().map(|axis| axis.name.as_str()).collect();
     let mut found: Vec<Scenario> = Vec::new();
     for trial in &record.trials {
-        if trial.kind == Kind::Rate && trial.state == State::Accepted {
+        if trial.kind == kind && trial.state == State::Accepted {
             let scenario = trial.scenario.on(&names);
             if !found.contains(&scenario) {
                 found.push(scenario);
@@ -347,6 +380,15 @@ mod tests {
         });
         let headline = Digest::new(&record).headline.expect("the sample has other points");
         assert_eq!(headline.at, Some(1024));
+    }
+
+    #[test]
+    fn connections_are_compared_where_no_frames_were_played() {
+        let followed = sample::followed();
+        let digest = Digest::new(&followed);
+        assert_eq!((digest.unit(), digest.verb()), ("connections/s", "carries"));
+        assert!(digest.facets[0].title.ends_with("sources near the rules"));
+        assert_eq!(Digest::new(&sample::record()).unit(), "packets/s");
     }
 
     #[test]

@@ -19,6 +19,8 @@ pub struct IndexEntry {
     pub report: String,
     /// File beside the index that holds the trials of that run.
     pub data: String,
+    /// What came of a subject against itself, a sentence; empty where nobody looked.
+    pub self_test: String,
     /// What the paper says.
     pub items: Vec<IndexItem>,
 }
@@ -102,6 +104,7 @@ fn study(entry: &IndexEntry) -> Markup {
                     a href=(entry.data) download { "its trials" }
                 }
             }
+            @if !entry.self_test.is_empty() { p.about { (entry.self_test) "." } }
             @if !entry.items.is_empty() {
                 div.scroll {
                     table.claims {
@@ -158,6 +161,7 @@ mod tests {
             title: "X & Y".to_owned(),
             report: "today-x.html".to_owned(),
             data: "today-x.jsonl".to_owned(),
+            self_test: "a & a".to_owned(),
             items: vec![item],
             ..IndexEntry::default()
         }
@@ -166,7 +170,9 @@ mod tests {
     #[test]
     fn every_item_is_shown_with_its_status_and_nothing_is_markup() {
         let page = index(&[entry()], "0");
-        for part in ["K1", "it &lt;falls&gt;", "X &amp; Y", "today-x.html", "the paper: half"] {
+        for part in
+            ["K1", "it &lt;falls&gt;", "X &amp; Y", "today-x.html", "the paper: half", "a &amp; a."]
+        {
             assert!(page.contains(part), "{part}");
         }
         assert!(!page.contains("<falls>"));

@@ -24,5 +24,6 @@ mod verdict;
 
 pub use extra::{Extra, ExtraTable};
 pub use index::{IndexEntry, IndexItem, index};
+pub use number::measured;
 pub use page::page;
 pub use summary::summary;

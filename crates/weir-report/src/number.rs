@@ -1,6 +1,6 @@
 //! Numbers as a reader wants them: few digits, the same number of them in a value and its interval.
 
-use weir_stats::{Coordinate, Estimate};
+use weir_stats::{Coordinate, Estimate, Quantity};
 
 /// A space that does not break the line.
 const NARROW: char = '\u{202f}';
@@ -92,6 +92,17 @@ impl Unit {
         }
     }
 
+    /// A value beside an axis with even steps, with the digits that it needs: `1.5 M`, `250 ms`.
+    pub(crate) fn print_short(self, value: f64) -> String {
+        let text = self.print(value);
+        let number: String = text.chars().take_while(|c| *c != NARROW).collect();
+        if !number.contains('.') {
+            return text;
+        }
+        let short = number.trim_end_matches('0').trim_end_matches('.');
+        format!("{short}{}", &text[number.len()..])
+    }
+
     /// A round value beside an axis, with the digit that it has: `1 M`, `20 ms`.
     pub(crate) fn tick(self, value: f64) -> String {
         match self {
@@ -130,6 +141,27 @@ pub(crate) fn interval(estimate: &Estimate, print: impl Fn(f64) -> String) -> St
         return "(measured once)".to_owned();
     }
     format!("[{}, {}]", print(estimate.lo), print(estimate.hi))
+}
+
+/// An estimate with its interval and unit, for a terminal: `1.42 M [1.40 M, 1.44 M] packets/s`.
+pub fn measured(quantity: Quantity, estimate: &Estimate) -> String {
+    use Quantity as Q;
+    let nanoseconds: fn(f64) -> String = |value| seconds(value / 1e9);
+    let (print, unit): (fn(f64) -> String, &str) = match quantity {
+        Q::Pps => (rate, " packets/s"),
+        Q::ConnectionsPerSecond | Q::ConnectionsResetPerSecond => (rate, " connections/s"),
+        Q::HandshakesPerSecond => (rate, " handshakes/s"),
+        Q::BytesPerConnection => (rate, " bytes a connection"),
+        Q::LoadSeconds => (seconds, " to load"),
+        Q::AddSeconds => (seconds, " to add a rule"),
+        Q::RoundTripNsP50 => (nanoseconds, " there and back"),
+        Q::ResponseNsP50 => (nanoseconds, " to answer"),
+        Q::StreamBytesPerSecond => (rate, " bytes/s"),
+        Q::LossRatio => (percent, " lost"),
+        _ => (plain, ""),
+    };
+    let text = format!("{} {}{unit}", print(estimate.value), interval(estimate, print));
+    text.replace(NARROW, " ")
 }
 
 /// A share as percent: `3.2 %`.
@@ -210,6 +242,11 @@ mod tests {
         assert_eq!(plain(1e6), "1 M");
         assert_eq!(plain(500_000.0), "500 k");
         assert_eq!(plain(20.0), "20");
+        let short = |value| Unit::Rate.print_short(value).replace(NARROW, " ");
+        assert_eq!(
+            [short(1.5e6), short(2e6), short(0.0), short(600.0)],
+            ["1.5 M", "2 M", "0", "600"]
+        );
         assert_eq!(Unit::Seconds.tick(0.005).replace(NARROW, " "), "5 ms");
     }
 
@@ -223,6 +260,16 @@ mod tests {
         assert_eq!(times(1234.0), "1,234×");
         assert_eq!(times(9.96), "10×");
         assert_eq!(times(f64::INFINITY), "–×");
+    }
+
+    #[test]
+    fn what_was_measured_is_said_with_its_unit() {
+        let estimate = Estimate { value: 1.42e6, lo: 1.4e6, hi: 1.44e6, samples: 3 };
+        let said = measured(Quantity::Pps, &estimate);
+        assert_eq!(said, "1.42 M [1.40 M, 1.44 M] packets/s");
+        let once = Estimate { value: 4.2e4, lo: 4.2e4, hi: 4.2e4, samples: 1 };
+        let said = measured(Quantity::RoundTripNsP50, &once);
+        assert_eq!(said, "42.0 µs (measured once) there and back");
     }
 
     #[test]

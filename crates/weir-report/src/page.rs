@@ -2,14 +2,17 @@
 
 mod claims;
 mod connections;
+mod courses;
 mod figures;
 mod origin;
 mod probes;
+mod redone;
+mod searches;
 mod tables;
 mod trust;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use weir_stats::{Quantity, Record};
+use weir_stats::Record;
 
 use crate::digest::{Digest, Headline, label};
 use crate::extra::Extra;
@@ -50,6 +53,9 @@ pub fn page(record: &Record, extras: &[Extra]) -> String {
                     (figures::rates(&digest))
                     (figures::facets(&digest))
                     (connections::section(&digest))
+                    (courses::section(&digest))
+                    (redone::section(&digest))
+                    (searches::section(&digest))
                     (figures::loads(&digest))
                     (probes::section(&digest))
                     @for extra in extras { (self::extra(extra)) }
@@ -128,7 +134,7 @@ fn gains(digest: &Digest<'_>, headline: &Headline<'_>) -> Markup {
         ul.gains {
             @for gain in &headline.gains {
                 @let point = &headline.scenario;
-                @let forwarded = digest.estimate(Quantity::Pps, gain.subject, point);
+                @let forwarded = digest.estimate(digest.quantity, gain.subject, point);
                 @let none = digest.baseline;
                 @let share = none.and_then(|none| digest.ratio(gain.subject, none, point));
                 li {
@@ -141,10 +147,10 @@ fn gains(digest: &Digest<'_>, headline: &Headline<'_>) -> Markup {
                         small { (interval(&gain.ratio, plain)) }
                     }
                     div.note {
-                        "what " (label(headline.reference)) " forwards"
+                        "what " (label(headline.reference)) " " (digest.verb())
                         @if let Some(forwarded) = forwarded {
                             br;
-                            (rate(forwarded.value)) " packets/s"
+                            (rate(forwarded.value)) " " (digest.unit())
                             @if let Some(share) = share {
                                 ", " (percent(share.value)) " of no rules"
                             }

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use weir_stats::claim::{Bounds, By};
 use weir_stats::{
-    Axis, Claim, ClaimRecord, ClaimTest, Coordinate, DropCount, Environment, Estimate, Kind, Noise,
-    NoiseFloor, Outcome, Paper, PaperValue, Place, Preset, Quantity, Record, RulesetRecord, Run,
-    Scenario, State, Subject, Trial, TrialCounts,
+    Axis, Claim, ClaimRecord, ClaimTest, Close, Connections, Coordinate, DropCount, Environment,
+    Estimate, Kind, Noise, NoiseFloor, Outcome, Paper, PaperFigure, PaperValue, Place, Preset,
+    Quantity, Record, RulesetRecord, Run, Scenario, Spectrum, State, Subject, Table, Trial,
+    TrialCounts,
 };
 
 /// A subject.
@@ -58,7 +59,36 @@ pub(crate) fn build(sizes: &[u64], subjects: &[Subject], blocks: u32) -> Record 
             }
         }
     }
-    Record { run: run(sizes, subjects, blocks, trials.len() as u64), trials }
+    Record { run: run(sizes, subjects, blocks, trials.len() as u64), trials, searches: Vec::new() }
+}
+
+/// A run of connections, each trial followed: a hundred a second for two seconds, then fifty.
+pub(crate) fn followed() -> Record {
+    let mut record = build(&[16], &[subject("tracked", false, false)], 2);
+    record.trials.retain(|trial| trial.kind == Kind::Rate);
+    let done = |at: u64| if at <= 200 { at } else { 200 + (at - 200) / 2 };
+    let samples: Vec<(f64, u64)> = (0..=400).map(|at| (at as f64 / 100.0, done(at))).collect();
+    for trial in &mut record.trials {
+        trial.kind = Kind::Connections;
+        trial.scenario = trial.scenario.with("source", "near");
+        let table = Table { samples: samples.clone(), ..Table::default() };
+        trial.collected.table = Some(table);
+        trial.connections = Some(Connections {
+            close: Close::Fin,
+            offered: 300,
+            completed: 300,
+            failed: Vec::new(),
+            invalid: 0,
+            resets: 0,
+            icmp: 0,
+            given_up: 0,
+            translated: 0,
+            progress: samples.clone(),
+            establish: Spectrum::default(),
+            whole: Spectrum::default(),
+        });
+    }
+    record
 }
 
 /// A number between 0.97 and 1.03 that depends on the trial alone.
@@ -222,6 +252,12 @@ fn paper() -> Paper {
         year: 2001,
         part: "section 0, figure 0".to_owned(),
         setting: "Measured nowhere.".to_owned(),
+        figures: vec![PaperFigure {
+            number: "figure 0".to_owned(),
+            title: "Packets a second".to_owned(),
+            quantity: Quantity::Pps,
+            to: Some(1024),
+        }],
     }
 }
 

@@ -75,6 +75,40 @@ impl Log {
     }
 }
 
+/// An axis with even steps that begins at 0.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Linear {
+    high: f64,
+    start: f64,
+    end: f64,
+}
+
+impl Linear {
+    /// An axis from 0 at place `start` that holds `values`, with a round upper end.
+    pub(crate) fn over(values: impl Iterator<Item = f64>, start: f64, end: f64) -> Linear {
+        let most = extent(values).map_or(1.0, |(_, high)| high);
+        let step = step_of(most);
+        Linear { high: (most / step).ceil() * step, start, end }
+    }
+
+    /// Where `value` lies; `None` for what this axis cannot show.
+    pub(crate) fn place(&self, value: f64) -> Option<f64> {
+        let share = value / self.high;
+        (0.0..=1.02).contains(&share).then_some(self.start + share * (self.end - self.start))
+    }
+
+    /// Round values, four to ten of them.
+    pub(crate) fn ticks(&self) -> Vec<f64> {
+        let step = step_of(self.high);
+        (0..=(self.high / step).round() as u32).map(|at| f64::from(at) * step).collect()
+    }
+}
+
+/// A round step of which four to ten make `most`.
+fn step_of(most: f64) -> f64 {
+    nice_below(most / 4.0)
+}
+
 /// At most `most` of `values`, evenly spread, with both ends.
 pub(crate) fn thinned(values: &[f64], most: usize) -> Vec<f64> {
     let step = values.len().div_ceil(most.max(1)).max(1);
@@ -149,6 +183,22 @@ mod tests {
     fn ends_are_round_numbers_around_the_values() {
         let axis = Log::around([41_000.0, 1_400_000.0].into_iter(), 0.0, 100.0);
         assert_eq!((axis.low.round(), axis.high.round()), (20_000.0, 2_000_000.0));
+    }
+
+    #[test]
+    fn even_steps_begin_at_0_and_hold_all() {
+        for most in [0.3, 1.0, 7.0, 80_000.0, 3_456_789.0] {
+            let axis = Linear::over([0.0, most / 2.0, most].into_iter(), 0.0, 100.0);
+            let ticks = axis.ticks();
+            assert!((5..=11).contains(&ticks.len()), "{most}: {ticks:?}");
+            assert_eq!((ticks[0], axis.place(0.0)), (0.0, Some(0.0)));
+            let place = axis.place(most).unwrap();
+            assert!((75.0..=100.0).contains(&place), "{most} at {place}");
+            assert!((axis.place(most / 2.0).unwrap() * 2.0 - place).abs() < 1e-9);
+        }
+        let empty = Linear::over(std::iter::empty(), 0.0, 100.0);
+        assert!(!empty.ticks().is_empty());
+        assert_eq!((empty.place(f64::NAN), empty.place(-1.0)), (None, None));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use weir_stats::{Quantity, Record};
+use weir_stats::Record;
 
 use crate::digest::{Digest, label};
 use crate::number::{interval, plain, rate, times};
@@ -21,9 +21,10 @@ pub fn summary(record: &Record) -> String {
         if !facet.is_empty() {
             let _ = writeln!(text, "{}", clean(facet));
         }
-        let mut rows = vec![["subject".to_owned(), "packets/s".to_owned(), against(&digest)]];
+        let mut rows = vec![["subject".to_owned(), digest.unit().to_owned(), against(&digest)]];
         for subject in &record.run.subjects {
-            let Some(estimate) = digest.estimate(Quantity::Pps, subject, &headline.scenario) else {
+            let Some(estimate) = digest.estimate(digest.quantity, subject, &headline.scenario)
+            else {
                 continue;
             };
             let gain = match digest.ratio(subject, headline.reference, &headline.scenario) {

@@ -1,6 +1,6 @@
 //! The sentence that a page begins with, and whether to trust it.
 
-use weir_stats::{Difference, Kind, State, Subject, Trial, estimate, within_limit};
+use weir_stats::{Difference, Kind, Outcome, State, Subject, Trial, estimate, within_limit};
 
 use crate::digest::{Digest, label};
 use crate::number::{count, fine, interval, percent, plain, times};
@@ -33,8 +33,8 @@ impl Verdict {
 
 /// What the run found.
 pub(crate) fn verdict(digest: &Digest<'_>) -> Verdict {
-    let Some(headline) = &digest.headline else { return nothing_compared() };
-    let Some(gain) = headline.gains.first() else { return nothing_compared() };
+    let Some(headline) = &digest.headline else { return claims(digest) };
+    let Some(gain) = headline.gains.first() else { return claims(digest) };
     let place = match (digest.axis, headline.at) {
         (Some(axis), Some(at)) => format!("At {} {}, ", count(at), axis.name),
         _ => String::new(),
@@ -44,26 +44,47 @@ pub(crate) fn verdict(digest: &Digest<'_>) -> Verdict {
     let interval = interval(&gain.ratio, plain);
     if gain.ratio.difference(THRESHOLD) == Difference::None {
         return Verdict {
-            before: format!("{place}{name} and {reference} forward alike:"),
+            before: format!("{place}{name} and {reference} are alike:"),
             number: times(gain.ratio.value),
             interval,
             after: String::new(),
         };
     }
     Verdict {
-        before: format!("{place}{name} forwards"),
+        before: format!("{place}{name} {}", digest.verb()),
         number: times(gain.ratio.value),
         interval,
-        after: format!("what {reference} forwards"),
+        after: format!("what {reference} {}", digest.verb()),
     }
 }
 
-fn nothing_compared() -> Verdict {
+/// What became of the claims of a run that compares no form of weir with anything.
+fn claims(digest: &Digest<'_>) -> Verdict {
+    let claims = &digest.record.run.claims;
+    let of = |outcome| claims.iter().filter(|claim| claim.outcome == outcome).count();
+    let [whole, shape, not] =
+        [Outcome::Reproduced, Outcome::ReproducedInShape, Outcome::NotReproduced].map(of);
+    let decided = whole + shape + not;
+    if digest.accepted().next().is_none() || decided == 0 {
+        return Verdict {
+            before: "This run holds no pair of accepted trials to compare".to_owned(),
+            number: String::new(),
+            interval: String::new(),
+            after: String::new(),
+        };
+    }
+    let mut after = "claims are reproduced".to_owned();
+    if shape > 0 {
+        after.push_str(&format!(", {shape} in shape"));
+    }
+    if not > 0 {
+        after.push_str(&format!(", {not} not"));
+    }
     Verdict {
-        before: "This run holds no pair of accepted trials to compare".to_owned(),
-        number: String::new(),
+        before: String::new(),
+        number: format!("{whole} of {decided}"),
         interval: String::new(),
-        after: String::new(),
+        after,
     }
 }
 
@@ -250,7 +271,20 @@ mod tests {
             trial.pps = 1000.0;
         }
         let sentence = verdict(&Digest::new(&record)).sentence();
-        assert!(sentence.contains("forward alike: 1.00× [1.00, 1.00]"), "{sentence}");
+        assert!(sentence.contains("are alike: 1.00× [1.00, 1.00]"), "{sentence}");
+    }
+
+    #[test]
+    fn a_run_without_forms_of_weir_counts_its_claims() {
+        let mut record = sample::record();
+        record.run.subjects.iter_mut().for_each(|subject| subject.weir = false);
+        let sentence = verdict(&Digest::new(&record)).sentence();
+        assert_eq!(sentence, "1 of 2 claims are reproduced, 1 in shape.");
+        record.run.claims[0].outcome = Outcome::NotReproduced;
+        let sentence = verdict(&Digest::new(&record)).sentence();
+        assert_eq!(sentence, "1 of 2 claims are reproduced, 1 not.");
+        record.run.claims.clear();
+        assert!(verdict(&Digest::new(&record)).sentence().starts_with("This run holds no pair"));
     }
 
     #[test]

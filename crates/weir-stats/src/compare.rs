@@ -5,14 +5,12 @@
 //! first, block by block: two runs on different days then compare firewalls rather than machines.
 //! What is called different is different at 5 % over all points together (Holm).
 
-use std::collections::BTreeMap;
-
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::estimate::Estimate;
 use crate::folder::Record;
 use crate::scenario::Scenario;
-use crate::series::{Quantity, Selection};
+use crate::series::{self, Quantity, Selection};
 use crate::student::{Mean, holm};
 use crate::trial::{State, Trial};
 
@@ -52,13 +50,24 @@ pub struct Point {
     pub verdict: Verdict,
 }
 
-/// Compares the points that both runs have, by rate and by time to load.
+/// What two runs are compared by.
+const COMPARED: [Quantity; 6] = [
+    Quantity::Pps,
+    Quantity::ConnectionsPerSecond,
+    Quantity::ConnectionsResetPerSecond,
+    Quantity::HandshakesPerSecond,
+    Quantity::BytesPerConnection,
+    Quantity::LoadSeconds,
+];
+
+/// Compares the points that both runs have: rates of packets and connections, memory, times to
+/// load.
 ///
 /// `margin` is what may change before it matters: 0.05 is a twentieth. `absolute` leaves rates as
 /// they are rather than against the subject without rules.
 pub fn runs(first: &Record, second: &Record, margin: f64, absolute: bool) -> Vec<Point> {
     let mut points = Vec::new();
-    for quantity in [Quantity::Pps, Quantity::LoadSeconds] {
+    for quantity in COMPARED {
         for (subject, scenario) in places(first, quantity) {
             let logs = |record| logs(record, quantity, &subject, &scenario, absolute);
             let (Some(before), Some(after)) = (logs(first), logs(second)) else { continue };
@@ -89,12 +98,12 @@ pub fn runs(first: &Record, second: &Record, margin: f64, absolute: bool) -> Vec
 
 fn verdict(point: &Point, margin: f64) -> Verdict {
     let (low, high) = (1.0 / (1.0 + margin), 1.0 + margin);
-    let is_time = point.quantity == Quantity::LoadSeconds;
+    let is_cost = point.quantity.is_cost();
     if point.different && point.ratio.hi < low {
-        return if is_time { Verdict::Improvement } else { Verdict::Regression };
+        return if is_cost { Verdict::Improvement } else { Verdict::Regression };
     }
     if point.different && point.ratio.lo > high {
-        return if is_time { Verdict::Regression } else { Verdict::Improvement };
+        return if is_cost { Verdict::Regression } else { Verdict::Improvement };
     }
     if point.ratio.lo >= low && point.ratio.hi <= high { Verdict::Same } else { Verdict::Unclear }
 }
@@ -125,9 +134,11 @@ fn logs(
     absolute: bool,
 ) -> Option<Vec<f64>> {
     let values = Selection::new(quantity, subject, scenario).by_block(&record.trials);
-    let baseline = record.run.subjects.iter().find(|subject| subject.baseline);
-    let base = match (baseline, quantity) {
-        (Some(base), Quantity::Pps) if !absolute => {
+    let subjects = &record.run.subjects;
+    // A study of nothing but routing has nobody to compare with it.
+    let baseline = subjects.iter().find(|subject| subject.baseline && subjects.len() > 1);
+    let base = match baseline {
+        Some(base) if !absolute && !quantity.is_cost() => {
             if base.name == subject {
                 return None;
             }
@@ -145,8 +156,14 @@ fn logs(
     Some(values.iter().filter_map(log).collect())
 }
 
+/// Points whose interval holds 1: the logarithms of both runs' ratios differ by 0, as far as these
+/// blocks can tell.
+pub fn alike(points: &[Point]) -> usize {
+    points.iter().filter(|point| point.ratio.lo <= 1.0 && point.ratio.hi >= 1.0).count()
+}
+
 /// What a subject against itself says.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SelfTest {
     /// Repetitions of the study.
     pub repetitions: usize,
@@ -158,27 +175,48 @@ pub struct SelfTest {
     pub points_different: usize,
 }
 
+/// Repetitions of twenty that may come out different at 5 % before the method is in doubt.
+const MOST_DIFFERENT: usize = 3;
+
+impl SelfTest {
+    /// Whether no more came out different than may by chance.
+    pub fn passes(&self) -> bool {
+        self.repetitions > 0 && self.different <= MOST_DIFFERENT
+    }
+}
+
+/// A [`SelfTest`] with what it was made from, as it is kept beside a study: `aa.json`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptSelfTest {
+    /// When, RFC 3339, UTC.
+    pub date: String,
+    /// Of which subject.
+    pub subject: String,
+    /// How long and how often.
+    pub preset: String,
+    /// Seed of the order.
+    pub seed: u64,
+    /// weir's version.
+    pub weir: String,
+    /// What came out.
+    #[serde(flatten)]
+    pub result: SelfTest,
+}
+
 /// Takes the blocks of an A/A run as `repetitions` of a study and decides each by itself: second
 /// copy against first, paired by block.
 pub fn self_test(trials: &[Trial], subject: &str, repetitions: usize) -> SelfTest {
-    let mut scenarios: Vec<&Scenario> =
-        trials.iter().filter(|trial| trial.copy == 1).map(|trial| &trial.scenario).collect();
-    scenarios.sort_unstable();
-    scenarios.dedup();
     let blocks = trials.iter().map(|trial| trial.block + 1).max().unwrap_or(0) as usize;
     let length = (blocks / repetitions.max(1)).max(1);
     let mut result = SelfTest { repetitions: 0, different: 0, points: 0, points_different: 0 };
-    let ratios: Vec<BTreeMap<u32, f64>> =
-        scenarios.iter().map(|scenario| ratios(trials, subject, scenario)).collect();
+    let copies = |place| series::copies(trials, subject, place);
+    let places: Vec<_> = series::copied(trials).into_iter().map(copies).collect();
     for repetition in 0..repetitions {
         let own = repetition * length..(repetition + 1) * length;
-        let means = ratios.iter().filter_map(|of_point| {
-            let logs: Vec<f64> = of_point
-                .iter()
-                .filter(|(block, _)| own.contains(&(**block as usize)))
-                .map(|(_, log)| *log)
-                .collect();
-            Mean::of(&logs)
+        let means = places.iter().filter_map(|of_place| {
+            let pairs = of_place.iter().filter(|(block, ..)| own.contains(&(*block as usize)));
+            let logs = pairs.map(|(_, second, first)| (second / first).ln());
+            Mean::of(&logs.filter(|log| log.is_finite()).collect::<Vec<f64>>())
         });
         let ps: Vec<f64> = means.map(Mean::p).collect();
         result.repetitions += usize::from(!ps.is_empty());
@@ -187,15 +225,6 @@ pub fn self_test(trials: &[Trial], subject: &str, repetitions: usize) -> SelfTes
         result.points_different += ps.iter().filter(|p| **p < LEVEL).count();
     }
     result
-}
-
-/// Logarithms of the second copy's rate by the first's, by block.
-fn ratios(trials: &[Trial], subject: &str, scenario: &Scenario) -> BTreeMap<u32, f64> {
-    let first = Selection::new(Quantity::Pps, subject, scenario);
-    let firsts = first.by_block(trials);
-    let seconds = (Selection { copy: 1, ..first }).by_block(trials);
-    let pair = |(block, second): (u32, f64)| Some((block, (second / firsts.get(&block)?).ln()));
-    seconds.into_iter().filter_map(pair).collect()
 }
 
 #[cfg(test)]
@@ -254,8 +283,39 @@ mod tests {
         assert_eq!(of(Quantity::Pps, 0.90, 0.97), Verdict::Unclear);
         assert_eq!(of(Quantity::Pps, 0.97, 1.03), Verdict::Same);
         assert_eq!(of(Quantity::Pps, 1.10, 1.20), Verdict::Improvement);
+        assert_eq!(of(Quantity::ConnectionsPerSecond, 0.80, 0.90), Verdict::Regression);
         assert_eq!(of(Quantity::LoadSeconds, 1.10, 1.20), Verdict::Regression);
+        assert_eq!(of(Quantity::BytesPerConnection, 1.10, 1.20), Verdict::Regression);
         assert_eq!(of(Quantity::LoadSeconds, 0.80, 0.90), Verdict::Improvement);
         assert_eq!(verdict(&point(Quantity::Pps, 0.8, 0.9, false), 0.05), Verdict::Unclear);
+    }
+
+    #[test]
+    fn points_are_alike_where_the_interval_holds_1() {
+        let points = [(0.9, 1.1), (1.0, 1.2), (1.01, 1.2), (0.8, 0.99)]
+            .map(|(lo, hi)| point(Quantity::Pps, lo, hi, false));
+        assert_eq!((alike(&points), alike(&[])), (2, 0));
+    }
+
+    #[test]
+    fn loads_against_themselves_are_decided_as_rates_are() {
+        let load = |copy, block, seconds| Trial {
+            kind: crate::trial::Kind::Load,
+            copy,
+            block,
+            seconds,
+            subject: "list".to_owned(),
+            ..trial(1, 1, &[])
+        };
+        let all = |copy: f64| -> Vec<Trial> {
+            let scatter = |block: u32| 1.0 + f64::from(block % 3) / 1e3;
+            (0..60)
+                .flat_map(|block| [load(0, block, 1.0), load(1, block, copy * scatter(block))])
+                .collect()
+        };
+        let other = self_test(&all(1.5), "list", 20);
+        assert_eq!((other.repetitions, other.different), (20, 20));
+        assert!(!other.passes());
+        assert!(!self_test(&[], "list", 20).passes(), "nothing measured is no pass");
     }
 }

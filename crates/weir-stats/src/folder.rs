@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `run.json` | [`Run`] |
 //! | `trials.jsonl` | one [`Trial`] a line, in the order in which they were run |
+//! | `search.jsonl` | one [`Search`] a line, where rates were searched |
 //! | `study.toml`, `subjects.toml` | copies of what was measured |
 //! | `rulesets/` | generated rulesets that are small enough to keep |
 
@@ -11,7 +12,11 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
 use crate::run::{FORMAT, Run};
+use crate::search::Search;
 use crate::trial::Trial;
 
 /// A run with its trials.
@@ -21,6 +26,8 @@ pub struct Record {
     pub run: Run,
     /// All trials, accepted or not.
     pub trials: Vec<Trial>,
+    /// Searches of a rate, in their order; most runs have none.
+    pub searches: Vec<Search>,
 }
 
 /// Why records could not be read or written.
@@ -62,6 +69,19 @@ pub enum RecordError {
 /// # Errors
 /// A file that is missing, that does not hold what it should, or of another format.
 pub fn load(dir: &Path) -> Result<Record, RecordError> {
+    load_until(dir, str::len)
+}
+
+/// Reads the folder of a run that may go on meanwhile: a line that is not whole yet is left out.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_growing(dir: &Path) -> Result<Record, RecordError> {
+    load_until(dir, whole_lines)
+}
+
+/// Reads a folder, each file of lines as far as `end` says.
+fn load_until(dir: &Path, end: fn(&str) -> usize) -> Result<Record, RecordError> {
     let path = dir.join("run.json");
     let text = read(&path)?;
     let run: Run = serde_json::from_str(&text).map_err(|source| RecordError::Json {
@@ -72,17 +92,29 @@ pub fn load(dir: &Path) -> Result<Record, RecordError> {
     if run.format != FORMAT {
         return Err(RecordError::Format { path, found: run.format });
     }
-    let path = dir.join("trials.jsonl");
-    let mut trials = Vec::new();
-    for (at, line) in read(&path)?.lines().enumerate().filter(|(_, line)| !line.is_empty()) {
-        let trial = serde_json::from_str(line).map_err(|source| RecordError::Json {
-            path: path.clone(),
+    let trials = lines(&dir.join("trials.jsonl"), end)?;
+    let path = dir.join("search.jsonl");
+    let searches = if path.exists() { lines(&path, end)? } else { Vec::new() };
+    Ok(Record { run, trials, searches })
+}
+
+/// The values of a file that has one a line, as far as `end` says.
+fn lines<T: DeserializeOwned>(path: &Path, end: fn(&str) -> usize) -> Result<Vec<T>, RecordError> {
+    let text = read(path)?;
+    let lines = text[..end(&text)].lines().enumerate().filter(|(_, line)| !line.is_empty());
+    let value = |(at, line)| {
+        serde_json::from_str(line).map_err(|source| RecordError::Json {
+            path: path.to_owned(),
             line: at + 1,
             source,
-        })?;
-        trials.push(trial);
-    }
-    Ok(Record { run, trials })
+        })
+    };
+    lines.map(value).collect()
+}
+
+/// Where the last whole line ends.
+fn whole_lines(text: &str) -> usize {
+    text.rfind('\n').map_or(0, |at| at + 1)
 }
 
 /// Reads the folder of a run that was interrupted, perhaps in the middle of a line: what is behind
@@ -93,7 +125,7 @@ pub fn load(dir: &Path) -> Result<Record, RecordError> {
 pub fn load_interrupted(dir: &Path) -> Result<Record, RecordError> {
     let path = dir.join("trials.jsonl");
     let text = read(&path)?;
-    let whole = text.rfind('\n').map_or(0, |at| at + 1);
+    let whole = whole_lines(&text);
     if whole < text.len() {
         let failed = |source| RecordError::File { action: "cut", path: path.clone(), source };
         let file = fs::File::options().write(true).open(&path).map_err(failed)?;
@@ -134,19 +166,31 @@ pub fn append_trial(dir: &Path, trial: &Trial) -> Result<(), RecordError> {
 /// # Errors
 /// The file cannot be written.
 pub fn append_trials(dir: &Path, trials: &[Trial]) -> Result<(), RecordError> {
-    let path = dir.join("trials.jsonl");
-    let failed = |source| RecordError::File { action: "write", path: path.clone(), source };
+    append(&dir.join("trials.jsonl"), trials)
+}
+
+/// Adds a search to `search.jsonl`.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn append_search(dir: &Path, search: &Search) -> Result<(), RecordError> {
+    append(&dir.join("search.jsonl"), std::slice::from_ref(search))
+}
+
+/// Adds values to a file, a line each, in one piece.
+fn append<T: Serialize>(path: &Path, values: &[T]) -> Result<(), RecordError> {
+    let failed = |source| RecordError::File { action: "write", path: path.to_owned(), source };
     let mut lines = String::new();
-    for trial in trials {
-        let line = serde_json::to_string(trial).map_err(|source| RecordError::Json {
-            path: path.clone(),
+    for value in values {
+        let line = serde_json::to_string(value).map_err(|source| RecordError::Json {
+            path: path.to_owned(),
             line: 0,
             source,
         })?;
         lines.push_str(&line);
         lines.push('\n');
     }
-    let mut file = fs::File::options().create(true).append(true).open(&path).map_err(failed)?;
+    let mut file = fs::File::options().create(true).append(true).open(path).map_err(failed)?;
     file.write_all(lines.as_bytes()).map_err(failed)
 }
 

@@ -38,8 +38,8 @@ pub use estimate::{Difference, Estimate};
 pub use folder::{Record, RecordError};
 pub use probe::{Load, Probe, ProbeKind, Stream};
 pub use run::{
-    Axis, Environment, NoiseFloor, Paper, PaperValue, Preset, RulesetRecord, Run, Subject,
-    TrialCounts, within_limit,
+    Axis, Environment, NoiseFloor, Paper, PaperFigure, PaperValue, Preset, RulesetRecord, Run,
+    Subject, TrialCounts, within_limit,
 };
 pub use scenario::{Coordinate, Scenario};
 pub use series::Quantity;

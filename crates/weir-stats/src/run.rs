@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::claim::ClaimRecord;
 use crate::estimate::Estimate;
 use crate::scenario::{Coordinate, Scenario};
+use crate::series::Quantity;
 
 /// Version of the record format; a reader refuses another one.
 pub const FORMAT: u32 = 1;
@@ -78,6 +79,24 @@ pub struct Paper {
     pub part: String,
     /// What it was measured on, and how it differs from here.
     pub setting: String,
+    /// Its figures that are drawn again with our values.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub figures: Vec<PaperFigure>,
+}
+
+/// A figure of a paper, on even axes: a quantity against the study's axis of numbers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PaperFigure {
+    /// Its number in the paper: `figure 7`.
+    pub number: String,
+    /// What it shows.
+    pub title: String,
+    /// What is drawn.
+    pub quantity: Quantity,
+    /// Last value of the axis that the paper has; all of ours without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<u64>,
 }
 
 /// How long and how often a study is measured.

@@ -9,6 +9,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::scenario::Scenario;
+
 /// What is searched.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -42,6 +44,31 @@ pub struct Found {
     pub conditional_throughput: Option<f64>,
     /// Trials that it took.
     pub trials: u32,
+}
+
+/// One search with its trials: a line of `search.jsonl`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Search {
+    /// Of which subject.
+    pub subject: String,
+    /// Where.
+    pub scenario: Scenario,
+    /// What was searched.
+    pub goal: Goal,
+    /// What was found.
+    pub found: Found,
+    /// Its trials, in their order.
+    #[serde(default)]
+    pub steps: Vec<Step>,
+}
+
+/// One trial of a search.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    /// Load that was offered, packets a second.
+    pub rate_pps: f64,
+    /// Share of it that was lost, or could not be offered in time.
+    pub loss_ratio: f64,
 }
 
 /// What the trials at one load say.

@@ -124,6 +124,37 @@ impl Quantity {
         }
     }
 
+    /// What trials of a kind are compared by first, and two copies of a subject; `None` where the
+    /// study sets the rate of packets.
+    pub fn of_kind(kind: Kind) -> Option<Quantity> {
+        Some(match kind {
+            Kind::Rate => Quantity::Pps,
+            Kind::Paced => return None,
+            Kind::Load => Quantity::LoadSeconds,
+            Kind::Add => Quantity::AddSeconds,
+            Kind::Connections => Quantity::ConnectionsPerSecond,
+            Kind::ConnectionsReset => Quantity::ConnectionsResetPerSecond,
+            Kind::Handshakes => Quantity::HandshakesPerSecond,
+            Kind::Concurrent => Quantity::BytesPerConnection,
+            Kind::RoundTrip => Quantity::RoundTripNsP50,
+            Kind::Response => Quantity::ResponseNsP50,
+            Kind::Stream => Quantity::StreamBytesPerSecond,
+        })
+    }
+
+    /// Whether less of it is better: times and memory.
+    pub fn is_cost(self) -> bool {
+        matches!(
+            self,
+            Quantity::LoadSeconds
+                | Quantity::AddSeconds
+                | Quantity::NsPerPacket
+                | Quantity::BytesPerConnection
+                | Quantity::RoundTripNsP50
+                | Quantity::ResponseNsP50
+        )
+    }
+
     /// Its value in one trial; `None` where the trial measured something else.
     pub fn of(self, trial: &Trial) -> Option<f64> {
         if trial.kind != self.kind() {
@@ -307,21 +338,40 @@ pub fn slope(
     estimate::of_median(&slopes, seed)
 }
 
+/// What was measured of a second copy of a subject, and where.
+pub fn copied(trials: &[Trial]) -> Vec<(Quantity, &Scenario)> {
+    let mut places: Vec<(Quantity, &Scenario)> = trials
+        .iter()
+        .filter(|trial| trial.copy == 1)
+        .filter_map(|trial| Some((Quantity::of_kind(trial.kind)?, &trial.scenario)))
+        .collect();
+    places.sort_unstable();
+    places.dedup();
+    places
+}
+
+/// The two copies of a subject at one place: block, second copy and first.
+pub fn copies(
+    trials: &[Trial],
+    subject: &str,
+    (quantity, scenario): (Quantity, &Scenario),
+) -> Vec<(u32, f64, f64)> {
+    let first = Selection::new(quantity, subject, scenario);
+    let firsts = first.by_block(trials);
+    let seconds = (Selection { copy: 1, ..first }).by_block(trials);
+    let pair = |(block, second): (u32, f64)| Some((block, second, *firsts.get(&block)?));
+    seconds.into_iter().filter_map(pair).collect()
+}
+
 /// Ratio of the second copy of `subject` to its first, over all points and blocks: the noise
 /// floor.
 pub fn noise_floor(trials: &[Trial], subject: &str, seed: u64) -> Option<Estimate> {
-    let mut points: Vec<&Scenario> =
-        trials.iter().filter(|trial| trial.copy == 1).map(|trial| &trial.scenario).collect();
-    points.sort_unstable();
-    points.dedup();
-    let mut pairs = Vec::new();
-    for scenario in points {
-        let first = Selection::new(Quantity::Pps, subject, scenario);
-        let firsts = first.by_block(trials);
-        for (block, value) in (Selection { copy: 1, ..first }).by_block(trials) {
-            pairs.extend(firsts.get(&block).map(|other| (value, *other)));
-        }
-    }
+    let of_place = |place| copies(trials, subject, place);
+    let pairs: Vec<(f64, f64)> = copied(trials)
+        .into_iter()
+        .flat_map(of_place)
+        .map(|(_, second, first)| (second, first))
+        .collect();
     estimate::median_ratio(&pairs, seed)
 }
 
@@ -399,5 +449,37 @@ mod tests {
         trials[1].copy = 1;
         assert_eq!(noise_floor(&trials, "none", 1).unwrap().value, 1.01);
         assert_eq!(noise_floor(&trials[..1], "none", 1), None);
+    }
+
+    /// A trial of connections in which `completed` were.
+    fn connecting(copy: u32, block: u32, completed: u64) -> Trial {
+        let connections = crate::Connections {
+            close: crate::Close::Fin,
+            offered: completed,
+            completed,
+            failed: Vec::new(),
+            invalid: 0,
+            resets: 0,
+            icmp: 0,
+            given_up: 0,
+            translated: 0,
+            progress: Vec::new(),
+            establish: crate::Spectrum::default(),
+            whole: crate::Spectrum::default(),
+        };
+        let kind = Kind::Connections;
+        let subject = "tracked".to_owned();
+        Trial { kind, subject, copy, block, connections: Some(connections), ..trial(1, 1, &[]) }
+    }
+
+    #[test]
+    fn connections_have_a_noise_floor_too() {
+        let trials: Vec<Trial> = (0..3)
+            .flat_map(|block| [connecting(0, block, 1000), connecting(1, block, 1100)])
+            .collect();
+        let floor = noise_floor(&trials, "tracked", 1).unwrap();
+        assert!((floor.value - 1.1).abs() < 1e-9 && floor.samples == 3, "{floor:?}");
+        let alone: Vec<Trial> = trials.into_iter().filter(|trial| trial.copy == 0).collect();
+        assert!(noise_floor(&alone, "tracked", 1).is_none(), "one copy has no floor");
     }
 }

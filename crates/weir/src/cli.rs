@@ -617,6 +617,15 @@ Example:
     /// Write a page over all studies: every claim with its outcome, and the report of each kept run.
     #[command(after_help = "Example:\n  weir lab index -o pages")]
     Index(LabIndex),
+    /// Show a run, or the index of a folder of studies, in a browser on this machine.
+    #[command(after_help = "\
+Listens on 127.0.0.1 alone, until Ctrl-C. A page is made anew when the records have changed; that of
+a run which goes on asks for itself every few seconds.
+
+Example:
+  weir lab serve run
+  weir lab serve studies --port 8080")]
+    Serve(LabServe),
     /// List what the papers say, with what became of it here and the command that measures it.
     #[command(after_help = "\
 A status is computed from the records that are kept under STUDIES/*/runs, never typed.
@@ -636,9 +645,10 @@ pub struct LabRun {
     /// Folder of the records.
     #[arg(short, long, value_name = "DIR")]
     pub output: PathBuf,
-    /// How long and how often.
-    #[arg(long, default_value = "quick")]
-    pub preset: String,
+    /// How long and how often: `quick` without it; with `--aa`, the study's preset `aa`, or else
+    /// `smoke` at two points.
+    #[arg(long)]
+    pub preset: Option<String>,
     /// Seed of order and rulesets.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
@@ -653,6 +663,10 @@ pub struct LabRun {
     /// different? Status 1 where that is more than 3 times.
     #[arg(long = "aa", value_name = "SUBJECT")]
     pub against_itself: Option<String>,
+    /// Write what came of `--aa` into the study's folder too, as aa.json: `weir lab list` and the
+    /// index show it.
+    #[arg(long, requires = "against_itself")]
+    pub keep: bool,
     /// Search the highest rate of each subject with this loss, both bounds of it, rather than
     /// measure at overload; what is found is in OUTPUT/search.jsonl.
     #[arg(long, value_enum, conflicts_with_all = ["resume", "against_itself"])]
@@ -722,6 +736,16 @@ pub struct LabIndex {
     /// Folder to write index.html, the reports and the trials to.
     #[arg(short, long, value_name = "DIR")]
     pub output: PathBuf,
+}
+
+/// `weir lab serve`.
+#[derive(Debug, Args)]
+pub struct LabServe {
+    /// Folder of the records of a run, or of studies.
+    pub folder: PathBuf,
+    /// Port; 0: any that is free.
+    #[arg(long, default_value_t = 0)]
+    pub port: u16,
 }
 
 /// `weir lab selftest`.
@@ -826,6 +850,27 @@ pub enum Example {
         /// The pcap file to write; `FILE.verdicts` beside it holds a verdict a line.
         #[arg(short, long, value_name = "FILE")]
         output: PathBuf,
+    },
+    /// The rules of a node of Kubernetes, as kube-proxy writes them.
+    Services {
+        /// How many services, 1 to 20,000; each has about eight rules.
+        #[arg(long, default_value_t = 1000)]
+        count: usize,
+        /// Seed.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+    },
+    /// The firewall of a university: departments with the services that they have opened.
+    University {
+        /// How many, 1 to 200; each has about 25 rules.
+        #[arg(long, default_value_t = 100)]
+        departments: usize,
+        /// Seed.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// Without rules of state, and with NOTRACK before all others.
+        #[arg(long)]
+        untracked: bool,
     },
     /// COUNT rules that do not match before the one that accepts.
     Rules {

@@ -12,6 +12,7 @@ pub mod lab;
 pub mod lab_list;
 pub mod optimize;
 pub mod selftest;
+pub mod serve;
 pub mod traffic;
 pub mod tune;
 pub mod verify;

@@ -5,6 +5,7 @@
 
 mod cli;
 mod command;
+mod live;
 mod operand;
 mod side;
 mod terminal;
@@ -51,6 +52,7 @@ fn run(command: Command, color: bool) -> anyhow::Result<Answer> {
         Command::Lab(cli::Lab::Selftest(args)) => command::selftest::run(&args),
         Command::Lab(cli::Lab::Report(args)) => command::lab::report(&args),
         Command::Lab(cli::Lab::Index(args)) => command::lab_list::index(&args),
+        Command::Lab(cli::Lab::Serve(args)) => command::serve::run(&args),
         Command::Lab(cli::Lab::Compare(args)) => command::lab::compare(&args),
         Command::Lab(cli::Lab::List(args)) => command::lab_list::run(&args),
         Command::Tune(args) => command::tune::run(&args),

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::time::Duration;
 
 use anyhow::Result;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::cli::Color;
 use crate::command::Answer;
@@ -47,7 +47,16 @@ pub struct Progress {
 impl Progress {
     /// An empty bar.
     pub fn new() -> Self {
-        let bar = ProgressBar::with_draw_target(Some(1000), ProgressDrawTarget::stderr_with_hz(8));
+        let target = ProgressDrawTarget::stderr_with_hz(8);
+        Progress::of(ProgressBar::with_draw_target(Some(1000), target))
+    }
+
+    /// An empty bar below the lines of others.
+    pub fn below(lines: &MultiProgress) -> Self {
+        Progress::of(lines.add(ProgressBar::new(1000)))
+    }
+
+    fn of(bar: ProgressBar) -> Self {
         let style = "{elapsed_precise} [{bar:30}] {percent:>3} % {msg}";
         bar.set_style(
             ProgressStyle::with_template(style)

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::{Caption, Series, Size, dots, drawing, spread, words};
+use super::{Caption, Series, Size, dots, drawing, polyline, spread, words};
 use crate::number::{count, interval, pixel};
 use crate::scale::{Log, thinned};
 
@@ -164,15 +164,6 @@ fn band(frame: &Frame, series: &Series) -> Markup {
 /// A line from left to right.
 fn rule(left: f64, y: f64, right: f64) -> String {
     format!("M{} {}H{}", pixel(left), pixel(y), pixel(right))
-}
-
-fn polyline(places: &[(f64, f64)]) -> String {
-    let mut data = String::new();
-    for (at, (x, y)) in places.iter().enumerate() {
-        data.push(if at == 0 { 'M' } else { 'L' });
-        data.push_str(&format!("{} {}", pixel(*x), pixel(*y)));
-    }
-    data
 }
 
 /// The names of the series, beside the ends of their lines.

@@ -51,7 +51,7 @@ pub(super) fn section(digest: &Digest<'_>) -> Markup {
                 "Each was opened, used and closed as the method draws it; request and reply were "
                 "compared to the byte at both ends."
             }
-            (figures::legend(digest, first))
+            (figures::legend(digest, first.iter().map(|one| one.subject)))
             div.pair {
                 @for (id, title, y_title, series) in &drawn {
                     @let caption = Caption {

@@ -44,7 +44,7 @@ pub(super) fn rates(digest: &Digest<'_>) -> Markup {
                     "rule, a flat one does not."
                 } @else { "The axis is logarithmic: further right is better." }
             }
-            (legend(digest, &series))
+            (legend(digest, series.iter().map(|one| one.subject)))
             (plot(digest, "rates", &title, &about, &series))
             (how_drawn())
         }
@@ -106,13 +106,13 @@ fn description(digest: &Digest<'_>, series: &[Series]) -> String {
 }
 
 /// Names of the subjects with their inks; the page's script makes switches of them.
-pub(super) fn legend(digest: &Digest<'_>, series: &[Series]) -> Markup {
+pub(super) fn legend(digest: &Digest<'_>, shown: impl Iterator<Item = usize>) -> Markup {
     html! {
         ul.legend {
-            @for one in series {
-                @let subject = &digest.record.run.subjects[one.subject];
-                li.weir[subject.weir] data-series=(one.subject) title=(subject.about) {
-                    (one.ink.key())
+            @for at in shown {
+                @let subject = &digest.record.run.subjects[at];
+                li.weir[subject.weir] data-series=(at) title=(subject.about) {
+                    (digest.inks[at].key())
                     span { (subject.title) }
                 }
             }

@@ -31,7 +31,7 @@ fn ends(digest: &Digest<'_>, facet: &Scenario) -> (Scenario, Option<u64>, Option
     let values = digest.values();
     let has = |value: &Option<u64>| {
         let point = digest.point(facet, *value);
-        digest.reference.is_none_or(|one| digest.estimate(Quantity::Pps, one, &point).is_some())
+        digest.reference.is_none_or(|one| digest.estimate(digest.quantity, one, &point).is_some())
     };
     let last = values.iter().rev().copied().find(has).flatten();
     let first = values.iter().flatten().copied().find(|value| *value > 0);
@@ -55,7 +55,7 @@ fn facet_table(digest: &Digest<'_>, facet: &Facet) -> Markup {
                 thead {
                     tr {
                         th { "subject" }
-                        th.right { "packets/s" }
+                        th.right { (digest.unit()) }
                         @if let Some(reference) = digest.reference {
                             th.right { "against " (label(reference)) }
                         }
@@ -85,7 +85,7 @@ fn cells(
     point: &Scenario,
     first: Option<&Scenario>,
 ) -> Markup {
-    let Some(estimate) = digest.estimate(Quantity::Pps, subject, point) else {
+    let Some(estimate) = digest.estimate(digest.quantity, subject, point) else {
         let why = subject.lacking.as_deref().or(subject.limit.as_deref());
         return html! {
             td.about colspan="5" { "not measured" @if let Some(why) = why { ": " (why) } }
@@ -125,8 +125,8 @@ fn everything(digest: &Digest<'_>) -> Markup {
             summary { "All points" }
             @for facet in &digest.facets {
                 @let gap = if facet.title.is_empty() { "" } else { ", " };
-                @let caption = format!("Packets a second{gap}{}", facet.title);
-                (grid(digest, Quantity::Pps, &facet.scenario, rate, &caption))
+                @let caption = format!("{}{gap}{}", capital(digest.unit()), facet.title);
+                (grid(digest, digest.quantity, &facet.scenario, rate, &caption))
             }
             (grid(digest, Quantity::LoadSeconds, &anywhere, seconds, "Loading at once"))
             (grid(digest, Quantity::AddSeconds, &anywhere, seconds, "Adding one rule"))

@@ -5,7 +5,10 @@ use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
-use weir_example::{IspOptions, RulesKind, RulesOptions, isp, rules, rules_nft};
+use weir_example::{
+    IspOptions, RulesKind, RulesOptions, ServicesOptions, UniversityOptions, isp, rules, rules_nft,
+    services, university,
+};
 use weir_packet::{Addr, Family, Packet, Transport, pcap, tcp_flag};
 
 use super::Answer;
@@ -38,6 +41,16 @@ pub fn run(args: &Example) -> Result<Answer> {
             let flow = Flow { to: *to, tcp: *tcp, port: *port, payload };
             let sources = (0..*flows).map(|n| Ipv4Addr::from(u32::from(*from).wrapping_add(n)));
             frames(output, sources.map(|source| flow.frame(source)), verdict)
+        }
+        Example::Services { count, seed } => {
+            ensure!((1..=20_000).contains(count), "--count {count}: 1 to 20,000");
+            terminal::print(&services(&ServicesOptions { count: *count, seed: *seed }))
+        }
+        Example::University { departments, seed, untracked } => {
+            ensure!((1..=200).contains(departments), "--departments {departments}: 1 to 200");
+            let options =
+                UniversityOptions { departments: *departments, seed: *seed, tracked: !untracked };
+            terminal::print(&university(&options))
         }
         Example::Rules { count, seed, nft } => {
             ensure!(*count <= 200_000, "--count {count}: at most 200,000");

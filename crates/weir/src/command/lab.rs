@@ -6,24 +6,24 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
 use weir_backends::artefact;
+use weir_lab::study::AGAINST_ITSELF;
 use weir_lab::{RunOptions, SELF_TESTS, registry};
 use weir_report::{Extra, ExtraTable};
-use weir_stats::compare::{self, Verdict};
+use weir_stats::compare::{self, KeptSelfTest, Verdict};
 use weir_stats::{Quantity, folder};
 use weir_verify::VerifyReport;
 
 use super::Answer;
 use crate::cli::{LabCompare, LabReport, LabRun};
-use crate::terminal::{self, Progress};
-
-/// Repetitions of twenty that may come out different at 5 % before the method is in doubt.
-const MOST_DIFFERENT: usize = 3;
+use crate::live::Live;
+use crate::terminal;
 
 /// Runs a study and writes its report beside the records.
 pub fn run(args: &LabRun) -> Result<Answer> {
     let words: Vec<String> = std::env::args().collect();
+    let usual = if args.against_itself.is_some() { AGAINST_ITSELF } else { "quick" };
     let options = RunOptions {
-        preset: args.preset.clone(),
+        preset: args.preset.clone().unwrap_or_else(|| usual.to_owned()),
         seed: args.seed,
         weir: std::env::current_exe().context("find this program")?,
         command: words.join(" "),
@@ -33,31 +33,47 @@ pub fn run(args: &LabRun) -> Result<Answer> {
         search: args.search.map(crate::cli::Loss::goal),
         ..RunOptions::default()
     };
-    let bar = Progress::new();
+    let mut live = Live::new();
     let record = weir_lab::run(&args.study, &args.output, &options, &mut |progress| {
-        bar.show_left(progress.message, progress.done, progress.total, progress.left);
+        live.show(&progress);
     })?;
-    drop(bar);
+    drop(live);
     write_page(&args.output, None, &record, &[])?;
     if let Some(subject) = &args.against_itself {
-        return self_test(&args.output, &record, subject);
+        return self_test(args, &record, subject);
     }
     terminal::print(&weir_report::summary(&record))
 }
 
-/// Says how often a subject came out different from itself, and writes it beside the records.
-fn self_test(out: &Path, record: &folder::Record, subject: &str) -> Result<Answer> {
-    let result = compare::self_test(&record.trials, subject, SELF_TESTS as usize);
-    let path = out.join("against-itself.json");
-    let text = serde_json::to_string_pretty(&result)?;
-    fs::write(&path, format!("{text}\n")).with_context(|| format!("write {}", path.display()))?;
-    terminal::print(&format!(
-        "{subject} against itself: different in {} of {} repetitions (5 %, Holm over {} points each)\n",
-        result.different,
-        result.repetitions,
-        result.points / result.repetitions.max(1),
-    ))?;
-    Ok(if result.different <= MOST_DIFFERENT { Answer::Yes } else { Answer::No })
+/// Says how often a subject came out different from itself, and writes it beside the records and,
+/// where it is to be kept, into the study's folder.
+fn self_test(args: &LabRun, record: &folder::Record, subject: &str) -> Result<Answer> {
+    let run = &record.run;
+    let kept = KeptSelfTest {
+        date: run.date.clone(),
+        subject: subject.to_owned(),
+        preset: run.preset.name.clone(),
+        seed: run.seed,
+        weir: run.weir.clone(),
+        result: compare::self_test(&record.trials, subject, SELF_TESTS as usize),
+    };
+    let text = format!("{}\n", serde_json::to_string_pretty(&kept)?);
+    let mut folders = vec![args.output.as_path()];
+    if args.keep {
+        folders.push(study_folder(&args.study));
+    }
+    for path in folders.iter().map(|folder| folder.join(registry::SELF_TEST)) {
+        fs::write(&path, &text).with_context(|| format!("write {}", path.display()))?;
+    }
+    terminal::print(&format!("{}\n", registry::self_test_said(&kept)))?;
+    Ok(if kept.result.passes() { Answer::Yes } else { Answer::No })
+}
+
+/// The folder of a study that is named by its folder or its file.
+fn study_folder(study: &Path) -> &Path {
+    let parent = study.parent().filter(|_| !study.is_dir());
+    parent
+        .map_or(study, |parent| if parent.as_os_str().is_empty() { Path::new(".") } else { parent })
 }
 
 /// Compares two runs of a study, and says no where something became worse.
@@ -87,7 +103,7 @@ pub fn compare(args: &LabCompare) -> Result<Answer> {
 fn comparison(points: &[compare::Point]) -> String {
     let mut text = String::new();
     for point in points.iter().filter(|point| point.verdict != Verdict::Same) {
-        let what = if point.quantity == Quantity::Pps { "rate" } else { "time to load" };
+        let what = words(point.quantity);
         let word = match point.verdict {
             Verdict::Regression => "WORSE",
             Verdict::Improvement => "better",
@@ -98,17 +114,32 @@ fn comparison(points: &[compare::Point]) -> String {
         let _ = writeln!(text, "{word:<8} {ratio:<34} {what} of {subject} at {at}");
     }
     let of = |verdict| points.iter().filter(|point| point.verdict == verdict).count();
-    let holds = points.iter().filter(|p| p.ratio.lo <= 1.0 && p.ratio.hi >= 1.0).count();
+    let alike = compare::alike(points);
     let _ = writeln!(
         text,
-        "{} points: {} worse, {} better, {} the same, {} unclear; the interval holds 1 at {holds}",
+        "{} points: {} worse, {} better, {} the same, {} unclear\n\
+         {alike} of {} ({:.0} %) hold no difference: the interval of the difference of log ratios \
+         holds 0",
         points.len(),
         of(Verdict::Regression),
         of(Verdict::Improvement),
         of(Verdict::Same),
         of(Verdict::Unclear),
+        points.len(),
+        100.0 * alike as f64 / points.len().max(1) as f64,
     );
     text
+}
+
+/// What a quantity is called in a comparison.
+fn words(quantity: Quantity) -> &'static str {
+    match quantity {
+        Quantity::LoadSeconds => "time to load",
+        Quantity::BytesPerConnection => "memory a connection",
+        Quantity::ConnectionsPerSecond | Quantity::ConnectionsResetPerSecond => "connections",
+        Quantity::HandshakesPerSecond => "handshakes",
+        _ => "rate",
+    }
 }
 
 /// Writes the page of a run.

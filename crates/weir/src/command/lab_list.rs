@@ -1,7 +1,9 @@
 //! `weir lab list`: what the papers say, and what became of it.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
+use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 use weir_lab::registry::{self, Entry, Item, LIST_BEGINS, LIST_ENDS};
@@ -35,6 +37,9 @@ pub fn run(args: &LabList) -> Result<Answer> {
         let _ = writeln!(text, "{}: {}", entry.study, entry.title);
         let command = entry.command.as_deref().unwrap_or("no command yet");
         let _ = writeln!(text, "  {command}");
+        if let Some(kept) = &entry.self_test {
+            let _ = writeln!(text, "  {}", registry::self_test_said(kept));
+        }
         for item in items {
             let _ = writeln!(text, "  {:<5} {:<25} {}", short(item), item.status, item.text);
         }
@@ -70,26 +75,37 @@ fn write(args: &LabList, entries: &[Entry]) -> Result<Answer> {
 pub fn index(args: &LabIndex) -> Result<Answer> {
     let out = &args.output;
     fs::create_dir_all(out).with_context(|| format!("make {}", out.display()))?;
-    let mut pages = Vec::new();
-    for entry in registry::read(&args.studies)? {
+    for (name, bytes) in pages(&args.studies)? {
+        let path = out.join(name);
+        fs::write(&path, bytes).with_context(|| format!("write {}", path.display()))?;
+    }
+    terminal::print(&format!("{}\n", out.join(INDEX).display()))
+}
+
+/// The file that the pages begin with.
+pub(super) const INDEX: &str = "index.html";
+
+/// The index and what it links to, by the names of files.
+pub(super) fn pages(studies: &Path) -> Result<BTreeMap<String, Vec<u8>>> {
+    let mut files = BTreeMap::new();
+    let mut entries = Vec::new();
+    for entry in registry::read(studies)? {
         let mut page = index_entry(&entry);
         if let Some(run) = &entry.run {
-            let folder = args.studies.join(&entry.study).join(run);
+            let folder = studies.join(&entry.study).join(run);
             page.report = format!("{}.html", entry.study);
             page.data = format!("{}.jsonl", entry.study);
             let report = weir_report::page(&folder::load(&folder)?, &[]);
-            let path = out.join(&page.report);
-            fs::write(&path, report).with_context(|| format!("write {}", path.display()))?;
-            let path = out.join(&page.data);
-            fs::copy(folder.join("trials.jsonl"), &path)
-                .with_context(|| format!("write {}", path.display()))?;
+            files.insert(page.report.clone(), report.into_bytes());
+            let path = folder.join("trials.jsonl");
+            let trials = fs::read(&path).with_context(|| format!("read {}", path.display()))?;
+            files.insert(page.data.clone(), trials);
         }
-        pages.push(page);
+        entries.push(page);
     }
-    let path = out.join("index.html");
-    fs::write(&path, weir_report::index(&pages, env!("CARGO_PKG_VERSION")))
-        .with_context(|| format!("write {}", path.display()))?;
-    terminal::print(&format!("{}\n", path.display()))
+    let index = weir_report::index(&entries, env!("CARGO_PKG_VERSION"));
+    files.insert(INDEX.to_owned(), index.into_bytes());
+    Ok(files)
 }
 
 fn index_entry(entry: &Entry) -> IndexEntry {
@@ -114,6 +130,7 @@ fn index_entry(entry: &Entry) -> IndexEntry {
         title: entry.title.clone(),
         paper: entry.paper.clone().unwrap_or_default(),
         command: entry.command.clone().unwrap_or_default(),
+        self_test: entry.self_test.as_ref().map(registry::self_test_said).unwrap_or_default(),
         items: entry.items.iter().chain(&entry.own).map(item).collect(),
         ..IndexEntry::default()
     }

@@ -1,0 +1,101 @@
+//! Curves on even axes that begin at 0: what changes over the time of a trial, and figures of papers
+//! that are drawn so.
+
+use maud::{Markup, html};
+
+use super::{Caption, Size, drawing, words};
+use crate::ink::Ink;
+use crate::number::{Unit, pixel};
+use crate::scale::Linear;
+
+/// One curve.
+#[derive(Clone, Debug)]
+pub(crate) struct Curve {
+    /// Number of the subject, for the switches of the legend.
+    pub(crate) subject: usize,
+    /// How it is drawn.
+    pub(crate) ink: Ink,
+    /// Its points have markers: values that were measured one by one.
+    pub(crate) marked: bool,
+    /// In rising order of the first.
+    pub(crate) points: Vec<(f64, f64)>,
+}
+
+/// Draws curves; `x_unit` is that of the horizontal axis.
+pub(crate) fn draw(caption: &Caption<'_>, size: Size, x_unit: Unit, curves: &[Curve]) -> Markup {
+    let (left, right) = (52.0, size.width - 24.0);
+    let (top, bottom) = (30.0, size.height - 44.0);
+    let all = || curves.iter().flat_map(|curve| curve.points.iter());
+    let x = Linear::over(all().map(|point| point.0), left, right);
+    let y = Linear::over(all().map(|point| point.1), bottom, top);
+    let ends = (pixel(left), pixel(right));
+    let inside = html! {
+        @for value in y.ticks() {
+            @if let Some(at) = y.place(value) {
+                line class="grid" x1=(ends.0) x2=(ends.1) y1=(pixel(at)) y2=(pixel(at)) {}
+                (words("tick end", left - 8.0, at + 4.0, &caption.unit.print_short(value)))
+            }
+        }
+        line class="axis" x1=(ends.0) x2=(ends.1) y1=(pixel(bottom)) y2=(pixel(bottom)) {}
+        @for value in x.ticks() {
+            @if let Some(at) = x.place(value) {
+                path class="axis" d={ "M" (pixel(at)) " " (pixel(bottom)) "v5" } {}
+                (words("tick mid", at, bottom + 19.0, &x_unit.print_short(value)))
+            }
+        }
+        (words("axis-title", 0.0, 14.0, caption.y_title))
+        (words("axis-title mid", (left + right) / 2.0, bottom + 38.0, caption.x_title))
+        @for curve in curves { (self::curve(&x, &y, curve)) }
+    };
+    drawing(caption, size, "small", &inside)
+}
+
+fn curve(x: &Linear, y: &Linear, curve: &Curve) -> Markup {
+    let place = |(at, value): &(f64, f64)| Some((x.place(*at)?, y.place(*value)?));
+    let places: Vec<(f64, f64)> = curve.points.iter().filter_map(place).collect();
+    html! {
+        g class={ "series " (curve.ink.class) } data-series=(curve.subject) {
+            path.line.thin[!curve.marked].dashed[curve.ink.dashed] d=(super::polyline(&places)) {}
+            @if curve.marked {
+                @for (x, y) in &places { (curve.ink.marker(*x, *y, 3.5)) }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drawn(points: &[(f64, f64)], marked: bool) -> String {
+        let ink = crate::ink::inks(&[crate::sample::subject("a", false, false)])[0];
+        let curve = Curve { subject: 0, ink, marked, points: points.to_vec() };
+        let caption = Caption {
+            id: "c",
+            title: "title",
+            about: "about",
+            x_title: "seconds",
+            y_title: "entries",
+            unit: Unit::Rate,
+        };
+        let size = Size { width: 488.0, height: 320.0 };
+        draw(&caption, size, Unit::Seconds, &[curve]).into_string()
+    }
+
+    #[test]
+    fn a_curve_is_one_line_and_its_points_are_markers_where_asked() {
+        let points = [(0.0, 0.0), (1.0, 5.0), (2.0, 5.0)];
+        let (plain, marked) = (drawn(&points, false), drawn(&points, true));
+        assert_eq!(plain.matches("class=\"line").count(), 1);
+        assert_eq!(plain.matches("class=\"mark").count(), 0);
+        assert_eq!(marked.matches("class=\"mark").count(), 3);
+    }
+
+    #[test]
+    fn what_has_no_place_is_left_out() {
+        for points in [&[][..], &[(0.0, f64::NAN), (1.0, f64::INFINITY)], &[(0.0, 0.0)]] {
+            let text = drawn(points, true);
+            assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
+        }
+    }
+}

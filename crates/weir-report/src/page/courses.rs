@@ -1,0 +1,162 @@
+//! What changes while a trial lasts: entries in the connection table, and connections a second.
+
+use std::collections::BTreeMap;
+
+use maud::{Markup, html};
+use weir_stats::{Scenario, Trial};
+
+use super::figures::{self, SMALL};
+use crate::chart::Caption;
+use crate::chart::curves::{self, Curve};
+use crate::digest::Digest;
+use crate::number::Unit;
+
+/// Points of the grid that are drawn, those with the most connections.
+const MOST_POINTS: usize = 4;
+/// Parts of a trial over which a rate is taken, and samples of the table that are drawn, about.
+const PARTS: usize = 40;
+const SAMPLES: usize = 120;
+
+/// A value over the seconds of a trial.
+type Course = Vec<(f64, f64)>;
+
+/// What is drawn of a trial.
+struct Drawn {
+    id: &'static str,
+    title: &'static str,
+    y_title: &'static str,
+    of: fn(&Trial) -> Course,
+}
+
+const DRAWN: [Drawn; 2] = [
+    Drawn { id: "table", title: "In the connection table", y_title: "entries", of: entries },
+    Drawn { id: "done", title: "Complete connections", y_title: "connections/s", of: rates },
+];
+
+/// All trials that were followed while they lasted; nothing where none was.
+pub(super) fn section(digest: &Digest<'_>) -> Markup {
+    let mut points: BTreeMap<&Scenario, Vec<&Trial>> = BTreeMap::new();
+    for trial in digest.accepted().filter(|trial| !rates(trial).is_empty()) {
+        points.entry(&trial.scenario).or_default().push(trial);
+    }
+    let all = points.len();
+    keep_largest(&mut points);
+    let subjects = |trials: &[&Trial]| -> Vec<usize> {
+        let of = |name: &str| trials.iter().any(|trial| trial.subject == name);
+        let named = digest.record.run.subjects.iter().enumerate();
+        named.filter(|(_, subject)| of(&subject.name)).map(|(at, _)| at).collect()
+    };
+    html! {
+        @if !points.is_empty() {
+            section #courses {
+                h2 { "While a trial lasts" }
+                p.about {
+                    "A curve a trial, every trial that counts."
+                    @if all > points.len() {
+                        " The " (points.len()) " points with the most connections of " (all) "."
+                    }
+                }
+                @let followed: Vec<&Trial> = points.values().flatten().copied().collect();
+                (figures::legend(digest, subjects(&followed).into_iter()))
+                @for (at, (point, trials)) in points.iter().enumerate() {
+                    @let said = point.to_string();
+                    @if !said.is_empty() { h3 { (said) } }
+                    div.pair { @for drawn in &DRAWN { (figure(digest, drawn, at, trials)) } }
+                }
+            }
+        }
+    }
+}
+
+/// Leaves the points at which the most connections were there at once, or completed.
+fn keep_largest(points: &mut BTreeMap<&Scenario, Vec<&Trial>>) {
+    let size = |trials: &[&Trial]| {
+        let of = |trial: &&Trial| trial.connections.as_ref().map_or(0, |all| all.completed);
+        trials.iter().map(of).max().unwrap_or(0)
+    };
+    let mut sizes: Vec<u64> = points.values().map(|trials| size(trials)).collect();
+    sizes.sort_unstable();
+    let least = sizes.iter().rev().nth(MOST_POINTS - 1).copied().unwrap_or(0);
+    points.retain(|_, trials| size(trials) >= least);
+}
+
+fn figure(digest: &Digest<'_>, drawn: &Drawn, at: usize, trials: &[&Trial]) -> Markup {
+    let curve = |trial: &&Trial| {
+        let mut subjects = digest.record.run.subjects.iter();
+        let subject = subjects.position(|subject| subject.name == trial.subject)?;
+        let points = (drawn.of)(trial);
+        let ink = digest.inks[subject];
+        (!points.is_empty()).then_some(Curve { subject, ink, marked: false, points })
+    };
+    let drawn_curves: Vec<Curve> = trials.iter().filter_map(curve).collect();
+    let id = format!("course-{}-{at}", drawn.id);
+    let caption = Caption {
+        id: &id,
+        title: drawn.title,
+        about: "One curve a trial against its seconds; the records hold every sample.",
+        x_title: "since the first connection",
+        y_title: drawn.y_title,
+        unit: Unit::Rate,
+    };
+    html! {
+        @if !drawn_curves.is_empty() {
+            div {
+                h3 { (drawn.title) }
+                figure { (curves::draw(&caption, SMALL.size, Unit::Seconds, &drawn_curves)) }
+            }
+        }
+    }
+}
+
+/// Entries in the connection table.
+fn entries(trial: &Trial) -> Course {
+    let Some(table) = &trial.collected.table else { return Course::new() };
+    let step = table.samples.len().div_ceil(SAMPLES).max(1);
+    let thin = table.samples.iter().step_by(step);
+    thin.map(|(seconds, entries)| (*seconds, *entries as f64)).collect()
+}
+
+/// Complete connections a second, between samples that lie a part of the trial apart.
+fn rates(trial: &Trial) -> Course {
+    let Some(connections) = &trial.connections else { return Course::new() };
+    let Some((first, rest)) = connections.progress.split_first() else { return Course::new() };
+    let (mut since, mut before) = *first;
+    let end = rest.last().map_or(0.0, |(seconds, _)| *seconds);
+    let mut course = Course::new();
+    for (seconds, completed) in rest {
+        let apart = seconds - since;
+        if apart >= end / PARTS as f64 && apart > 0.0 {
+            let rate = completed.saturating_sub(before) as f64 / apart;
+            course.push((since + apart / 2.0, rate));
+            (since, before) = (*seconds, *completed);
+        }
+    }
+    course
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn trials_that_were_followed_are_drawn_and_others_are_not() {
+        let plain = sample::record();
+        assert!(section(&Digest::new(&plain)).into_string().is_empty());
+        let followed = sample::followed();
+        let text = section(&Digest::new(&followed)).into_string();
+        assert_eq!(text.matches("<svg class=\"chart small\"").count(), 2);
+        let trials = followed.trials.iter().filter(|trial| trial.connections.is_some()).count();
+        assert_eq!(text.matches("class=\"line thin\"").count(), 2 * trials);
+    }
+
+    #[test]
+    fn a_rate_that_halves_is_seen_to() {
+        let trial = &sample::followed().trials[0];
+        let course = rates(trial);
+        let (first, last) = (course[0].1, course[course.len() - 1].1);
+        assert!((first / last - 2.0).abs() < 0.05, "{course:?}");
+        assert!((35..=45).contains(&course.len()), "{}", course.len());
+        assert!(rates(&Trial { connections: None, ..trial.clone() }).is_empty());
+    }
+}

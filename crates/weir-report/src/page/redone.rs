@@ -1,0 +1,86 @@
+//! Figures of the paper, drawn again as it draws them: even axes, and no further than it went.
+
+use maud::{Markup, html};
+use weir_stats::{PaperFigure, Scenario};
+
+use super::figures::{self, SMALL};
+use crate::chart::Caption;
+use crate::chart::curves::{self, Curve};
+use crate::digest::{Digest, axis_title, capital};
+use crate::number::Unit;
+
+/// The figures that the study names; nothing where it names none, or has no axis of numbers.
+pub(super) fn section(digest: &Digest<'_>) -> Markup {
+    let named = digest.record.run.paper.iter().flat_map(|paper| &paper.figures);
+    let drawn: Vec<(&PaperFigure, Vec<Curve>)> = named
+        .map(|figure| (figure, curves(digest, figure)))
+        .filter(|(_, curves)| !curves.is_empty())
+        .collect();
+    let (Some(axis), Some((_, first))) = (digest.axis, drawn.first()) else { return html! {} };
+    html! {
+        section #redone {
+            h2 { "The paper’s figures, with the values of this run" }
+            p.about {
+                "On the paper’s axes: even steps from 0. Its own curves are not in its text, and so "
+                "not here."
+            }
+            (figures::legend(digest, first.iter().map(|curve| curve.subject)))
+            div.pair {
+                @for (at, (figure, curves)) in drawn.iter().enumerate() {
+                    @let id = format!("redone-{at}");
+                    @let caption = Caption {
+                        id: &id,
+                        title: &figure.title,
+                        about: "Medians by subject; the drawings above have intervals and trials.",
+                        x_title: axis_title(axis),
+                        y_title: "",
+                        unit: Unit::Rate,
+                    };
+                    div {
+                        h3 { (capital(&figure.number)) ": " (figure.title) }
+                        figure { (curves::draw(&caption, SMALL.size, Unit::Rate, curves)) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A curve a subject, at the first facet.
+fn curves(digest: &Digest<'_>, figure: &PaperFigure) -> Vec<Curve> {
+    let anywhere = Scenario::default();
+    let facet = digest.facets.first().map_or(&anywhere, |facet| &facet.scenario);
+    let shown = |x: f64| figure.to.is_none_or(|last| x <= last as f64);
+    let curve = |series: crate::chart::Series| Curve {
+        subject: series.subject,
+        ink: series.ink,
+        marked: true,
+        points: series.points.iter().filter(|p| shown(p.x)).map(|p| (p.x, p.value)).collect(),
+    };
+    let all = digest.series(figure.quantity, facet).into_iter().map(curve);
+    all.filter(|curve| !curve.points.is_empty()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn a_figure_goes_no_further_than_the_paper() {
+        let mut record = sample::record();
+        let count = |record: &_| {
+            let text = section(&Digest::new(record)).into_string();
+            text.matches("class=\"mark").count()
+        };
+        // Three of four sizes; four subjects; their keys in the legend, but for the dashed one.
+        assert_eq!(count(&record), 4 * 3 + 3);
+        let figures = |record: &mut weir_stats::Record, to| {
+            record.run.paper.as_mut().unwrap().figures[0].to = to;
+        };
+        figures(&mut record, None);
+        assert_eq!(count(&record), 4 * 4 + 3);
+        record.run.paper = None;
+        assert_eq!(count(&record), 0);
+    }
+}

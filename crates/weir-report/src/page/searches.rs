@@ -1,0 +1,144 @@
+//! Rates that were searched: the way of each search, and the bounds that it ended between.
+
+use maud::{Markup, html};
+use weir_stats::Scenario;
+use weir_stats::search::{Goal, Search};
+
+use super::figures::{self, SMALL};
+use crate::chart::Caption;
+use crate::chart::trace::{self, Trace};
+use crate::digest::{Digest, label};
+use crate::number::{Unit, percent, rate};
+
+/// All searches, those of a point in one drawing; nothing where nothing was searched.
+pub(super) fn section(digest: &Digest<'_>) -> Markup {
+    let searches = &digest.record.searches;
+    let mut points: Vec<&Scenario> = searches.iter().map(|search| &search.scenario).collect();
+    points.sort_unstable();
+    points.dedup();
+    let Some(first) = searches.first() else { return html! {} };
+    html! {
+        section #searches {
+            h2 { "The highest rate with " (loss(&first.goal)) }
+            p.about {
+                "Each mark is a trial at a rate: full where no more was lost than may be, hollow "
+                "where more was. A search ends when both bounds are within "
+                (percent(first.goal.width)) "."
+            }
+            @let shown = searches.iter().filter_map(|search| number(digest, search));
+            @let mut shown: Vec<usize> = shown.collect();
+            @let () = { shown.sort_unstable(); shown.dedup(); };
+            (figures::legend(digest, shown.into_iter()))
+            div.pair {
+                @for (at, point) in points.iter().enumerate() {
+                    div {
+                        @let said = point.to_string();
+                        @if !said.is_empty() { h3 { (said) } }
+                        (figure(digest, at, point))
+                    }
+                }
+            }
+            (table(digest))
+        }
+    }
+}
+
+/// The loss of a goal, in words.
+fn loss(goal: &Goal) -> String {
+    if goal.loss_ratio == 0.0 {
+        return "no loss".to_owned();
+    }
+    format!("at most {} lost", percent(goal.loss_ratio))
+}
+
+fn number(digest: &Digest<'_>, search: &Search) -> Option<usize> {
+    let mut subjects = digest.record.run.subjects.iter();
+    subjects.position(|subject| subject.name == search.subject)
+}
+
+fn figure(digest: &Digest<'_>, at: usize, point: &Scenario) -> Markup {
+    let trace = |search: &Search| {
+        let subject = number(digest, search)?;
+        let is_good = |step: &weir_stats::search::Step| step.loss_ratio <= search.goal.loss_ratio;
+        Some(Trace {
+            subject,
+            ink: digest.inks[subject],
+            steps: search.steps.iter().map(|step| (step.rate_pps, is_good(step))).collect(),
+            bounds: [search.found.lower, search.found.upper],
+        })
+    };
+    let of_point = digest.record.searches.iter().filter(|search| search.scenario == *point);
+    let traces: Vec<Trace> = of_point.filter_map(trace).collect();
+    let id = format!("search-{at}");
+    let caption = Caption {
+        id: &id,
+        title: "The way of the search",
+        about: "Offered rate by trial, in order; the table below has the bounds.",
+        x_title: "trial of the search",
+        y_title: "packets/s, offered",
+        unit: Unit::Rate,
+    };
+    html! { figure { (trace::draw(&caption, SMALL.size, &traces)) } }
+}
+
+fn table(digest: &Digest<'_>) -> Markup {
+    let shown = |bound: Option<f64>| bound.map_or("–".to_owned(), rate);
+    html! {
+        div.scroll {
+            table {
+                thead {
+                    tr {
+                        th { "subject" } th { "at" } th.right { "carried" }
+                        th.right { "not carried" } th.right { "conditional throughput" }
+                        th.right { "trials" }
+                    }
+                }
+                tbody {
+                    @for search in &digest.record.searches {
+                        tr {
+                            @let subject = number(digest, search);
+                            @let subject = subject.map(|at| &digest.record.run.subjects[at]);
+                            th scope="row" {
+                                (subject.map_or_else(|| search.subject.clone(), label))
+                            }
+                            td { (search.scenario.to_string()) }
+                            td.right { (shown(search.found.lower)) }
+                            td.right { (shown(search.found.upper)) }
+                            td.right { (shown(search.found.conditional_throughput)) }
+                            td.right { (search.found.trials) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_stats::search;
+
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn a_search_is_drawn_with_each_trial_and_its_bounds() {
+        let mut record = sample::record();
+        assert!(section(&Digest::new(&record)).into_string().is_empty());
+        let mut steps = Vec::new();
+        let found = search::search(&Goal::ZERO_LOSS, 1e3, 1e6, &mut |rate_pps: f64| {
+            let loss_ratio = (1.0 - 3e5 / rate_pps).max(0.0);
+            steps.push(search::Step { rate_pps, loss_ratio });
+            Ok::<f64, ()>(loss_ratio)
+        });
+        let found = found.unwrap();
+        let trials = steps.len();
+        let (subject, scenario) = ("linear".to_owned(), Scenario::default().with("rules", 16));
+        record.searches.push(Search { subject, scenario, goal: Goal::ZERO_LOSS, found, steps });
+        let text = section(&Digest::new(&record)).into_string();
+        assert!(text.contains("The highest rate with no loss"), "{text}");
+        assert_eq!(text.matches("r=\"3.5\"").count(), trials);
+        assert_eq!(text.matches("class=\"whisker\"").count(), 1);
+        assert!(text.contains("rules=16") && text.contains(&format!("{trials}</td>")));
+    }
+}

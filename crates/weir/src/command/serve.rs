@@ -1,0 +1,266 @@
+//! `weir lab serve`: a run, or the index of studies, in a browser on this machine.
+//!
+//! What can be asked for is a handful of files that are made here and held in memory: a request
+//! names one of them or nothing, and no path of the machine is ever built from it. One request is
+//! answered at a time, by one thread; the listener is on the loopback address alone, and asks that
+//! the browser called it by such a name, so that no page of another site can read it (DNS
+//! rebinding). Decision 0023 says why there is no crate for it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context as _, Result, bail};
+use weir_stats::folder;
+
+use super::Answer;
+use super::lab_list::{self, INDEX};
+use crate::cli::LabServe;
+use crate::terminal;
+
+/// The longest request; a browser's are a tenth of it.
+const LONGEST: usize = 16 * 1024;
+/// How long a browser may take to ask.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How soon the page of a run that goes on is asked for again, seconds.
+const AGAIN_SECONDS: u32 = 5;
+
+/// Serves until Ctrl-C.
+pub fn run(args: &LabServe) -> Result<Answer> {
+    let mut site = Site::new(&args.folder)?;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, args.port))
+        .with_context(|| format!("listen on 127.0.0.1:{}; --port takes another one", args.port))?;
+    let address = listener.local_addr().context("ask for the port")?;
+    terminal::print(&format!("http://{address}/ (Ctrl-C ends it)\n"))?;
+    for stream in listener.incoming() {
+        // A browser that went away concerns nobody.
+        let _ = stream.and_then(|stream| serve(stream, &mut site));
+    }
+    Ok(Answer::Yes)
+}
+
+/// What is shown, and from where.
+struct Site {
+    folder: PathBuf,
+    is_run: bool,
+    stamp: Stamp,
+    files: BTreeMap<String, Vec<u8>>,
+    goes_on: bool,
+}
+
+/// Lengths and times of the files that pages are made from.
+type Stamp = Vec<(PathBuf, u64, SystemTime)>;
+
+impl Site {
+    fn new(folder: &Path) -> Result<Site> {
+        let is_run = folder.join("run.json").is_file();
+        let mut site = Site {
+            folder: folder.to_owned(),
+            is_run,
+            stamp: Stamp::new(),
+            files: BTreeMap::new(),
+            goes_on: false,
+        };
+        if !is_run && site.sources().is_empty() {
+            bail!(
+                "{}: neither the folder of a run (run.json) nor one of studies (*/study.toml)",
+                folder.display()
+            );
+        }
+        site.refresh()?;
+        Ok(site)
+    }
+
+    /// The files that pages are made from.
+    fn sources(&self) -> Vec<PathBuf> {
+        let records = ["run.json", "trials.jsonl", "search.jsonl"];
+        if self.is_run {
+            return records.map(|name| self.folder.join(name)).to_vec();
+        }
+        let mut found = Vec::new();
+        for study in children(&self.folder) {
+            let own = ["study.toml", "claims.toml", "aa.json"].map(|name| study.join(name));
+            found.extend(own.into_iter().filter(|path| path.is_file()));
+            for run in children(&study.join("runs")) {
+                found.extend(records.iter().map(|name| run.join(name)));
+            }
+        }
+        found
+    }
+
+    fn stamp(&self) -> Stamp {
+        let of = |path: PathBuf| {
+            let file = fs::metadata(&path).ok()?;
+            Some((path, file.len(), file.modified().ok()?))
+        };
+        self.sources().into_iter().filter_map(of).collect()
+    }
+
+    /// Makes the pages anew where something changed.
+    fn refresh(&mut self) -> Result<()> {
+        let stamp = self.stamp();
+        if stamp == self.stamp && !self.files.is_empty() {
+            return Ok(());
+        }
+        if self.is_run {
+            let record = folder::load_growing(&self.folder)?;
+            self.goes_on = !record.run.complete;
+            let page = weir_report::page(&record, &[]).into_bytes();
+            self.files = BTreeMap::from([(INDEX.to_owned(), page)]);
+        } else {
+            self.files = lab_list::pages(&self.folder)?;
+        }
+        self.stamp = stamp;
+        Ok(())
+    }
+
+    /// The answer to a request.
+    fn answer(&mut self, request: &str) -> Reply<'_> {
+        let Some(request) = Request::parse(request) else {
+            return Reply::told("400 Bad Request", "this is no request of HTTP/1.1");
+        };
+        if !request.is_local() {
+            return Reply::told("403 Forbidden", "ask for 127.0.0.1 or localhost");
+        }
+        if request.method != "GET" {
+            return Reply::told("405 Method Not Allowed", "GET is all there is");
+        }
+        if let Err(error) = self.refresh() {
+            return Reply::told("500 Internal Server Error", &format!("{error:#}"));
+        }
+        let name = if request.path == "/" { INDEX } else { &request.path[1..] };
+        match self.files.get(name) {
+            Some(bytes) => Reply {
+                status: "200 OK",
+                media_type: if name.ends_with(".html") { "text/html" } else { "text/plain" },
+                body: bytes.as_slice().into(),
+                again: self.goes_on,
+            },
+            None => Reply::told("404 Not Found", "there is no such page"),
+        }
+    }
+}
+
+/// Folders in a folder; none of one that is not there.
+fn children(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut found: Vec<PathBuf> =
+        entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
+    found.sort();
+    found
+}
+
+/// The parts of a request that matter.
+struct Request<'a> {
+    method: &'a str,
+    path: &'a str,
+    host: &'a str,
+}
+
+impl<'a> Request<'a> {
+    /// The first line, and the host that was called (RFC 9112).
+    fn parse(text: &'a str) -> Option<Request<'a>> {
+        let mut lines = text.split("\r\n");
+        let mut words = lines.next()?.split(' ');
+        let (method, target, version) = (words.next()?, words.next()?, words.next()?);
+        let path = target.split(['?', '#']).next()?;
+        let is_known = version.starts_with("HTTP/1.") && words.next().is_none();
+        let host = lines.find_map(|line| {
+            let (name, value) = line.split_once(':')?;
+            name.eq_ignore_ascii_case("host").then_some(value.trim())
+        })?;
+        (is_known && path.starts_with('/')).then_some(Request { method, path, host })
+    }
+
+    /// Whether this machine was called by a name that no other one can have.
+    fn is_local(&self) -> bool {
+        let name = self.host.rsplit_once(':').map_or(self.host, |(name, _)| name);
+        ["127.0.0.1", "localhost"].contains(&name)
+    }
+}
+
+/// What is sent back.
+struct Reply<'a> {
+    status: &'static str,
+    media_type: &'static str,
+    body: std::borrow::Cow<'a, [u8]>,
+    again: bool,
+}
+
+impl Reply<'_> {
+    /// A sentence.
+    fn told(status: &'static str, text: &str) -> Reply<'static> {
+        let body = format!("{text}\n").into_bytes().into();
+        Reply { status, media_type: "text/plain", body, again: false }
+    }
+
+    fn send(&self, stream: &mut TcpStream) -> std::io::Result<()> {
+        let again =
+            if self.again { format!("Refresh: {AGAIN_SECONDS}\r\n") } else { String::new() };
+        let head = format!(
+            "HTTP/1.1 {}\r\nContent-Type: {}; charset=utf-8\r\nContent-Length: {}\r\n\
+             Allow: GET\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n\
+             {again}Connection: close\r\n\r\n",
+            self.status,
+            self.media_type,
+            self.body.len()
+        );
+        stream.write_all(head.as_bytes())?;
+        stream.write_all(&self.body)
+    }
+}
+
+/// Answers one request.
+fn serve(mut stream: TcpStream, site: &mut Site) -> std::io::Result<()> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let Some(request) = head(&mut stream)? else {
+        return Reply::told("431 Request Header Fields Too Large", "too long").send(&mut stream);
+    };
+    site.answer(&String::from_utf8_lossy(&request)).send(&mut stream)
+}
+
+/// A request until its empty line; `None` of one that is too long.
+fn head(stream: &mut TcpStream) -> std::io::Result<Option<Vec<u8>>> {
+    let mut request = Vec::new();
+    let mut part = [0; 4096];
+    while !request.windows(4).any(|end| end == b"\r\n\r\n") {
+        if request.len() > LONGEST {
+            return Ok(None);
+        }
+        match stream.read(&mut part)? {
+            0 => return Err(ErrorKind::UnexpectedEof.into()),
+            read => request.extend_from_slice(&part[..read]),
+        }
+    }
+    Ok(Some(request))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(line: &str, host: &str) -> String {
+        format!("{line} HTTP/1.1\r\nUser-Agent: a\r\nHost: {host}\r\n\r\n")
+    }
+
+    #[test]
+    fn the_first_line_and_the_host_are_read() {
+        let text = request("GET /a.html?b", "localhost:80");
+        let read = Request::parse(&text).unwrap();
+        assert_eq!((read.method, read.path, read.host), ("GET", "/a.html", "localhost:80"));
+        for wrong in ["", "GET", "GET /", "GET / SPDY/3\r\nHost: a\r\n\r\n", "GET / HTTP/1.1\r\n"] {
+            assert!(Request::parse(wrong).is_none(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn only_names_of_this_machine_are_answered() {
+        let is_local = |host| Request::parse(&request("GET /", host)).unwrap().is_local();
+        assert!(is_local("127.0.0.1:8080") && is_local("localhost"));
+        assert!(!is_local("example.org:8080") && !is_local("127.0.0.1.example.org"));
+    }
+}
