@@ -6,7 +6,7 @@ use libbpf_cargo::SkeletonBuilder;
 
 fn main() {
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
-    for header in ["frame.h", "histogram.h", "pace.h"] {
+    for header in ["frame.h", "histogram.h", "members.h", "pace.h"] {
         println!("cargo:rerun-if-changed=src/bpf/{header}");
     }
     let arguments = clang_arguments();

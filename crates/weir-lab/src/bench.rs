@@ -13,7 +13,7 @@ use crate::drops::{self, DropReasons, NETFILTER_DROP, Reasons, Watching};
 use crate::frames::Frame;
 use crate::generator::{Generator, Play, Played};
 use crate::sink::Arrived;
-use crate::topology::{FIREWALL_MAC, Firewall, SOURCE_MAC, Topology};
+use crate::topology::{FIREWALL_MAC, Firewall, SOURCE_MAC, Topology, Way};
 use crate::traffic::Connecting;
 
 /// How long the counters may take to come to rest after a trial.
@@ -154,14 +154,23 @@ impl Bench {
         connecting: Option<&Connecting>,
         ipv6: bool,
     ) -> Result<Firewall, LabError> {
-        let Some(Connecting { parties, .. }) = connecting else {
-            return self.topology.firewall(ipv6);
-        };
+        match connecting {
+            Some(connecting) => self.between(Way::Gateway, connecting),
+            None => self.topology.firewall(ipv6),
+        }
+    }
+
+    /// Makes what is between clients and servers.
+    pub(crate) fn between(
+        &mut self,
+        way: Way,
+        Connecting { parties, .. }: &Connecting,
+    ) -> Result<Firewall, LabError> {
         if self.ends.is_none() {
             self.ends = Some(TcpEnds::new(parties, FIREWALL_MAC, SOURCE_MAC)?);
         }
         let ends = self.ends.as_mut().expect("made just now");
-        self.topology.firewall_between(ends, parties)
+        self.topology.between(way, ends, parties)
     }
 
     /// Sends frames through a firewall that has no rules yet: they must all arrive. A link that is

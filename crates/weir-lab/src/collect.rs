@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use weir_stats::{Collected, Table};
+use weir_stats::{Collected, CoreWork, Table};
 
 use crate::LabError;
 use crate::counters::Conntrack;
@@ -70,6 +70,7 @@ pub(crate) struct Collecting {
     softnet: Counts,
     interrupts: Counts,
     softirqs: Counts,
+    cores: Vec<CoreWork>,
     snmp: Counts,
     conntrack: Conntrack,
     slab: i64,
@@ -90,6 +91,7 @@ impl Collecting {
             softnet: softnet(&proc("net/softnet_stat")),
             interrupts: interrupts(&proc("interrupts")),
             softirqs: softirqs(&proc("softirqs"), core),
+            cores: cores(&proc("net/softnet_stat"), &proc("softirqs")),
             snmp: firewall.stack.values()?,
             conntrack: firewall.conntrack.read()?,
             slab: slab_bytes(&proc("meminfo")),
@@ -123,12 +125,17 @@ impl Collecting {
             object_bytes: object_bytes(&proc("slabinfo")),
             slab_growth_bytes: slab - self.slab,
         });
+        let snmp = firewall.stack.values()?;
+        let now = cores(&proc("net/softnet_stat"), &proc("softirqs"));
         Ok(Collected {
             table,
             softnet: grown(&softnet(&proc("net/softnet_stat")), &self.softnet),
             interrupts: grown(&interrupts(&proc("interrupts")), &self.interrupts),
             softirqs: grown(&softirqs(&proc("softirqs"), self.core), &self.softirqs),
-            snmp: grown(&firewall.stack.values()?, &self.snmp),
+            cores: now.iter().filter_map(|core| core.since(&self.cores)).collect(),
+            redirects_sent: snmp.get("Icmp.OutRedirects").copied().unwrap_or(0),
+            snmp: grown(&snmp, &self.snmp),
+            load_memory_bytes: None,
             kernel_log: log.lines(LOG_LINES),
             load_average: load_average(&proc("loadavg")),
         })
@@ -199,6 +206,21 @@ fn softnet(text: &str) -> Counts {
     counts
 }
 
+/// What each core did so far: its line of `/proc/net/softnet_stat`, whose 13th column is its
+/// number (5.10 and later), and its NET_RX of `/proc/softirqs`.
+fn cores(softnet: &str, softirq: &str) -> Vec<CoreWork> {
+    let line = |line: &str| {
+        let column = |at| {
+            let value = line.split_ascii_whitespace().nth(at)?;
+            u64::from_str_radix(value, 16).ok()
+        };
+        let core = u32::try_from(column(12)?).ok()?;
+        let net_rx = softirqs(softirq, core).get("NET_RX").copied().unwrap_or(0);
+        Some(CoreWork { core, packets: column(0)?, net_rx })
+    };
+    softnet.lines().filter_map(line).collect()
+}
+
 /// Interrupts by number or name with what they are for, all cores together.
 fn interrupts(text: &str) -> Counts {
     let line = |line: &str| {
@@ -231,24 +253,47 @@ fn softirqs(text: &str, core: u32) -> Counts {
 /// Waits until slabs that cannot be reclaimed shrink no more: the kernel frees entries that it
 /// forgets a while later (RCU), and a trial that begins before would find too little growth.
 pub(crate) fn settle_slabs() {
+    settle(|| slab_bytes(&proc("meminfo")), 1);
+}
+
+/// The same of all that a ruleset may be kept in; a namespace that was removed is taken apart a
+/// while later, with its rules.
+pub(crate) fn settle_memory() -> i64 {
+    settle(kernel_bytes, 3);
+    kernel_bytes()
+}
+
+/// Looks until so many times in a row nothing shrank by a mebibyte, or five seconds have passed.
+fn settle(bytes: fn() -> i64, still: u32) {
     const LOOK: Duration = Duration::from_millis(100);
     const LIMIT: Duration = Duration::from_secs(5);
     const STILL_BYTES: i64 = 1 << 20;
     let begun = Instant::now();
-    let mut before = slab_bytes(&proc("meminfo"));
-    while begun.elapsed() < LIMIT {
+    let (mut before, mut looks) = (bytes(), 0);
+    while looks < still && begun.elapsed() < LIMIT {
         std::thread::sleep(LOOK);
-        let now = slab_bytes(&proc("meminfo"));
-        if before - now < STILL_BYTES {
-            return;
-        }
+        let now = bytes();
+        looks = if before - now < STILL_BYTES { looks + 1 } else { 0 };
         before = now;
     }
 }
 
+/// Bytes of the kernel that a ruleset may be kept in: `vmalloc` (tables), slabs that cannot be
+/// reclaimed (sets, chains, small tables) and what each core has of its own (counters).
+pub(crate) fn kernel_bytes() -> i64 {
+    let text = proc("meminfo");
+    ["VmallocUsed", "SUnreclaim", "Percpu"].iter().map(|name| meminfo_bytes(&text, name)).sum()
+}
+
 /// `SUnreclaim` of `/proc/meminfo`, bytes.
 fn slab_bytes(text: &str) -> i64 {
-    let line = text.lines().find_map(|line| line.strip_prefix("SUnreclaim:"));
+    meminfo_bytes(text, "SUnreclaim")
+}
+
+/// A line of `/proc/meminfo`, bytes.
+fn meminfo_bytes(text: &str, name: &str) -> i64 {
+    let mut lines = text.lines().filter_map(|line| line.split_once(':'));
+    let line = lines.find_map(|(found, rest)| (found == name).then_some(rest));
     let kib = line.and_then(|rest| rest.split_ascii_whitespace().next()?.parse::<i64>().ok());
     kib.unwrap_or(0) * 1024
 }
@@ -285,6 +330,16 @@ mod tests {
     }
 
     #[test]
+    fn each_core_is_told_by_its_own_line() {
+        let zeros = "0 ".repeat(9);
+        let softnet = format!("0000000a 0 0 {zeros}00000001\n00000014 0 0 {zeros}00000003\n");
+        let softirqs = "        CPU1   CPU3\n NET_RX:   5   7\n";
+        let core = |core, packets, net_rx| CoreWork { core, packets, net_rx };
+        assert_eq!(cores(&softnet, softirqs), [core(1, 10, 5), core(3, 20, 7)]);
+        assert!(cores("0000000a 0 0\n", softirqs).is_empty(), "an old kernel names no core");
+    }
+
+    #[test]
     fn softnet_is_hexadecimal() {
         let counts = softnet("00000010 00000001 00000002 0\n00000001 00000000 00000000 0\n");
         assert_eq!((counts["processed"], counts["dropped"], counts["time_squeeze"]), (17, 1, 2));
@@ -309,5 +364,7 @@ mod tests {
         let text = "nf_conntrack_expect 1 2 9 4\nnf_conntrack 160 240 256 16 1 : tunables\n";
         assert_eq!(object_bytes(text), 256);
         assert_eq!(slab_bytes("Slab: 9 kB\nSUnreclaim:   2 kB\n"), 2048);
+        assert_eq!(meminfo_bytes("VmallocTotal: 9 kB\nVmallocUsed: 3 kB\n", "VmallocUsed"), 3072);
+        assert_eq!(meminfo_bytes("", "Percpu"), 0);
     }
 }

@@ -21,6 +21,8 @@ pub(crate) struct Surroundings {
     pub(crate) devices: Devices,
     /// Length of a trial, seconds.
     pub(crate) trial_seconds: f64,
+    /// The core that packets are made on.
+    pub(crate) core: u32,
 }
 
 /// One command with its variables.
@@ -61,6 +63,7 @@ impl Surroundings {
         command.env("WEIR", &self.weir).env("SEED", self.seed.to_string());
         command.env("IN", &self.devices.input).env("OUT", &self.devices.output);
         command.env("TRIAL_SECONDS", self.trial_seconds.to_string());
+        command.env("CORE", self.core.to_string());
         for (axis, value) in &job.scenario.0 {
             command.env(axis.to_ascii_uppercase(), value.to_string());
         }

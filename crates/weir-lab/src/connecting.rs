@@ -133,8 +133,11 @@ pub(crate) fn probe(bench: &mut Bench, firewall: &Firewall, seed: u64) -> Result
     }
 }
 
-/// How a step of a study opens connections.
+/// How a step of a study opens connections; those who take part in it are told.
 pub(crate) fn open(run: &mut Run<'_>, connecting: &Connecting, step: &Step, seconds: f64) -> Open {
+    let (clients, servers) = connecting.parties_at(&step.scenario);
+    let ends = run.bench.ends.as_mut().expect("a study of connections has both ends");
+    ends.take_part(clients, servers);
     let rate = connecting.rate_axis.as_ref().and_then(|axis| step.scenario.coordinate(axis));
     Open {
         duration: Duration::from_secs_f64(seconds),

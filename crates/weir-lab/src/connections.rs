@@ -44,14 +44,15 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, OpenObject};
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, OpenObject, ProgramMut};
 use weir_kernel::Namespace;
 use weir_packet::Mac;
-use weir_stats::{Close, Connections, Failure};
+use weir_stats::{Close, Connections, Failure, Member, Volume};
 
 use crate::LabError;
 use crate::histogram::{self, BUCKETS};
 use crate::live;
+use crate::members;
 use crate::watch::Watcher;
 
 #[allow(missing_docs, clippy::all, clippy::too_many_lines)]
@@ -146,6 +147,8 @@ pub struct Tally {
     pub foreign: u64,
     /// SYN of another address than a client's, at the server.
     pub translated: u64,
+    /// Bytes of what was received, Ethernet headers included.
+    pub bytes: u64,
 }
 
 impl Tally {
@@ -162,6 +165,7 @@ impl Tally {
             &mut self.icmp,
             &mut self.foreign,
             &mut self.translated,
+            &mut self.bytes,
         ];
         for (field, word) in fields.into_iter().zip(bytes.chunks_exact(8)) {
             *field += u64::from_ne_bytes(word.try_into().expect("eight bytes"));
@@ -187,6 +191,11 @@ impl BothEnds {
     /// Answers that either end sent.
     pub fn answered(&self) -> u64 {
         self.client.sent + self.server.sent
+    }
+
+    /// What one side received, and so what came from the other.
+    fn volume(side: &Tally) -> Volume {
+        Volume { packets: side.received, bytes: side.bytes }
     }
 
     /// Connections by the step they reached, first to last: how many packets of each step came.
@@ -222,6 +231,16 @@ fn sum_of_cores(tallies: &impl MapCore, side: u32) -> libbpf_rs::Result<Tally> {
     Ok(sum)
 }
 
+/// Attaches a program to a device.
+fn attach(
+    program: &ProgramMut<'_>,
+    namespace: &Namespace,
+    ifindex: u32,
+    action: &'static str,
+) -> Result<Link, LabError> {
+    namespace.enter(|| program.attach_xdp(ifindex as i32))?.map_err(LabError::bpf(action))
+}
+
 /// Clients and servers, with their programs in the kernel.
 pub struct TcpEnds {
     skeleton: TcpSkel<'static>,
@@ -249,6 +268,7 @@ impl TcpEnds {
         bss.control.server_base = parties.server.into();
         bss.control.servers = parties.servers.max(1);
         bss.control.port = parties.port;
+        bss.control.told_apart = members::are_told_apart(parties).into();
         bss.control.firewall_mac = firewall;
         bss.control.client_mac = source;
         let failed = "watch the BPF program of connections";
@@ -264,9 +284,8 @@ impl TcpEnds {
     /// # Errors
     /// Where the kernel refuses.
     pub fn attach_client(&mut self, namespace: &Namespace, ifindex: u32) -> Result<(), LabError> {
-        let attach = || self.skeleton.progs.weir_client.attach_xdp(ifindex as i32);
-        let link = namespace.enter(attach)?.map_err(LabError::bpf("attach the client"))?;
-        self.links.push(link);
+        let program = &self.skeleton.progs.weir_client;
+        self.links.push(attach(program, namespace, ifindex, "attach the client")?);
         Ok(())
     }
 
@@ -275,10 +294,28 @@ impl TcpEnds {
     /// # Errors
     /// Where the kernel refuses.
     pub fn attach_server(&mut self, namespace: &Namespace, ifindex: u32) -> Result<(), LabError> {
-        let attach = || self.skeleton.progs.weir_server.attach_xdp(ifindex as i32);
-        let link = namespace.enter(attach)?.map_err(LabError::bpf("attach the server"))?;
-        self.links.push(link);
+        let program = &self.skeleton.progs.weir_server;
+        self.links.push(attach(program, namespace, ifindex, "attach the server")?);
         Ok(())
+    }
+
+    /// Makes the device with index `ifindex` of `namespace` that of clients and servers alike.
+    ///
+    /// # Errors
+    /// Where the kernel refuses.
+    pub fn attach_both(&mut self, namespace: &Namespace, ifindex: u32) -> Result<(), LabError> {
+        let program = &self.skeleton.progs.weir_both;
+        self.links.push(attach(program, namespace, ifindex, "attach clients and servers")?);
+        Ok(())
+    }
+
+    /// From now on the first so many clients open connections to the first so many servers.
+    pub fn take_part(&mut self, clients: u32, servers: u32) {
+        let bss = self.skeleton.maps.bss_data.as_deref_mut().expect("the program has variables");
+        bss.control.clients = clients.max(1);
+        bss.control.servers = servers.max(1);
+        bss.outcome.next_client %= clients.max(1);
+        bss.outcome.next_server %= servers.max(1);
     }
 
     /// Opens connections out of the device with index `ifindex` of `namespace`, on the current
@@ -318,6 +355,7 @@ impl TcpEnds {
             let tallies = &self.skeleton.maps.tallies;
             tallies.update_percpu(&side.to_ne_bytes(), &nothing, MapFlags::ANY).map_err(failed())?;
         }
+        members::clear(&self.skeleton.maps.members, cores)?;
         let nothing = vec![vec![0; 2 * BUCKETS * 8]; cores];
         let times = &self.skeleton.maps.times;
         times.update_percpu(&0_u32.to_ne_bytes(), &nothing, MapFlags::ANY).map_err(failed())
@@ -390,6 +428,16 @@ impl TcpEnds {
         Ok((counts, whole))
     }
 
+    /// Each client's part and each server's; nobody's where there are too many of them.
+    fn members(&self) -> Result<(Vec<Member>, Vec<Member>), LabError> {
+        let bss = self.skeleton.maps.bss_data.as_deref().expect("the program has variables");
+        let control = &bss.control;
+        if control.told_apart == 0 {
+            return Ok((Vec::new(), Vec::new()));
+        }
+        members::read(&self.skeleton.maps.members, control.clients, control.servers)
+    }
+
     /// The record of a trial.
     ///
     /// # Errors
@@ -407,6 +455,7 @@ impl TcpEnds {
             connections: before as i64 - *reached as i64,
         });
         let (establish, whole) = self.histograms()?;
+        let (clients, servers) = self.members()?;
         Ok(Connections {
             close,
             offered: opened.offered,
@@ -417,6 +466,10 @@ impl TcpEnds {
             icmp: ends.client.icmp + ends.server.icmp,
             given_up: opened.given_up,
             translated: ends.server.translated,
+            from_clients: BothEnds::volume(&ends.server),
+            from_servers: BothEnds::volume(&ends.client),
+            clients,
+            servers,
             progress: Vec::new(),
             establish: histogram::spectrum(&establish, TICK_NS),
             whole: histogram::spectrum(&whole, TICK_NS),

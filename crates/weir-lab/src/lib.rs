@@ -29,6 +29,7 @@ mod judge;
 mod live;
 mod loading;
 pub(crate) mod looping;
+mod members;
 pub mod plan;
 pub mod probe;
 pub(crate) mod probing;

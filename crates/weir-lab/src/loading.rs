@@ -5,6 +5,7 @@ use weir_kernel::Namespace;
 use weir_stats::{Kind, Noise, Scenario, State, Trial};
 
 use crate::LabError;
+use crate::collect::{kernel_bytes, settle_memory};
 use crate::commands::Job;
 use crate::cpu::Moment;
 use crate::plan::{self, Arm, Step};
@@ -71,11 +72,13 @@ fn arms(run: &Run<'_>) -> Vec<Arm> {
 fn one(run: &mut Run<'_>, step: &Step) -> Result<(), LabError> {
     let name = &step.arm.subject;
     let namespace = run.bench.topology.bare()?;
+    let memory = run.loaded.study.memory.then(settle_memory);
     let before = Moment::now(run.core);
     let Some(seconds) = load(run, &namespace, &step.scenario, name)? else {
         return run.bench.topology.remove(namespace);
     };
     let mut trial = trial(run, step, Kind::Load, seconds);
+    trial.collected.load_memory_bytes = memory.map(|before| kernel_bytes() - before);
     trial.noise = noise(&before, run);
     let mut trials = vec![trial];
     if step.block < run.preset.adds && run.loaded.study.more.is_some() {

@@ -161,15 +161,16 @@ pub fn run(
     let session = Session::new()?;
     let work = session.directory().join("study");
     let tools = session.namespace("tools")?;
+    let core = match options.core {
+        Some(core) => core,
+        None => last_core()?,
+    };
     let surroundings = Surroundings {
         weir: options.weir.clone(),
         seed: options.seed,
         devices: loaded.study.devices.clone(),
         trial_seconds: preset.trial_seconds,
-    };
-    let core = match options.core {
-        Some(core) => core,
-        None => last_core()?,
+        core,
     };
     let topology = Topology::new(session, loaded.study.devices.clone())?;
     let bench = Bench::new(topology, core, options.realtime)?;
@@ -389,9 +390,13 @@ impl Run<'_> {
             arms.extend(second.map(|name| Arm { subject: name.clone(), copy: 1 }));
             for arm in arms {
                 self.step(&format!("set up {} at {point}", arm.subject), 0.3)?;
-                let firewall = match study.looping() {
-                    Some(_) => self.bench.topology.host()?,
-                    None => self.bench.firewall(study.connecting(), ipv6)?,
+                let firewall = match (study.looping(), study.connecting()) {
+                    (Some(_), _) => self.bench.topology.host()?,
+                    (None, Some(connecting)) => {
+                        let way = self.loaded.subjects.0[&arm.subject].path;
+                        self.bench.between(way, connecting)?
+                    }
+                    (None, None) => self.bench.firewall(None, ipv6)?,
                 };
                 self.probe(&firewall, point)?;
                 match loading::load(self, &firewall.namespace, point, &arm.subject)? {

@@ -4,6 +4,8 @@
 //! declared in `subjects.toml` beside the folder. Everything is read whole or refused with a
 //! place: a field that is not known, a subject or an axis that is not there.
 
+mod paths;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -40,6 +42,10 @@ pub struct Study {
     pub devices: Devices,
     /// How a ruleset is made.
     pub ruleset: Source,
+    /// Whether the memory of each ruleset that is loaded is measured; a load then waits until the
+    /// memory of the one before is given back.
+    #[serde(default)]
+    pub memory: bool,
     /// What is played; without it only the load commands are timed.
     pub traffic: Option<Traffic>,
     /// What else asks its firewalls.
@@ -319,6 +325,7 @@ impl Loaded {
         for axis in held.into_iter().chain(rate) {
             self.check_axis(axis, self.text.find("[traffic]").unwrap_or(0))?;
         }
+        self.check_paths()?;
         if let Some(probing) = &study.probe {
             self.check_probing(probing)?;
         }

@@ -11,6 +11,7 @@
 //! | `DIR` | folder of this subject and ruleset, empty before `prepare` |
 //! | `SEED`, `IN`, `OUT` | the run's seed; the firewall's devices |
 //! | `TRIAL_SECONDS` | length of a trial |
+//! | `CORE` | the core that packets are made on |
 //! | an axis in capital letters | the value on it, e.g. `RULES` |
 //! | `WEIR` | the weir that runs the study |
 //!
@@ -24,6 +25,7 @@ use serde::Deserialize;
 
 use crate::LabError;
 use crate::study::{self, Commands};
+use crate::topology::Way;
 
 /// A way to put a ruleset in force.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -39,6 +41,9 @@ pub struct Subject {
     /// Made by weir.
     #[serde(default)]
     pub weir: bool,
+    /// The way that connections take: through a gateway with two devices unless it says otherwise.
+    #[serde(default)]
+    pub path: Way,
     /// Programs that it needs on the `PATH`.
     #[serde(default)]
     pub needs: Vec<String>,
@@ -66,6 +71,10 @@ pub struct Subject {
     /// It drops before netfilter sees a packet (tc, XDP): the kernel gives no netfilter reason.
     #[serde(default)]
     pub before_netfilter: bool,
+    /// Several cores work at once. Their losses are counted without a lock (`veth_xdp_xmit` in
+    /// drivers/net/veth.c), and where two add to the same counter one of them may be lost.
+    #[serde(default)]
+    pub many_cores: bool,
     /// It has to drop every packet of a host that sends to itself.
     #[serde(default)]
     pub drops_all: bool,

@@ -7,6 +7,8 @@
 //! Every firewall sees the same addresses: its two devices, their MAC addresses, and a default
 //! route behind it, so that one table of frames serves all.
 
+mod paths;
+
 use std::net::Ipv4Addr;
 
 use serde::Deserialize;
@@ -18,6 +20,9 @@ use crate::connections::{Parties, TcpEnds};
 use crate::counters::{ConntrackReader, DeviceReader, ReceivedReader, StackReader};
 use crate::sink::Sink;
 use crate::streaming;
+
+pub(crate) use paths::NEIGHBOURS;
+pub use paths::Way;
 
 /// Names of a firewall's two devices, as its ruleset knows them.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -188,16 +193,7 @@ impl Topology {
     /// # Errors
     /// Where the kernel refuses.
     pub fn direct(&mut self) -> Result<u32, LabError> {
-        let number = self.links;
-        self.links += 1;
-        let (near, far) = (format!("f{number}"), format!("k{number}"));
-        let options = VethOptions {
-            a: end(SOURCE_MAC),
-            b: end(FIREWALL_MAC),
-            gro: true,
-            ..VethOptions::default()
-        };
-        self.session.veth(&self.source, &near, &self.sink_side, &far, &options)?;
+        let (near, far) = self.one_link()?;
         self.sink.attach(&self.sink_side, self.sink_side.ifindex(&far)?)?;
         Ok(self.source.ifindex(&near)?)
     }
@@ -301,23 +297,12 @@ impl Topology {
 
     /// A forwarding namespace between two links, nothing attached to their other ends.
     fn link(&mut self, ipv6: bool) -> Result<Link, LabError> {
-        let number = self.links;
-        self.links += 1;
-        let namespace = self.session.namespace(&format!("fw{number}"))?;
-        quieten(&namespace, ipv6)?;
-        let Devices { input, output } = self.devices.clone();
-        let near = format!("f{number}");
-        let far = format!("k{number}");
-        let (inner, outer) = (end(FIREWALL_MAC), end(OUT_MAC));
-        let inside = VethOptions {
-            a: end(SOURCE_MAC),
-            b: LinkEnd { addrs: addresses("198.18.0.1/24", "2001:2:0:1::1/64", ipv6), ..inner },
-            gro: true,
-            ..VethOptions::default()
-        };
-        self.session.veth(&self.source, &near, &namespace, &input, &inside)?;
+        let (namespace, near) = self.gateway(ipv6)?;
+        let far = near.replacen('f', "k", 1);
+        let output = self.devices.output.clone();
+        let addrs = addresses("198.18.1.1/24", "2001:2:0:2::1/64", ipv6);
         let outside = VethOptions {
-            a: LinkEnd { addrs: addresses("198.18.1.1/24", "2001:2:0:2::1/64", ipv6), ..outer },
+            a: LinkEnd { addrs, ..end(OUT_MAC) },
             b: end(SINK_MAC),
             ..VethOptions::default()
         };

@@ -31,6 +31,10 @@ pub struct Connecting {
     pub close: Close,
     /// The axis whose values are connections a second; without it, the preset's `rate_pps`.
     pub rate_axis: Option<String>,
+    /// The axis whose values are how many of the clients take part; all without it.
+    pub clients_axis: Option<String>,
+    /// The same of the servers.
+    pub servers_axis: Option<String>,
     /// Both ends verify the checksums of every packet.
     pub verify: bool,
     /// How many are held at once, where they are opened to be held.
@@ -47,6 +51,19 @@ pub enum Hold {
 }
 
 impl Connecting {
+    /// Clients and servers that take part at a point.
+    pub(crate) fn parties_at(&self, point: &Scenario) -> (u32, u32) {
+        let on = |axis: &Option<String>, all: u32| {
+            let value = point.coordinate(axis.as_ref()?)?.number()?;
+            Some(u32::try_from(value).unwrap_or(all).min(all))
+        };
+        let Parties { clients, servers, .. } = self.parties;
+        (
+            on(&self.clients_axis, clients).unwrap_or(clients),
+            on(&self.servers_axis, servers).unwrap_or(servers),
+        )
+    }
+
     /// How many are held at a point.
     pub(crate) fn held_at(&self, point: &Scenario) -> Option<u64> {
         match self.hold.as_ref()? {
@@ -66,7 +83,15 @@ impl Default for Connecting {
             servers: 16,
             port: 80,
         };
-        Connecting { parties, close: Close::Fin, rate_axis: None, verify: false, hold: None }
+        Connecting {
+            parties,
+            close: Close::Fin,
+            rate_axis: None,
+            clients_axis: None,
+            servers_axis: None,
+            verify: false,
+            hold: None,
+        }
     }
 }
 
@@ -83,8 +108,10 @@ struct Text {
     verify: Option<bool>,
     client: Option<Ipv4Addr>,
     clients: Option<u32>,
+    clients_axis: Option<String>,
     server: Option<Ipv4Addr>,
     servers: Option<u32>,
+    servers_axis: Option<String>,
     port: Option<u16>,
     connections: Option<u64>,
     connections_axis: Option<String>,
@@ -104,8 +131,10 @@ impl TryFrom<Text> for Traffic {
             || text.verify.is_some()
             || text.client.is_some()
             || text.clients.is_some()
+            || text.clients_axis.is_some()
             || text.server.is_some()
             || text.servers.is_some()
+            || text.servers_axis.is_some()
             || text.port.is_some();
         let of_holding = text.connections.is_some() || text.connections_axis.is_some();
         if of_holding && text.kind != "concurrent" {
@@ -158,7 +187,8 @@ fn looping(text: &Text) -> Result<Looping, String> {
         || text.close.is_some()
         || text.rate_axis.is_some()
         || text.client.or(text.server).is_some()
-        || text.clients.or(text.servers).is_some();
+        || text.clients.or(text.servers).is_some()
+        || text.clients_axis.as_ref().or(text.servers_axis.as_ref()).is_some();
     if others {
         return Err("kind `loopback` takes `bytes` and `port` only".to_owned());
     }
@@ -199,7 +229,8 @@ fn connecting(text: Text) -> Result<Connecting, String> {
     }
     let close = text.close.unwrap_or(Close::Fin);
     let verify = text.verify.unwrap_or(false);
-    Ok(Connecting { parties, close, rate_axis: text.rate_axis, verify, hold: None })
+    let Text { rate_axis, clients_axis, servers_axis, .. } = text;
+    Ok(Connecting { parties, close, rate_axis, clients_axis, servers_axis, verify, hold: None })
 }
 
 #[cfg(test)]

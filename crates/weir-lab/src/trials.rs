@@ -11,7 +11,7 @@ use crate::commands::{Job, dropped_in};
 use crate::connecting;
 use crate::files::Files;
 use crate::generator::Play;
-use crate::judge;
+use crate::judge::{self, Leeway};
 use crate::looping;
 use crate::plan::{Arm, Step};
 use crate::run::Run;
@@ -93,9 +93,12 @@ fn asked(seen: &Seen, trial: &Trial) -> u64 {
 
 /// What the packets of a trial say, and its connections.
 fn verdict(run: &Run<'_>, trial: &Trial) -> Option<(State, String)> {
-    let limit = run.loaded.subjects.0[&trial.subject].lets_through_pps;
-    let may_pass = weir_stats::within_limit(limit, trial.seconds);
-    connecting::judge(trial).or_else(|| judge::of_packets(trial, may_pass))
+    let subject = &run.loaded.subjects.0[&trial.subject];
+    let leeway = Leeway {
+        lets_through: weir_stats::within_limit(subject.lets_through_pps, trial.seconds),
+        many_cores: subject.many_cores,
+    };
+    connecting::judge(trial).or_else(|| judge::of_packets(trial, leeway))
 }
 
 fn play(

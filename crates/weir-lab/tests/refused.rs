@@ -95,6 +95,40 @@ fn what_is_not_there_is_refused_with_its_line() {
 }
 
 #[test]
+fn paths_that_the_traffic_cannot_take_are_refused() {
+    let frames = "[traffic]\naxes = [\"rules\"]\ncommand = \"true\"\n";
+    let connections = |more: &str| {
+        assert!(STUDY.contains(frames));
+        STUDY.replace(frames, &format!("[traffic]\nkind = \"connections\"\n{more}"))
+    };
+    let subject = |more: &str| format!("{SUBJECTS}{more}");
+    let baseline = "path = \"direct\"\nbaseline = true\n";
+    assert_eq!(refused("path-direct", &connections(""), &subject(baseline)), "");
+    let cases = [
+        ("path-frames", STUDY.to_owned(), baseline, ":3: subject `none` has a `path`"),
+        ("path-rules", connections(""), "path = \"direct\"\n", "has to be a `baseline`"),
+        ("path-kind", connections(""), "path = \"bent\"\n", "unknown variant `bent`"),
+        (
+            "path-neighbours",
+            connections("clients = 9000\n"),
+            "path = \"one-armed\"\n",
+            "at most 8192 together, not 9016",
+        ),
+        (
+            "path-clients",
+            connections("clients = 8\nclients_axis = \"rules\"\n"),
+            "",
+            ":10: axis `rules` has 0, and there are 8 clients",
+        ),
+        ("path-axis", connections("servers_axis = \"rulse\"\n"), "", ":10: no axis `rulse`"),
+    ];
+    for (name, study, more, expected) in cases {
+        let said = refused(name, &study, &subject(more));
+        assert!(said.contains(expected), "{name}: {said}");
+    }
+}
+
+#[test]
 fn a_subject_with_an_unknown_field_is_refused() {
     let said = refused("subjects", STUDY, &SUBJECTS.replace("about", "abuot"));
     assert!(said.contains("subjects.toml:3: unknown field `abuot`"), "{said}");

@@ -2,8 +2,10 @@
 
 mod claims;
 mod connections;
+mod cores;
 mod courses;
 mod figures;
+mod members;
 mod origin;
 mod probes;
 mod redone;
@@ -53,6 +55,8 @@ pub fn page(record: &Record, extras: &[Extra]) -> String {
                     (figures::rates(&digest))
                     (figures::facets(&digest))
                     (connections::section(&digest))
+                    (members::section(&digest))
+                    (cores::section(&digest))
                     (courses::section(&digest))
                     (redone::section(&digest))
                     (searches::section(&digest))

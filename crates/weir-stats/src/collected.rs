@@ -19,9 +19,21 @@ pub struct Collected {
     /// Softirqs on the trial's core (`/proc/softirqs`), by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub softirqs: BTreeMap<String, u64>,
+    /// What each core took of the network's work.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cores: Vec<CoreWork>,
+    /// ICMP redirects that the firewall has sent since it was set up. No difference: the kernel
+    /// tells a sender nine times at most, then again after 20 s of silence
+    /// (`ip_rt_send_redirect` in net/ipv4/route.c), so most trials see none of them.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub redirects_sent: u64,
     /// The firewall's `/proc/net/snmp`, `netstat` and `snmp6`: `Ip.InReceives`, …
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub snmp: BTreeMap<String, u64>,
+    /// Growth of the kernel's memory while a ruleset was loaded (`vmalloc`, slabs that cannot be
+    /// reclaimed, memory of each core), bytes; absent where the study does not ask.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load_memory_bytes: Option<i64>,
     /// Lines that the kernel wrote to its log, the first of them; what else ran wrote some of
     /// them, maybe.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -29,6 +41,42 @@ pub struct Collected {
     /// Load average of the last minute, at the end.
     #[serde(default)]
     pub load_average: f64,
+}
+
+/// What one core did during a trial.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CoreWork {
+    /// Its number.
+    pub core: u32,
+    /// Packets that the stack took on it (`processed` of `/proc/net/softnet_stat`); one that RPS
+    /// hands over counts where it is handed to.
+    pub packets: u64,
+    /// Softirqs NET_RX on it; a NAPI thread needs none.
+    pub net_rx: u64,
+}
+
+impl CoreWork {
+    /// What it did since `before`, where that was something. The kernel counts in 32 bits.
+    pub fn since(&self, before: &[CoreWork]) -> Option<CoreWork> {
+        let grown = |now: u64, before: u64| u64::from((now as u32).wrapping_sub(before as u32));
+        let first = before.iter().find(|other| other.core == self.core)?;
+        let packets = grown(self.packets, first.packets);
+        let net_rx = grown(self.net_rx, first.net_rx);
+        (packets + net_rx > 0).then_some(CoreWork { core: self.core, packets, net_rx })
+    }
+}
+
+fn is_none(count: &u64) -> bool {
+    *count == 0
+}
+
+impl Collected {
+    /// Share of the packets that the busiest core took; `None` where no core took any.
+    pub fn busiest_core_share(&self) -> Option<f64> {
+        let all: u64 = self.cores.iter().map(|core| core.packets).sum();
+        let most = self.cores.iter().map(|core| core.packets).max()?;
+        (all > 0).then(|| most as f64 / all as f64)
+    }
 }
 
 /// The connection table during a trial.
@@ -93,6 +141,18 @@ mod tests {
         assert_eq!(table.bytes_per_connection(), Some(400.0));
         assert_eq!(Table { after: 500, ..table.clone() }.bytes_per_connection(), None);
         assert_eq!(Table { after: 0, ..table }.bytes_per_connection(), None);
+    }
+
+    #[test]
+    fn work_is_shared_out_by_core() {
+        let core = |core, packets| CoreWork { core, packets, net_rx: 0 };
+        let before = [core(0, 5), core(1, 0xffff_ffff)];
+        let cores = [core(0, 35), core(1, 9), core(2, 9)];
+        let cores: Vec<CoreWork> = cores.iter().filter_map(|one| one.since(&before)).collect();
+        assert_eq!(cores, [core(0, 30), core(1, 10)], "a core that was not there is left out");
+        let collected = Collected { cores, ..Collected::default() };
+        assert_eq!(collected.busiest_core_share(), Some(0.75));
+        assert_eq!(Collected::default().busiest_core_share(), None);
     }
 
     #[test]

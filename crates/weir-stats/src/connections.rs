@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::members::{Member, Volume};
 use crate::spectrum::Spectrum;
 
 /// How connections end, and so what is called complete.
@@ -48,6 +49,18 @@ pub struct Connections {
     /// Connections whose first packet reached the server with another address than its client's.
     #[serde(default, skip_serializing_if = "is_none")]
     pub translated: u64,
+    /// Packets of clients that arrived at servers.
+    #[serde(default, skip_serializing_if = "Volume::is_none")]
+    pub from_clients: Volume,
+    /// Packets of servers that arrived at clients.
+    #[serde(default, skip_serializing_if = "Volume::is_none")]
+    pub from_servers: Volume,
+    /// Each client's part, where there are at most 16 of them and of servers; else empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub clients: Vec<Member>,
+    /// Each server's part, likewise.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub servers: Vec<Member>,
     /// Seconds since the beginning, and connections completed until then; empty in short trials.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub progress: Vec<(f64, u64)>,
@@ -90,11 +103,11 @@ impl Connections {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     /// A hundred a second for three seconds, then fifty.
-    fn slowing() -> Connections {
+    pub(crate) fn slowing() -> Connections {
         let done = |at: u64| if at <= 30 { at * 10 } else { 300 + (at - 30) * 5 };
         Connections {
             close: Close::Fin,
@@ -106,6 +119,10 @@ mod tests {
             icmp: 0,
             given_up: 0,
             translated: 0,
+            from_clients: Volume::default(),
+            from_servers: Volume::default(),
+            clients: Vec::new(),
+            servers: Vec::new(),
             progress: (0..=90).map(|at| (at as f64 / 10.0, done(at))).collect(),
             establish: Spectrum::default(),
             whole: Spectrum::default(),

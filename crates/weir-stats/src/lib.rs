@@ -21,6 +21,7 @@ pub mod compare;
 pub mod connections;
 pub mod estimate;
 pub mod folder;
+pub mod members;
 pub mod probe;
 pub mod random;
 pub mod run;
@@ -32,10 +33,11 @@ pub mod student;
 pub mod trial;
 
 pub use claim::{Bounds, By, Claim, ClaimRecord, ClaimTest, Outcome, Place};
-pub use collected::{Collected, Table};
+pub use collected::{Collected, CoreWork, Table};
 pub use connections::{Close, Connections, Failure};
 pub use estimate::{Difference, Estimate};
 pub use folder::{Record, RecordError};
+pub use members::{Member, Volume};
 pub use probe::{Load, Probe, ProbeKind, Stream};
 pub use run::{
     Axis, Environment, NoiseFloor, Paper, PaperFigure, PaperValue, Preset, RulesetRecord, Run,

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::connections::Connections;
 use crate::estimate::{self, Estimate};
+use crate::members;
 use crate::scenario::Scenario;
 use crate::trial::{Kind, State, Trial};
 
@@ -27,6 +29,8 @@ pub enum Quantity {
     LossRatio,
     /// Seconds to load a ruleset at once.
     LoadSeconds,
+    /// Kernel memory that a loaded ruleset takes, bytes.
+    LoadMemoryBytes,
     /// Seconds to add one rule to those in force.
     AddSeconds,
     /// Complete TCP connections a second, request and reply validated, closed by FIN.
@@ -43,6 +47,22 @@ pub enum Quantity {
     EarlyConnections,
     /// Those of the last third over those of the first.
     LateOverEarly,
+    /// Share of all complete TCP connections that the client with the fewest had.
+    LeastClientShare,
+    /// The same of the server.
+    LeastServerShare,
+    /// Bits a second of clients that arrived at servers, Ethernet headers included.
+    BitsFromClients,
+    /// The same of servers, that arrived at clients.
+    BitsFromServers,
+    /// Packets a second of clients that arrived at servers.
+    PacketsFromClients,
+    /// The same of servers, that arrived at clients.
+    PacketsFromServers,
+    /// ICMP redirects that the firewall has sent since it was set up.
+    RedirectsSent,
+    /// Share of all packets of connections that the busiest core took.
+    BusiestCoreShare,
     /// Share of connections whose server saw another address than its client's.
     TranslatedShare,
     /// Most entries in the connection table during a trial of connections.
@@ -94,7 +114,7 @@ impl Quantity {
             | Quantity::LostShare
             | Quantity::IcmpAnswersRatio => Kind::Rate,
             Quantity::LossRatio => Kind::Paced,
-            Quantity::LoadSeconds => Kind::Load,
+            Quantity::LoadSeconds | Quantity::LoadMemoryBytes => Kind::Load,
             Quantity::AddSeconds => Kind::Add,
             Quantity::ConnectionsPerSecond
             | Quantity::ConnectionFailureRatio
@@ -102,6 +122,14 @@ impl Quantity {
             | Quantity::EarlyConnections
             | Quantity::LateOverEarly
             | Quantity::TranslatedShare
+            | Quantity::LeastClientShare
+            | Quantity::LeastServerShare
+            | Quantity::BitsFromClients
+            | Quantity::BitsFromServers
+            | Quantity::PacketsFromClients
+            | Quantity::PacketsFromServers
+            | Quantity::RedirectsSent
+            | Quantity::BusiestCoreShare
             | Quantity::TableEntries
             | Quantity::TableEndShare
             | Quantity::TableFullShare => Kind::Connections,
@@ -172,6 +200,7 @@ impl Quantity {
             Quantity::NsPerPacket => (trial.pps > 0.0).then(|| 1e9 / trial.pps),
             Quantity::LostShare | Quantity::LossRatio => Some(trial.loss_ratio()),
             Quantity::LoadSeconds => Some(trial.seconds),
+            Quantity::LoadMemoryBytes => trial.collected.load_memory_bytes.map(|n| n as f64),
             Quantity::AddSeconds => {
                 (trial.additions > 0).then(|| trial.seconds / trial.additions as f64)
             }
@@ -210,8 +239,26 @@ impl Quantity {
                 let offered = connections.offered as f64;
                 (offered > 0.0).then(|| 1.0 - connections.completed as f64 / offered)
             }
-            _ => self.of_probe(trial),
+            _ => self.of_sides(trial).or_else(|| self.of_probe(trial)),
         }
+    }
+
+    /// The same of the two sides of connections, and of what is between them.
+    fn of_sides(self, trial: &Trial) -> Option<f64> {
+        let Connections { from_clients, from_servers, clients, servers, .. } =
+            trial.connections.as_ref()?;
+        let count = match self {
+            Quantity::RedirectsSent => return Some(trial.collected.redirects_sent as f64),
+            Quantity::BusiestCoreShare => return trial.collected.busiest_core_share(),
+            Quantity::LeastClientShare => return members::least_share(clients),
+            Quantity::LeastServerShare => return members::least_share(servers),
+            Quantity::BitsFromClients => 8 * from_clients.bytes,
+            Quantity::BitsFromServers => 8 * from_servers.bytes,
+            Quantity::PacketsFromClients => from_clients.packets,
+            Quantity::PacketsFromServers => from_servers.packets,
+            _ => return None,
+        };
+        (trial.seconds > 0.0).then(|| count as f64 / trial.seconds)
     }
 
     /// The same of what probes found.
@@ -378,11 +425,31 @@ pub fn noise_floor(trials: &[Trial], subject: &str, seed: u64) -> Option<Estimat
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::members::{Member, Volume};
     use crate::trial::tests::trial;
 
     fn rate(subject: &str, rules: u64, block: u32, pps: f64) -> Trial {
         let scenario = Scenario::default().with("rules", rules).with("source", "near");
         Trial { subject: subject.to_owned(), scenario, block, pps, ..trial(1, 1, &[]) }
+    }
+
+    #[test]
+    fn the_sides_of_connections_are_told_apart() {
+        let of = |connections| Member { connections, ..Member::default() };
+        let connections = Connections {
+            from_clients: Volume { packets: 40, bytes: 3000 },
+            clients: vec![of(6), of(4)],
+            ..crate::connections::tests::slowing()
+        };
+        let connections = Some(connections);
+        let trial =
+            Trial { kind: Kind::Connections, seconds: 2.0, connections, ..trial(1, 1, &[]) };
+        let of = |quantity: Quantity| quantity.of(&trial);
+        assert_eq!(of(Quantity::PacketsFromClients), Some(20.0));
+        assert_eq!(of(Quantity::BitsFromClients), Some(12_000.0));
+        assert_eq!(of(Quantity::LeastClientShare), Some(0.4));
+        assert_eq!(of(Quantity::LeastServerShare), None, "servers were not told apart");
+        assert_eq!(of(Quantity::RedirectsSent), Some(0.0), "none is a number, too");
     }
 
     #[test]
@@ -453,20 +520,8 @@ mod tests {
 
     /// A trial of connections in which `completed` were.
     fn connecting(copy: u32, block: u32, completed: u64) -> Trial {
-        let connections = crate::Connections {
-            close: crate::Close::Fin,
-            offered: completed,
-            completed,
-            failed: Vec::new(),
-            invalid: 0,
-            resets: 0,
-            icmp: 0,
-            given_up: 0,
-            translated: 0,
-            progress: Vec::new(),
-            establish: crate::Spectrum::default(),
-            whole: crate::Spectrum::default(),
-        };
+        let connections =
+            Connections { offered: completed, completed, ..crate::connections::tests::slowing() };
         let kind = Kind::Connections;
         let subject = "tracked".to_owned();
         Trial { kind, subject, copy, block, connections: Some(connections), ..trial(1, 1, &[]) }

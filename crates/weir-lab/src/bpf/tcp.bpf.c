@@ -3,7 +3,8 @@
  * A small TCP without memory: clients before the firewall, servers behind it.
  *
  * weir_open sends first packets, run by BPF_PROG_TEST_RUN with live frames as the generator is.
- * weir_client and weir_server answer what arrives on their devices, each from the packet alone:
+ * weir_client and weir_server answer what arrives on their devices (weir_both what arrives on a
+ * device that clients and servers have in common), each from the packet alone:
  * the first sequence number of either side is a hash of its view of the connection (RFC 4987,
  * section 3.6: SYN cookies), so every later packet can be checked against it, and what was
  * reached so far is seen from the numbers. The time a connection was opened travels as its TCP
@@ -19,6 +20,7 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 #include "histogram.h"
+#include "members.h"
 #include "pace.h"
 
 #define FIRST_PORT 1024
@@ -54,13 +56,14 @@ static const char reply[REPLY_BYTES] __attribute__((aligned(8))) =
 struct control {
 	struct pace pace; /* connections */
 	__u32 ifindex;
-	__u32 clients;         /* how many addresses */
+	__u32 clients;         /* how many addresses take part */
 	__u32 servers;
 	__u32 client_base;     /* the first one, host order */
 	__u32 server_base;
 	__u32 secret;          /* another one in each trial: what is late is a stranger */
 	__u32 close;
 	__u32 verify;          /* checksums of all that arrives */
+	__u32 told_apart;      /* clients and servers are few: each has totals of its own */
 	__u16 port;
 	__u8 client_mac[6];    /* of the device that SYNs leave from */
 	__u8 firewall_mac[6];
@@ -87,6 +90,7 @@ struct tally {
 	__u64 icmp;
 	__u64 foreign;
 	__u64 translated; /* valid SYN of another address than a client's, at the server */
+	__u64 bytes;      /* of what was received, with Ethernet headers */
 };
 
 #define CLIENT 0
@@ -132,6 +136,18 @@ struct segment {
 	__u32 flags;
 	__u32 payload;
 };
+
+/* Place of a client among the clients, and of a server among the servers; theirs alone are below
+ * how many there are. */
+static __always_inline __u32 client_of(__be32 address)
+{
+	return bpf_ntohl(address) - control.client_base;
+}
+
+static __always_inline __u32 server_of(__be32 address)
+{
+	return bpf_ntohl(address) - control.server_base;
+}
 
 static __always_inline __u32 hash(__u64 addresses, __u64 ports_and_seq)
 {
@@ -290,8 +306,9 @@ static __always_inline int read_segment(struct xdp_md *ctx, struct tally *tally,
 			tally->foreign++;
 		return 0;
 	}
-	tally->received++;
 	length = bpf_ntohs(ip->tot_len);
+	tally->received++;
+	tally->bytes += length + IP_AT;
 	if (from + PAYLOAD_AT > end || tcp->doff != 8 ||
 	    options->kind != bpf_htonl(0x0101080a) || length < PAYLOAD_AT - IP_AT) {
 		tally->invalid++;
@@ -402,8 +419,7 @@ static __always_inline void note_time(__be32 opened, __u32 which)
 		all->counts[bucket & (2 * HISTOGRAM_BUCKETS - 1)]++;
 }
 
-SEC("xdp")
-int weir_client(struct xdp_md *ctx)
+static __always_inline int as_client(struct xdp_md *ctx)
 {
 	__u32 side = CLIENT, isn;
 	struct tally *tally = bpf_map_lookup_elem(&tallies, &side);
@@ -417,6 +433,8 @@ int weir_client(struct xdp_md *ctx)
 		tally->invalid++;
 		return XDP_DROP;
 	}
+	if (control.told_apart)
+		note_packet(client_of(in.daddr), server_of(in.saddr), 1, PAYLOAD_AT + in.payload);
 	isn = client_isn(in.daddr, in.saddr, in.dport);
 	/* Its clock is the time at which the connection was opened, so that it comes back. */
 	out.value = in.echo;
@@ -458,8 +476,16 @@ static __always_inline int follows(const struct segment *in, __u32 sent, __u32 b
 	return in->ack == server_isn(in->saddr, in->daddr, in->sport, in->seq - sent) + bytes;
 }
 
-SEC("xdp")
-int weir_server(struct xdp_md *ctx)
+/* The server's last packet: the connection is complete. */
+static __always_inline int complete(struct tally *tally, const struct segment *in)
+{
+	tally->ended++;
+	if (control.told_apart)
+		note_connection(client_of(in->saddr), server_of(in->daddr));
+	return XDP_DROP;
+}
+
+static __always_inline int as_server(struct xdp_md *ctx)
 {
 	__u32 side = SERVER;
 	struct tally *tally = bpf_map_lookup_elem(&tallies, &side);
@@ -473,12 +499,14 @@ int weir_server(struct xdp_md *ctx)
 		tally->invalid++;
 		return XDP_DROP;
 	}
+	if (control.told_apart)
+		note_packet(client_of(in.saddr), server_of(in.daddr), 0, PAYLOAD_AT + in.payload);
 	out.value = in.value;
 	out.echo = in.value;
 	out.seq = in.ack;
 	if (in.flags == SYN && !in.payload) {
 		tally->opened++;
-		if (bpf_ntohl(in.saddr) - control.client_base >= control.clients)
+		if (client_of(in.saddr) >= control.clients)
 			tally->translated++;
 		out.seq = server_isn(in.saddr, in.daddr, in.sport, in.seq);
 		out.ack = in.seq + 1;
@@ -500,18 +528,38 @@ int weir_server(struct xdp_md *ctx)
 		return answer(ctx, tally, &in, &out, reply, 0, -1, 0);
 	}
 	if (in.flags == (RST | ACK) && control.close == CLOSE_RESET &&
-	    follows(&in, 1 + REQUEST_BYTES, 1 + REPLY_BYTES)) {
-		tally->ended++;
-		return XDP_DROP;
-	}
+	    follows(&in, 1 + REQUEST_BYTES, 1 + REPLY_BYTES))
+		return complete(tally, &in);
 	if (in.flags == ACK && !in.payload &&
 	    (control.close == CLOSE_NEVER ? follows(&in, 1, 1)
-					  : follows(&in, 2 + REQUEST_BYTES, 2 + REPLY_BYTES))) {
-		tally->ended++;
-		return XDP_DROP;
-	}
+					  : follows(&in, 2 + REQUEST_BYTES, 2 + REPLY_BYTES)))
+		return complete(tally, &in);
 	tally->invalid++;
 	return XDP_DROP;
+}
+
+SEC("xdp")
+int weir_client(struct xdp_md *ctx)
+{
+	return as_client(ctx);
+}
+
+SEC("xdp")
+int weir_server(struct xdp_md *ctx)
+{
+	return as_server(ctx);
+}
+
+/* Clients and servers share the device: who is asked is told by the address. */
+SEC("xdp")
+int weir_both(struct xdp_md *ctx)
+{
+	void *from = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+	struct iphdr *ip = from + IP_AT;
+
+	if (from + TCP_AT <= end && server_of(ip->daddr) < control.servers)
+		return as_server(ctx);
+	return as_client(ctx);
 }
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";

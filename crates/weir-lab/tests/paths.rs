@@ -1,0 +1,116 @@
+//! Connections on each path between clients and servers, in small studies. Needs root.
+
+mod common;
+
+use weir_stats::{Connections, Kind, Member, Record, State, Trial};
+
+const SUBJECTS: &str = r#"
+[direct]
+title = "no gateway"
+about = "one link"
+baseline = true
+path = "direct"
+load = "true"
+
+[gateway]
+title = "a gateway"
+about = "two devices"
+load = "true"
+
+[arm]
+title = "a gateway with one arm"
+about = "one device"
+path = "one-armed"
+load = "true"
+
+[telling]
+title = "one that tells of the shorter way"
+about = "one device, with redirects"
+path = "one-armed"
+load = 'echo 1 > "/proc/sys/net/ipv4/conf/$IN/send_redirects"'
+"#;
+
+const STUDY: &str = r#"
+title = "A small study of paths"
+question = "Who had what of it?"
+subjects = ["direct", "gateway", "arm", "telling"]
+[axes.clients]
+title = "clients"
+values = [1, 2]
+[ruleset]
+axes = []
+command = ': > "$RULESET"'
+[traffic]
+kind = "connections"
+clients = 2
+clients_axis = "clients"
+servers = 3
+[presets.tiny]
+label = "for a test"
+trial_seconds = 0.05
+blocks = 1
+loads = 0
+"#;
+
+fn of<'a>(record: &'a Record, subject: &'a str) -> impl Iterator<Item = &'a Trial> {
+    let is_one = |trial: &&Trial| trial.kind == Kind::Connections;
+    record.trials.iter().filter(is_one).filter(move |trial| trial.subject == subject)
+}
+
+fn connections(trial: &Trial) -> &Connections {
+    trial.connections.as_ref().expect("a trial of connections counts them")
+}
+
+fn sum(members: &[Member], what: impl Fn(&Member) -> u64) -> u64 {
+    members.iter().map(what).sum()
+}
+
+#[test]
+fn each_path_carries_connections_and_each_member_has_its_part() {
+    let study = common::study("paths", "today-paths", SUBJECTS, STUDY);
+    let record = common::run_study(&study).unwrap();
+    for subject in ["direct", "gateway", "arm", "telling"] {
+        let mut trials = 0;
+        for trial in of(&record, subject) {
+            let seen = connections(trial);
+            let clients = trial.scenario.coordinate("clients").unwrap().number().unwrap() as usize;
+            assert!(!matches!(trial.state, State::Failed | State::Unbalanced), "{trial:?}");
+            assert!(seen.completed > 100, "{subject}: {seen:?}");
+            assert_eq!((seen.clients.len(), seen.servers.len()), (clients, 3));
+            for members in [&seen.clients, &seen.servers] {
+                assert_eq!(sum(members, |one| one.connections), seen.completed, "{subject}");
+                let least = members.iter().map(|one| one.connections).min().unwrap();
+                assert!(least > 0, "{subject}: everybody takes part: {members:?}");
+            }
+            // What came from clients came to servers, packet by packet and byte by byte.
+            let from = sum(&seen.clients, |one| one.from.packets);
+            assert_eq!(from, sum(&seen.servers, |one| one.to.packets));
+            assert_eq!(from, seen.from_clients.packets);
+            assert_eq!(sum(&seen.servers, |one| one.from.bytes), seen.from_servers.bytes);
+            assert_eq!(sum(&seen.clients, |one| one.to.bytes), seen.from_servers.bytes);
+            if seen.completed == seen.offered {
+                // SYN, request, FIN, ACK; SYN+ACK, reply, FIN+ACK: 66 bytes each without text.
+                assert_eq!(seen.from_clients.packets, 4 * seen.completed);
+                assert_eq!(seen.from_clients.bytes, (4 * 66 + 40) * seen.completed);
+                assert_eq!(seen.from_servers.bytes, (3 * 66 + 48) * seen.completed);
+            }
+            trials += 1;
+        }
+        assert!(trials >= 2 * 3, "{subject}: a warm-up and two legs at both points");
+    }
+}
+
+#[test]
+fn a_gateway_with_one_arm_tells_of_the_shorter_way_only_where_it_may() {
+    let study = common::study("redirects", "today-paths", SUBJECTS, STUDY);
+    let record = common::run_study(&study).unwrap();
+    for subject in ["direct", "gateway", "arm"] {
+        assert!(of(&record, subject).all(|trial| trial.collected.redirects_sent == 0), "{subject}");
+    }
+    let told: Vec<u64> =
+        of(&record, "telling").map(|trial| trial.collected.redirects_sent).collect();
+    assert!(told.iter().all(|sent| *sent > 0), "{told:?}");
+    // Clients and servers are told, and nobody else: each message arrives at one of them.
+    let heard: u64 = of(&record, "telling").map(|trial| connections(trial).icmp).sum();
+    assert_eq!(told.iter().max(), Some(&heard));
+}

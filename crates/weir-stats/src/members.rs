@@ -1,0 +1,57 @@
+//! What each client and each server had of a trial of connections.
+
+use serde::{Deserialize, Serialize};
+
+/// Packets that arrived.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Volume {
+    /// How many.
+    pub packets: u64,
+    /// Their bytes, Ethernet headers included.
+    pub bytes: u64,
+}
+
+/// One client, or one server. What it sent is counted at the other end, so all of this arrived.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Member {
+    /// Connections of its that were completed.
+    pub connections: u64,
+    /// What came from it.
+    pub from: Volume,
+    /// What came to it.
+    pub to: Volume,
+}
+
+impl Volume {
+    pub(crate) fn is_none(&self) -> bool {
+        *self == Volume::default()
+    }
+
+    /// Adds what another core counted.
+    pub fn add(&mut self, other: Volume) {
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+    }
+}
+
+/// Share of all connections that the one with the fewest completed; `None` where nobody was told
+/// apart, or none was completed.
+pub fn least_share(members: &[Member]) -> Option<f64> {
+    let all: u64 = members.iter().map(|member| member.connections).sum();
+    let fewest = members.iter().map(|member| member.connections).min()?;
+    (all > 0).then(|| fewest as f64 / all as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_share_is_that_of_one_member() {
+        let of = |connections| Member { connections, ..Member::default() };
+        assert_eq!(least_share(&[of(7), of(3), of(2)]), Some(2.0 / 12.0));
+        assert_eq!(least_share(&[of(7), of(0)]), Some(0.0));
+        assert_eq!(least_share(&[of(0)]), None);
+        assert_eq!(least_share(&[]), None);
+    }
+}
