@@ -111,8 +111,9 @@ fn opening(digest: &Digest<'_>) -> Markup {
     let run = &digest.record.run;
     html! {
         h1 {
-            (verdict.before) " "
+            (verdict.before)
             @if !verdict.number.is_empty() {
+                " "
                 span.measure {
                     span.number { (verdict.number) } " " span.range { (verdict.interval) }
                 }

@@ -73,7 +73,7 @@ fn claims(digest: &Digest<'_>) -> Verdict {
             after: String::new(),
         };
     }
-    let mut after = "claims are reproduced".to_owned();
+    let mut after = "claims hold".to_owned();
     if shape > 0 {
         after.push_str(&format!(", {shape} in shape"));
     }
@@ -279,10 +279,10 @@ mod tests {
         let mut record = sample::record();
         record.run.subjects.iter_mut().for_each(|subject| subject.weir = false);
         let sentence = verdict(&Digest::new(&record)).sentence();
-        assert_eq!(sentence, "1 of 2 claims are reproduced, 1 in shape.");
+        assert_eq!(sentence, "1 of 2 claims hold, 1 in shape.");
         record.run.claims[0].outcome = Outcome::NotReproduced;
         let sentence = verdict(&Digest::new(&record)).sentence();
-        assert_eq!(sentence, "1 of 2 claims are reproduced, 1 not.");
+        assert_eq!(sentence, "1 of 2 claims hold, 1 not.");
         record.run.claims.clear();
         assert!(verdict(&Digest::new(&record)).sentence().starts_with("This run holds no pair"));
     }
