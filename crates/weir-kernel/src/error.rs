@@ -38,6 +38,14 @@ pub enum KernelError {
         /// Why not.
         why: &'static str,
     },
+    /// A device of the user's that cannot be used.
+    #[error("device {name}: {why}")]
+    Device {
+        /// Its name.
+        name: String,
+        /// Why not.
+        why: String,
+    },
     /// A session file that is not what weir writes.
     #[error("read session file {path}: {message}")]
     Record {

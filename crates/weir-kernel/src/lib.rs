@@ -8,10 +8,12 @@
 //!
 //! The network namespace that the user works in is never changed: links are made inside our own
 //! namespaces, and nothing here writes outside of them except through
-//! [`Session::global_sysctl`], which puts the old value back.
+//! [`Session::global_sysctl`], which puts the old value back, and [`Session::borrow_device`], whose
+//! device is given back.
 //!
 //! Nothing here knows what a ruleset or a study is.
 
+mod borrow;
 mod bpf;
 pub mod conntrack;
 pub mod doctor;
@@ -31,6 +33,7 @@ mod record;
 mod session;
 pub mod xtables;
 
+pub use borrow::Device;
 pub use error::KernelError;
 pub use inject::{FrameSocket, HostSocket};
 pub use link::{LinkEnd, VethOptions};

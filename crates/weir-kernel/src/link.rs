@@ -93,7 +93,7 @@ fn mac_text(mac: Mac) -> String {
 
 /// The kernel's rules for device names (dev_valid_name in net/core/dev.c), less what `ip -batch`
 /// would read as something else.
-fn check_name(name: &str) -> Result<(), KernelError> {
+pub(crate) fn check_name(name: &str) -> Result<(), KernelError> {
     let why = if name.is_empty() || name.len() > 15 {
         "it must have 1 to 15 bytes"
     } else if name == "." || name == ".." {

@@ -3,8 +3,8 @@
 //! A session is dead where no process has its owner's id and start time. The owner stands in the
 //! session file, and also in the name of each namespace, so that a namespace is found even where
 //! the file was lost. Everything is done in an order that can be cut short and begun again:
-//! processes, pins, namespaces (their links, rules and routes go with them), sysctls, and the
-//! session file last.
+//! processes, pins, borrowed devices, namespaces (their links, rules and routes go with them),
+//! sysctls, and the session file last.
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -15,6 +15,7 @@ use std::time::Duration;
 use rustix::fs::{CWD, FlockOperation, Mode, OFlags, flock, openat};
 use rustix::mount::{UnmountFlags, unmount};
 
+use crate::borrow::give_back;
 use crate::namespace::write_sysctl;
 use crate::process::{self, ProcessId};
 use crate::record::{self, NETNS, PINS, Record, SESSIONS};
@@ -66,6 +67,7 @@ fn dead_sessions() -> Vec<Record> {
                 pins: Vec::new(),
                 children: Vec::new(),
                 sysctls: Vec::new(),
+                borrowed: Vec::new(),
             });
         }
     }
@@ -96,7 +98,9 @@ pub(crate) fn remove(record: &Record) -> Vec<String> {
             }
         }
     }
-    for name in entries(NETNS) {
+    let namespaces = entries(NETNS);
+    removed.append(&mut give_back(record, &namespaces));
+    for name in namespaces {
         if record::run_of(&name) == Some(&record.run) {
             removed.append(&mut remove_namespace(&name));
         }

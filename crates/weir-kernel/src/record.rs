@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::KernelError;
+use crate::borrow::Borrowed;
 use crate::process::ProcessId;
 
 /// Where session files are.
@@ -31,6 +32,9 @@ pub(crate) struct Record {
     pub children: Vec<ProcessId>,
     /// Global sysctls that it changed, with the value before.
     pub sysctls: Vec<SavedSysctl>,
+    /// Devices of the user's that are in its namespaces.
+    #[serde(default)]
+    pub borrowed: Vec<Borrowed>,
 }
 
 /// A global sysctl as it was.

@@ -42,6 +42,7 @@ impl Session {
             pins: Vec::new(),
             children: Vec::new(),
             sysctls: Vec::new(),
+            borrowed: Vec::new(),
         };
         record.write()?;
         let own = Record::directory(&run);
@@ -140,7 +141,7 @@ impl Session {
     }
 
     /// Changes the record and writes it before anything else happens.
-    fn change(&self, f: impl FnOnce(&mut Record)) -> Result<(), KernelError> {
+    pub(crate) fn change(&self, f: impl FnOnce(&mut Record)) -> Result<(), KernelError> {
         let mut record = self.lock();
         f(&mut record);
         record.write()

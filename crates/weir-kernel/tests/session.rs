@@ -226,3 +226,33 @@ fn twenty_kills_at_any_moment_leave_nothing() {
     }
     assert_eq!(live_state(), before);
 }
+
+#[test]
+fn a_borrowed_device_comes_back_as_it_was_and_one_in_use_is_not_lent() {
+    let _machine = machine();
+    let world = Session::new().unwrap();
+    let (home, peer) = (world.namespace("home").unwrap(), world.namespace("peer").unwrap());
+    let gro = VethOptions { gro: true, ..VethOptions::default() };
+    world.veth(&home, "d0", &peer, "p0", &gro).unwrap();
+    let seen = || (home.device("d0").unwrap(), home.ifindex("d0").unwrap(), home.has_gro("d0"));
+    let (device, index, gro) = seen();
+    // This thread stands for a weir that was started there.
+    let _inside = home.guard().unwrap();
+    let session = Session::new().unwrap();
+    let (room, other) = (session.namespace("room").unwrap(), session.namespace("other").unwrap());
+    session.borrow_device("d0", &room, "eth0").unwrap();
+    assert!(home.device("d0").is_err(), "it is not in two places");
+    session.hand_over("eth0", &room, &other).unwrap();
+    assert_eq!(other.device("eth0").unwrap().mac, device.mac);
+    other.set_gro("eth0", false).unwrap();
+    drop(session);
+    let back = seen();
+    assert_eq!((&back.0, back.1, back.2.unwrap()), (&device, index, gro.unwrap()));
+
+    home.ip(&["addr add 192.0.2.1/24 dev d0"]).unwrap();
+    let session = Session::new().unwrap();
+    let room = session.namespace("room").unwrap();
+    let said = session.borrow_device("d0", &room, "eth0").unwrap_err().to_string();
+    assert!(said.contains("d0") && said.contains("192.0.2.1"), "{said}");
+    assert!(home.device("d0").is_ok());
+}
