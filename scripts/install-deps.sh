@@ -33,6 +33,8 @@ iproute2       cmd:ip                            namespaces, links, routes
 ethtool        cmd:ethtool                       receive offload of the laboratory's links
 procps         cmd:sysctl                        kernel settings inside namespaces
 kmod           cmd:modprobe                      loads netfilter modules
+openssh-client cmd:ssh                           studies over two hosts
+openssh-server cmd:sshd                          the tests of those: a host in a namespace
 LIST
     [ "${mode:-}" != --look ] || echo 'chromium any:chromium,chromium-headless-shell,google-chrome looks at pages'
 }

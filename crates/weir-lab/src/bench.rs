@@ -12,6 +12,7 @@ use crate::cpu::{Moment, Pinned, REALTIME_LIMIT};
 use crate::drops::{self, DropReasons, NETFILTER_DROP, Reasons, Watching};
 use crate::frames::Frame;
 use crate::generator::{Generator, Play, Played};
+use crate::hosts::ssh::{Host, Room};
 use crate::sink::Arrived;
 use crate::topology::{FIREWALL_MAC, Firewall, SOURCE_MAC, Topology, Way};
 use crate::traffic::Connecting;
@@ -79,9 +80,15 @@ struct Counters {
 /// What was read before a trial.
 pub(crate) struct Before {
     by_rules: Option<u64>,
-    watching: Option<(Reasons, Watching)>,
+    watching: Option<Watched>,
     collecting: Collecting,
     counters: Counters,
+}
+
+/// The kernel's reasons for freeing packets are being counted.
+enum Watched {
+    Here(Reasons, Watching),
+    There(Room),
 }
 
 impl Bench {
@@ -113,7 +120,7 @@ impl Bench {
 
     /// Whether the kernel tells why it frees packets.
     pub(crate) fn knows_reasons(&self) -> bool {
-        self.reasons.is_some()
+        self.topology.other_host().map_or(self.reasons.is_some(), Host::knows_reasons)
     }
 
     /// Whether trials of that length run before everything else, and else why not.
@@ -136,7 +143,8 @@ impl Bench {
             return Ok(());
         }
         let magic = self.next_magic(seed);
-        self.generator.load_frames(frames, magic, FIREWALL_MAC, SOURCE_MAC)?;
+        let (to, from) = self.topology.macs();
+        self.generator.load_frames(frames, magic, to, from)?;
         self.topology.sink().expect(magic);
         self.loaded = Some(part.clone());
         Ok(())
@@ -202,7 +210,7 @@ impl Bench {
         Err(LabError::Probe {
             of: arrived,
             offered: seen.played.offered,
-            namespace: firewall.namespace.name().to_owned(),
+            namespace: firewall.name().to_owned(),
             why: drops.collect::<Vec<_>>().join(", "),
         })
     }
@@ -279,13 +287,23 @@ impl Bench {
         rules: Rules<'_>,
         expected: Duration,
     ) -> Result<Before, LabError> {
+        self.topology.turn_to(firewall)?;
         let by_rules = count(rules)?;
-        let watching = match (rules, &mut self.reasons) {
-            (Rules::Unwatched | Rules::Counted(_), _) | (_, None) => None,
-            (_, Some(reasons)) => Some((reasons.read()?, reasons.watch(&firewall.namespace)?)),
+        let watching = match rules {
+            Rules::Unwatched | Rules::Counted(_) => None,
+            Rules::Checked(_) | Rules::Reasons => self.watch(firewall)?,
         };
         let collecting = Collecting::begin(firewall, self.core, expected, &mut self.log)?;
         Ok(Before { by_rules, watching, collecting, counters: self.counters(firewall)? })
+    }
+
+    /// Has the kernel tell its reasons, where it does.
+    fn watch(&mut self, firewall: &Firewall) -> Result<Option<Watched>, LabError> {
+        if let Some(room) = &firewall.elsewhere {
+            return Ok(room.watch()?.then(|| Watched::There(room.clone())));
+        }
+        let Some(reasons) = &mut self.reasons else { return Ok(None) };
+        Ok(Some(Watched::Here(reasons.read()?, reasons.watch(&firewall.namespace)?)))
     }
 
     /// Reads every counter again, and says what was dropped by which.
@@ -311,11 +329,14 @@ impl Bench {
                 seen.dropped.push(drop_count(counter, packets));
             }
         }
-        let mut reasons = Reasons::new();
-        if let (Some((already, guard)), Some(program)) = (before.watching, &self.reasons) {
-            drop(guard);
-            reasons = drops::since(&program.read()?, &already);
-        }
+        let reasons = match (before.watching, &self.reasons) {
+            (Some(Watched::There(room)), _) => room.host().reasons()?,
+            (Some(Watched::Here(already, guard)), Some(program)) => {
+                drop(guard);
+                drops::since(&program.read()?, &already)
+            }
+            _ => Reasons::new(),
+        };
         let by_rules = match (rules, count(rules)?, before.by_rules) {
             (_, Some(after), Some(before)) => after.saturating_sub(before),
             // The table's drops come out of the same hook.
@@ -366,7 +387,7 @@ impl Bench {
             conntrack: firewall.conntrack.read()?,
             entered: firewall.entered.packets()?,
             left: firewall.left.packets()?,
-            softnet: softnet_dropped(),
+            softnet: softnet_dropped(firewall)?,
         })
     }
 }

@@ -39,7 +39,7 @@ impl KernelLog {
     }
 
     /// Lines since the last call, the first `most` of them.
-    fn lines(&mut self, most: usize) -> Vec<String> {
+    pub(crate) fn lines(&mut self, most: usize) -> Vec<String> {
         let mut lines = Vec::new();
         let Some(file) = &mut self.0 else { return lines };
         let mut record = [0; 8192];
@@ -55,6 +55,18 @@ impl KernelLog {
                 Err(_) => return lines,
             }
         }
+    }
+}
+
+/// What the kernel of a firewall wrote to its log since the last time.
+fn log_lines(
+    firewall: &Firewall,
+    log: &mut KernelLog,
+    most: usize,
+) -> Result<Vec<String>, LabError> {
+    match &firewall.elsewhere {
+        Some(room) => room.host().log(most),
+        None => Ok(log.lines(most)),
     }
 }
 
@@ -75,7 +87,7 @@ pub(crate) struct Collecting {
     conntrack: Conntrack,
     slab: i64,
     sampler: Option<Sampler>,
-    core: u32,
+    core: Option<u32>,
 }
 
 impl Collecting {
@@ -86,15 +98,17 @@ impl Collecting {
         expected: Duration,
         log: &mut KernelLog,
     ) -> Result<Collecting, LabError> {
-        log.lines(0);
+        log_lines(firewall, log, 0)?;
+        // A card's interrupts may be on any core of another host.
+        let core = firewall.elsewhere.is_none().then_some(core);
         Ok(Collecting {
-            softnet: softnet(&proc("net/softnet_stat")),
-            interrupts: interrupts(&proc("interrupts")),
-            softirqs: softirqs(&proc("softirqs"), core),
-            cores: cores(&proc("net/softnet_stat"), &proc("softirqs")),
+            softnet: softnet(&firewall.proc("net/softnet_stat")?),
+            interrupts: interrupts(&firewall.proc("interrupts")?),
+            softirqs: softirqs(&firewall.proc("softirqs")?, core),
+            cores: cores(&firewall.proc("net/softnet_stat")?, &firewall.proc("softirqs")?),
             snmp: firewall.stack.values()?,
             conntrack: firewall.conntrack.read()?,
-            slab: slab_bytes(&proc("meminfo")),
+            slab: slab_bytes(&firewall.proc("meminfo")?),
             sampler: Sampler::start(firewall, expected),
             begun: Instant::now(),
             core,
@@ -109,35 +123,43 @@ impl Collecting {
     ) -> Result<Collected, LabError> {
         let mut samples = self.sampler.map_or_else(Vec::new, Sampler::stop);
         let after = firewall.conntrack.read()?;
-        let slab = slab_bytes(&proc("meminfo"));
+        let slab = slab_bytes(&firewall.proc("meminfo")?);
         if !samples.is_empty() {
             samples.push((self.begun.elapsed().as_secs_f64(), after.entries));
         }
         let before = self.conntrack;
-        let is_in_use = before.entries > 0 || samples.iter().any(|(_, entries)| *entries > 0);
-        let table = is_in_use.then(|| Table {
-            limit: number("sys/net/netfilter/nf_conntrack_max"),
-            buckets: number("sys/net/netfilter/nf_conntrack_buckets"),
-            before: before.entries,
-            after: after.entries,
-            samples,
-            counters: after.grown_since(&before),
-            object_bytes: object_bytes(&proc("slabinfo")),
-            slab_growth_bytes: slab - self.slab,
-        });
+        let seen = samples.iter().map(|(_, entries)| *entries);
+        let is_in_use = seen.chain([before.entries, after.entries]).any(|entries| entries > 0);
+        let setting = |name: &str| -> Result<u64, LabError> {
+            let text = firewall.proc(&format!("sys/net/netfilter/{name}"))?;
+            Ok(text.trim().parse().unwrap_or(0))
+        };
+        let mut table = None;
+        if is_in_use {
+            table = Some(Table {
+                limit: setting("nf_conntrack_max")?,
+                buckets: setting("nf_conntrack_buckets")?,
+                before: before.entries,
+                after: after.entries,
+                samples,
+                counters: after.grown_since(&before),
+                object_bytes: object_bytes(&firewall.proc("slabinfo")?),
+                slab_growth_bytes: slab - self.slab,
+            });
+        }
         let snmp = firewall.stack.values()?;
-        let now = cores(&proc("net/softnet_stat"), &proc("softirqs"));
+        let now = cores(&firewall.proc("net/softnet_stat")?, &firewall.proc("softirqs")?);
         Ok(Collected {
             table,
-            softnet: grown(&softnet(&proc("net/softnet_stat")), &self.softnet),
-            interrupts: grown(&interrupts(&proc("interrupts")), &self.interrupts),
-            softirqs: grown(&softirqs(&proc("softirqs"), self.core), &self.softirqs),
+            softnet: grown(&softnet(&firewall.proc("net/softnet_stat")?), &self.softnet),
+            interrupts: grown(&interrupts(&firewall.proc("interrupts")?), &self.interrupts),
+            softirqs: grown(&softirqs(&firewall.proc("softirqs")?, self.core), &self.softirqs),
             cores: now.iter().filter_map(|core| core.since(&self.cores)).collect(),
             redirects_sent: snmp.get("Icmp.OutRedirects").copied().unwrap_or(0),
             snmp: grown(&snmp, &self.snmp),
             load_memory_bytes: None,
-            kernel_log: log.lines(LOG_LINES),
-            load_average: load_average(&proc("loadavg")),
+            kernel_log: log_lines(firewall, log, LOG_LINES)?,
+            load_average: load_average(&firewall.proc("loadavg")?),
         })
     }
 }
@@ -181,10 +203,6 @@ fn proc(name: &str) -> String {
     fs::read_to_string(format!("/proc/{name}")).unwrap_or_default()
 }
 
-fn number(name: &str) -> u64 {
-    proc(name).trim().parse().unwrap_or(0)
-}
-
 /// What grew, and by how much.
 fn grown(after: &Counts, before: &Counts) -> Counts {
     let growth = |(name, value): (&String, &u64)| {
@@ -215,7 +233,7 @@ fn cores(softnet: &str, softirq: &str) -> Vec<CoreWork> {
             u64::from_str_radix(value, 16).ok()
         };
         let core = u32::try_from(column(12)?).ok()?;
-        let net_rx = softirqs(softirq, core).get("NET_RX").copied().unwrap_or(0);
+        let net_rx = softirqs(softirq, Some(core)).get("NET_RX").copied().unwrap_or(0);
         Some(CoreWork { core, packets: column(0)?, net_rx })
     };
     softnet.lines().filter_map(line).collect()
@@ -234,18 +252,19 @@ fn interrupts(text: &str) -> Counts {
     text.lines().skip(1).filter_map(line).collect()
 }
 
-/// Softirqs of one core: a line of cores, then a line for each kind.
-fn softirqs(text: &str, core: u32) -> Counts {
+/// Softirqs of one core, or of all together: a line of cores, then a line for each kind.
+fn softirqs(text: &str, core: Option<u32>) -> Counts {
     let mut lines = text.lines();
     let header = lines.next().unwrap_or_default();
-    let wanted = format!("CPU{core}");
-    let Some(column) = header.split_ascii_whitespace().position(|name| name == wanted) else {
+    let is_wanted = |name: &str| core.is_none_or(|core| name == format!("CPU{core}"));
+    let wanted: Vec<bool> = header.split_ascii_whitespace().map(is_wanted).collect();
+    if !wanted.contains(&true) {
         return Counts::new();
-    };
+    }
     let line = |line: &str| {
         let (name, rest) = line.split_once(':')?;
-        let value = rest.split_ascii_whitespace().nth(column)?.parse().ok()?;
-        Some((name.trim().to_owned(), value))
+        let values = rest.split_ascii_whitespace().zip(&wanted).filter(|(_, wanted)| **wanted);
+        Some((name.trim().to_owned(), values.filter_map(|(v, _)| v.parse::<u64>().ok()).sum()))
     };
     lines.filter_map(line).collect()
 }
@@ -325,8 +344,9 @@ mod tests {
     #[test]
     fn softirqs_are_those_of_the_core() {
         let text = "        CPU0   CPU1\n NET_RX:   10   20\n TIMER:  1  2\n";
-        assert_eq!(softirqs(text, 1)["NET_RX"], 20);
-        assert!(softirqs(text, 9).is_empty());
+        assert_eq!(softirqs(text, Some(1))["NET_RX"], 20);
+        assert_eq!(softirqs(text, None)["NET_RX"], 30);
+        assert!(softirqs(text, Some(9)).is_empty());
     }
 
     #[test]

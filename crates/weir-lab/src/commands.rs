@@ -1,13 +1,18 @@
 //! The commands of a study and of its subjects.
 
+use std::collections::BTreeMap;
+use std::io;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
 
 use weir_kernel::Namespace;
 use weir_stats::Scenario;
 
 use crate::LabError;
+use crate::hosts::protocol::Work;
+use crate::hosts::ssh::Room;
+use crate::loading::Hurried;
 use crate::topology::Devices;
 
 /// Variables that every command of a run sees.
@@ -47,30 +52,85 @@ impl Surroundings {
         namespace: &Namespace,
         job: &Job<'_>,
     ) -> Result<(Duration, String), LabError> {
-        let mut command = namespace.command("sh");
-        self.prepare(&mut command, job);
-        let begun = Instant::now();
-        let child = command.spawn().map_err(|source| job.not_started(source))?;
-        let output = child.wait_with_output().map_err(|source| job.not_started(source))?;
-        let taken = begun.elapsed();
+        let mut variables = self.variables(job);
+        variables.insert("WEIR".to_owned(), self.weir.to_string_lossy().into_owned());
+        for (name, path) in &job.files {
+            variables.insert((*name).to_owned(), path.to_string_lossy().into_owned());
+        }
+        let ended = shell(namespace, job.text, &variables);
+        let (taken, output) = ended.map_err(|source| job.not_started(source))?;
         job.check(&output)?;
         Ok((taken, String::from_utf8_lossy(&output.stdout).into_owned()))
     }
 
-    fn prepare(&self, command: &mut Command, job: &Job<'_>) {
-        command.args(["-ec", job.text]);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        command.env("WEIR", &self.weir).env("SEED", self.seed.to_string());
-        command.env("IN", &self.devices.input).env("OUT", &self.devices.output);
-        command.env("TRIAL_SECONDS", self.trial_seconds.to_string());
-        command.env("CORE", self.core.to_string());
-        for (axis, value) in &job.scenario.0 {
-            command.env(axis.to_ascii_uppercase(), value.to_string());
-        }
-        for (name, path) in &job.files {
-            command.env(name, path);
+    /// Runs a command where rulesets are loaded; `hurried` comes before the machine's other work.
+    /// Files are those of `folder`.
+    pub(crate) fn run_on(
+        &self,
+        ground: &Ground,
+        folder: &Path,
+        job: &Job<'_>,
+        hurried: bool,
+    ) -> Result<(Duration, String), LabError> {
+        let room = match ground {
+            Ground::Here(namespace) => {
+                let _hurried = hurried.then(Hurried::new);
+                return self.run(namespace, job);
+            }
+            Ground::There(room) => room,
+        };
+        let inside = |path: &Path| path.strip_prefix(folder).unwrap_or(path).display().to_string();
+        let files = job.files.iter().map(|(name, path)| ((*name).to_owned(), inside(path)));
+        let ran = room.run(Work {
+            room: room.number(),
+            command: job.text.to_owned(),
+            variables: self.variables(job),
+            files: files.collect(),
+            hurried,
+        })?;
+        match ran.failed {
+            None => Ok((Duration::from_secs_f64(ran.seconds), ran.stdout)),
+            Some(status) => Err(job.failed(status, &ran.stderr)),
         }
     }
+
+    /// Variables that are the same on every machine.
+    fn variables(&self, job: &Job<'_>) -> BTreeMap<String, String> {
+        let fixed = [
+            ("SEED", self.seed.to_string()),
+            ("IN", self.devices.input.clone()),
+            ("OUT", self.devices.output.clone()),
+            ("TRIAL_SECONDS", self.trial_seconds.to_string()),
+            ("CORE", self.core.to_string()),
+        ];
+        let fixed = fixed.into_iter().map(|(name, value)| (name.to_owned(), value));
+        let axes = job.scenario.0.iter();
+        let axes = axes.map(|(axis, value)| (axis.to_ascii_uppercase(), value.to_string()));
+        fixed.chain(axes).collect()
+    }
+}
+
+/// Runs a command by `sh -ec` inside a namespace to its end; how long it took.
+pub(crate) fn shell(
+    namespace: &Namespace,
+    text: &str,
+    variables: &BTreeMap<String, String>,
+) -> io::Result<(Duration, Output)> {
+    let mut command = namespace.command("sh");
+    command.args(["-ec", text]).envs(variables);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let begun = Instant::now();
+    let output = command.spawn()?.wait_with_output()?;
+    Ok((begun.elapsed(), output))
+}
+
+/// Where a ruleset is loaded.
+#[derive(Clone, Debug)]
+pub(crate) enum Ground {
+    /// In a namespace of this machine.
+    Here(Namespace),
+    /// In one of another host.
+    There(Room),
 }
 
 impl Job<'_> {

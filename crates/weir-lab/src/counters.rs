@@ -10,11 +10,33 @@ use std::os::unix::fs::FileExt;
 use weir_kernel::Namespace;
 
 use crate::LabError;
+use crate::hosts::ssh::Room;
+use crate::topology::Firewall;
+
+/// A file under `/proc/net` of a namespace, here or on another host.
+#[derive(Debug)]
+enum NetFile {
+    Here(File),
+    There(Room, &'static str),
+}
+
+impl NetFile {
+    fn open(namespace: &Namespace, name: &str) -> Result<NetFile, LabError> {
+        open_inside(namespace, name).map(NetFile::Here)
+    }
+
+    fn read(&self) -> Result<String, LabError> {
+        match self {
+            NetFile::Here(file) => read_file(file),
+            NetFile::There(room, name) => room.net(name),
+        }
+    }
+}
 
 /// Drops of some devices together.
 #[derive(Debug)]
 pub struct DeviceReader {
-    devices: Vec<(File, String)>,
+    devices: Vec<(NetFile, String)>,
 }
 
 impl DeviceReader {
@@ -24,9 +46,16 @@ impl DeviceReader {
     /// Where a file cannot be opened.
     pub fn open(devices: &[(&Namespace, &str)]) -> Result<DeviceReader, LabError> {
         let open = |(namespace, device): &(&Namespace, &str)| {
-            Ok((open_inside(namespace, "dev")?, (*device).to_owned()))
+            Ok((NetFile::open(namespace, "dev")?, (*device).to_owned()))
         };
         Ok(DeviceReader { devices: devices.iter().map(open).collect::<Result<_, LabError>>()? })
+    }
+
+    /// These devices on another host, too.
+    pub(crate) fn and_there(mut self, room: &Room, devices: &[&String]) -> DeviceReader {
+        let there = |device: &&String| (NetFile::There(room.clone(), "dev"), (*device).clone());
+        self.devices.extend(devices.iter().map(there));
+        self
     }
 
     /// Packets that the devices dropped, in both directions, by device.
@@ -36,7 +65,7 @@ impl DeviceReader {
     pub fn dropped(&self) -> Result<u64, LabError> {
         let mut sum = 0;
         for (file, device) in &self.devices {
-            sum += device_drops(&read(file)?, device);
+            sum += device_drops(&file.read()?, device);
         }
         Ok(sum)
     }
@@ -45,7 +74,7 @@ impl DeviceReader {
 /// Packets that one device received.
 #[derive(Debug)]
 pub struct ReceivedReader {
-    file: File,
+    file: NetFile,
     device: String,
 }
 
@@ -55,7 +84,12 @@ impl ReceivedReader {
     /// # Errors
     /// Where a file cannot be opened.
     pub fn open(namespace: &Namespace, device: &str) -> Result<ReceivedReader, LabError> {
-        Ok(ReceivedReader { file: open_inside(namespace, "dev")?, device: device.to_owned() })
+        Ok(ReceivedReader { file: NetFile::open(namespace, "dev")?, device: device.to_owned() })
+    }
+
+    /// The counter of a device on another host.
+    pub(crate) fn there(room: &Room, device: &str) -> ReceivedReader {
+        ReceivedReader { file: NetFile::There(room.clone(), "dev"), device: device.to_owned() }
     }
 
     /// Packets so far.
@@ -63,16 +97,16 @@ impl ReceivedReader {
     /// # Errors
     /// Where the file cannot be read.
     pub fn packets(&self) -> Result<u64, LabError> {
-        Ok(device_fields(&read(&self.file)?, &self.device).get(1).copied().unwrap_or(0))
+        Ok(device_fields(&self.file.read()?, &self.device).get(1).copied().unwrap_or(0))
     }
 }
 
 /// Counters of the IP stack of one namespace.
 #[derive(Debug)]
 pub struct StackReader {
-    v4: File,
-    v4_more: File,
-    v6: File,
+    v4: NetFile,
+    v4_more: NetFile,
+    v6: NetFile,
     /// Packets that came in only.
     only_in: bool,
 }
@@ -83,9 +117,20 @@ impl StackReader {
     /// # Errors
     /// Where a file cannot be opened.
     pub fn open(namespace: &Namespace) -> Result<StackReader, LabError> {
-        let open = |name| open_inside(namespace, name);
+        let open = |name| NetFile::open(namespace, name);
         let (v4, v4_more, v6) = (open("snmp")?, open("netstat")?, open("snmp6")?);
         Ok(StackReader { v4, v4_more, v6, only_in: false })
+    }
+
+    /// The counters of a namespace on another host.
+    pub(crate) fn there(room: &Room) -> StackReader {
+        let open = |name| NetFile::There(room.clone(), name);
+        StackReader {
+            v4: open("snmp"),
+            v4_more: open("netstat"),
+            v6: open("snmp6"),
+            only_in: false,
+        }
     }
 
     /// Opens the counters of a host: what it discards on its way out are answers of its own, and
@@ -102,7 +147,7 @@ impl StackReader {
     /// # Errors
     /// Where a file cannot be read.
     pub fn values(&self) -> Result<BTreeMap<String, u64>, LabError> {
-        let (v4, more, v6) = (read(&self.v4)?, read(&self.v4_more)?, read(&self.v6)?);
+        let (v4, more, v6) = (self.v4.read()?, self.v4_more.read()?, self.v6.read()?);
         Ok(named_v4(&v4).chain(named_v4(&more)).chain(named_v6(&v6)).collect())
     }
 
@@ -111,11 +156,11 @@ impl StackReader {
     /// # Errors
     /// Where a file cannot be read.
     pub fn dropped(&self) -> Result<u64, LabError> {
-        let (v4, more) = (read(&self.v4)?, read(&self.v4_more)?);
+        let (v4, more) = (self.v4.read()?, self.v4_more.read()?);
         let counted = stack_drops_v4(&v4) + stack_drops_v4(&more);
         let out = named_v4(&v4).filter(|(name, _)| name == "Ip.OutDiscards").map(|(_, n)| n);
         let out: u64 = if self.only_in { out.sum() } else { 0 };
-        Ok(counted - out + stack_drops_v6(&read(&self.v6)?))
+        Ok(counted - out + stack_drops_v6(&self.v6.read()?))
     }
 }
 
@@ -178,7 +223,7 @@ impl Conntrack {
 #[derive(Debug)]
 pub struct ConntrackReader {
     /// Absent where the kernel has no connection tracking, or shows no statistics.
-    file: Option<File>,
+    file: Option<NetFile>,
 }
 
 impl ConntrackReader {
@@ -188,12 +233,26 @@ impl ConntrackReader {
     /// Where the namespace cannot be entered.
     pub fn open(namespace: &Namespace) -> Result<ConntrackReader, LabError> {
         let path = "/proc/thread-self/net/stat/nf_conntrack";
-        Ok(ConntrackReader { file: namespace.enter(|| File::open(path))?.ok() })
+        Ok(ConntrackReader { file: namespace.enter(|| File::open(path))?.ok().map(NetFile::Here) })
     }
 
-    /// A second one for another thread; `None` where there is nothing to read.
+    /// The counters of a namespace on another host.
+    pub(crate) fn there(room: &Room) -> ConntrackReader {
+        let name = "stat/nf_conntrack";
+        let is_there = room.net(name).is_ok();
+        ConntrackReader { file: is_there.then(|| NetFile::There(room.clone(), name)) }
+    }
+
+    /// A second one for another thread; `None` where there is nothing to read, and on another host:
+    /// questions while packets are sent would be packets themselves.
     pub(crate) fn another(&self) -> Option<ConntrackReader> {
-        Some(ConntrackReader { file: Some(self.file.as_ref()?.try_clone().ok()?) })
+        match self.file.as_ref()? {
+            NetFile::Here(file) => {
+                let file = file.try_clone().ok()?;
+                Some(ConntrackReader { file: Some(NetFile::Here(file)) })
+            }
+            NetFile::There(..) => None,
+        }
     }
 
     /// The table now.
@@ -201,7 +260,7 @@ impl ConntrackReader {
     /// # Errors
     /// Where the file cannot be read.
     pub fn read(&self) -> Result<Conntrack, LabError> {
-        self.file.as_ref().map_or(Ok(Conntrack::default()), |file| Ok(conntrack(&read(file)?)))
+        self.file.as_ref().map_or(Ok(Conntrack::default()), |file| Ok(conntrack(&file.read()?)))
     }
 }
 
@@ -230,17 +289,16 @@ fn conntrack(text: &str) -> Conntrack {
 
 /// Packets that all cores dropped because a backlog was full. Of the whole machine: it explains,
 /// and belongs into no sum.
-pub fn softnet_dropped() -> u64 {
-    let text = std::fs::read_to_string("/proc/net/softnet_stat").unwrap_or_default();
-    softnet_drops(&text)
+pub(crate) fn softnet_dropped(firewall: &Firewall) -> Result<u64, LabError> {
+    Ok(softnet_drops(&firewall.proc("net/softnet_stat")?))
 }
 
-fn open_inside(namespace: &Namespace, name: &str) -> Result<File, LabError> {
+pub(crate) fn open_inside(namespace: &Namespace, name: &str) -> Result<File, LabError> {
     let path = std::path::PathBuf::from("/proc/thread-self/net").join(name);
     namespace.enter(|| File::open(&path))?.map_err(LabError::file("open", &path))
 }
 
-fn read(file: &File) -> Result<String, LabError> {
+pub(crate) fn read_file(file: &File) -> Result<String, LabError> {
     let mut bytes = Vec::new();
     let mut chunk = [0; 8192];
     loop {

@@ -107,6 +107,9 @@ pub enum LabError {
         /// The value that is needed.
         need: u64,
     },
+    /// The firewall's host refused something, or is gone.
+    #[error("{0}")]
+    Host(String),
     /// The kernel refused something else.
     #[error("{action}: {source}")]
     System {

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 use weir_kernel::Namespace;
 use weir_stats::{RulesetRecord, Scenario};
 
 use crate::LabError;
-use crate::commands::{Job, Surroundings};
+use crate::commands::{Ground, Job, Surroundings};
 use crate::frames::{self, Frame};
 use crate::study::{Source, Study};
 
@@ -38,9 +39,19 @@ impl Files {
         Ok(Files { folder, tools, surroundings, frames, prepared })
     }
 
-    /// The variables of every command.
-    pub(crate) fn surroundings(&self) -> &Surroundings {
-        &self.surroundings
+    /// The folder of them all.
+    pub(crate) fn root(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Runs a command where rulesets are loaded.
+    pub(crate) fn run_on(
+        &self,
+        ground: &Ground,
+        job: &Job<'_>,
+        hurried: bool,
+    ) -> Result<(Duration, String), LabError> {
+        self.surroundings.run_on(ground, &self.folder, job, hurried)
     }
 
     /// File of the ruleset at a point.

@@ -25,6 +25,7 @@ mod following;
 pub mod frames;
 pub mod generator;
 mod histogram;
+pub mod hosts;
 mod judge;
 mod live;
 mod loading;

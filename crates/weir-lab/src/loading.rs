@@ -1,12 +1,11 @@
 //! Rulesets put in force: once to be measured, and often to be timed.
 
 use rustix::process::{getpriority_process, setpriority_process};
-use weir_kernel::Namespace;
 use weir_stats::{Kind, Noise, Scenario, State, Trial};
 
 use crate::LabError;
 use crate::collect::{kernel_bytes, settle_memory};
-use crate::commands::Job;
+use crate::commands::{Ground, Job};
 use crate::cpu::Moment;
 use crate::plan::{self, Arm, Step};
 use crate::run::Run;
@@ -15,7 +14,7 @@ use crate::run::Run;
 /// says that there is nothing to measure at this point.
 pub(crate) fn load(
     run: &Run<'_>,
-    namespace: &Namespace,
+    ground: &Ground,
     point: &Scenario,
     name: &str,
 ) -> Result<Option<f64>, LabError> {
@@ -23,7 +22,7 @@ pub(crate) fn load(
     let steps = [("setup", &subject.setup), ("load", &subject.load)];
     let mut seconds = 0.0;
     for (what, text) in steps.into_iter().filter(|(_, text)| !text.is_empty()) {
-        match command(run, namespace, point, name, what, text) {
+        match command(run, ground, point, name, what, text) {
             Ok(taken) => seconds = taken,
             Err(error) if error.is_nothing_to_measure() => return Ok(None),
             Err(error) => return Err(error),
@@ -71,43 +70,43 @@ fn arms(run: &Run<'_>) -> Vec<Arm> {
 
 fn one(run: &mut Run<'_>, step: &Step) -> Result<(), LabError> {
     let name = &step.arm.subject;
-    let namespace = run.bench.topology.bare()?;
+    let ground = run.bench.topology.bare()?;
     let memory = run.loaded.study.memory.then(settle_memory);
     let before = Moment::now(run.core);
-    let Some(seconds) = load(run, &namespace, &step.scenario, name)? else {
-        return run.bench.topology.remove(namespace);
+    let Some(seconds) = load(run, &ground, &step.scenario, name)? else {
+        return run.bench.topology.remove(ground);
     };
     let mut trial = trial(run, step, Kind::Load, seconds);
     trial.collected.load_memory_bytes = memory.map(|before| kernel_bytes() - before);
     trial.noise = noise(&before, run);
     let mut trials = vec![trial];
     if step.block < run.preset.adds && run.loaded.study.more.is_some() {
-        trials.extend(add(run, step, &namespace)?);
+        trials.extend(add(run, step, &ground)?);
     }
     run.keep_all(trials)?;
     let unload = &run.loaded.subjects.0[name].unload;
     if !unload.is_empty() {
-        command(run, &namespace, &step.scenario, name, "unload", unload)?;
+        command(run, &ground, &step.scenario, name, "unload", unload)?;
     }
-    run.bench.topology.remove(namespace)
+    run.bench.topology.remove(ground)
 }
 
 /// Adds single rules to those in force, where the subject does such a thing.
-fn add(run: &Run<'_>, step: &Step, namespace: &Namespace) -> Result<Option<Trial>, LabError> {
+fn add(run: &Run<'_>, step: &Step, ground: &Ground) -> Result<Option<Trial>, LabError> {
     let name = &step.arm.subject;
     let subject = &run.loaded.subjects.0[name];
     let point = &step.scenario;
     let ready = if subject.prepare_add.is_empty() {
         Ok(0.0)
     } else {
-        command(run, namespace, point, name, "prepare_add", &subject.prepare_add)
+        command(run, ground, point, name, "prepare_add", &subject.prepare_add)
     };
     if subject.add.is_empty() || ready.as_ref().is_err_and(LabError::is_nothing_to_measure) {
         return Ok(None);
     }
     ready?;
     let before = Moment::now(run.core);
-    let seconds = command(run, namespace, point, name, "add", &subject.add)?;
+    let seconds = command(run, ground, point, name, "add", &subject.add)?;
     let mut trial = trial(run, step, Kind::Add, seconds);
     trial.additions = additions(&run.files.more(&run.loaded.study, point))?;
     trial.noise = noise(&before, run);
@@ -116,7 +115,7 @@ fn add(run: &Run<'_>, step: &Step, namespace: &Namespace) -> Result<Option<Trial
 
 fn command(
     run: &Run<'_>,
-    namespace: &Namespace,
+    ground: &Ground,
     point: &Scenario,
     name: &str,
     what: &str,
@@ -132,17 +131,16 @@ fn command(
         scenario: point,
         files: vec![("RULESET", &ruleset), ("DIR", &folder), ("MORE", &more)],
     };
-    let _hurried = Hurried::new();
-    let (taken, _) = run.files.surroundings().run(namespace, &job)?;
+    let (taken, _) = run.files.run_on(ground, &job, true)?;
     Ok(taken.as_secs_f64())
 }
 
 /// While it lives, what the current thread starts comes before the machine's other work, as far as
 /// that goes without real-time priority: a load takes longer than a burst may.
-struct Hurried(i32);
+pub(crate) struct Hurried(i32);
 
 impl Hurried {
-    fn new() -> Hurried {
+    pub(crate) fn new() -> Hurried {
         let before = getpriority_process(None).unwrap_or(0);
         // Where it is refused the load is timed as any other process.
         let _ = setpriority_process(None, -20);

@@ -1,14 +1,41 @@
 //! What a run leaves behind.
 
+use std::fs;
+use std::path::Path;
+
 use weir_stats::run::FORMAT;
 use weir_stats::{
     Axis, Kind, Noise, NoiseFloor, Preset, Run as RunRecord, State, Subject, Trial, TrialCounts,
     claim, series,
 };
 
+use crate::LabError;
 use crate::environment::{mask_paths, utc};
 use crate::plan::Step;
 use crate::run::Run;
+use crate::study::Loaded;
+
+/// Nothing may be in the folder of the records.
+pub(crate) fn refuse_occupied(out: &Path) -> Result<(), LabError> {
+    match fs::read_dir(out).map(|mut entries| entries.next().is_some()) {
+        Ok(true) => Err(LabError::Occupied(out.to_owned())),
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(LabError::file("read", out)(error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The folder of the records with its first files.
+pub(crate) fn make_folder(out: &Path, loaded: &Loaded) -> Result<(), LabError> {
+    fs::create_dir_all(out).map_err(LabError::file("create", out))?;
+    for (name, text) in [("study.toml", &loaded.text), ("subjects.toml", &loaded.subjects_text)] {
+        let path = out.join(name);
+        fs::write(&path, text).map_err(LabError::file("write", &path))?;
+    }
+    let path = out.join("trials.jsonl");
+    fs::write(&path, "").map_err(LabError::file("write", &path))
+}
 
 /// The run as it is now: complete, or cut short.
 pub(crate) fn finish(run: &Run<'_>, complete: bool) -> RunRecord {
@@ -42,6 +69,7 @@ pub(crate) fn finish(run: &Run<'_>, complete: bool) -> RunRecord {
         weir: run.options.version.clone(),
         seed,
         environment: run.environment.clone(),
+        hosts: run.hosts.clone(),
         axes: axes(run),
         subjects: subjects(run),
         rulesets: run.rulesets.clone(),
@@ -137,6 +165,13 @@ fn doubts(run: &Run<'_>) -> Vec<String> {
         let why = run.scheduling.trim_start_matches("other: ");
         doubts
             .push(format!("The generator had no priority ({why}): neighbours slow every subject."));
+    }
+    if !run.hosts.is_empty() {
+        doubts.push(
+            "The firewall was another host: noise is that of the machine that measured, and a \
+             firewall that is faster than its cables shows their speed."
+                .into(),
+        );
     }
     if run.before.is_some() {
         doubts.push(format!(

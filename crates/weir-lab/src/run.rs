@@ -12,12 +12,16 @@ use std::time::{Duration, Instant, SystemTime};
 use rustix::fs::{FlockOperation, flock};
 use weir_kernel::{Session, interrupt};
 use weir_stats::search::Search;
-use weir_stats::{Coordinate, Environment, Record, RulesetRecord, Scenario, Trial, folder};
+use weir_stats::{
+    Coordinate, Environment, HostRecord, Record, RulesetRecord, Scenario, Trial, folder,
+};
 
 use crate::bench::Bench;
 use crate::commands::Surroundings;
 use crate::cpu::last_core;
 use crate::files::Files;
+use crate::hosts::Hosts;
+use crate::hosts::ssh::Host;
 use crate::plan::{self, Arm, Step};
 use crate::resume::{self, Done};
 use crate::study::{self, Commands, Loaded, PresetText};
@@ -51,6 +55,8 @@ pub struct RunOptions {
     pub allow_global: bool,
     /// Search the highest rate with this loss rather than measure at overload.
     pub search: Option<weir_stats::search::Goal>,
+    /// Run over the hosts of this file rather than in namespaces of this machine.
+    pub hosts: Option<PathBuf>,
 }
 
 /// A quick run from seed 1 by the `weir` of the path, without extras.
@@ -68,6 +74,7 @@ impl Default for RunOptions {
             against_itself: None,
             allow_global: false,
             search: None,
+            hosts: None,
         }
     }
 }
@@ -110,6 +117,8 @@ pub(crate) struct Run<'a> {
     pub(crate) core: u32,
     pub(crate) scheduling: String,
     pub(crate) environment: Environment,
+    /// Other machines than the one that measures.
+    pub(crate) hosts: Vec<HostRecord>,
     pub(crate) began: SystemTime,
     /// What was done before an interruption.
     pub(crate) done: Done,
@@ -148,11 +157,12 @@ pub fn run(
         loaded.against_itself(subject, SELF_TESTS)?;
     }
     let preset = loaded.preset(&options.preset)?;
+    let hosts = options.hosts.as_deref().map(|path| Hosts::of(path, &loaded)).transpose()?;
     let prior = if options.resume { Some(resume::prior(out, &loaded, options)?) } else { None };
     match prior {
         Some(prior) if prior.run.complete => return Ok(prior),
         Some(_) => (),
-        None => make_folder(out, &loaded)?,
+        None => records::refuse_occupied(out)?,
     }
     let prior = prior.filter(|prior| !prior.run.complete);
     let failed = |source| LabError::System { action: "catch Ctrl-C", source };
@@ -172,12 +182,19 @@ pub fn run(
         trial_seconds: preset.trial_seconds,
         core,
     };
-    let topology = Topology::new(session, loaded.study.devices.clone())?;
+    let mut topology = Topology::new(session, loaded.study.devices.clone())?;
+    if let Some(hosts) = &hosts {
+        topology.go_elsewhere(hosts, &options.weir, &options.version)?;
+    }
+    if prior.is_none() {
+        records::make_folder(out, &loaded)?;
+    }
     let bench = Bench::new(topology, core, options.realtime)?;
     let scheduling = bench.scheduling(Duration::from_secs_f64(preset.trial_seconds))?;
     let mut run = Run {
         axes: axes(&loaded, preset),
-        lacking: lacking(&loaded),
+        lacking: lacking(&loaded, bench.topology.other_host())?,
+        hosts: bench.topology.hosts_record()?,
         loaded: &loaded,
         preset,
         options,
@@ -222,6 +239,7 @@ impl Run<'_> {
         folder::save_run(self.out, &records::finish(self, false))?;
         self.raise_limits(&points)?;
         self.make_files(&points, &rulesets)?;
+        self.bench.topology.send_files(self.files.root())?;
         loading::all(self, &rulesets)?;
         if self.loaded.study.traffic.is_none() {
             return Ok(());
@@ -399,7 +417,7 @@ impl Run<'_> {
                     (None, None) => self.bench.firewall(None, ipv6)?,
                 };
                 self.probe(&firewall, point)?;
-                match loading::load(self, &firewall.namespace, point, &arm.subject)? {
+                match loading::load(self, &firewall.ground(), point, &arm.subject)? {
                     Some(_) => drop(self.firewalls.insert((point.clone(), arm), firewall)),
                     None => drop(self.left_out.insert((point.clone(), arm.subject))),
                 }
@@ -514,21 +532,6 @@ fn alone(progress: &mut dyn FnMut(Progress<'_>)) -> Result<File, LabError> {
     Ok(file)
 }
 
-/// The folder of the records with its first files.
-fn make_folder(out: &Path, loaded: &Loaded) -> Result<(), LabError> {
-    fs::create_dir_all(out).map_err(LabError::file("create", out))?;
-    let mut entries = fs::read_dir(out).map_err(LabError::file("read", out))?;
-    if entries.next().is_some() {
-        return Err(LabError::Occupied(out.to_owned()));
-    }
-    for (name, text) in [("study.toml", &loaded.text), ("subjects.toml", &loaded.subjects_text)] {
-        let path = out.join(name);
-        fs::write(&path, text).map_err(LabError::file("write", &path))?;
-    }
-    let path = out.join("trials.jsonl");
-    fs::write(&path, "").map_err(LabError::file("write", &path))
-}
-
 /// The grid's axes with the values that the preset takes.
 fn axes(loaded: &Loaded, preset: &PresetText) -> BTreeMap<String, Vec<Coordinate>> {
     let values = |(name, axis): (&String, &study::AxisText)| {
@@ -537,11 +540,22 @@ fn axes(loaded: &Loaded, preset: &PresetText) -> BTreeMap<String, Vec<Coordinate
     loaded.study.axes.iter().map(values).collect()
 }
 
-/// Subjects that this machine cannot measure, with the reason.
-fn lacking(loaded: &Loaded) -> BTreeMap<String, String> {
+/// Subjects that cannot be measured, with the reason. What they need is needed on the firewall's
+/// host, too, where that is another one.
+fn lacking(loaded: &Loaded, host: Option<&Host>) -> Result<BTreeMap<String, String>, LabError> {
     let commands = Commands::new(&std::env::var_os("PATH").unwrap_or_default());
-    let names = loaded.study.subjects.iter().map(|name| name.get_ref());
-    names
-        .filter_map(|name| Some((name.clone(), loaded.subjects.0[name].lacking(&commands)?)))
-        .collect()
+    let mut lacking = BTreeMap::new();
+    for name in loaded.study.subjects.iter().map(|name| name.get_ref()) {
+        let subject = &loaded.subjects.0[name];
+        let mut why = subject.lacking(&commands);
+        if let (None, Some(host)) = (&why, host) {
+            let first = host.lacking(subject.needs.clone())?.into_iter().next();
+            why = first.map(|program| format!("{program} is not installed on the firewall's host"));
+            if subject.before_netfilter {
+                why = Some("it belongs to a device, and over hosts devices move".to_owned());
+            }
+        }
+        lacking.extend(why.map(|why| (name.clone(), why)));
+    }
+    Ok(lacking)
 }

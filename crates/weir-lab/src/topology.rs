@@ -7,6 +7,7 @@
 //! Every firewall sees the same addresses: its two devices, their MAC addresses, and a default
 //! route behind it, so that one table of frames serves all.
 
+pub(crate) mod elsewhere;
 mod paths;
 
 use std::net::Ipv4Addr;
@@ -18,6 +19,7 @@ use weir_packet::Mac;
 use crate::LabError;
 use crate::connections::{Parties, TcpEnds};
 use crate::counters::{ConntrackReader, DeviceReader, ReceivedReader, StackReader};
+use crate::hosts::ssh::Room;
 use crate::sink::Sink;
 use crate::streaming;
 
@@ -61,11 +63,13 @@ pub struct Topology {
     sink: Sink,
     links: u32,
     is_probed: bool,
+    /// Firewalls are on another host.
+    elsewhere: Option<elsewhere::Elsewhere>,
 }
 
 /// One firewall between them.
 pub struct Firewall {
-    /// Where its ruleset is loaded.
+    /// Where its ruleset is loaded; empty where that is on another host.
     pub namespace: Namespace,
     /// Index of the device that frames are played into.
     pub ifindex: u32,
@@ -83,6 +87,8 @@ pub struct Firewall {
     pub ends: (String, String),
     /// It forwards nothing: what it gets is for itself.
     pub is_host: bool,
+    /// Its namespace on another host, where it is there.
+    pub(crate) elsewhere: Option<Room>,
 }
 
 impl Topology {
@@ -105,6 +111,7 @@ impl Topology {
             sink: Sink::new()?,
             links: 0,
             is_probed: false,
+            elsewhere: None,
         })
     }
 
@@ -170,21 +177,10 @@ impl Topology {
         &mut self.sink
     }
 
-    /// A namespace that forwards, without links: rulesets are loaded there to be timed.
-    ///
-    /// # Errors
-    /// Where the kernel refuses.
-    pub fn bare(&mut self) -> Result<Namespace, LabError> {
+    /// A namespace without links.
+    fn bare_here(&mut self) -> Result<Namespace, LabError> {
         self.links += 1;
         Ok(self.session.namespace(&format!("load{}", self.links))?)
-    }
-
-    /// Ends a namespace of [`bare`](Topology::bare).
-    ///
-    /// # Errors
-    /// Where the kernel refuses.
-    pub fn remove(&self, namespace: Namespace) -> Result<(), LabError> {
-        Ok(self.session.remove(namespace)?)
     }
 
     /// Joins source and sink by one link, with nothing between them; the index of the device that
@@ -232,6 +228,9 @@ impl Topology {
     /// # Errors
     /// Where the kernel refuses.
     pub fn firewall(&mut self, ipv6: bool) -> Result<Firewall, LabError> {
+        if let Some(host) = self.other_host().cloned() {
+            return self.firewall_elsewhere(&host, ipv6);
+        }
         let link = self.link(ipv6)?;
         if self.is_probed {
             self.open_to_probes(&link)?;
@@ -272,6 +271,7 @@ impl Topology {
             left,
             ends,
             is_host: false,
+            elsewhere: None,
         })
     }
 
@@ -292,7 +292,19 @@ impl Topology {
         let ifindex = namespace.ifindex("lo")?;
         let ends = ("lo".to_owned(), "lo".to_owned());
         let is_host = true;
-        Ok(Firewall { namespace, ifindex, devices, stack, conntrack, entered, left, ends, is_host })
+        let elsewhere = None;
+        Ok(Firewall {
+            namespace,
+            ifindex,
+            devices,
+            stack,
+            conntrack,
+            entered,
+            left,
+            ends,
+            is_host,
+            elsewhere,
+        })
     }
 
     /// A forwarding namespace between two links, nothing attached to their other ends.
@@ -307,7 +319,7 @@ impl Topology {
             ..VethOptions::default()
         };
         self.session.veth(&namespace, &output, &self.sink_side, &far, &outside)?;
-        route(&namespace, &output, ipv6)?;
+        route(&namespace, &output, SINK_MAC, ipv6)?;
         Ok(Link { namespace, near, far })
     }
 }
@@ -346,7 +358,7 @@ fn addresses(v4: &str, v6: &str, ipv6: bool) -> Vec<String> {
 }
 
 /// Forwarding on, and everything off that sends packets of its own or judges sources.
-fn quieten(namespace: &Namespace, ipv6: bool) -> Result<(), LabError> {
+pub(crate) fn quieten(namespace: &Namespace, ipv6: bool) -> Result<(), LabError> {
     let common = [
         ("net.ipv4.ip_forward", "1"),
         ("net.ipv4.conf.all.rp_filter", "0"),
@@ -370,8 +382,8 @@ fn quieten(namespace: &Namespace, ipv6: bool) -> Result<(), LabError> {
     Ok(())
 }
 
-fn route(namespace: &Namespace, device: &str, ipv6: bool) -> Result<(), LabError> {
-    let mac = mac_text(SINK_MAC);
+fn route(namespace: &Namespace, device: &str, sink: Mac, ipv6: bool) -> Result<(), LabError> {
+    let mac = mac_text(sink);
     let hops = [("198.18.1.2", "default", true), ("2001:2:0:2::2", "::/0", ipv6)];
     for (hop, destination, _) in hops.iter().filter(|(.., wanted)| *wanted) {
         namespace.ip(&[

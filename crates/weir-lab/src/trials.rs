@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use weir_kernel::Namespace;
 use weir_stats::{Kind, Scenario, State, Trial};
 
 use crate::LabError;
 use crate::bench::{Rules, Seen};
-use crate::commands::{Job, dropped_in};
+use crate::commands::{Ground, Job, dropped_in};
 use crate::connecting;
 use crate::files::Files;
 use crate::generator::Play;
@@ -125,7 +124,7 @@ fn play(
     let point = step.scenario.on(&study.ruleset.axis_names());
     let firewall = &run.firewalls[&(point.clone(), step.arm.clone())];
     let files = &run.files;
-    let count = || dropped_by_rules(loaded, files, step, &point, &firewall.namespace);
+    let count = || dropped_by_rules(loaded, files, step, &point, &firewall.ground());
     let rules = match (check, some_to_drop, subject.count.is_empty()) {
         (false, false, _) => Rules::Unwatched,
         (false, true, false) => Rules::Counted(&count),
@@ -167,7 +166,7 @@ fn dropped_by_rules(
     files: &Files,
     step: &Step,
     point: &Scenario,
-    namespace: &Namespace,
+    ground: &Ground,
 ) -> Result<u64, LabError> {
     let study = &loaded.study;
     let ruleset = files.ruleset(study, point);
@@ -178,7 +177,7 @@ fn dropped_by_rules(
         scenario: point,
         files: vec![("RULESET", &ruleset), ("DIR", &folder)],
     };
-    let (_, text) = files.surroundings().run(namespace, &job)?;
+    let (_, text) = files.run_on(ground, &job, false)?;
     dropped_in(&text).ok_or_else(|| LabError::Command {
         what: job.what.clone(),
         scenario: point.clone(),

@@ -221,6 +221,7 @@ fn run(sizes: &[u64], subjects: &[Subject], blocks: u32, all: u64) -> Run {
         weir: "0.0.0".to_owned(),
         seed: 7,
         environment: environment(),
+        hosts: Vec::new(),
         axes: axes(sizes),
         subjects: subjects.to_vec(),
         rulesets: sizes

@@ -40,8 +40,8 @@ pub use folder::{Record, RecordError};
 pub use members::{Member, Volume};
 pub use probe::{Load, Probe, ProbeKind, Stream};
 pub use run::{
-    Axis, Environment, NoiseFloor, Paper, PaperFigure, PaperValue, Preset, RulesetRecord, Run,
-    Subject, TrialCounts, within_limit,
+    Axis, Environment, HostRecord, NoiseFloor, Paper, PaperFigure, PaperValue, Preset,
+    RulesetRecord, Run, Subject, TrialCounts, within_limit,
 };
 pub use scenario::{Coordinate, Scenario};
 pub use series::Quantity;

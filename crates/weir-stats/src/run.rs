@@ -42,6 +42,9 @@ pub struct Run {
     pub seed: u64,
     /// The machine.
     pub environment: Environment,
+    /// Other machines that took part, by their roles.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<HostRecord>,
     /// The grid.
     pub axes: Vec<Axis>,
     /// What was measured, in the order of the study.
@@ -142,6 +145,21 @@ pub struct Environment {
     pub sysctls: BTreeMap<String, String>,
     /// The kernel's defences against processor faults, by name.
     pub mitigations: BTreeMap<String, String>,
+}
+
+/// Another machine of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HostRecord {
+    /// What it did: `firewall`.
+    pub role: String,
+    /// weir's version there.
+    pub weir: String,
+    /// The machine.
+    pub environment: Environment,
+    /// Its clock less that of the machine that measured, seconds.
+    pub clock_offset_seconds: f64,
+    /// The way there and back when that was asked, seconds: the offset is right to half of it.
+    pub clock_round_trip_seconds: f64,
 }
 
 /// A dimension of a study's grid.

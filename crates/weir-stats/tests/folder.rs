@@ -37,6 +37,7 @@ fn run() -> Run {
         weir: "0.1.0".to_owned(),
         seed: 1,
         environment: Environment::default(),
+        hosts: Vec::new(),
         axes: Vec::new(),
         subjects: Vec::new(),
         rulesets: Vec::new(),

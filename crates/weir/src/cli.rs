@@ -635,6 +635,9 @@ Example:
   weir lab list --status 'not built yet'
   weir lab list --json | jq '.[].items[] | {number, status}'")]
     List(LabList),
+    /// The firewall's end of `weir lab run --hosts`; `ssh` starts it there.
+    #[command(hide = true)]
+    Agent,
 }
 
 /// `weir lab run`.
@@ -671,6 +674,10 @@ pub struct LabRun {
     /// measure at overload; what is found is in OUTPUT/search.jsonl.
     #[arg(long, value_enum, conflicts_with_all = ["resume", "against_itself"])]
     pub search: Option<Loss>,
+    /// Run over two machines: this one plays and counts, the firewall is another one that `ssh`
+    /// reaches; the file names interfaces of both.
+    #[arg(long, value_name = "FILE")]
+    pub hosts: Option<PathBuf>,
 }
 
 /// The loss that a search allows.

@@ -54,6 +54,7 @@ fn run(command: Command, color: bool) -> anyhow::Result<Answer> {
         Command::Lab(cli::Lab::Index(args)) => command::lab_list::index(&args),
         Command::Lab(cli::Lab::Serve(args)) => command::serve::run(&args),
         Command::Lab(cli::Lab::Compare(args)) => command::lab::compare(&args),
+        Command::Lab(cli::Lab::Agent) => command::lab::agent(),
         Command::Lab(cli::Lab::List(args)) => command::lab_list::run(&args),
         Command::Tune(args) => command::tune::run(&args),
         Command::Doctor(args) => command::doctor::run(&args),

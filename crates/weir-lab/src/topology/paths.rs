@@ -67,7 +67,7 @@ impl Topology {
     }
 
     fn straight(&mut self, ends: &mut TcpEnds) -> Result<Firewall, LabError> {
-        let nothing = self.bare()?;
+        let nothing = self.bare_here()?;
         let (near, far) = self.one_link()?;
         let ifindex = self.source.ifindex(&near)?;
         ends.attach_client(&self.source, ifindex)?;

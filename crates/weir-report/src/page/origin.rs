@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use maud::{Markup, html};
-use weir_stats::Record;
+use weir_stats::{Environment, Record};
 
 use crate::data;
 use crate::digest::Digest;
@@ -23,7 +23,18 @@ pub(super) fn section(digest: &Digest<'_>) -> Markup {
                 dt { "took" } dd { (duration(run.seconds)) }
             }
             (subjects(digest))
-            (environment(digest))
+            (environment("Environment", &run.environment))
+            @for host in &run.hosts {
+                (environment(&format!("Another machine: the {}", host.role), &host.environment))
+                dl {
+                    dt { "weir there" } dd { (host.weir) }
+                    dt { "its clock" }
+                    dd {
+                        (format!("{:+.6} s", host.clock_offset_seconds)) ", asked within "
+                        (format!("{:.6} s", host.clock_round_trip_seconds))
+                    }
+                }
+            }
             (rulesets(digest))
         }
     }
@@ -53,10 +64,9 @@ fn subjects(digest: &Digest<'_>) -> Markup {
     }
 }
 
-fn environment(digest: &Digest<'_>) -> Markup {
-    let machine = &digest.record.run.environment;
+fn environment(title: &str, machine: &Environment) -> Markup {
     html! {
-        h3 { "Environment" }
+        h3 { (title) }
         dl {
             dt { "kernel" } dd { (machine.kernel) ", " (machine.architecture) }
             dt { "processor" }

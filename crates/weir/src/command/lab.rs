@@ -31,6 +31,7 @@ pub fn run(args: &LabRun) -> Result<Answer> {
         against_itself: args.against_itself.clone(),
         allow_global: args.allow_global,
         search: args.search.map(crate::cli::Loss::goal),
+        hosts: args.hosts.clone(),
         ..RunOptions::default()
     };
     let mut live = Live::new();
@@ -43,6 +44,13 @@ pub fn run(args: &LabRun) -> Result<Answer> {
         return self_test(args, &record, subject);
     }
     terminal::print(&weir_report::summary(&record))
+}
+
+/// Answers the machine that measures, on standard input and output.
+pub fn agent() -> Result<Answer> {
+    let version = RunOptions::default().version;
+    weir_lab::hosts::agent::agent(&version, std::io::stdin().lock(), std::io::stdout().lock())?;
+    Ok(Answer::Yes)
 }
 
 /// Says how often a subject came out different from itself, and writes it beside the records and,

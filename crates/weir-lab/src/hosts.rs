@@ -1,0 +1,190 @@
+//! `hosts.toml`: a study over two machines rather than over namespaces of one.
+//!
+//! The machine that weir is started on plays and counts, by two interfaces of its own; the firewall
+//! is another machine, which the system's `ssh` reaches ([`ssh`]). There `weir lab agent`
+//! ([`agent`]) makes namespaces, loads rulesets and reads counters, as it is asked to
+//! ([`protocol`]). All else of a run is the same on one machine and on two.
+
+pub mod agent;
+pub(crate) mod protocol;
+pub(crate) mod ssh;
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use toml::Spanned;
+
+use crate::LabError;
+use crate::study::{self, Loaded};
+
+/// The hosts of a run, as their file says.
+#[derive(Clone, Debug)]
+pub struct Hosts {
+    path: PathBuf,
+    text: String,
+    /// Where frames come from and where they arrive.
+    pub ends: Ends,
+    /// What is measured.
+    pub firewall: FirewallHost,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Text {
+    ends: Ends,
+    firewall: FirewallHost,
+}
+
+/// The machine that weir is started on.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ends {
+    /// Not built yet.
+    host: Option<Spanned<String>>,
+    /// The interface that leads to the firewall's input.
+    pub input: Spanned<String>,
+    /// The interface that leads to the firewall's output.
+    pub output: Spanned<String>,
+}
+
+/// The machine whose rules are measured.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FirewallHost {
+    /// What `ssh` knows it by.
+    pub host: Spanned<String>,
+    /// More arguments for `ssh`.
+    #[serde(default)]
+    pub ssh: Vec<String>,
+    /// What makes a command run as root there, e.g. `["sudo", "-n"]`.
+    #[serde(default)]
+    pub as_root: Vec<String>,
+    /// The weir that is installed there; without it weir copies itself there.
+    pub weir: Option<Spanned<String>>,
+    /// The interface towards the source.
+    pub input: Spanned<String>,
+    /// The interface towards the sink.
+    pub output: Spanned<String>,
+    /// Not built yet.
+    reboot: Option<Spanned<String>>,
+}
+
+impl Hosts {
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// With file and line: text that is no TOML, fields that are not known, are missing or are not
+    /// built yet, hosts that `ssh` would take for options, one interface in two places.
+    pub fn read(path: &Path) -> Result<Hosts, LabError> {
+        let text = std::fs::read_to_string(path).map_err(LabError::file("read", path))?;
+        let Text { ends, firewall } = study::parse(path, &text)?;
+        let hosts = Hosts { path: path.to_owned(), text, ends, firewall };
+        hosts.check()?;
+        Ok(hosts)
+    }
+
+    /// Reads the file for a study, which may do what is not built yet over hosts.
+    pub(crate) fn of(path: &Path, study: &Loaded) -> Result<Hosts, LabError> {
+        fits(study)?;
+        Hosts::read(path)
+    }
+
+    fn check(&self) -> Result<(), LabError> {
+        let Hosts { ends, firewall, .. } = self;
+        let not_built = [
+            (&ends.host, "ends on another machine are not built yet: start weir on that machine"),
+            (
+                &firewall.reboot,
+                "reboots between kernels are not built yet: run once for each kernel",
+            ),
+        ];
+        for (field, message) in not_built {
+            if let Some(field) = field {
+                return Err(self.refused(field, message));
+            }
+        }
+        if firewall.host.get_ref().is_empty() || firewall.host.get_ref().starts_with('-') {
+            return Err(self.refused(&firewall.host, "this is no name of a host"));
+        }
+        for (input, output) in [(&ends.input, &ends.output), (&firewall.input, &firewall.output)] {
+            if input.get_ref() == output.get_ref() {
+                let message = "input and output are two interfaces; one arm is not built yet";
+                return Err(self.refused(output, message));
+            }
+        }
+        Ok(())
+    }
+
+    /// What is wrong with a value, at its line.
+    pub(crate) fn refused<T>(&self, value: &Spanned<T>, message: impl ToString) -> LabError {
+        let Range { start, .. } = value.span();
+        study::refused(&self.path, &self.text, start, message.to_string())
+    }
+}
+
+/// Whether a study can be run over hosts.
+///
+/// # Errors
+/// With the study's file: what it does that works on one machine only so far.
+fn fits(loaded: &Loaded) -> Result<(), LabError> {
+    let study = &loaded.study;
+    let what = if study.connecting().is_some() {
+        "connections"
+    } else if study.looping().is_some() {
+        "loopback"
+    } else if study.probe.is_some() {
+        "`[probe]`"
+    } else if study.memory {
+        "`memory`"
+    } else {
+        return Ok(());
+    };
+    let place = match what {
+        "`[probe]`" => "[probe]",
+        "`memory`" => "memory",
+        _ => "[traffic]",
+    };
+    let at = loaded.text.find(place);
+    let message = format!("{what} over hosts is not built yet: run it without `--hosts`");
+    Err(study::refused(&loaded.path, &loaded.text, at.unwrap_or(0), message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WHOLE: &str = r#"[ends]
+input = "e0"
+output = "e1"
+[firewall]
+host = "fw"
+input = "f0"
+output = "f1"
+"#;
+
+    fn said(name: &str, text: &str) -> String {
+        let path = std::env::temp_dir().join(format!("weir-{}-{name}", std::process::id()));
+        std::fs::write(&path, text).unwrap();
+        let read = Hosts::read(&path);
+        std::fs::remove_file(&path).unwrap();
+        read.map_or_else(|error| error.to_string(), |_| String::new())
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_line() {
+        assert_eq!(said("whole.toml", WHOLE), "");
+        let cases = [
+            ("host = \"fw\"", "host = \"-oProxyCommand=x\"", ":5: this is no name of a host"),
+            ("output = \"f1\"", "output = \"f0\"", ":7: input and output are two interfaces"),
+            ("[firewall]", "host = \"x\"\n[firewall]", ":4: ends on another machine"),
+            ("output = \"f1\"", "output = \"f1\"\nreboot = \"x\"", ":8: reboots between kernels"),
+            ("host = \"fw\"\n", "", "missing field `host`"),
+            ("[ends]", "[ens]", ":1: unknown field `ens`"),
+        ];
+        for (number, (before, after, expected)) in cases.into_iter().enumerate() {
+            let said = said(&format!("{number}.toml"), &WHOLE.replace(before, after));
+            assert!(said.contains(expected), "{after}: {said}");
+        }
+    }
+}

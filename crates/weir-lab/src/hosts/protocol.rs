@@ -1,0 +1,113 @@
+//! What is asked of a firewall on another host, and how that is written.
+//!
+//! The agent begins with a [`Welcome`]. Then there is one line of JSON for each question and one
+//! for each answer, in turn; the bytes of a file follow its question. An answer is what stands
+//! beside the question in [`Ask`], or why there is none: a [`Reply`].
+
+use std::collections::BTreeMap;
+use std::io::{self, BufRead, Write};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use weir_packet::Mac;
+use weir_stats::Environment;
+
+/// A question; what answers it stands beside it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum Ask {
+    /// What time is it? Seconds since 1970.
+    Clock,
+    /// Which of these programs are not on the `PATH`? Their names.
+    Lacking(Vec<String>),
+    /// Take an interface of the host, called so in every firewall: the one towards the source
+    /// first. Its MAC address.
+    Take { interface: String, name: String },
+    /// A firewall that forwards. [`Place`].
+    Firewall { ipv6: bool },
+    /// A namespace without links. [`Place`].
+    Bare,
+    /// End a namespace. `()`.
+    Remove { room: u32 },
+    /// The interfaces belong to this firewall from now on, and behind them is the sink. `()`, once
+    /// they are up.
+    TurnTo { room: u32, sink_mac: Mac },
+    /// A file of the study, as many bytes behind this line. `()`.
+    File { path: String, bytes: u64, is_executable: bool },
+    /// A command of a subject. [`Ran`].
+    Run(Box<Work>),
+    /// A file under `/proc/net` of a firewall. Its text.
+    Net { room: u32, name: String },
+    /// A file under `/proc`. Its text.
+    Proc { name: String },
+    /// The kernel's reasons for freeing packets of a firewall are counted from now on; `false`
+    /// where it tells none.
+    Watch { room: u32 },
+    /// The reasons since then, with their packets.
+    Reasons,
+    /// The first lines of the kernel's log since the last time.
+    Log { most: usize },
+}
+
+/// An answer.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum Reply<T> {
+    Done(T),
+    Refused(String),
+}
+
+/// Who answers.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Welcome {
+    /// weir's version there.
+    pub(crate) version: String,
+    /// The machine.
+    pub(crate) environment: Environment,
+    /// Its kernel tells why it frees packets.
+    pub(crate) knows_reasons: bool,
+}
+
+/// A namespace there.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Place {
+    pub(crate) room: u32,
+    pub(crate) name: String,
+}
+
+/// A command with its variables.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Work {
+    pub(crate) room: u32,
+    pub(crate) command: String,
+    pub(crate) variables: BTreeMap<String, String>,
+    /// Variables that name a file of the study; the empty path names none.
+    pub(crate) files: BTreeMap<String, String>,
+    /// It is timed: it comes before the machine's other work.
+    pub(crate) hurried: bool,
+}
+
+/// How a command ended.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Ran {
+    pub(crate) seconds: f64,
+    /// `exit status: 77`; absent where it was 0.
+    pub(crate) failed: Option<String>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+/// Writes one line.
+pub(crate) fn send(to: &mut impl Write, what: &impl Serialize) -> io::Result<()> {
+    let mut line = serde_json::to_vec(what)?;
+    line.push(b'\n');
+    to.write_all(&line)?;
+    to.flush()
+}
+
+/// Reads one line; `None` where nobody is there any more.
+pub(crate) fn receive<T: DeserializeOwned>(from: &mut impl BufRead) -> io::Result<Option<T>> {
+    let mut line = String::new();
+    if from.read_line(&mut line)? == 0 {
+        return Ok(None);
+    }
+    Ok(Some(serde_json::from_str(&line)?))
+}
