@@ -38,6 +38,8 @@ pub(crate) struct Bench {
     log: KernelLog,
     /// How often the tag was changed.
     fillings: u32,
+    /// The next client address of sockets, counted from the first.
+    next_client: u32,
 }
 
 /// Reads how many packets a ruleset says that it dropped so far.
@@ -110,6 +112,7 @@ impl Bench {
             loaded: None,
             log: KernelLog::new(),
             fillings: 0,
+            next_client: 0,
         })
     }
 
@@ -156,6 +159,14 @@ impl Bench {
         (seed as u32) << 16 | self.fillings
     }
 
+    /// The first of so many client addresses that a trial of sockets uses: the next ones each time,
+    /// for the ports of the last ones wait in TIME_WAIT.
+    pub(crate) fn next_client(&mut self, clients: u32) -> u32 {
+        let first = self.next_client;
+        self.next_client = first.wrapping_add(clients);
+        first
+    }
+
     /// Makes a firewall, for frames or for connections.
     pub(crate) fn firewall(
         &mut self,
@@ -163,8 +174,11 @@ impl Bench {
         ipv6: bool,
     ) -> Result<Firewall, LabError> {
         match connecting {
-            Some(connecting) => self.between(Way::Gateway, connecting),
             None => self.topology.firewall(ipv6),
+            Some(Connecting { parties, sockets: Some(sockets), .. }) => {
+                self.topology.firewall_for_sockets(parties, sockets.ports())
+            }
+            Some(connecting) => self.between(Way::Gateway, connecting),
         }
     }
 

@@ -199,6 +199,13 @@ impl Sampler {
     }
 }
 
+/// Entries that the machine lets a connection table have. The limit is one number for all network
+/// namespaces, and each table is measured against it on its own (nf_conntrack_core.c); 0 where
+/// there is no connection tracking.
+pub(crate) fn table_limit() -> u64 {
+    proc("sys/net/netfilter/nf_conntrack_max").trim().parse().unwrap_or(0)
+}
+
 fn proc(name: &str) -> String {
     fs::read_to_string(format!("/proc/{name}")).unwrap_or_default()
 }

@@ -45,21 +45,21 @@ pub(crate) fn trial(
         let opened = ends.open(&source, firewall.ifindex, open)?;
         (opened, earlier, Moment::now(bench.core))
     };
-    settle(ends, opened.offered)?;
+    settle(ends, opened.offered + opened.flood)?;
     let both = ends.read()?;
     let mut record = ends.record(&opened, &both, open.close)?;
     record.progress = following.map_or_else(Vec::new, Following::stop);
     let mut seen = Seen {
         played: Played {
-            offered: opened.offered + both.answered(),
-            to_drop: 0,
+            offered: opened.offered + opened.flood + both.answered(),
+            to_drop: opened.flood,
             given_up: opened.given_up,
             finished: opened.finished,
             seconds: opened.seconds,
         },
         arrived: Arrived {
             delivered: both.received(),
-            leaked: 0,
+            leaked: both.server.flood,
             foreign: both.client.foreign + both.server.foreign,
         },
         dropped: Vec::new(),
@@ -78,7 +78,7 @@ fn settle(ends: &TcpEnds, opened: u64) -> Result<(), LabError> {
     let mut last = (0, Instant::now());
     loop {
         let both = ends.read()?;
-        let received = both.received();
+        let received = both.received() + both.server.flood;
         if received != last.0 {
             last = (received, Instant::now());
         }
@@ -92,7 +92,7 @@ fn settle(ends: &TcpEnds, opened: u64) -> Result<(), LabError> {
 
 /// Empties the firewall's connection table, where it has one: an entry of an earlier trial would
 /// make a packet cheaper or dearer than that of a new connection.
-fn forget_connections(firewall: &Firewall, is_held: bool) -> Result<(), LabError> {
+pub(crate) fn forget_connections(firewall: &Firewall, is_held: bool) -> Result<(), LabError> {
     let count = firewall.namespace.read_sysctl("net.netfilter.nf_conntrack_count");
     if count.is_ok_and(|count| count.trim() != "0") {
         ConnectionTable::open(&firewall.namespace)?.flush()?;
@@ -115,6 +115,7 @@ pub(crate) fn probe(bench: &mut Bench, firewall: &Firewall, seed: u64) -> Result
             close: Close::Fin,
             verify: false,
             secret: bench.next_magic(seed),
+            flood: 0,
         };
         let (seen, record) = trial(bench, firewall, &open, Rules::Unwatched)?;
         if record.completed >= PROBE_CONNECTIONS {
@@ -138,10 +139,11 @@ pub(crate) fn open(run: &mut Run<'_>, connecting: &Connecting, step: &Step, seco
     let (clients, servers) = connecting.parties_at(&step.scenario);
     let ends = run.bench.ends.as_mut().expect("a study of connections has both ends");
     ends.take_part(clients, servers);
-    let rate = connecting.rate_axis.as_ref().and_then(|axis| step.scenario.coordinate(axis));
+    let on = |axis: &Option<String>| step.scenario.coordinate(axis.as_ref()?)?.number();
     Open {
         duration: Duration::from_secs_f64(seconds),
-        rate: rate.and_then(|value| value.number()).unwrap_or(run.preset.rate_pps),
+        rate: on(&connecting.rate_axis).unwrap_or(run.preset.rate_pps),
+        flood: on(&connecting.flood_axis).unwrap_or(0) as u32,
         connections_max: connecting.held_at(&step.scenario).unwrap_or(0),
         close: connecting.close,
         verify: connecting.verify,
@@ -152,6 +154,7 @@ pub(crate) fn open(run: &mut Run<'_>, connecting: &Connecting, step: &Step, seco
 /// The kind of a trial.
 pub(crate) fn kind(connecting: &Connecting) -> Kind {
     match connecting.close {
+        _ if connecting.sockets.is_some() => Kind::Sockets,
         _ if connecting.hold.is_some() => Kind::Concurrent,
         Close::Fin => Kind::Connections,
         Close::Reset => Kind::ConnectionsReset,

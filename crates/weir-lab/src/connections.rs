@@ -35,6 +35,9 @@
 //! a connection lost, as for a user who does not wait. Packets are a sum of their own: those that
 //! both ends sent must have arrived at the other or be in a counter of the firewall.
 //!
+//! A *flood* may be among them: SYNs of many strangers that nobody follows up, evenly interleaved
+//! with the connections. The servers count them and do not answer, as one whose queue is full.
+//!
 //! What it is not: no window, no segments out of order, no options but timestamps, no IPv6. A
 //! firewall that answers in place of an end (`SYNPROXY`) or adds options (`TCPMSS`) breaks it, and
 //! is seen to (`invalid`).
@@ -68,6 +71,9 @@ const CLIENT: u32 = 0;
 const SERVER: u32 = 1;
 /// A tick of the timestamps, nanoseconds (`TICK_SHIFT` in tcp.bpf.c).
 const TICK_NS: f64 = 64.0;
+/// Where a flood comes from: the upper half of the links' part of 198.18.0.0/15.
+const FLOOD_BASE: Ipv4Addr = Ipv4Addr::new(198, 18, 128, 0);
+const FLOOD_SOURCES: u32 = 1 << 15;
 
 /// Who opens connections to whom.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,11 +91,23 @@ pub struct Parties {
 }
 
 impl Parties {
-    /// First and last address of the clients.
-    pub(crate) fn client_addresses(&self) -> (Ipv4Addr, Ipv4Addr) {
-        let first = u32::from(self.client);
-        (self.client, first.saturating_add(self.clients.saturating_sub(1)).into())
+    /// The shortest prefix that holds all clients.
+    pub(crate) fn client_network(&self) -> String {
+        network(self.client, self.clients)
     }
+
+    /// The shortest prefix that holds all servers.
+    pub(crate) fn server_network(&self) -> String {
+        network(self.server, self.servers)
+    }
+}
+
+fn network(first: Ipv4Addr, count: u32) -> String {
+    let first = u32::from(first);
+    let last = first.saturating_add(count.saturating_sub(1));
+    let length = (first ^ last).leading_zeros();
+    let network = Ipv4Addr::from(first & u32::MAX.checked_shl(32 - length).unwrap_or(0));
+    format!("{network}/{length}")
 }
 
 /// How connections are opened.
@@ -107,6 +125,8 @@ pub struct Open {
     pub verify: bool,
     /// Marks the packets of one trial; any number that the trials before did not have.
     pub secret: u32,
+    /// SYNs of a flood for each connection.
+    pub flood: u32,
 }
 
 /// What the client's generator did.
@@ -114,6 +134,8 @@ pub struct Open {
 pub struct Opened {
     /// Connections that were begun.
     pub offered: u64,
+    /// SYNs of the flood among them, which are no connections.
+    pub flood: u64,
     /// Connections of the rate that could not be opened in time.
     pub given_up: u64,
     /// It came to its end.
@@ -149,6 +171,8 @@ pub struct Tally {
     pub translated: u64,
     /// Bytes of what was received, Ethernet headers included.
     pub bytes: u64,
+    /// SYNs of the flood, at the server.
+    pub flood: u64,
 }
 
 impl Tally {
@@ -166,6 +190,7 @@ impl Tally {
             &mut self.foreign,
             &mut self.translated,
             &mut self.bytes,
+            &mut self.flood,
         ];
         for (field, word) in fields.into_iter().zip(bytes.chunks_exact(8)) {
             *field += u64::from_ne_bytes(word.try_into().expect("eight bytes"));
@@ -183,9 +208,9 @@ pub struct BothEnds {
 }
 
 impl BothEnds {
-    /// Packets that arrived at either end.
+    /// Packets of connections that arrived at either end.
     pub fn received(&self) -> u64 {
-        self.client.received + self.server.received
+        self.client.received + self.server.received - self.server.flood
     }
 
     /// Answers that either end sent.
@@ -331,16 +356,19 @@ impl TcpEnds {
     ) -> Result<Opened, LabError> {
         self.clear()?;
         self.write_control(ifindex, open);
-        let pages = live::pages(open.duration, open.rate, open.connections_max);
+        let each = 1 + u64::from(open.flood);
+        let pages = live::pages(open.duration, open.rate * each, open.connections_max * each);
         let program = &self.skeleton.progs.weir_open;
         let is_silent = || self.outcome().paced.ended_ns != 0;
         let (page, watcher) = (&[0; FRAME_BYTES], &self.watcher);
         live::run(program, watcher, namespace, open.duration, page, pages, &is_silent)?;
-        let paced = self.outcome().paced;
+        let outcome = self.outcome();
+        let paced = outcome.paced;
         assert_eq!(paced.broken, 0, "pages are as long as frames");
         Ok(Opened {
-            offered: paced.made,
-            given_up: paced.given_up,
+            offered: paced.made - outcome.flood,
+            flood: outcome.flood,
+            given_up: paced.given_up / each,
             finished: paced.ended_ns != 0,
             seconds: paced.ended_ns.saturating_sub(paced.started_ns) as f64 / 1e9,
         })
@@ -366,12 +394,15 @@ impl TcpEnds {
         let control = &mut bss.control;
         control.pace = skeleton::types::pace {
             duration_ns: open.duration.as_nanos() as u64,
-            rate: open.rate,
-            most: open.connections_max,
+            rate: open.rate * (1 + u64::from(open.flood)),
+            most: open.connections_max * (1 + u64::from(open.flood)),
             catch_up: live::CATCH_UP,
         };
         control.ifindex = ifindex;
         control.secret = open.secret;
+        control.flood = open.flood;
+        control.flood_base = FLOOD_BASE.into();
+        control.flood_sources = FLOOD_SOURCES;
         control.verify = open.verify.into();
         control.close = match open.close {
             Close::Fin => 0,
@@ -383,6 +414,7 @@ impl TcpEnds {
             next_client: before.next_client,
             next_server: before.next_server,
             next_port: before.next_port,
+            random: open.secret | 1,
             ..Default::default()
         };
     }
@@ -473,6 +505,7 @@ impl TcpEnds {
             progress: Vec::new(),
             establish: histogram::spectrum(&establish, TICK_NS),
             whole: histogram::spectrum(&whole, TICK_NS),
+            limits: Vec::new(),
         })
     }
 }

@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 use weir_kernel::Namespace;
-use weir_stats::{RulesetRecord, Scenario};
+use weir_stats::{Coordinate, RulesetRecord, Scenario};
 
 use crate::LabError;
 use crate::commands::{Ground, Job, Surroundings};
 use crate::frames::{self, Frame};
+use crate::mixing;
 use crate::study::{Source, Study};
 
 /// Rulesets up to this length are kept with the records.
@@ -128,7 +129,13 @@ impl Files {
             files: vec![("FRAMES", &path), ("RULESET", &ruleset)],
         };
         self.surroundings.run(&self.tools, &job)?;
-        self.frames.insert(part, frames::load(&path)?);
+        let mut frames = frames::load(&path)?;
+        if let Some(axis) = study.drop_axis() {
+            let share = part.coordinate(axis).and_then(Coordinate::number);
+            frames = mixing::mixed(&frames, share)
+                .map_err(|message| LabError::Frames { path, message })?;
+        }
+        self.frames.insert(part, frames);
         Ok(())
     }
 

@@ -64,8 +64,7 @@ pub fn probe(asked: &mut dyn Asked, plan: &Plan) -> io::Result<Probe> {
     let begun = Instant::now();
     let planned = |number: u32| plan.period * number;
     let end = planned(plan.questions.saturating_sub(1)) + plan.grace;
-    let mut times =
-        Histogram::<u64>::new_with_max(LONGEST_NS, DIGITS).expect("three digits are kept");
+    let mut times = histogram();
     let mut is_open = vec![true; plan.questions as usize];
     let mut left = is_open.len();
     let mut next = 0;
@@ -102,8 +101,13 @@ pub fn probe(asked: &mut dyn Asked, plan: &Plan) -> io::Result<Probe> {
     })
 }
 
+/// Times, none yet.
+pub(crate) fn histogram() -> Histogram<u64> {
+    Histogram::new_with_max(LONGEST_NS, DIGITS).expect("three digits are kept")
+}
+
 /// Waits for an answer, so long at most.
-fn wait(readable: BorrowedFd<'_>, limit: Duration) -> io::Result<()> {
+pub(crate) fn wait(readable: BorrowedFd<'_>, limit: Duration) -> io::Result<()> {
     let limit = Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: limit.subsec_nanos().into() };
     let mut fds = [PollFd::from_borrowed_fd(readable, PollFlags::IN)];
     match poll(&mut fds, Some(&limit)) {
@@ -113,7 +117,7 @@ fn wait(readable: BorrowedFd<'_>, limit: Duration) -> io::Result<()> {
 }
 
 /// What is kept of the times.
-fn spectrum(times: &Histogram<u64>) -> Spectrum {
+pub(crate) fn spectrum(times: &Histogram<u64>) -> Spectrum {
     let counts: Vec<(f64, u64)> = times
         .iter_recorded()
         .map(|value| (value.value_iterated_to() as f64, value.count_at_value()))

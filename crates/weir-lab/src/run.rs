@@ -26,8 +26,10 @@ use crate::plan::{self, Arm, Step};
 use crate::resume::{self, Done};
 use crate::study::{self, Commands, Loaded, PresetText};
 use crate::topology::{Firewall, Topology};
+use crate::traffic::Hold;
 use crate::{
-    LabError, connecting, environment, loading, looping, probing, records, searching, trials,
+    LabError, connecting, environment, loading, looping, probing, records, searching, sockets,
+    trials,
 };
 
 /// How a study is run.
@@ -245,6 +247,9 @@ impl Run<'_> {
             return Ok(());
         }
         self.set_up(&rulesets)?;
+        for said in sockets::before_run(&self.bench.topology, self.loaded, &points) {
+            self.step(&said, 0.0)?;
+        }
         let mut validated = 0;
         let mut overload = Vec::new();
         for point in &points {
@@ -348,6 +353,10 @@ impl Run<'_> {
     /// the reaper where the session was killed.
     fn raise_limits(&mut self, points: &[Scenario]) -> Result<(), LabError> {
         let Some(connecting) = self.loaded.study.connecting() else { return Ok(()) };
+        if matches!(connecting.hold, Some(Hold::Limit(_))) {
+            // What is asked is what happens at the limit.
+            return Ok(());
+        }
         let held = points.iter().filter_map(|point| connecting.held_at(point)).max();
         let most = held.unwrap_or(0).max(self.preset.table_entries);
         // Half as many again, for what other namespaces hold: the limit is one for all.
@@ -428,6 +437,9 @@ impl Run<'_> {
 
     fn probe(&mut self, firewall: &Firewall, point: &Scenario) -> Result<(), LabError> {
         let study = &self.loaded.study;
+        if let Some(connecting) = study.connecting().filter(|c| c.sockets.is_some()) {
+            return sockets::probe(&mut self.bench, firewall, connecting);
+        }
         if study.connecting().is_some() {
             return connecting::probe(&mut self.bench, firewall, self.options.seed);
         }

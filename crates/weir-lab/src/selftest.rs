@@ -230,6 +230,7 @@ fn connect(
         close: Close::Fin,
         verify: false,
         secret: bench.next_magic(1),
+        flood: 0,
     };
     let (seen, record) = connecting::trial(bench, firewall, &open, Rules::Unwatched)?;
     let seconds = seen.played.seconds.max(1e-9);

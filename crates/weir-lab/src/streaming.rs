@@ -139,7 +139,12 @@ fn socket_on(device: &str) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-fn set_option(socket: &OwnedFd, level: i32, option: i32, value: &[u8]) -> io::Result<()> {
+pub(crate) fn set_option(
+    socket: &OwnedFd,
+    level: i32,
+    option: i32,
+    value: &[u8],
+) -> io::Result<()> {
     // SAFETY: the value comes with its length.
     let result = unsafe {
         let length = value.len() as libc::socklen_t;

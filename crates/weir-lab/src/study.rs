@@ -20,7 +20,7 @@ use crate::looping::Looping;
 use crate::probing::Probing;
 use crate::subject::Subjects;
 use crate::topology::Devices;
-use crate::traffic::{Connecting, Hold, Traffic};
+use crate::traffic::{Connecting, Traffic};
 
 /// A study as its file says.
 #[derive(Clone, Debug, Deserialize)]
@@ -74,7 +74,15 @@ impl Study {
     /// How its frames are made, where it plays frames.
     pub fn frames(&self) -> Option<&Source> {
         match &self.traffic {
-            Some(Traffic::Frames(source)) => Some(source),
+            Some(Traffic::Frames(source) | Traffic::Mixed { source, .. }) => Some(source),
+            _ => None,
+        }
+    }
+
+    /// The axis of the share of frames that rules have to drop, where it sets one.
+    pub(crate) fn drop_axis(&self) -> Option<&str> {
+        match &self.traffic {
+            Some(Traffic::Mixed { drop_axis, .. }) => Some(drop_axis),
             _ => None,
         }
     }
@@ -317,12 +325,7 @@ impl Loaded {
             self.check_axis(axis.get_ref(), axis.span().start)?;
         }
         let connecting = study.connecting();
-        let held = connecting.and_then(|connecting| match &connecting.hold {
-            Some(Hold::Axis(axis)) => Some(axis),
-            _ => None,
-        });
-        let rate = connecting.and_then(|connecting| connecting.rate_axis.as_ref());
-        for axis in held.into_iter().chain(rate) {
+        for axis in connecting.into_iter().flat_map(Connecting::axes) {
             self.check_axis(axis, self.text.find("[traffic]").unwrap_or(0))?;
         }
         self.check_paths()?;

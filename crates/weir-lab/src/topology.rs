@@ -194,6 +194,11 @@ impl Topology {
         Ok(self.source.ifindex(&near)?)
     }
 
+    /// Names of every firewall's devices.
+    pub(crate) fn devices(&self) -> &Devices {
+        &self.devices
+    }
+
     /// The session that everything belongs to.
     pub fn session(&self) -> &Session {
         &self.session
@@ -219,6 +224,47 @@ impl Topology {
         // Both devices take redirected packets: what they lose is told by them alone.
         let devices =
             DeviceReader::open(&[(&namespace, input.as_str()), (&namespace, output.as_str())])?;
+        self.firewall_of(namespace, ifindex, devices, (near, far))
+    }
+
+    /// Makes a firewall between clients and servers that are sockets of the kernel: every address of
+    /// theirs is one of source or sink, and a socket that is bound to a device finds the way by it.
+    /// `ports` are those of one client address.
+    ///
+    /// # Errors
+    /// Where the kernel refuses.
+    pub(crate) fn firewall_for_sockets(
+        &mut self,
+        parties: &Parties,
+        ports: u16,
+    ) -> Result<Firewall, LabError> {
+        let Link { namespace, near, far } = self.link(false)?;
+        let Devices { input, output } = &self.devices;
+        namespace.ip(&back_to_clients(parties, input))?;
+        let (clients, servers) = (parties.client_network(), parties.server_network());
+        for (side, own, other, gateway, mac, device) in [
+            (&self.source, &clients, &servers, "198.18.0.1", FIREWALL_MAC, &near),
+            (&self.sink_side, &servers, &clients, "198.18.1.1", OUT_MAC, &far),
+        ] {
+            for part in ["all", "default"] {
+                side.sysctl(&format!("net.ipv4.conf.{part}.rp_filter"), "0")?;
+            }
+            side.sysctl(&format!("net.ipv4.conf.{device}.rp_filter"), "0")?;
+            let (mac, metric) = (mac_text(mac), self.links);
+            side.ip(&[
+                "link set dev lo up".to_owned(),
+                format!("route replace local {own} dev lo"),
+                format!("neigh replace {gateway} lladdr {mac} nud permanent dev {device}"),
+                format!("route add {other} via {gateway} dev {device} onlink metric {metric}"),
+            ])?;
+        }
+        let first = crate::sockets::FIRST_PORT;
+        let range = format!("{first} {}", u32::from(first) + u32::from(ports) - 1);
+        self.source.sysctl("net.ipv4.ip_local_port_range", &range)?;
+        self.sink_side.sysctl("net.core.somaxconn", "65535")?;
+        let devices =
+            DeviceReader::open(&[(&namespace, input.as_str()), (&namespace, output.as_str())])?;
+        let ifindex = self.source.ifindex(&near)?;
         self.firewall_of(namespace, ifindex, devices, (near, far))
     }
 
@@ -334,13 +380,10 @@ struct Link {
 /// The way from the firewall to the clients.
 fn back_to_clients(parties: &Parties, device: &str) -> Vec<String> {
     let mac = mac_text(SOURCE_MAC);
-    let (first, last) = parties.client_addresses();
-    // The shortest prefix that holds them all.
-    let length = (u32::from(first) ^ u32::from(last)).leading_zeros();
-    let network = Ipv4Addr::from(u32::from(first) & u32::MAX.checked_shl(32 - length).unwrap_or(0));
+    let network = parties.client_network();
     vec![
         format!("neigh replace 198.18.0.2 lladdr {mac} nud permanent dev {device}"),
-        format!("route replace {network}/{length} via 198.18.0.2 dev {device}"),
+        format!("route replace {network} via 198.18.0.2 dev {device}"),
     ]
 }
 

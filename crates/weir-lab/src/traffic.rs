@@ -1,4 +1,4 @@
-//! What a study plays through its firewalls: frames of a file, or connections.
+//! What a study plays through its firewalls: frames of a file, connections, loopback.
 
 use std::net::Ipv4Addr;
 
@@ -6,8 +6,10 @@ use serde::Deserialize;
 use toml::Spanned;
 use weir_stats::{Close, Scenario};
 
+use crate::collect;
 use crate::connections::Parties;
 use crate::looping::{HEADERS, Looping};
+use crate::sockets::{self, Sockets};
 use crate::study::Source;
 
 /// The `[traffic]` of a study.
@@ -16,6 +18,13 @@ use crate::study::Source;
 pub enum Traffic {
     /// Frames that a command makes: a pcap file `FRAMES` and its verdicts.
     Frames(Source),
+    /// The same, of which a set share is to be dropped ([`crate::mixing`]).
+    Mixed {
+        /// The command.
+        source: Source,
+        /// The axis whose values are the share, percent.
+        drop_axis: String,
+    },
     /// New TCP connections ([`crate::connections`]).
     Connections(Connecting),
     /// UDP that a host sends to itself.
@@ -35,10 +44,14 @@ pub struct Connecting {
     pub clients_axis: Option<String>,
     /// The same of the servers.
     pub servers_axis: Option<String>,
+    /// The axis whose values are SYNs of a flood for each connection; no flood without it.
+    pub flood_axis: Option<String>,
     /// Both ends verify the checksums of every packet.
     pub verify: bool,
     /// How many are held at once, where they are opened to be held.
     pub hold: Option<Hold>,
+    /// The ends are sockets of the kernel rather than the small TCP.
+    pub sockets: Option<Sockets>,
 }
 
 /// How many connections are held.
@@ -48,6 +61,19 @@ pub enum Hold {
     Connections(u64),
     /// The value on this axis.
     Axis(String),
+    /// As many percent of the entries that the machine lets a connection table have as the value
+    /// on this axis says.
+    Limit(String),
+}
+
+impl Hold {
+    /// The axis that it depends on.
+    pub(crate) fn axis(&self) -> Option<&String> {
+        match self {
+            Hold::Connections(_) => None,
+            Hold::Axis(axis) | Hold::Limit(axis) => Some(axis),
+        }
+    }
 }
 
 impl Connecting {
@@ -55,7 +81,7 @@ impl Connecting {
     pub(crate) fn parties_at(&self, point: &Scenario) -> (u32, u32) {
         let on = |axis: &Option<String>, all: u32| {
             let value = point.coordinate(axis.as_ref()?)?.number()?;
-            Some(u32::try_from(value).unwrap_or(all).min(all))
+            Some(u32::try_from(value).unwrap_or(all).clamp(1, all))
         };
         let Parties { clients, servers, .. } = self.parties;
         (
@@ -64,11 +90,22 @@ impl Connecting {
         )
     }
 
+    /// Every axis that they depend on.
+    pub(crate) fn axes(&self) -> impl Iterator<Item = &String> {
+        let held = self.hold.as_ref().and_then(Hold::axis);
+        let Connecting { rate_axis, flood_axis, clients_axis, servers_axis, .. } = self;
+        let all = [rate_axis, flood_axis, clients_axis, servers_axis].map(Option::as_ref);
+        all.into_iter().flatten().chain(held)
+    }
+
     /// How many are held at a point.
     pub(crate) fn held_at(&self, point: &Scenario) -> Option<u64> {
         match self.hold.as_ref()? {
             Hold::Connections(count) => Some(*count),
             Hold::Axis(axis) => point.coordinate(axis)?.number(),
+            Hold::Limit(axis) => {
+                Some(point.coordinate(axis)?.number()? * collect::table_limit() / 100)
+            }
         }
     }
 }
@@ -87,10 +124,12 @@ impl Default for Connecting {
             parties,
             close: Close::Fin,
             rate_axis: None,
+            flood_axis: None,
             clients_axis: None,
             servers_axis: None,
             verify: false,
             hold: None,
+            sockets: None,
         }
     }
 }
@@ -105,6 +144,7 @@ struct Text {
     command: Option<String>,
     close: Option<Close>,
     rate_axis: Option<String>,
+    flood_axis: Option<String>,
     verify: Option<bool>,
     client: Option<Ipv4Addr>,
     clients: Option<u32>,
@@ -115,6 +155,9 @@ struct Text {
     port: Option<u16>,
     connections: Option<u64>,
     connections_axis: Option<String>,
+    limit_axis: Option<String>,
+    drop_axis: Option<Spanned<String>>,
+    ports: Option<u16>,
     bytes: Option<u16>,
 }
 
@@ -128,6 +171,7 @@ impl TryFrom<Text> for Traffic {
     fn try_from(text: Text) -> Result<Traffic, String> {
         let of_connections = text.close.is_some()
             || text.rate_axis.is_some()
+            || text.flood_axis.is_some()
             || text.verify.is_some()
             || text.client.is_some()
             || text.clients.is_some()
@@ -136,33 +180,42 @@ impl TryFrom<Text> for Traffic {
             || text.servers.is_some()
             || text.servers_axis.is_some()
             || text.port.is_some();
-        let of_holding = text.connections.is_some() || text.connections_axis.is_some();
-        if of_holding && text.kind != "concurrent" {
-            return Err("only kind `concurrent` takes `connections` or `connections_axis`".into());
+        let axis_held = text.connections_axis.as_ref().or(text.limit_axis.as_ref());
+        if (text.connections.is_some() || axis_held.is_some()) && text.kind != "concurrent" {
+            let takes = "`connections`, `connections_axis` or `limit_axis`";
+            return Err(format!("only kind `concurrent` takes {takes}"));
+        }
+        if text.drop_axis.is_some() && text.kind != "frames" {
+            return Err("only kind `frames` takes `drop_axis`".into());
         }
         if text.bytes.is_some() && text.kind != "loopback" {
             return Err("only kind `loopback` takes `bytes`".into());
         }
+        if text.ports.is_some() && text.kind != "sockets" {
+            return Err("only kind `sockets` takes `ports`".into());
+        }
         match text.kind.as_str() {
             "loopback" => looping(&text).map(Traffic::Loopback),
             "frames" if of_connections => {
-                Err("kind `frames` takes `axes` and `command` only".into())
+                Err("kind `frames` takes `axes`, `command` and `drop_axis` only".into())
             }
-            "frames" => match (text.axes, text.command) {
-                (Some(axes), Some(command)) => Ok(Traffic::Frames(Source { axes, command })),
-                _ => Err("kind `frames` needs `axes` and `command`".into()),
-            },
-            "connections" | "concurrent" if text.axes.is_some() || text.command.is_some() => {
+            "frames" => frames_of(text),
+            "connections" | "concurrent" | "sockets"
+                if text.axes.is_some() || text.command.is_some() =>
+            {
                 Err(format!("kind `{}` takes no `axes` and no `command`", text.kind))
             }
             "connections" => connecting(text).map(Traffic::Connections),
+            "sockets" => of_sockets(text).map(Traffic::Connections),
             "concurrent" if text.close.is_some() => {
                 Err("kind `concurrent` holds connections: it takes no `close`".into())
             }
             "concurrent" => {
-                let hold = match (text.connections, text.connections_axis.clone()) {
-                    (Some(count), None) if count > 0 => Hold::Connections(count),
-                    (None, Some(axis)) => Hold::Axis(axis),
+                let axes = (text.connections_axis.clone(), text.limit_axis.clone());
+                let hold = match (text.connections, axes) {
+                    (Some(count), (None, None)) if count > 0 => Hold::Connections(count),
+                    (None, (Some(axis), None)) => Hold::Axis(axis),
+                    (None, (None, Some(axis))) => Hold::Limit(axis),
                     _ => {
                         return Err(
                             "kind `concurrent` needs `connections` or an axis of them".into()
@@ -174,10 +227,25 @@ impl TryFrom<Text> for Traffic {
                 Ok(Traffic::Connections(Connecting { close, hold, ..connecting }))
             }
             other => Err(format!(
-                "no kind `{other}`; there are frames, connections, concurrent, loopback"
+                "no kind `{other}`; there are frames, connections, concurrent, sockets, loopback"
             )),
         }
     }
+}
+
+/// Frames of a command, mixed where an axis says how.
+fn frames_of(text: Text) -> Result<Traffic, String> {
+    let (Some(mut axes), Some(command)) = (text.axes, text.command) else {
+        return Err("kind `frames` needs `axes` and `command`".into());
+    };
+    let Some(axis) = text.drop_axis else {
+        return Ok(Traffic::Frames(Source { axes, command }));
+    };
+    let drop_axis = axis.get_ref().clone();
+    if axes.iter().all(|other| *other.get_ref() != drop_axis) {
+        axes.push(axis);
+    }
+    Ok(Traffic::Mixed { source: Source { axes, command }, drop_axis })
 }
 
 /// Packets of 128 bytes to the port that discards (RFC 863), which a host of today leaves alone.
@@ -186,6 +254,7 @@ fn looping(text: &Text) -> Result<Looping, String> {
         || text.command.is_some()
         || text.close.is_some()
         || text.rate_axis.is_some()
+        || text.flood_axis.is_some()
         || text.client.or(text.server).is_some()
         || text.clients.or(text.servers).is_some()
         || text.clients_axis.as_ref().or(text.servers_axis.as_ref()).is_some();
@@ -199,6 +268,27 @@ fn looping(text: &Text) -> Result<Looping, String> {
         ));
     }
     Ok(looping)
+}
+
+/// Connections of the kernel's sockets, at rates that an axis sets: there is no overload for who
+/// opens at planned times.
+fn of_sockets(text: Text) -> Result<Connecting, String> {
+    if text.close.is_some()
+        || text.flood_axis.is_some()
+        || text.servers_axis.is_some()
+        || text.verify.is_some()
+    {
+        let others = "`close`, `flood_axis`, `servers_axis` or `verify`";
+        return Err(format!("kind `sockets` takes no {others}"));
+    }
+    if text.rate_axis.is_none() {
+        return Err("kind `sockets` needs `rate_axis`: connections have planned times".into());
+    }
+    if text.ports.is_some_and(|ports| ports == 0 || ports > u16::MAX - sockets::FIRST_PORT + 1) {
+        return Err("`ports` are 1 to 64512, for they begin at 1024".into());
+    }
+    let sockets = Sockets { ports: text.ports };
+    Ok(Connecting { sockets: Some(sockets), ..connecting(text)? })
 }
 
 /// 198.18.0.0/15 is for measurements of devices (RFC 2544, appendix C.2.2); its first half holds
@@ -229,8 +319,18 @@ fn connecting(text: Text) -> Result<Connecting, String> {
     }
     let close = text.close.unwrap_or(Close::Fin);
     let verify = text.verify.unwrap_or(false);
-    let Text { rate_axis, clients_axis, servers_axis, .. } = text;
-    Ok(Connecting { parties, close, rate_axis, clients_axis, servers_axis, verify, hold: None })
+    let Text { rate_axis, flood_axis, clients_axis, servers_axis, .. } = text;
+    Ok(Connecting {
+        parties,
+        close,
+        rate_axis,
+        flood_axis,
+        clients_axis,
+        servers_axis,
+        verify,
+        hold: None,
+        sockets: None,
+    })
 }
 
 #[cfg(test)]
@@ -253,7 +353,15 @@ mod tests {
     #[test]
     fn what_does_not_belong_together_is_refused() {
         let cases = [
-            ("axes = []\ncommand = \"\"\nport = 80", "`axes` and `command` only"),
+            ("axes = []\ncommand = \"\"\nport = 80", "`axes`, `command` and `drop_axis` only"),
+            ("kind = \"sockets\"", "needs `rate_axis`"),
+            ("kind = \"sockets\"\nrate_axis = \"x\"\nclose = \"fin\"", "no `close`"),
+            ("kind = \"sockets\"\nrate_axis = \"x\"\nports = 65000", "1 to 64512"),
+            ("kind = \"connections\"\nports = 9", "only kind `sockets`"),
+            ("kind = \"connections\"\ndrop_axis = \"x\"", "only kind `frames`"),
+            ("kind = \"connections\"\nlimit_axis = \"x\"", "only kind `concurrent`"),
+            ("kind = \"concurrent\"\nlimit_axis = \"x\"\nconnections = 9", "needs `connections`"),
+            ("kind = \"loopback\"\nflood_axis = \"x\"", "`bytes` and `port` only"),
             ("axes = []", "needs `axes` and `command`"),
             ("kind = \"connections\"\ncommand = \"\"", "no `command`"),
             ("kind = \"letters\"", "no kind `letters`"),
@@ -273,5 +381,17 @@ mod tests {
             assert!(error.contains(message), "{text}: {error}");
         }
         assert!(matches!(read("axes = []\ncommand = \"true\""), Ok(Traffic::Frames(_))));
+    }
+
+    #[test]
+    fn mixed_frames_depend_on_their_share() {
+        let text = "axes = [\"rules\"]\ncommand = \"true\"\ndrop_axis = \"illegal\"";
+        let Ok(Traffic::Mixed { source, drop_axis }) = read(text) else {
+            panic!("frames with a share are mixed");
+        };
+        assert_eq!(
+            (source.axis_names(), drop_axis.as_str()),
+            (vec!["rules", "illegal"], "illegal")
+        );
     }
 }

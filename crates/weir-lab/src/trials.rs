@@ -14,6 +14,7 @@ use crate::judge::{self, Leeway};
 use crate::looping;
 use crate::plan::{Arm, Step};
 use crate::run::Run;
+use crate::sockets;
 use crate::study::Loaded;
 
 /// Longest validation trial: its counters matter, not its length.
@@ -97,7 +98,13 @@ fn verdict(run: &Run<'_>, trial: &Trial) -> Option<(State, String)> {
         lets_through: weir_stats::within_limit(subject.lets_through_pps, trial.seconds),
         many_cores: subject.many_cores,
     };
-    connecting::judge(trial).or_else(|| judge::of_packets(trial, leeway))
+    let is_flooded = run.loaded.study.connecting().is_some_and(|c| c.flood_axis.is_some());
+    connecting::judge(trial).or_else(|| match is_flooded {
+        // What a firewall lets through of a flood, and what of the connections it takes for one,
+        // is what is asked.
+        true => judge::of_sum(trial, leeway),
+        false => judge::of_packets(trial, leeway),
+    })
 }
 
 fn play(
@@ -108,7 +115,8 @@ fn play(
 ) -> Result<(Seen, Trial), LabError> {
     let loaded = run.loaded;
     let study = &loaded.study;
-    let mut some_to_drop = false;
+    // Beside a flood, connections may be dropped, too.
+    let mut some_to_drop = study.connecting().is_some_and(|c| c.flood_axis.is_some());
     let mut open = study.connecting().map(|c| connecting::open(run, c, step, seconds));
     if let Some(open) = &mut open {
         open.verify |= check;
@@ -132,7 +140,14 @@ fn play(
         (_, _, true) => Rules::Reasons,
     };
     if let (Some(open), Some(connecting)) = (open, study.connecting()) {
-        let (seen, connections) = crate::connecting::trial(&mut run.bench, firewall, &open, rules)?;
+        let bench = &mut run.bench;
+        let (seen, connections) = match connecting.sockets {
+            Some(_) => {
+                let asking = sockets::asking(bench, connecting, &step.scenario, &open);
+                sockets::trial(bench, firewall, &asking, rules)?
+            }
+            None => crate::connecting::trial(bench, firewall, &open, rules)?,
+        };
         let trial = Trial {
             kind: crate::connecting::kind(connecting),
             rate_pps: open.rate as f64,
@@ -152,7 +167,8 @@ fn play(
         duration: Duration::from_secs_f64(seconds),
         rate_pps: run.preset.rate_pps,
         packets_max: 0,
-        shuffled: true,
+        // A mix is even as it stands.
+        shuffled: study.drop_axis().is_none(),
         seed: run.options.seed as u32 ^ step.block,
     };
     let seen = run.bench.trial(firewall, &play, rules)?;

@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Once};
-use std::thread::JoinHandle;
+use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
@@ -33,11 +33,18 @@ pub(crate) struct Watcher {
 }
 
 /// A call is being watched while it lives.
-pub(crate) struct Watched(Arc<AtomicBool>);
+pub(crate) struct Watched {
+    over: Arc<AtomicBool>,
+    watcher: Option<Thread>,
+}
 
 impl Drop for Watched {
     fn drop(&mut self) {
-        self.0.store(true, Ordering::SeqCst);
+        self.over.store(true, Ordering::SeqCst);
+        // A call that made all it had to make is over long before its time.
+        if let Some(watcher) = &self.watcher {
+            watcher.unpark();
+        }
     }
 }
 
@@ -71,7 +78,8 @@ impl Watcher {
             let sent = orders.send(Order { duration, thread, over: Arc::clone(&over) });
             assert!(sent.is_ok(), "the watcher lives as long as its handle");
         }
-        Watched(over)
+        let watcher = self.thread.as_ref().map(|watcher| watcher.thread().clone());
+        Watched { over, watcher }
     }
 }
 
@@ -86,10 +94,12 @@ impl Drop for Watcher {
 
 fn follow(order: &Order, is_silent: &impl Fn() -> bool) {
     let begun = Instant::now();
-    let mut wait = order.duration;
     while !order.over.load(Ordering::SeqCst) {
-        std::thread::sleep(wait);
-        wait = Duration::from_millis(1);
+        let left = order.duration.saturating_sub(begun.elapsed());
+        std::thread::park_timeout(left.max(Duration::from_millis(1)));
+        if begun.elapsed() < order.duration {
+            continue;
+        }
         if is_silent() || begun.elapsed() > order.duration + LIMIT {
             interrupt(order.thread);
         }

@@ -4,6 +4,7 @@ use std::net::Ipv4Addr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 use weir_kernel::Session;
 use weir_lab::connections::{BothEnds, Open, Opened, Parties, TcpEnds};
 use weir_lab::topology::{Devices, FIREWALL_MAC, Firewall, SOURCE_MAC, Topology};
@@ -17,13 +18,24 @@ struct Pipeline {
     ends: TcpEnds,
     firewall: Firewall,
     secret: u32,
+    flood: u32,
+    duration: Duration,
     verify: bool,
     _alone: MutexGuard<'static, ()>,
+}
+
+/// Keeps the thread on its core: one that moves on leaves its last packets to be received behind
+/// it, and overruns the ring before them.
+fn pin() {
+    let mut core = CpuSet::new();
+    core.set(sched_getcpu());
+    sched_setaffinity(None, &core).unwrap();
 }
 
 impl Pipeline {
     fn new() -> Pipeline {
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        pin();
         let parties = Parties {
             client: Ipv4Addr::new(198, 19, 0, 0),
             clients: 256,
@@ -34,18 +46,29 @@ impl Pipeline {
         let mut topology = Topology::new(Session::new().unwrap(), Devices::default()).unwrap();
         let mut ends = TcpEnds::new(&parties, FIREWALL_MAC, SOURCE_MAC).unwrap();
         let firewall = topology.firewall_between(&mut ends, &parties).unwrap();
-        Pipeline { topology, ends, firewall, secret: 7, verify: false, _alone: alone }
+        let duration = Duration::from_millis(200);
+        Pipeline {
+            topology,
+            ends,
+            firewall,
+            secret: 7,
+            flood: 0,
+            duration,
+            verify: false,
+            _alone: alone,
+        }
     }
 
     fn open(&mut self, close: Close, rate: u64, count: u64) -> (Opened, BothEnds, Connections) {
         self.secret += 1;
         let open = Open {
-            duration: Duration::from_millis(200),
+            duration: self.duration,
             rate,
             connections_max: count,
             close,
             verify: self.verify,
             secret: self.secret,
+            flood: self.flood,
         };
         let source = self.topology.source().clone();
         let opened = self.ends.open(&source, self.firewall.ifindex, &open).unwrap();
@@ -213,4 +236,44 @@ fn addresses_that_are_rewritten_without_tracking_are_seen_and_their_checksums_ar
     );
     let (_, _, record) = pipeline.open(Close::Fin, 0, 300);
     assert_eq!((record.completed, record.translated, record.invalid), (300, 300, 0));
+}
+
+#[test]
+fn a_flood_stands_evenly_between_connections_and_is_counted_apart() {
+    let mut pipeline = Pipeline::new();
+    pipeline.flood = 4;
+    let (opened, ends, record) = pipeline.open(Close::Fin, 0, 500);
+    assert_eq!((opened.offered, opened.flood, record.completed), (500, 2000, 500), "{ends:?}");
+    assert_eq!((ends.server.flood, ends.received()), (2000, 500 * 7), "all of it arrives");
+    pipeline.nft(
+        "table ip t { chain f { type filter hook prerouting priority raw;
+           ip saddr 198.18.128.0/17 drop } }",
+    );
+    let (opened, ends, record) = pipeline.open(Close::Fin, 0, 500);
+    assert_eq!((opened.flood, ends.server.flood, record.completed), (2000, 0, 500));
+    pipeline.nft("flush ruleset");
+    let (opened, _, record) = pipeline.open(Close::Fin, 5000, 0);
+    assert!(opened.flood.abs_diff(4 * opened.offered) <= 4, "{opened:?}");
+    assert_eq!(record.completed, opened.offered);
+}
+
+#[test]
+fn a_full_table_keeps_the_first_to_come_and_refuses_the_others() {
+    let mut pipeline = Pipeline::new();
+    pipeline.nft(
+        "table ip t { chain f { type filter hook forward priority 0; ct state untracked counter } }",
+    );
+    let read = |pipeline: &Pipeline, key: &str| -> u64 {
+        let text = pipeline.firewall.namespace.read_sysctl(key).unwrap();
+        text.trim().parse().unwrap()
+    };
+    let limit = read(&pipeline, "net.netfilter.nf_conntrack_max");
+    let before = pipeline.firewall.conntrack.read().unwrap();
+    pipeline.duration = Duration::from_secs(60);
+    let (opened, _, record) = pipeline.open(Close::Never, 0, limit + 10_000);
+    assert_eq!(opened.offered, limit + 10_000);
+    assert_eq!(read(&pipeline, "net.netfilter.nf_conntrack_count"), limit);
+    let dropped = pipeline.firewall.conntrack.read().unwrap().dropped - before.dropped;
+    assert_eq!(record.completed + dropped, opened.offered, "{record:?}");
+    assert_eq!(record.completed, limit, "{record:?}");
 }

@@ -90,6 +90,7 @@ pub(crate) fn followed() -> Record {
             progress: samples.clone(),
             establish: Spectrum::default(),
             whole: Spectrum::default(),
+            limits: Vec::new(),
         });
     }
     record

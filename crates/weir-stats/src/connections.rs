@@ -17,11 +17,22 @@ pub enum Close {
     Never,
 }
 
+/// A limit of the clients themselves.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Limit {
+    /// Which: `ports`, `descriptors`, `buffers`, `listen queue`.
+    pub name: String,
+    /// Connections a second that it allows for as long as one likes.
+    pub per_second: f64,
+}
+
 /// Connections that did not get over one step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// The packet that did not arrive as it had to be: `SYN`, `SYN+ACK`, `request`, `reply`,
-    /// `FIN`, `FIN+ACK`, `last ACK`, `RST`, `ACK`.
+    /// `FIN`, `FIN+ACK`, `last ACK`, `RST`, `ACK`. Of sockets, what was wrong: `refused`, `reset`,
+    /// `timed out`, `address not available`, `descriptors`, `buffers`, `unreachable`,
+    /// `closed early`, `wrong reply`, `another error`.
     pub at: String,
     /// Connections.
     pub connections: i64,
@@ -66,8 +77,12 @@ pub struct Connections {
     pub progress: Vec<(f64, u64)>,
     /// From the first packet until SYN+ACK is back.
     pub establish: Spectrum,
-    /// From the first packet until FIN+ACK is back; empty where none is sent.
+    /// From the first packet until FIN+ACK is back; empty where none is sent. Of sockets both times
+    /// count from when the connection was planned, and this one until the reply is there.
     pub whole: Spectrum,
+    /// Limits of clients that are sockets, the one that binds first first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<Limit>,
 }
 
 fn is_none(count: &u64) -> bool {
@@ -93,6 +108,17 @@ impl Connections {
         };
         let (first, last) = (nearest(from)?, nearest(to)?);
         (last.0 > first.0).then(|| (last.1 - first.1) as f64 / (last.0 - first.0))
+    }
+
+    /// Connections that failed in this way.
+    pub fn failed_at(&self, at: &str) -> i64 {
+        let of_kind = self.failed.iter().filter(|failure| failure.at == at);
+        of_kind.map(|failure| failure.connections).sum()
+    }
+
+    /// Connections a second that a limit of the clients allows; `None` where it is not known.
+    pub fn limit(&self, name: &str) -> Option<f64> {
+        self.limits.iter().find(|limit| limit.name == name).map(|limit| limit.per_second)
     }
 
     /// Connections that are neither complete nor failed: never anything but 0.
@@ -126,6 +152,7 @@ pub(crate) mod tests {
             progress: (0..=90).map(|at| (at as f64 / 10.0, done(at))).collect(),
             establish: Spectrum::default(),
             whole: Spectrum::default(),
+            limits: Vec::new(),
         }
     }
 

@@ -21,6 +21,10 @@ pub enum Quantity {
     /// Packets a second that arrived although rules have to drop such packets: what a limit lets
     /// through.
     LeakedPps,
+    /// Packets a second that arrived and were to arrive: of a mix, the legal ones alone.
+    LegalPps,
+    /// Share of the packets to drop that arrived all the same.
+    LeakedShare,
     /// ICMP messages that the firewall sent for each packet that it took (destination unreachable).
     IcmpAnswersRatio,
     /// Share of packets lost at overload, of those that had to arrive.
@@ -43,6 +47,28 @@ pub enum Quantity {
     ConnectionFailureRatio,
     /// Packets a second that arrived at either end of connections closed by FIN.
     ConnectionPackets,
+    /// SYNs a second of a flood beside connections closed by FIN.
+    FloodPps,
+    /// Share of them that reached the servers.
+    FloodArrivedShare,
+    /// Replies a second to connections between sockets of the kernel, of all clients together.
+    SocketsPerSecond,
+    /// Share of those connections that failed.
+    SocketFailureRatio,
+    /// Share of them for which the client had no port left.
+    NoPortRatio,
+    /// Packets that entered the firewall, by either device, for each reply.
+    PacketsPerReply,
+    /// Median time of a reply, from when its connection was planned, nanoseconds.
+    ReplyNsP50,
+    /// Time that 99 of 100 replies do not exceed.
+    ReplyNsP99,
+    /// Connections a second that the clients' ports allow.
+    PortsAllow,
+    /// Connections a second that their descriptors allow where each lasts to its limit.
+    DescriptorsAllow,
+    /// The same of the memory for their buffers.
+    BuffersAllow,
     /// Complete connections a second in the first third of a trial.
     EarlyConnections,
     /// Those of the last third over those of the first.
@@ -111,6 +137,8 @@ impl Quantity {
             Quantity::Pps
             | Quantity::NsPerPacket
             | Quantity::LeakedPps
+            | Quantity::LegalPps
+            | Quantity::LeakedShare
             | Quantity::LostShare
             | Quantity::IcmpAnswersRatio => Kind::Rate,
             Quantity::LossRatio => Kind::Paced,
@@ -119,6 +147,8 @@ impl Quantity {
             Quantity::ConnectionsPerSecond
             | Quantity::ConnectionFailureRatio
             | Quantity::ConnectionPackets
+            | Quantity::FloodPps
+            | Quantity::FloodArrivedShare
             | Quantity::EarlyConnections
             | Quantity::LateOverEarly
             | Quantity::TranslatedShare
@@ -133,6 +163,15 @@ impl Quantity {
             | Quantity::TableEntries
             | Quantity::TableEndShare
             | Quantity::TableFullShare => Kind::Connections,
+            Quantity::SocketsPerSecond
+            | Quantity::SocketFailureRatio
+            | Quantity::NoPortRatio
+            | Quantity::PacketsPerReply
+            | Quantity::ReplyNsP50
+            | Quantity::ReplyNsP99
+            | Quantity::PortsAllow
+            | Quantity::DescriptorsAllow
+            | Quantity::BuffersAllow => Kind::Sockets,
             Quantity::ConnectionsResetPerSecond => Kind::ConnectionsReset,
             Quantity::HandshakesPerSecond => Kind::Handshakes,
             Quantity::ConnectionsHeld | Quantity::HeldShare | Quantity::BytesPerConnection => {
@@ -164,6 +203,8 @@ impl Quantity {
             Kind::ConnectionsReset => Quantity::ConnectionsResetPerSecond,
             Kind::Handshakes => Quantity::HandshakesPerSecond,
             Kind::Concurrent => Quantity::BytesPerConnection,
+            // Their rate is the plan's.
+            Kind::Sockets => Quantity::ReplyNsP50,
             Kind::RoundTrip => Quantity::RoundTripNsP50,
             Kind::Response => Quantity::ResponseNsP50,
             Kind::Stream => Quantity::StreamBytesPerSecond,
@@ -179,6 +220,8 @@ impl Quantity {
                 | Quantity::NsPerPacket
                 | Quantity::BytesPerConnection
                 | Quantity::RoundTripNsP50
+                | Quantity::ReplyNsP50
+                | Quantity::ReplyNsP99
                 | Quantity::ResponseNsP50
         )
     }
@@ -190,8 +233,11 @@ impl Quantity {
         }
         match self {
             Quantity::Pps | Quantity::ConnectionPackets => Some(trial.pps),
-            Quantity::LeakedPps => {
-                (trial.seconds > 0.0).then(|| trial.leaked as f64 / trial.seconds)
+            Quantity::LeakedPps => a_second(trial.leaked, trial),
+            Quantity::LegalPps => a_second(trial.delivered, trial),
+            Quantity::FloodPps => a_second(trial.to_drop, trial),
+            Quantity::LeakedShare | Quantity::FloodArrivedShare => {
+                (trial.to_drop > 0).then(|| trial.leaked as f64 / trial.to_drop as f64)
             }
             Quantity::IcmpAnswersRatio => {
                 let sent = trial.collected.snmp.get("Icmp.OutDestUnreachs").copied().unwrap_or(0);
@@ -206,7 +252,8 @@ impl Quantity {
             }
             Quantity::ConnectionsPerSecond
             | Quantity::ConnectionsResetPerSecond
-            | Quantity::HandshakesPerSecond => {
+            | Quantity::HandshakesPerSecond
+            | Quantity::SocketsPerSecond => {
                 let completed = trial.connections.as_ref()?.completed as f64;
                 (trial.seconds > 0.0).then(|| completed / trial.seconds)
             }
@@ -234,12 +281,34 @@ impl Quantity {
                 (offered > 0.0).then(|| connections.completed as f64 / offered)
             }
             Quantity::BytesPerConnection => trial.collected.table.as_ref()?.bytes_per_connection(),
-            Quantity::ConnectionFailureRatio => {
+            Quantity::ConnectionFailureRatio | Quantity::SocketFailureRatio => {
                 let connections = trial.connections.as_ref()?;
                 let offered = connections.offered as f64;
                 (offered > 0.0).then(|| 1.0 - connections.completed as f64 / offered)
             }
-            _ => self.of_sides(trial).or_else(|| self.of_probe(trial)),
+            _ => self
+                .of_sides(trial)
+                .or_else(|| self.of_sockets(trial))
+                .or_else(|| self.of_probe(trial)),
+        }
+    }
+
+    /// The same of connections between sockets of the kernel.
+    fn of_sockets(self, trial: &Trial) -> Option<f64> {
+        let connections = trial.connections.as_ref()?;
+        let share = |count: f64, of: u64| (of > 0).then(|| count / of as f64);
+        match self {
+            Quantity::NoPortRatio => {
+                let count = connections.failed_at("address not available");
+                share(count as f64, connections.offered)
+            }
+            Quantity::PacketsPerReply => share(trial.offered as f64, connections.completed),
+            Quantity::ReplyNsP50 => connections.whole.at(0.5),
+            Quantity::ReplyNsP99 => connections.whole.at(0.99),
+            Quantity::PortsAllow => connections.limit("ports"),
+            Quantity::DescriptorsAllow => connections.limit("descriptors"),
+            Quantity::BuffersAllow => connections.limit("buffers"),
+            _ => None,
         }
     }
 
@@ -291,6 +360,11 @@ impl Quantity {
             _ => None,
         }
     }
+}
+
+/// Packets a second of a trial; `None` where it took no time.
+fn a_second(packets: u64, trial: &Trial) -> Option<f64> {
+    (trial.seconds > 0.0).then(|| packets as f64 / trial.seconds)
 }
 
 /// Which samples: a subject (and copy of it) at the points that `scenario` is a part of.

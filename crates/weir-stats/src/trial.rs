@@ -27,6 +27,8 @@ pub enum Kind {
     Handshakes,
     /// As many TCP connections as the study says, opened and held all at once.
     Concurrent,
+    /// TCP connections between sockets of the kernel, opened at planned times.
+    Sockets,
     /// Echoes through the firewall and back, asked for at planned times.
     RoundTrip,
     /// Answers of an ordinary process on the firewall, asked for at planned times.

@@ -64,14 +64,23 @@ struct control {
 	__u32 close;
 	__u32 verify;          /* checksums of all that arrives */
 	__u32 told_apart;      /* clients and servers are few: each has totals of its own */
+	__u32 flood;           /* SYNs of strangers for each connection */
+	__u32 flood_base;      /* their first address */
+	__u32 flood_sources;
 	__u16 port;
 	__u8 client_mac[6];    /* of the device that SYNs leave from */
 	__u8 firewall_mac[6];
 } control;
 
-/* Read after it. The last three are the next connection, and stay from trial to trial. */
+/*
+ * Read after it. The last three are the next connection, and stay from trial to trial; `random` is
+ * seeded before it, and never 0.
+ */
 struct outcome {
-	struct paced paced; /* connections opened */
+	struct paced paced; /* connections opened, and SYNs of the flood */
+	__u64 flood;        /* SYNs of the flood */
+	__u32 until_connection;
+	__u32 random;
 	__u32 next_client;
 	__u32 next_server;
 	__u32 next_port;
@@ -91,6 +100,7 @@ struct tally {
 	__u64 foreign;
 	__u64 translated; /* valid SYN of another address than a client's, at the server */
 	__u64 bytes;      /* of what was received, with Ethernet headers */
+	__u64 flood;      /* SYNs of the flood, at the server; they are not answered */
 };
 
 #define CLIENT 0
@@ -248,6 +258,34 @@ static __always_inline void next_tuple(struct segment *out)
 		outcome.next_port = 0;
 }
 
+/*
+ * A SYN that nobody follows up, from any source of the flood and any port. Between two connections
+ * there are as many of them as the study says, so that both are evenly interleaved. 0 where the
+ * next connection is due.
+ */
+static __always_inline int next_of_flood(struct segment *out)
+{
+	__u32 random = outcome.random;
+
+	if (!outcome.until_connection) {
+		outcome.until_connection = control.flood;
+		return 0;
+	}
+	outcome.until_connection--;
+	/* xorshift32: Marsaglia, Xorshift RNGs, 2003 */
+	random ^= random << 13;
+	random ^= random >> 17;
+	random ^= random << 5;
+	outcome.random = random;
+	out->saddr = bpf_htonl(control.flood_base + (((__u64)random * control.flood_sources) >> 32));
+	out->daddr = bpf_htonl(control.server_base + random % control.servers);
+	out->sport = random;
+	out->dport = bpf_htons(control.port);
+	out->seq = random;
+	outcome.flood++;
+	return 1;
+}
+
 SEC("xdp")
 int weir_open(struct xdp_md *ctx)
 {
@@ -261,8 +299,10 @@ int weir_open(struct xdp_md *ctx)
 		outcome.paced.broken++;
 		return XDP_DROP;
 	}
-	next_tuple(&out);
-	out.seq = client_isn(out.saddr, out.daddr, out.sport);
+	if (!next_of_flood(&out)) {
+		next_tuple(&out);
+		out.seq = client_isn(out.saddr, out.daddr, out.sport);
+	}
 	out.flags = SYN;
 	out.value = bpf_htonl(outcome.paced.now_ns >> TICK_SHIFT);
 	__builtin_memcpy(ether->h_dest, control.firewall_mac, 6);
@@ -505,6 +545,10 @@ static __always_inline int as_server(struct xdp_md *ctx)
 	out.echo = in.value;
 	out.seq = in.ack;
 	if (in.flags == SYN && !in.payload) {
+		if (bpf_ntohl(in.saddr) - control.flood_base < control.flood_sources) {
+			tally->flood++;
+			return XDP_DROP;
+		}
 		tally->opened++;
 		if (client_of(in.saddr) >= control.clients)
 			tally->translated++;

@@ -9,7 +9,7 @@ use crate::digest::{Digest, axis_title};
 use crate::number::Unit;
 
 /// What is drawn, where it was measured.
-const SHOWN: [(Quantity, &str, &str, &str); 6] = [
+const SHOWN: [(Quantity, &str, &str, &str); 8] = [
     (
         Quantity::ConnectionsPerSecond,
         "connections",
@@ -29,6 +29,8 @@ const SHOWN: [(Quantity, &str, &str, &str); 6] = [
         "Packets a second of these connections",
         "packets/s",
     ),
+    (Quantity::SocketsPerSecond, "sockets", "Replies a second between sockets", "replies/s"),
+    (Quantity::PacketsPerReply, "packets", "Packets a reply", "packets"),
     (Quantity::ConnectionsHeld, "held", "Connections held at once", "connections"),
     (Quantity::BytesPerConnection, "bytes", "Memory a connection", "bytes"),
 ];

@@ -1,0 +1,151 @@
+//! Illegal frames among legal ones, and floods beside connections.
+//!
+//! It needs root, `iptables-legacy` and a kernel with live frames. No time is asserted.
+
+mod common;
+
+use std::fs;
+use std::net::Ipv4Addr;
+
+use weir_lab::frames;
+use weir_packet::pcap;
+use weir_stats::{Kind, Quantity, Record, State, Trial};
+
+use common::{frame, run_study};
+
+const SUBJECTS: &str = r#"
+[strict]
+title = "strict"
+about = "drops what it has to"
+load = 'iptables-legacy-restore "$RULESET"'
+count = '''
+iptables-legacy-save -c | tr ':[]' '   ' | awk '/ -j DROP$/ { n += $1 } END { print "dropped " n + 0 }'
+'''
+
+[careless]
+title = "careless"
+about = "drops half of what it has to"
+load = 'grep -v -e "2[.]3/32" -e "2[.]4/32" "$RULESET" | iptables-legacy-restore'
+count = '''
+iptables-legacy-save -c | tr ':[]' '   ' | awk '/ -j DROP$/ { n += $1 } END { print "dropped " n + 0 }'
+'''
+
+[open]
+title = "open"
+about = "tracks, and drops nothing"
+load = 'iptables-legacy -A FORWARD -m conntrack --ctstate UNTRACKED'
+count = 'echo dropped 0'
+"#;
+
+const REST: &str = r#"
+[noise]
+spin_ratio = 1000
+steal = 1
+switches = 1000000
+psi = 100
+repeats = 0
+[presets.tiny]
+label = "for a test"
+trial_seconds = 0.05
+blocks = 1
+loads = 0
+"#;
+
+fn run(name: &str, text: &str) -> Record {
+    let text = format!("{text}{REST}");
+    let study = common::study(name, "today-attack", SUBJECTS, &text);
+    let folder = study.parent().unwrap();
+    // Eight sources, of which the ruleset drops four.
+    let frames: Vec<Vec<u8>> = (1..=8).map(|n| frame(Ipv4Addr::new(192, 0, 2, n))).collect();
+    let path = folder.join("all.pcap");
+    pcap::write(&path, &frames).unwrap();
+    let verdicts = ["drop\n".repeat(4), "accept\n".repeat(4)].concat();
+    fs::write(frames::verdicts_path(&path), verdicts).unwrap();
+    run_study(&study).unwrap()
+}
+
+fn of<'a>(record: &'a Record, subject: &'a str, kind: Kind) -> impl Iterator<Item = &'a Trial> {
+    record.trials.iter().filter(move |trial| {
+        trial.subject == subject && trial.kind == kind && trial.state != State::Warmup
+    })
+}
+
+#[test]
+fn a_mix_has_its_share_and_what_leaks_of_it_is_counted() {
+    let record = run(
+        "illegal",
+        r#"
+title = "A small study"
+question = "Is what leaks counted?"
+subjects = ["strict", "careless"]
+[axes.illegal]
+title = "to drop"
+values = [0, 50]
+[ruleset]
+axes = []
+command = '''
+{ printf '*filter\n:INPUT ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n'
+  for n in 1 2 3 4; do echo "-A FORWARD -s 192.0.2.$n/32 -j DROP"; done
+  echo COMMIT; } > "$RULESET"
+'''
+[traffic]
+axes = []
+drop_axis = "illegal"
+command = 'cp "FOLDER/all.pcap" "$FRAMES"; cp "FOLDER/all.pcap.verdicts" "$FRAMES.verdicts"'
+"#,
+    );
+    let mut shares = Vec::new();
+    for trial in of(&record, "strict", Kind::Rate) {
+        assert_eq!(trial.state, State::Accepted, "{trial:?}");
+        // Even to one frame, wherever the trial ended.
+        let illegal = trial.scenario.coordinate("illegal").unwrap().number().unwrap();
+        assert!(trial.to_drop.abs_diff(trial.offered * illegal / 100) <= 1, "{trial:?}");
+        shares.extend(Quantity::LeakedShare.of(trial));
+    }
+    assert_eq!(shares, [0.0, 0.0], "where nothing is to be dropped nothing can leak");
+    let leaking = |trial: &&Trial| trial.to_drop > 0;
+    let mut leaked = of(&record, "careless", Kind::Rate).filter(leaking).peekable();
+    assert!(leaked.peek().is_some());
+    for trial in leaked {
+        assert_eq!(trial.state, State::Failed, "what it lets through is no merit");
+        let by_rules = trial.dropped.iter().find(|drop| drop.counter == "rules");
+        let dropped = by_rules.map_or(0, |drop| drop.packets);
+        assert!(trial.leaked > 0 && dropped > 0, "{trial:?}");
+        assert_eq!(trial.leaked + dropped, trial.to_drop);
+    }
+}
+
+#[test]
+fn a_flood_is_let_through_or_dropped_and_no_connection_with_it() {
+    let record = run(
+        "flood",
+        r#"
+title = "A small study"
+question = "Is the flood counted?"
+subjects = ["strict", "open"]
+[axes.flood]
+title = "SYNs for each connection"
+values = [0, 4]
+[ruleset]
+axes = []
+command = '''
+{ printf '*raw\n:PREROUTING ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n'
+  echo "-A PREROUTING -s 198.18.128.0/17 -j DROP"
+  echo COMMIT; } > "$RULESET"
+'''
+[traffic]
+kind = "connections"
+flood_axis = "flood"
+"#,
+    );
+    for (subject, share) in [("strict", 0.0), ("open", 1.0)] {
+        let arrived: Vec<f64> = of(&record, subject, Kind::Connections)
+            .filter_map(|trial| {
+                assert_eq!(trial.state, State::Accepted, "{trial:?}");
+                assert_eq!(Quantity::ConnectionFailureRatio.of(trial), Some(0.0));
+                Quantity::FloodArrivedShare.of(trial)
+            })
+            .collect();
+        assert_eq!(arrived, [share, share], "there and back with a flood, none without");
+    }
+}

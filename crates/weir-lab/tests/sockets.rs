@@ -1,0 +1,96 @@
+//! Connections between sockets of the kernel through firewalls that let them pass or do not.
+//!
+//! It needs root and `iptables-legacy`. No time is asserted.
+
+mod common;
+
+use weir_stats::{Kind, Quantity, Record, State, Trial};
+
+use common::run_study;
+
+const SUBJECTS: &str = r#"
+[open]
+title = "open"
+about = "tracks, and drops nothing"
+load = 'iptables-legacy -A FORWARD -m conntrack --ctstate UNTRACKED'
+
+[refusing]
+title = "refusing"
+about = "answers in the server's place"
+load = 'iptables-legacy -A FORWARD -p tcp --syn -j REJECT --reject-with tcp-reset'
+"#;
+
+const STUDY: &str = r#"
+title = "A small study"
+question = "What do real clients see?"
+subjects = ["open", "refusing"]
+[axes.requests]
+title = "connections a second"
+values = [1000]
+[axes.clients]
+title = "clients"
+values = [1, 64]
+[ruleset]
+axes = []
+command = ': > "$RULESET"'
+[traffic]
+kind = "sockets"
+rate_axis = "requests"
+clients_axis = "clients"
+clients = 1024
+servers = 1
+ports = 100
+[noise]
+spin_ratio = 1000
+steal = 1
+switches = 1000000
+psi = 100
+repeats = 0
+[presets.tiny]
+label = "for a test"
+trial_seconds = 0.2
+blocks = 1
+loads = 0
+"#;
+
+fn of<'a>(record: &'a Record, subject: &'a str, clients: u64) -> impl Iterator<Item = &'a Trial> {
+    record.trials.iter().filter(move |trial| {
+        let here = trial.scenario.coordinate("clients").and_then(|value| value.number());
+        trial.subject == subject && trial.state != State::Warmup && here == Some(clients)
+    })
+}
+
+#[test]
+fn real_clients_fetch_or_say_what_kept_them_from_it() {
+    let study = common::study("sockets", "today-sockets", SUBJECTS, STUDY);
+    let record = run_study(&study).unwrap();
+    let mut seen = 0;
+    for trial in of(&record, "open", 64) {
+        seen += 1;
+        assert_eq!((trial.kind, trial.state), (Kind::Sockets, State::Accepted), "{trial:?}");
+        let connections = trial.connections.as_ref().unwrap();
+        assert!(connections.completed > 0 && connections.failed.is_empty(), "{connections:?}");
+        assert_eq!(connections.offered + connections.given_up, 200, "0.2 s of 1,000 a second");
+        assert_eq!(connections.invalid, 0, "as many replies came as were sent");
+        let packets = Quantity::PacketsPerReply.of(trial).unwrap();
+        assert!((7.0..14.0).contains(&packets), "{packets} packets a fetch");
+        assert!(Quantity::PortsAllow.of(trial).unwrap() > 100.0);
+    }
+    for trial in of(&record, "open", 1) {
+        seen += 1;
+        let connections = trial.connections.as_ref().unwrap();
+        assert_eq!(connections.completed, 100, "each port once: {connections:?}");
+        assert_eq!(
+            connections.failed_at("address not available"),
+            connections.offered as i64 - 100
+        );
+        assert_eq!(connections.missing(), 0);
+    }
+    for trial in of(&record, "refusing", 64) {
+        seen += 1;
+        let connections = trial.connections.as_ref().unwrap();
+        assert_eq!((trial.state, connections.completed), (State::Failed, 0), "{connections:?}");
+        assert_eq!(connections.failed_at("refused"), connections.offered as i64, "{connections:?}");
+    }
+    assert_eq!(seen, 7, "there and back; of those that fail the first trial, too");
+}
