@@ -163,7 +163,9 @@ pub struct NoiseLimits {
 
 impl Default for NoiseLimits {
     fn default() -> NoiseLimits {
-        NoiseLimits { spin_ratio: 1.15, steal: 0.08, psi: 0.25, switches: 20, repeats: 2 }
+        // Shared virtual processors change their speed by a quarter from one second to the next,
+        // with nothing else to be seen; what is repeated then meets the same again.
+        NoiseLimits { spin_ratio: 1.3, steal: 0.08, psi: 0.25, switches: 20, repeats: 2 }
     }
 }
 
