@@ -175,9 +175,6 @@ impl Bench {
     ) -> Result<Firewall, LabError> {
         match connecting {
             None => self.topology.firewall(ipv6),
-            Some(Connecting { parties, sockets: Some(sockets), .. }) => {
-                self.topology.firewall_for_sockets(parties, sockets.ports())
-            }
             Some(connecting) => self.between(Way::Gateway, connecting),
         }
     }
@@ -186,8 +183,11 @@ impl Bench {
     pub(crate) fn between(
         &mut self,
         way: Way,
-        Connecting { parties, .. }: &Connecting,
+        Connecting { parties, sockets, .. }: &Connecting,
     ) -> Result<Firewall, LabError> {
+        if let Some(sockets) = sockets {
+            return self.topology.firewall_for_sockets(parties, sockets.ports());
+        }
         if self.ends.is_none() {
             self.ends = Some(TcpEnds::new(parties, FIREWALL_MAC, SOURCE_MAC)?);
         }

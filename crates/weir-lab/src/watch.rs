@@ -4,9 +4,8 @@
 //! set beforehand knows the end. The watcher sleeps for the length of the trial, then looks at the
 //! program's own word once a millisecond, and ends the call by a signal.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Sender};
-use std::sync::{Arc, Once};
+use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
@@ -23,7 +22,18 @@ extern "C" fn only_interrupt(_signal: libc::c_int) {}
 struct Order {
     duration: Duration,
     thread: libc::pid_t,
-    over: Arc<AtomicBool>,
+    over: Over,
+}
+
+/// Whether a call is over. It is looked at and acted on under one lock, so that no signal of one
+/// call comes to the next.
+#[derive(Clone, Default)]
+struct Over(Arc<Mutex<bool>>);
+
+impl Over {
+    fn with<T>(&self, act: impl FnOnce(&mut bool) -> T) -> T {
+        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 /// The thread.
@@ -34,13 +44,13 @@ pub(crate) struct Watcher {
 
 /// A call is being watched while it lives.
 pub(crate) struct Watched {
-    over: Arc<AtomicBool>,
+    over: Over,
     watcher: Option<Thread>,
 }
 
 impl Drop for Watched {
     fn drop(&mut self) {
-        self.over.store(true, Ordering::SeqCst);
+        self.over.with(|over| *over = true);
         // A call that made all it had to make is over long before its time.
         if let Some(watcher) = &self.watcher {
             watcher.unpark();
@@ -71,11 +81,11 @@ impl Watcher {
 
     /// Watches the next call of the current thread.
     pub(crate) fn watch(&self, duration: Duration) -> Watched {
-        let over = Arc::new(AtomicBool::new(false));
+        let over = Over::default();
         // SAFETY: a call without arguments that cannot fail.
         let thread = unsafe { libc::gettid() };
         if let Some(orders) = &self.orders {
-            let sent = orders.send(Order { duration, thread, over: Arc::clone(&over) });
+            let sent = orders.send(Order { duration, thread, over: over.clone() });
             assert!(sent.is_ok(), "the watcher lives as long as its handle");
         }
         let watcher = self.thread.as_ref().map(|watcher| watcher.thread().clone());
@@ -94,15 +104,17 @@ impl Drop for Watcher {
 
 fn follow(order: &Order, is_silent: &impl Fn() -> bool) {
     let begun = Instant::now();
-    while !order.over.load(Ordering::SeqCst) {
+    let mut is_over = false;
+    while !is_over {
         let left = order.duration.saturating_sub(begun.elapsed());
         std::thread::park_timeout(left.max(Duration::from_millis(1)));
-        if begun.elapsed() < order.duration {
-            continue;
-        }
-        if is_silent() || begun.elapsed() > order.duration + LIMIT {
-            interrupt(order.thread);
-        }
+        is_over = order.over.with(|over| {
+            let is_late = begun.elapsed() > order.duration + LIMIT;
+            if !*over && begun.elapsed() >= order.duration && (is_silent() || is_late) {
+                interrupt(order.thread);
+            }
+            *over
+        });
     }
 }
 

@@ -33,6 +33,9 @@ impl Loaded {
             }
             (_, Some(connecting)) => connecting,
         };
+        if connecting.sockets.is_some() {
+            return Some("has a `path`: sockets take the way through a gateway only".to_owned());
+        }
         let parties = &connecting.parties;
         let neighbours = parties.clients.saturating_add(parties.servers);
         match subject.path {
