@@ -262,6 +262,9 @@ impl Topology {
         let range = format!("{first} {}", u32::from(first) + u32::from(ports) - 1);
         self.source.sysctl("net.ipv4.ip_local_port_range", &range)?;
         self.sink_side.sysctl("net.core.somaxconn", "65535")?;
+        // Beyond it the kernel forgets connections at once rather than after a minute, and their
+        // ports are free (tcp_time_wait in net/ipv4/tcp_minisocks.c): later trials would find more.
+        self.source.sysctl("net.ipv4.tcp_max_tw_buckets", "4194304")?;
         let devices =
             DeviceReader::open(&[(&namespace, input.as_str()), (&namespace, output.as_str())])?;
         let ifindex = self.source.ifindex(&near)?;
