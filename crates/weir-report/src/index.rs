@@ -1,8 +1,8 @@
 //! One page over several studies: what the papers say, what became of it, and where the runs are.
 
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{DOCTYPE, Markup, html};
 
-use crate::page::{POLICY, STYLE};
+use crate::page::meta;
 
 /// One study of the index.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -50,13 +50,7 @@ pub fn index(entries: &[IndexEntry], version: &str) -> String {
         (DOCTYPE)
         html lang="en" {
             head {
-                meta charset="utf-8";
-                meta http-equiv="Content-Security-Policy" content=(POLICY);
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                title { "Studies – weir" }
-                link rel="icon" href="data:,";
-                style { (PreEscaped(STYLE)) }
+                (meta("Studies"))
             }
             body {
                 main {

@@ -21,8 +21,8 @@ use crate::extra::Extra;
 use crate::number::{interval, percent, plain, rate, times};
 use crate::verdict::verdict;
 
-pub(crate) const STYLE: &str = include_str!("page.css");
-pub(crate) const POLICY: &str =
+const STYLE: &str = include_str!("page.css");
+const POLICY: &str =
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";
 const SCRIPT: &str = include_str!("page.js");
 
@@ -37,16 +37,9 @@ pub fn page(record: &Record, extras: &[Extra]) -> String {
         (DOCTYPE)
         html lang="en" {
             head {
-                meta charset="utf-8";
-                // Nothing is fetched, whatever a record may hold.
-                meta http-equiv="Content-Security-Policy" content=(POLICY);
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
+                (meta(&record.run.title))
                 meta name="generator" content={ "weir " (record.run.weir) };
                 meta name="description" content=(verdict_text);
-                title { (record.run.title) " – weir" }
-                link rel="icon" href="data:,";
-                style { (PreEscaped(STYLE)) }
             }
             body {
                 (top(record))
@@ -79,6 +72,20 @@ pub fn page(record: &Record, extras: &[Extra]) -> String {
         }
     };
     markup.into_string()
+}
+
+/// What the head of every page begins with.
+pub(crate) fn meta(title: &str) -> Markup {
+    html! {
+        meta charset="utf-8";
+        // Nothing is fetched, whatever a record may hold.
+        meta http-equiv="Content-Security-Policy" content=(POLICY);
+        meta name="viewport" content="width=device-width, initial-scale=1";
+        meta name="color-scheme" content="light dark";
+        title { (title) " – weir" }
+        link rel="icon" href="data:,";
+        style { (PreEscaped(STYLE)) }
+    }
 }
 
 fn top(record: &Record) -> Markup {

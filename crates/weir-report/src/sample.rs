@@ -6,8 +6,7 @@ use weir_stats::claim::{Bounds, By};
 use weir_stats::{
     Axis, Claim, ClaimRecord, ClaimTest, Close, Connections, Coordinate, DropCount, Environment,
     Estimate, Kind, Noise, NoiseFloor, Outcome, Paper, PaperFigure, PaperValue, Place, Preset,
-    Quantity, Record, RulesetRecord, Run, Scenario, Spectrum, State, Subject, Table, Trial,
-    TrialCounts,
+    Quantity, Record, RulesetRecord, Run, Scenario, Subject, Table, Trial, TrialCounts,
 };
 
 /// A subject.
@@ -74,23 +73,10 @@ pub(crate) fn followed() -> Record {
         let table = Table { samples: samples.clone(), ..Table::default() };
         trial.collected.table = Some(table);
         trial.connections = Some(Connections {
-            close: Close::Fin,
             offered: 300,
             completed: 300,
-            failed: Vec::new(),
-            invalid: 0,
-            resets: 0,
-            icmp: 0,
-            given_up: 0,
-            translated: 0,
-            from_clients: weir_stats::Volume::default(),
-            from_servers: weir_stats::Volume::default(),
-            clients: Vec::new(),
-            servers: Vec::new(),
             progress: samples.clone(),
-            establish: Spectrum::default(),
-            whole: Spectrum::default(),
-            limits: Vec::new(),
+            ..Connections::none(Close::Fin)
         });
     }
     record
@@ -149,36 +135,16 @@ fn blank(
 ) -> Trial {
     Trial {
         number: trials.len() as u64,
-        kind,
-        scenario: scenario.clone(),
-        subject: subject.name.clone(),
-        copy: 0,
         block,
-        order: 0,
         leg,
-        repeat: 0,
-        offered: 0,
-        delivered: 0,
-        leaked: 0,
-        foreign: 0,
-        to_drop: 0,
-        dropped: Vec::new(),
         seconds: 1.0,
-        pps: 0.0,
-        rate_pps: 0.0,
-        additions: 0,
-        connections: None,
-        probe: None,
-        stream: None,
-        collected: weir_stats::Collected::default(),
         noise: Noise {
             psi: 0.02 * jitter(trials.len() + 7),
             steal: 0.0,
             spin_ratio: jitter(trials.len() + 9).max(1.0),
             switches: 1,
         },
-        state: State::Accepted,
-        why: None,
+        ..Trial::new(kind, scenario.clone(), &subject.name)
     }
 }
 

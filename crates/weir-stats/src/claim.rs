@@ -10,8 +10,9 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::estimate::{self, Estimate};
+use crate::quantity::Quantity;
 use crate::scenario::Scenario;
-use crate::series::{self, Quantity, Selection};
+use crate::series::{self, Selection};
 use crate::trial::Trial;
 
 /// A sentence and its test.

@@ -9,8 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::estimate::Estimate;
 use crate::folder::Record;
+use crate::quantity::Quantity;
 use crate::scenario::Scenario;
-use crate::series::{self, Quantity, Selection};
+use crate::series::{self, Selection};
 use crate::student::{Mean, holm};
 use crate::trial::{State, Trial};
 

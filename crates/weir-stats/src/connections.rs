@@ -90,6 +90,29 @@ fn is_none(count: &u64) -> bool {
 }
 
 impl Connections {
+    /// None at all, of those that end in this way.
+    pub fn none(close: Close) -> Connections {
+        Connections {
+            close,
+            offered: 0,
+            completed: 0,
+            failed: Vec::new(),
+            invalid: 0,
+            resets: 0,
+            icmp: 0,
+            given_up: 0,
+            translated: 0,
+            from_clients: Volume::default(),
+            from_servers: Volume::default(),
+            clients: Vec::new(),
+            servers: Vec::new(),
+            progress: Vec::new(),
+            establish: Spectrum::default(),
+            whole: Spectrum::default(),
+            limits: Vec::new(),
+        }
+    }
+
     /// Complete connections a second in the first third of a trial of so many seconds.
     pub fn early_rate(&self, seconds: f64) -> Option<f64> {
         self.rate_between(0.0, seconds / 3.0)
@@ -135,25 +158,8 @@ pub(crate) mod tests {
     /// A hundred a second for three seconds, then fifty.
     pub(crate) fn slowing() -> Connections {
         let done = |at: u64| if at <= 30 { at * 10 } else { 300 + (at - 30) * 5 };
-        Connections {
-            close: Close::Fin,
-            offered: 0,
-            completed: 0,
-            failed: Vec::new(),
-            invalid: 0,
-            resets: 0,
-            icmp: 0,
-            given_up: 0,
-            translated: 0,
-            from_clients: Volume::default(),
-            from_servers: Volume::default(),
-            clients: Vec::new(),
-            servers: Vec::new(),
-            progress: (0..=90).map(|at| (at as f64 / 10.0, done(at))).collect(),
-            establish: Spectrum::default(),
-            whole: Spectrum::default(),
-            limits: Vec::new(),
-        }
+        let progress = (0..=90).map(|at| (at as f64 / 10.0, done(at))).collect();
+        Connections { progress, ..Connections::none(Close::Fin) }
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //!
 //! A *run* of a study is a folder of plain files: [`folder`] reads and writes it. [`Run`] is what
 //! was done and where, [`Trial`] is one measurement, [`Claim`] is a sentence that a study tests.
-//! [`series`] picks samples out of trials, [`estimate`] makes intervals of samples, and
-//! [`claim::evaluate`] says whether a claim was kept.
+//! [`Quantity`] is what is read out of a trial, [`series`] picks samples, [`estimate`] makes
+//! intervals of samples, and [`claim::evaluate`] says whether a claim was kept.
 //!
 //! Nothing here looks at a clock, and nothing is random without a seed: the same records give the
 //! same numbers on every machine.
@@ -23,6 +23,7 @@ pub mod estimate;
 pub mod folder;
 pub mod members;
 pub mod probe;
+pub mod quantity;
 pub mod random;
 pub mod run;
 pub mod scenario;
@@ -39,11 +40,11 @@ pub use estimate::{Difference, Estimate};
 pub use folder::{Record, RecordError};
 pub use members::{Member, Volume};
 pub use probe::{Load, Probe, ProbeKind, Stream};
+pub use quantity::Quantity;
 pub use run::{
     Axis, Environment, HostRecord, NoiseFloor, Paper, PaperFigure, PaperValue, Preset,
     RulesetRecord, Run, Subject, TrialCounts, within_limit,
 };
 pub use scenario::{Coordinate, Scenario};
-pub use series::Quantity;
 pub use spectrum::{Quantile, Spectrum};
 pub use trial::{DropCount, Kind, Noise, State, Trial};

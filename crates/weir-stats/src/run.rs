@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::claim::ClaimRecord;
 use crate::estimate::Estimate;
+use crate::quantity::Quantity;
 use crate::scenario::{Coordinate, Scenario};
-use crate::series::Quantity;
 
 /// Version of the record format; a reader refuses another one.
 pub const FORMAT: u32 = 1;

@@ -57,9 +57,9 @@ pub enum State {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DropCount {
     /// Which counter: `rules` (the subject's own), `device`, `stack`, `conntrack` (a full table);
-    /// `link` (never entered the firewall's device), `sink` (left it and met no program); or one that says why and is
-    /// in another one already: `softnet` (full backlogs of the whole machine), `skb: REASON` (the
-    /// kernel's reason for freeing a packet, seen in validation trials only).
+    /// `link` (never entered the firewall's device), `sink` (left it and met no program); or one
+    /// that says why and is in another one already: `softnet` (full backlogs of the whole machine),
+    /// `skb: REASON` (the kernel's reason for freeing a packet, seen in validation trials only).
     pub counter: String,
     /// Packets.
     pub packets: u64,
@@ -155,6 +155,38 @@ impl DropCount {
 }
 
 impl Trial {
+    /// A trial of this subject at this point in which nothing was measured yet.
+    pub fn new(kind: Kind, scenario: Scenario, subject: &str) -> Trial {
+        Trial {
+            number: 0,
+            kind,
+            scenario,
+            subject: subject.to_owned(),
+            copy: 0,
+            block: 0,
+            order: 0,
+            leg: 0,
+            repeat: 0,
+            offered: 0,
+            delivered: 0,
+            leaked: 0,
+            foreign: 0,
+            to_drop: 0,
+            dropped: Vec::new(),
+            seconds: 0.0,
+            pps: 0.0,
+            rate_pps: 0.0,
+            additions: 0,
+            connections: None,
+            probe: None,
+            stream: None,
+            collected: Collected::default(),
+            noise: Noise::default(),
+            state: State::Accepted,
+            why: None,
+        }
+    }
+
     /// Packets of `offered` that no counter knows of: negative where the counters know more.
     pub fn missing(&self) -> i64 {
         let counted = self.dropped.iter().filter(|drop| !drop.is_explanation());
@@ -178,23 +210,11 @@ pub(crate) mod tests {
 
     /// A trial of one second that counts.
     pub(crate) fn trial(offered: u64, delivered: u64, dropped: &[(&str, u64)]) -> Trial {
+        let dropped = dropped.iter();
         Trial {
-            number: 0,
-            kind: Kind::Rate,
-            scenario: Scenario::default(),
-            subject: "none".to_owned(),
-            copy: 0,
-            block: 0,
-            order: 0,
-            leg: 0,
-            repeat: 0,
             offered,
             delivered,
-            leaked: 0,
-            foreign: 0,
-            to_drop: 0,
             dropped: dropped
-                .iter()
                 .map(|(counter, packets)| DropCount {
                     counter: (*counter).to_owned(),
                     packets: *packets,
@@ -202,15 +222,7 @@ pub(crate) mod tests {
                 .collect(),
             seconds: 1.0,
             pps: delivered as f64,
-            rate_pps: 0.0,
-            additions: 0,
-            connections: None,
-            probe: None,
-            stream: None,
-            collected: Collected::default(),
-            noise: Noise::default(),
-            state: State::Accepted,
-            why: None,
+            ..Trial::new(Kind::Rate, Scenario::default(), "none")
         }
     }
 

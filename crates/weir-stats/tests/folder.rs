@@ -5,8 +5,7 @@ use std::path::PathBuf;
 
 use weir_stats::folder::{append_trial, load, save_run};
 use weir_stats::{
-    DropCount, Environment, Kind, Noise, Preset, RecordError, Run, Scenario, State, Trial,
-    TrialCounts,
+    DropCount, Environment, Kind, Noise, Preset, RecordError, Run, Scenario, Trial, TrialCounts,
 };
 
 fn folder(name: &str) -> PathBuf {
@@ -50,33 +49,18 @@ fn run() -> Run {
 }
 
 fn trial() -> Trial {
+    let scenario = Scenario::default().with("rules", 16).with("source", "near");
     Trial {
-        number: 0,
-        kind: Kind::Rate,
-        scenario: Scenario::default().with("rules", 16).with("source", "near"),
-        subject: "none".to_owned(),
-        copy: 0,
-        block: 0,
         order: 3,
         leg: 1,
-        repeat: 0,
         offered: 10,
         delivered: 8,
-        leaked: 0,
-        foreign: 0,
         to_drop: 2,
         dropped: vec![DropCount { counter: "rules".to_owned(), packets: 2 }],
         seconds: 0.1,
         pps: 80.0,
-        rate_pps: 0.0,
-        additions: 0,
-        connections: None,
-        probe: None,
-        stream: None,
-        collected: weir_stats::Collected::default(),
-        noise: Noise { psi: 0.0, steal: 0.0, spin_ratio: 1.0, switches: 0 },
-        state: State::Accepted,
-        why: None,
+        noise: Noise { spin_ratio: 1.0, ..Noise::default() },
+        ..Trial::new(Kind::Rate, scenario, "none")
     }
 }
 
