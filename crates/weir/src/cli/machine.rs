@@ -1,0 +1,35 @@
+//! What is asked of the machine rather than of a ruleset: `tune`, `calibrate`, `doctor`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// `weir tune`.
+#[derive(Debug, Args)]
+pub struct Tune {
+    /// JSON on standard output.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `weir calibrate`.
+#[derive(Debug, Args)]
+pub struct Calibrate {
+    /// File to write, as TOML; standard output without it.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// How long and how often: smoke or quick.
+    #[arg(long, default_value = "quick")]
+    pub preset: String,
+    /// Seed of order and packets.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+}
+
+/// `weir doctor`.
+#[derive(Debug, Args)]
+pub struct Doctor {
+    /// JSON on standard output.
+    #[arg(long)]
+    pub json: bool,
+}

@@ -1,0 +1,121 @@
+//! Commands about single packets: `explain`, `traffic`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::Operand;
+
+/// A hook where a packet begins its journey.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Hook {
+    /// Through the host.
+    Forward,
+    /// To the host.
+    Input,
+    /// From the host.
+    Output,
+}
+
+impl Hook {
+    /// The interpreter's word for it.
+    pub fn entry(self) -> weir_semantics::Entry {
+        match self {
+            Hook::Forward => weir_semantics::Entry::Forward,
+            Hook::Input => weir_semantics::Entry::Input,
+            Hook::Output => weir_semantics::Entry::Output,
+        }
+    }
+}
+
+/// `weir explain`.
+#[derive(Debug, Args)]
+pub struct Explain {
+    /// iptables-save (or ip6tables-save) text; `-` is standard input.
+    #[arg(value_name = "FILE", required_unless_present_any = ["live", "ip6", "ipset"])]
+    pub file: Option<PathBuf>,
+    /// More of the ruleset.
+    #[command(flatten)]
+    pub operand: Operand,
+    /// Which way the packet goes.
+    #[arg(long, value_enum, default_value_t = Hook::Forward)]
+    pub hook: Hook,
+    /// The packet.
+    #[arg(long, value_name = "WORDS")]
+    pub packet: String,
+    /// What matches that the packet does not answer (limit, recent, owner, …) are taken to say.
+    #[arg(long, value_enum, default_value_t = Assume::No)]
+    pub assume: Assume,
+    /// What the rules on the way cost, by kind of step.
+    #[arg(long)]
+    pub cost: bool,
+    /// Prices that weir calibrate wrote; the shipped ones without it.
+    #[arg(long, value_name = "FILE", requires = "cost")]
+    pub cost_model: Option<PathBuf>,
+    /// JSON on standard output.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Answer of a match that the packet does not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Assume {
+    /// It matches.
+    Yes,
+    /// It does not match.
+    No,
+}
+
+/// Which packets `weir traffic` writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Pattern {
+    /// On and around every boundary of every rule, and random ones.
+    Boundary,
+    /// Decided by the last rule that accepts: every rule before it is tried.
+    End,
+    /// Evenly over the rules.
+    Uniform,
+    /// A few rules get most packets.
+    Zipf,
+    /// From the same /16s as the rules' addresses, but never listed.
+    Near,
+    /// Far from all addresses of the rules.
+    Far,
+}
+
+/// `weir traffic`.
+#[derive(Debug, Args)]
+pub struct Traffic {
+    /// iptables-save (or ip6tables-save) text; `-` is standard input.
+    #[arg(value_name = "FILE", required_unless_present_any = ["live", "ip6", "ipset"])]
+    pub file: Option<PathBuf>,
+    /// More of the ruleset.
+    #[command(flatten)]
+    pub operand: Operand,
+    /// Which packets.
+    #[arg(long, value_enum, default_value_t = Pattern::Uniform)]
+    pub pattern: Pattern,
+    /// Which way they go.
+    #[arg(long, value_enum, default_value_t = Hook::Forward)]
+    pub hook: Hook,
+    /// How many.
+    #[arg(long, default_value_t = 4096, value_name = "N")]
+    pub count: usize,
+    /// Seed.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Devices of every packet, where the topology settles them: `eth0,eth1`.
+    #[arg(long, value_name = "IN,OUT", value_parser = pair)]
+    pub devices: Option<(String, String)>,
+    /// The pcap file to write; `FILE.verdicts` beside it holds a verdict a line.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+}
+
+/// `IN,OUT`.
+fn pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once(',') {
+        Some((iif, oif)) if !oif.contains(',') => Ok((iif.to_owned(), oif.to_owned())),
+        _ => Err("two device names with a comma between them".to_owned()),
+    }
+}

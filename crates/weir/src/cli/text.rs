@@ -1,0 +1,112 @@
+//! Commands about the text of a ruleset: `fmt`, `check`, `optimize`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::Operand;
+
+/// `weir fmt`.
+#[derive(Debug, Args)]
+pub struct Fmt {
+    /// iptables-save (or ip6tables-save) text; `-` is standard input.
+    #[arg(value_name = "FILE", required_unless_present_any = ["live", "ip6", "ipset", "ipf"])]
+    pub file: Option<PathBuf>,
+    /// More of the ruleset.
+    #[command(flatten)]
+    pub operand: Operand,
+    /// The count rules of an ipf.conf (IP Filter), printed as iptables-save text.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["file", "live", "ip6", "ipset"])]
+    pub ipf: Option<PathBuf>,
+    /// Print counters, as `iptables-save -c` does.
+    #[arg(short, long)]
+    pub counters: bool,
+}
+
+/// `weir check`.
+#[derive(Debug, Args)]
+pub struct Check {
+    /// iptables-save (or ip6tables-save) text; `-` is standard input.
+    #[arg(
+        value_name = "FILE",
+        required_unless_present_any = ["live", "ip6", "ipset", "explain", "list"]
+    )]
+    pub file: Option<PathBuf>,
+    /// More of the ruleset.
+    #[command(flatten)]
+    pub operand: Operand,
+    /// Counters are those of real traffic: find rules that no packet matched.
+    #[arg(short, long)]
+    pub counters: bool,
+    /// Report findings of this kind as errors (`all`: of every kind).
+    #[arg(long, value_name = "ID", value_delimiter = ',')]
+    pub deny: Vec<String>,
+    /// Report them as warnings, also those that are off by default.
+    #[arg(long, value_name = "ID", value_delimiter = ',')]
+    pub warn: Vec<String>,
+    /// Do not report them.
+    #[arg(long, value_name = "ID", value_delimiter = ',')]
+    pub allow: Vec<String>,
+    /// What to print.
+    #[arg(long, value_enum, default_value_t = Report::Text)]
+    pub format: Report,
+    /// JSON on standard output: the same as --format json.
+    #[arg(long, conflicts_with = "format")]
+    pub json: bool,
+    /// Draw every finding; without it, three of each kind.
+    #[arg(long)]
+    pub every: bool,
+    /// Print the page of a kind of finding.
+    #[arg(long, value_name = "ID", exclusive = true)]
+    pub explain: Option<String>,
+    /// List the kinds of findings.
+    #[arg(long, exclusive = true)]
+    pub list: bool,
+}
+
+/// `weir optimize`.
+#[derive(Debug, Args)]
+#[command(group(clap::ArgGroup::new("what").required(true).args(["fix", "all"])))]
+pub struct Optimize {
+    /// iptables-save (or ip6tables-save) text; `-` is standard input.
+    #[arg(value_name = "FILE", required_unless_present_any = ["live", "ip6", "ipset"])]
+    pub file: Option<PathBuf>,
+    /// More of the ruleset.
+    #[command(flatten)]
+    pub operand: Operand,
+    /// Fix findings of these kinds (`weir check --list` says which weir can fix).
+    #[arg(long, value_name = "ID", value_delimiter = ',')]
+    pub fix: Vec<String>,
+    /// Fix all that weir can fix.
+    #[arg(long)]
+    pub all: bool,
+    /// `counters`: also what loses counters, or makes them count otherwise.
+    #[arg(long, value_name = "WHAT", value_delimiter = ',')]
+    pub allow: Vec<String>,
+    /// Also change these chains, although another program seems to own them.
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub chains: Vec<String>,
+    /// Write to this file (with more than one text: to this folder) and not to standard output.
+    #[arg(short, long, value_name = "OUT", conflicts_with = "in_place")]
+    pub output: Option<PathBuf>,
+    /// Overwrite the input.
+    #[arg(long)]
+    pub in_place: bool,
+    /// Packets to compare with, for each family.
+    #[arg(long, default_value_t = 20_000, value_name = "N")]
+    pub packets: usize,
+    /// Seed of the random ones.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+}
+
+/// How findings are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Report {
+    /// Drawn at their places, for people.
+    Text,
+    /// One JSON object.
+    Json,
+    /// SARIF 2.1.0, which code review tools read.
+    Sarif,
+}
