@@ -220,24 +220,9 @@ pub fn sha256(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use weir_testkit::Folder;
+
     use super::*;
-
-    /// An empty folder of the test's own, removed at its end.
-    struct Folder(PathBuf);
-
-    impl Folder {
-        fn new(test: &str) -> Self {
-            let path = std::env::temp_dir().join(format!("weir-{test}-{}", std::process::id()));
-            fs::create_dir(&path).unwrap();
-            Folder(path)
-        }
-    }
-
-    impl Drop for Folder {
-        fn drop(&mut self) {
-            fs::remove_dir_all(&self.0).unwrap();
-        }
-    }
 
     fn artefact(text: &str) -> Artefact {
         let files =
@@ -248,20 +233,20 @@ mod tests {
     #[test]
     fn what_weir_wrote_may_be_replaced() {
         let folder = Folder::new("replaced");
-        let dir = folder.0.join("out");
+        let dir = folder.path().join("out");
         write(&artefact("one"), &dir).unwrap();
         write(&artefact("two"), &dir).unwrap();
         assert_eq!(fs::read_to_string(dir.join("rules")).unwrap(), "two");
         assert_eq!(read_manifest(&dir).unwrap().files.len(), 2);
         let mode = fs::metadata(dir.join("load.sh")).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o755);
-        assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 1, "nothing is left beside it");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left beside it");
     }
 
     #[test]
     fn an_empty_folder_is_taken_and_a_full_one_refused() {
         let folder = Folder::new("foreign");
-        let dir = folder.0.join("out");
+        let dir = folder.path().join("out");
         fs::create_dir(&dir).unwrap();
         write(&artefact("one"), &dir).unwrap();
         fs::write(dir.join("notes"), "mine").unwrap();
@@ -273,7 +258,7 @@ mod tests {
     #[test]
     fn a_changed_file_is_not_overwritten() {
         let folder = Folder::new("changed");
-        let dir = folder.0.join("out");
+        let dir = folder.path().join("out");
         write(&artefact("one"), &dir).unwrap();
         fs::write(dir.join("rules"), "edited").unwrap();
         let refused = write(&artefact("two"), &dir).unwrap_err();
@@ -284,8 +269,8 @@ mod tests {
     #[test]
     fn a_folder_that_nobody_described_is_foreign() {
         let folder = Folder::new("undescribed");
-        fs::write(folder.0.join("file"), "").unwrap();
-        let refused = write(&artefact("one"), &folder.0).unwrap_err();
+        fs::write(folder.path().join("file"), "").unwrap();
+        let refused = write(&artefact("one"), folder.path()).unwrap_err();
         assert!(matches!(refused, WriteError::Foreign { .. }), "{refused}");
     }
 }

@@ -20,6 +20,19 @@ pub fn lacking(what: &str) {
     say(what, std::env::var_os("WEIR_REQUIRE_ALL").is_some_and(|v| v == "1"));
 }
 
+/// Whether the test must stand aside because it makes network namespaces; it was said then.
+///
+/// # Panics
+/// As [`lacking`] does.
+#[track_caller]
+pub fn lacks_root() -> bool {
+    let lacks = !rustix::process::geteuid().is_root();
+    if lacks {
+        lacking("needs root: it makes network namespaces");
+    }
+    lacks
+}
+
 #[track_caller]
 fn say(what: &str, all_must_run: bool) {
     assert!(!all_must_run, "did not run: {what}");

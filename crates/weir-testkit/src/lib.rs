@@ -2,20 +2,23 @@
 //!
 //! [`console`] runs the sessions that the documents show. [`data`] finds `testdata` and the folder
 //! of published rulesets. [`random`] writes rulesets by chance. [`verdicts`] reads the cases that
-//! every engine runs. [`lacking`] is how a test says that this machine cannot run it. [`Clock`] times benches.
+//! every engine runs. [`lacking`] is how a test says that this machine cannot run it. [`Folder`] is
+//! where a test writes. [`Clock`] times benches.
 
 #![forbid(unsafe_code)]
 
 mod clock;
 pub mod console;
 pub mod data;
+mod folder;
 mod lacking;
 mod mask;
 pub mod random;
 pub mod verdicts;
 
 pub use clock::Clock;
-pub use lacking::lacking;
+pub use folder::Folder;
+pub use lacking::{lacking, lacks_root};
 pub use mask::mask;
 
 /// Whether golden files are to be rewritten from what the program does now (`WEIR_BLESS=1`, as

@@ -1,8 +1,7 @@
-//! Every case of `testdata/verdicts` in the kernel: what `docs/semantics.md` says of a packet, legacy
-//! iptables does to it, and so does every form that can be written. Needs root.
+//! Every case of `testdata/verdicts` in the kernel: what `docs/semantics.md` says of a packet,
+//! legacy iptables does to it, and so does every form that can be written. Needs root.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use weir_backends::{CompileOptions, Form, artefact, compile};
@@ -11,16 +10,8 @@ use weir_semantics::Entry;
 use weir_semantics::language::parse_packet;
 use weir_syntax::iptables::{ParseOptions, parse};
 use weir_testkit::verdicts::{Case, read};
+use weir_testkit::{Folder, lacks_root};
 use weir_verify::{VerifyError, VerifyOptions, VerifyReport, verify};
-
-/// A folder that goes with the test.
-struct Folder(PathBuf);
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
 
 fn firewall(case: &Case) -> Firewall {
     let family = if case.family == "v6" { Family::V6 } else { Family::V4 };
@@ -61,18 +52,17 @@ fn run(case: &Case, firewall: &Firewall, dirs: &[PathBuf]) -> Result<VerifyRepor
 
 #[test]
 fn the_kernel_does_what_the_cases_say_in_every_form() {
-    if !rustix::process::geteuid().is_root() {
-        return weir_testkit::lacking("needs root: it makes network namespaces");
+    if lacks_root() {
+        return;
     }
-    let name = format!("weir-cases-{}", std::process::id());
-    let folder = Folder(std::env::temp_dir().join(name));
+    let folder = Folder::new("cases");
     let (mut compared, mut sent) = (0, 0);
     let mut by_form: BTreeMap<String, u64> = BTreeMap::new();
     let mut excluded: BTreeMap<String, u64> = BTreeMap::new();
     let mut failed = Vec::new();
     for case in read(&weir_testkit::data::path("verdicts")) {
         let firewall = firewall(&case);
-        let dirs = forms(&case, &firewall, &folder.0);
+        let dirs = forms(&case, &firewall, folder.path());
         sent += case.packet.len() as u64;
         let report = match run(&case, &firewall, &dirs) {
             Ok(report) => report,

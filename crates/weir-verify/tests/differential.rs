@@ -7,13 +7,13 @@
 //! environment it is small. Needs root: all of it happens in network namespaces of its own.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use weir_backends::{CompileError, CompileOptions, Form, artefact, compile};
 use weir_model::{Family, Firewall};
 use weir_syntax::iptables::{ParseOptions, parse};
+use weir_testkit::Folder;
 use weir_testkit::random::{Dice, Shape, ruleset};
 use weir_verify::{VerifyOptions, VerifyReport, verify};
 
@@ -30,24 +30,6 @@ fn number(name: &str, default: u64) -> u64 {
     match std::env::var(name) {
         Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")),
         Err(_) => default,
-    }
-}
-
-/// A folder that goes with the test.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Folder {
-        assert!(rustix::process::geteuid().is_root(), "needs root: it makes network namespaces");
-        let path = std::env::temp_dir().join(format!("weir-differential-{}", std::process::id()));
-        fs::create_dir_all(&path).expect("a folder for artefacts");
-        Folder(path)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 
@@ -157,7 +139,7 @@ fn write_forms(firewall: &Firewall, folder: &Path, total: &mut Total) -> Vec<Pat
 #[test]
 fn random_rulesets_agree_with_the_kernel_in_every_form() {
     let (seed, pairs) = (number("WEIR_SEED", 4), number("WEIR_PAIRS", 3_000));
-    let (began, folder) = (Instant::now(), Folder::new());
+    let (began, folder) = (Instant::now(), Folder::new("differential"));
     let mut dice = Dice::new(seed);
     let mut total = Total::default();
     while total.pairs < pairs {
@@ -165,7 +147,7 @@ fn random_rulesets_agree_with_the_kernel_in_every_form() {
         let how = format!("ruleset {}: ruleset({of}, {shape:?})", total.rulesets + 1);
         let firewall = firewall(&ruleset(of, &shape));
         total.rules += firewall.rulesets().map(|r| r.rules().count() as u64).sum::<u64>();
-        let dirs = write_forms(&firewall, &folder.0, &mut total);
+        let dirs = write_forms(&firewall, folder.path(), &mut total);
         let dirs: Vec<&Path> = dirs.iter().map(PathBuf::as_path).collect();
         let options = VerifyOptions {
             packets: PACKETS.min(pairs as usize / 2),

@@ -19,8 +19,7 @@ struct Host {
 impl Host {
     /// `None`, and said so, where the machine does not let us.
     fn new() -> Option<Host> {
-        if !rustix::process::geteuid().is_root() {
-            weir_testkit::lacking("needs root: it makes network namespaces");
+        if weir_testkit::lacks_root() {
             return None;
         }
         let session = Session::new().expect("a session");

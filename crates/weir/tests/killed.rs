@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use weir_testkit::{data, lacking};
+use weir_testkit::{data, lacking, lacks_root};
 
 /// One test looks at limits that the other one raises.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -32,8 +32,8 @@ fn live() -> Vec<String> {
 
 #[test]
 fn a_killed_lab_is_cleaned_up_by_the_next_start() {
-    if !rustix::process::geteuid().is_root() {
-        return lacking("needs root: it makes network namespaces");
+    if lacks_root() {
+        return;
     }
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let weir = env!("CARGO_BIN_EXE_weir");
@@ -95,8 +95,8 @@ fn study_above(limits: [u64; 2], folder: &Path) {
 
 #[test]
 fn limits_that_a_killed_lab_raised_are_put_back_by_the_next_start() {
-    if !rustix::process::geteuid().is_root() {
-        return lacking("needs root: it makes network namespaces");
+    if lacks_root() {
+        return;
     }
     let before = limits();
     if before.contains(&0) {

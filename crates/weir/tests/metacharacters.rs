@@ -1,11 +1,11 @@
 //! Names and comments are data: nothing in them is ever run by a shell or drawn by a browser.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
 
 use weir_kernel::Session;
-use weir_testkit::lacking;
+use weir_testkit::{Folder, lacks_root};
 
 /// A chain, a comment, a prefix and a set that would do something where they were pasted.
 const RULES: &str = r#"*filter
@@ -24,29 +24,6 @@ COMMIT
 const SETS: &str = "create $(w4)<i>;x hash:ip family inet hashsize 1024 maxelem 65536 bucketsize 12 initval 0x12345678
 add $(w4)<i>;x 192.0.2.1
 ";
-
-/// A folder of its own, removed at the end. Its name needs quoting as well.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("weir {name} $(x) {}", std::process::id()));
-        fs::create_dir_all(&path).expect("a folder");
-        Folder(path)
-    }
-
-    fn file(&self, name: &str, text: &str) -> PathBuf {
-        let path = self.0.join(name);
-        fs::write(&path, text).expect("a file");
-        path
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
 
 fn rules() -> String {
     let listed: String = (1..40)
@@ -73,10 +50,10 @@ fn text(out: &Output) -> String {
 
 #[test]
 fn shell_metacharacters_in_names_are_loaded_as_names() {
-    if !rustix::process::geteuid().is_root() {
-        return lacking("needs root: it loads rules in a network namespace");
+    if lacks_root() {
+        return;
     }
-    let folder = Folder::new("metacharacters");
+    let folder = Folder::new("meta characters $(x)");
     folder.file("odd.rules", &rules());
     folder.file("odd.ipset", SETS);
     let session = Session::new().expect("a session");
@@ -85,15 +62,15 @@ fn shell_metacharacters_in_names_are_loaded_as_names() {
         let mut words = vec!["compile"];
         words.extend(operand);
         words.extend(["--to", form, "-o", form]);
-        weir(&folder.0, &words);
+        weir(folder.path(), &words);
         let fw = session.namespace(form).expect("a namespace");
-        let state = folder.0.join("state");
+        let state = folder.path().join("state");
         for script in ["load.sh", "unload.sh"] {
             let out = fw
                 .command("sh")
-                .arg(folder.0.join(form).join(script))
+                .arg(folder.path().join(form).join(script))
                 .env("WEIR_STATE", &state)
-                .current_dir(&folder.0)
+                .current_dir(folder.path())
                 .output()
                 .expect("sh runs");
             assert!(out.status.success(), "{form}/{script}: {}", text(&out));
@@ -109,7 +86,7 @@ fn shell_metacharacters_in_names_are_loaded_as_names() {
             }
         }
     }
-    let left: Vec<_> = fs::read_dir(&folder.0).expect("the folder").flatten().collect();
+    let left: Vec<_> = fs::read_dir(folder.path()).expect("the folder").flatten().collect();
     for entry in left {
         let name = entry.file_name().into_string().expect("a name");
         assert!(!name.starts_with('w'), "something made the file {name}");

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use weir_lab::planned;
 use weir_stats::{Kind, State, Trial, folder};
-use weir_testkit::lacking;
+use weir_testkit::lacks_root;
 
 const STUDY: &str = r#"
 title = "A small study"
@@ -69,8 +69,8 @@ fn settled(trials: &[Trial]) -> Vec<&Trial> {
 
 #[test]
 fn a_killed_run_goes_on_where_it_was() {
-    if !rustix::process::geteuid().is_root() {
-        return lacking("needs root: it makes network namespaces");
+    if lacks_root() {
+        return;
     }
     let study = study("resume");
     let out = study.join("run");

@@ -31,7 +31,8 @@ pub struct Tally {
     pub semantic: usize,
     /// Of these, found by the diagrams.
     pub found: usize,
-    /// Of these, with a packet for which the kernel did what the interpreter says, before and after.
+    /// Of these, with a packet for which the kernel did what the interpreter says, before and
+    /// after.
     pub confirmed: usize,
     /// Why the kernel could not be asked, or what it said instead.
     pub unconfirmed: BTreeMap<String, usize>,
