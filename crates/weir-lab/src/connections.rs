@@ -489,7 +489,6 @@ impl TcpEnds {
         let (establish, whole) = self.histograms()?;
         let (clients, servers) = self.members()?;
         Ok(Connections {
-            close,
             offered: opened.offered,
             completed: steps.last().map_or(0, |(_, reached)| *reached),
             failed: failed.filter(|failure| failure.connections != 0).collect(),
@@ -502,10 +501,9 @@ impl TcpEnds {
             from_servers: BothEnds::volume(&ends.client),
             clients,
             servers,
-            progress: Vec::new(),
             establish: histogram::spectrum(&establish, TICK_NS),
             whole: histogram::spectrum(&whole, TICK_NS),
-            limits: Vec::new(),
+            ..Connections::none(close)
         })
     }
 }

@@ -129,25 +129,18 @@ impl Hosts {
 /// With the study's file: what it does that works on one machine only so far.
 fn fits(loaded: &Loaded) -> Result<(), LabError> {
     let study = &loaded.study;
-    let what = if study.connecting().is_some() {
-        "connections"
-    } else if study.looping().is_some() {
-        "loopback"
-    } else if study.probe.is_some() {
-        "`[probe]`"
-    } else if study.memory {
-        "`memory`"
-    } else {
+    let not_built = [
+        (study.connecting().is_some(), "connections", "[traffic]"),
+        (study.looping().is_some(), "loopback", "[traffic]"),
+        (study.probe.is_some(), "`[probe]`", "[probe]"),
+        (study.memory, "`memory`", "memory"),
+    ];
+    let Some((_, what, place)) = not_built.into_iter().find(|(asked, ..)| *asked) else {
         return Ok(());
     };
-    let place = match what {
-        "`[probe]`" => "[probe]",
-        "`memory`" => "memory",
-        _ => "[traffic]",
-    };
-    let at = loaded.text.find(place);
+    let at = loaded.text.find(place).unwrap_or(0);
     let message = format!("{what} over hosts is not built yet: run it without `--hosts`");
-    Err(study::refused(&loaded.path, &loaded.text, at.unwrap_or(0), message))
+    Err(study::refused(&loaded.path, &loaded.text, at, message))
 }
 
 #[cfg(test)]

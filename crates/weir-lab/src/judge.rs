@@ -95,32 +95,14 @@ mod tests {
     fn trial(offered: u64, delivered: u64, to_drop: u64, rules: u64, device: u64) -> Trial {
         let count = |counter: &str, packets| DropCount { counter: counter.to_owned(), packets };
         Trial {
-            number: 0,
-            kind: Kind::Rate,
-            scenario: Scenario::default(),
-            subject: "s".to_owned(),
-            copy: 0,
-            block: 0,
-            order: 0,
-            leg: 0,
-            repeat: 0,
             offered,
             delivered,
-            leaked: 0,
-            foreign: 0,
             to_drop,
             dropped: vec![count("rules", rules), count("device", device)],
             seconds: 1.0,
             pps: 1.0,
-            rate_pps: 0.0,
-            additions: 0,
-            connections: None,
-            probe: None,
-            stream: None,
-            collected: weir_stats::Collected::default(),
             noise: Noise { spin_ratio: 1.0, ..Noise::default() },
-            state: State::Accepted,
-            why: None,
+            ..Trial::new(Kind::Rate, Scenario::default(), "s")
         }
     }
 

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use weir_stats::run::FORMAT;
 use weir_stats::{
-    Axis, Kind, Noise, NoiseFloor, Preset, Run as RunRecord, State, Subject, Trial, TrialCounts,
-    claim, series,
+    Axis, Kind, NoiseFloor, Preset, Run as RunRecord, State, Subject, Trial, TrialCounts, claim,
+    series,
 };
 
 use crate::LabError;
@@ -84,32 +84,11 @@ pub(crate) fn finish(run: &Run<'_>, complete: bool) -> RunRecord {
 /// The trial of a step, nothing measured yet.
 pub(crate) fn blank(step: &Step, kind: Kind) -> Trial {
     Trial {
-        number: 0,
-        kind,
-        scenario: step.scenario.clone(),
-        subject: step.arm.subject.clone(),
         copy: step.arm.copy,
         block: step.block,
         order: step.order,
         leg: step.leg,
-        repeat: 0,
-        offered: 0,
-        delivered: 0,
-        leaked: 0,
-        foreign: 0,
-        to_drop: 0,
-        dropped: Vec::new(),
-        seconds: 0.0,
-        pps: 0.0,
-        rate_pps: 0.0,
-        additions: 0,
-        connections: None,
-        probe: None,
-        stream: None,
-        collected: weir_stats::Collected::default(),
-        noise: Noise::default(),
-        state: State::Accepted,
-        why: None,
+        ..Trial::new(kind, step.scenario.clone(), &step.arm.subject)
     }
 }
 

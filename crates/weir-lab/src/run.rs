@@ -4,10 +4,14 @@
 //! blocks of trials walk over them. What is loaded stays, so a trial costs little more than its
 //! own length, and a block can hold the whole grid.
 
+mod clock;
+mod options;
+mod setup;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime};
+use std::path::Path;
+use std::time::{Duration, SystemTime};
 
 use rustix::fs::{FlockOperation, flock};
 use weir_kernel::{Session, interrupt};
@@ -26,78 +30,12 @@ use crate::plan::{self, Arm, Step};
 use crate::resume::{self, Done};
 use crate::study::{self, Commands, Loaded, PresetText};
 use crate::topology::{Firewall, Topology};
-use crate::traffic::Hold;
-use crate::{
-    LabError, connecting, environment, loading, looping, probing, records, searching, sockets,
-    trials,
-};
+use crate::{LabError, environment, loading, probing, records, searching, sockets, trials};
 
-/// How a study is run.
-#[derive(Clone, Debug)]
-pub struct RunOptions {
-    /// Which preset of the study: how long and how often.
-    pub preset: String,
-    /// Seed of the order, the rulesets and the frames.
-    pub seed: u64,
-    /// The program that `WEIR` names in the commands of the study.
-    pub weir: PathBuf,
-    /// Its version.
-    pub version: String,
-    /// The command line, for the record; paths in it are masked.
-    pub command: String,
-    /// The core that everything happens on; the last one without it.
-    pub core: Option<u32>,
-    /// Real-time priority for the generator, in bursts of at most 0.6 s.
-    pub realtime: bool,
-    /// Go on with the run in the folder rather than begin one in an empty folder.
-    pub resume: bool,
-    /// Measure this subject alone, against itself, as often as [`SELF_TESTS`] runs would.
-    pub against_itself: Option<String>,
-    /// Limits of the whole machine may be raised while it runs.
-    pub allow_global: bool,
-    /// Search the highest rate with this loss rather than measure at overload.
-    pub search: Option<weir_stats::search::Goal>,
-    /// Run over the hosts of this file rather than in namespaces of this machine.
-    pub hosts: Option<PathBuf>,
-}
+use clock::Clock;
 
-/// A quick run from seed 1 by the `weir` of the path, without extras.
-impl Default for RunOptions {
-    fn default() -> RunOptions {
-        RunOptions {
-            preset: "quick".to_owned(),
-            seed: 1,
-            weir: PathBuf::from("weir"),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            command: "weir lab run".to_owned(),
-            core: None,
-            realtime: true,
-            resume: false,
-            against_itself: None,
-            allow_global: false,
-            search: None,
-            hosts: None,
-        }
-    }
-}
-
-/// Repetitions of a study that a subject is measured against itself.
-pub const SELF_TESTS: u32 = 20;
-
-/// How far a run is.
-#[derive(Clone, Copy, Debug)]
-pub struct Progress<'a> {
-    /// Steps done.
-    pub done: u64,
-    /// All steps.
-    pub total: u64,
-    /// What is done now.
-    pub message: &'a str,
-    /// Time left, where it can be told.
-    pub left: Option<Duration>,
-    /// The trials so far.
-    pub trials: &'a [Trial],
-}
+pub use clock::Progress;
+pub use options::{RunOptions, SELF_TESTS};
 
 /// What a run knows and has.
 pub(crate) struct Run<'a> {
@@ -127,16 +65,6 @@ pub(crate) struct Run<'a> {
     /// The record of it: when it began, how long it took.
     pub(crate) before: Option<weir_stats::Run>,
     clock: Clock<'a>,
-}
-
-/// Work done and work left, by what each step is expected to take.
-struct Clock<'a> {
-    begun: Instant,
-    done: u64,
-    total: u64,
-    spent: f64,
-    expected: f64,
-    progress: &'a mut dyn FnMut(Progress<'_>),
 }
 
 /// Runs a study and keeps its records in `out`, which must be empty or not be there; with
@@ -349,113 +277,6 @@ impl Run<'_> {
         self.preset.trial_seconds + 0.06
     }
 
-    /// Makes room for the connections that are to be held. The session puts the limits back, and
-    /// the reaper where the session was killed.
-    fn raise_limits(&mut self, points: &[Scenario]) -> Result<(), LabError> {
-        let Some(connecting) = self.loaded.study.connecting() else { return Ok(()) };
-        if matches!(connecting.hold, Some(Hold::Limit(_))) {
-            // What is asked is what happens at the limit.
-            return Ok(());
-        }
-        let held = points.iter().filter_map(|point| connecting.held_at(point)).max();
-        let most = held.unwrap_or(0).max(self.preset.table_entries);
-        // Half as many again, for what other namespaces hold: the limit is one for all.
-        for (key, need) in [
-            ("net.netfilter.nf_conntrack_max", most + most / 2),
-            ("net.netfilter.nf_conntrack_buckets", most / 2),
-        ] {
-            let path = Path::new("/proc/sys").join(key.replace('.', "/"));
-            let text = fs::read_to_string(&path).map_err(LabError::file("read", &path))?;
-            let now = text.trim().parse().unwrap_or(0);
-            if now >= need {
-                continue;
-            }
-            if !self.options.allow_global {
-                let what = format!("{most} connections at once");
-                return Err(LabError::Global { what, key, now, need });
-            }
-            self.step(&format!("raise {key} from {now} to {need} until the end"), 0.1)?;
-            self.bench.topology.session().global_sysctl(key, &need.to_string())?;
-        }
-        Ok(())
-    }
-
-    fn make_files(&mut self, points: &[Scenario], rulesets: &[Scenario]) -> Result<(), LabError> {
-        let study = &self.loaded.study;
-        for point in rulesets {
-            self.step(&format!("make the ruleset at {point}"), 0.1)?;
-            let record = self.files.make_ruleset(study, point, self.out)?;
-            self.rulesets.extend(record);
-            self.files.make_more(study, point)?;
-            for name in self.subjects().collect::<Vec<_>>() {
-                let subject = &self.loaded.subjects.0[&name];
-                if !subject.prepare.is_empty() {
-                    self.step(&format!("prepare {name} at {point}"), 0.5)?;
-                }
-                self.files.prepare(study, point, &name, &subject.prepare)?;
-            }
-        }
-        for point in points {
-            self.step(&format!("make the frames at {point}"), 0.1)?;
-            self.files.make_frames(study, point)?;
-        }
-        Ok(())
-    }
-
-    /// Makes every firewall, probes it empty, and loads its ruleset.
-    fn set_up(&mut self, rulesets: &[Scenario]) -> Result<(), LabError> {
-        let study = &self.loaded.study;
-        let again = study.again.as_ref().map(|again| again.subject.get_ref().clone());
-        let ipv6 = self.files.has_ipv6();
-        if study.probe.is_some() {
-            self.bench.topology.let_probe()?;
-        }
-        for point in rulesets {
-            let mut arms: Vec<Arm> =
-                self.subjects().map(|subject| Arm { subject, copy: 0 }).collect();
-            let second = again.iter().filter(|name| !self.lacking.contains_key(*name));
-            arms.extend(second.map(|name| Arm { subject: name.clone(), copy: 1 }));
-            for arm in arms {
-                self.step(&format!("set up {} at {point}", arm.subject), 0.3)?;
-                let firewall = match (study.looping(), study.connecting()) {
-                    (Some(_), _) => self.bench.topology.host()?,
-                    (None, Some(connecting)) => {
-                        let way = self.loaded.subjects.0[&arm.subject].path;
-                        self.bench.between(way, connecting)?
-                    }
-                    (None, None) => self.bench.firewall(None, ipv6)?,
-                };
-                self.probe(&firewall, point)?;
-                match loading::load(self, &firewall.ground(), point, &arm.subject)? {
-                    Some(_) => drop(self.firewalls.insert((point.clone(), arm), firewall)),
-                    None => drop(self.left_out.insert((point.clone(), arm.subject))),
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn probe(&mut self, firewall: &Firewall, point: &Scenario) -> Result<(), LabError> {
-        let study = &self.loaded.study;
-        if let Some(connecting) = study.connecting().filter(|c| c.sockets.is_some()) {
-            return sockets::probe(&mut self.bench, firewall, connecting);
-        }
-        if study.connecting().is_some() {
-            return connecting::probe(&mut self.bench, firewall, self.options.seed);
-        }
-        if let Some(looping) = study.looping() {
-            return looping::probe(&mut self.bench, firewall, looping);
-        }
-        // Any frames that belong to this ruleset will do.
-        let points = plan::grid(&self.axes);
-        let Some(point) = points.iter().find(|candidate| candidate.contains(point)) else {
-            return Ok(());
-        };
-        let (part, frames) = self.files.frames(study, point);
-        self.bench.load_frames(&part, frames, self.options.seed)?;
-        self.bench.probe(firewall)
-    }
-
     fn plan_work(&mut self, points: &[Scenario], rulesets: &[Scenario]) {
         let arms: u64 = points.iter().map(|point| self.arms(point).len() as u64).sum();
         let subjects = self.subjects().count() as u64;
@@ -470,26 +291,6 @@ impl Run<'_> {
             + timed as f64 * 0.2
             + trials as f64 * self.trial_expected()
             + asked as f64 * (self.preset.probe_seconds() + 0.3);
-    }
-}
-
-impl<'a> Clock<'a> {
-    fn new(progress: &'a mut dyn FnMut(Progress<'_>)) -> Clock<'a> {
-        Clock { begun: Instant::now(), done: 0, total: 0, spent: 0.0, expected: 0.0, progress }
-    }
-
-    fn step(&mut self, message: &str, expected: f64, trials: &[Trial]) {
-        let pace = self.begun.elapsed().as_secs_f64() / self.spent.max(0.5);
-        let left = (self.expected - self.spent).max(0.0) * pace.clamp(0.5, 4.0);
-        (self.progress)(Progress {
-            done: self.done.min(self.total),
-            total: self.total,
-            message,
-            left: Some(Duration::from_secs_f64(left)),
-            trials,
-        });
-        self.done += 1;
-        self.spent += expected;
     }
 }
 

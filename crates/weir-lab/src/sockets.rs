@@ -18,7 +18,7 @@ mod server;
 
 use std::time::{Duration, Instant};
 
-use weir_stats::{Close, Collected, Connections, Failure, Scenario, Volume};
+use weir_stats::{Close, Collected, Connections, Failure, Scenario};
 
 use crate::LabError;
 use crate::bench::{Bench, Rules, Seen};
@@ -232,7 +232,6 @@ pub(crate) fn trial(
 fn record(fetched: &Fetched, served: u64, resources: &Resources) -> Connections {
     let failed = fetched.failed.iter();
     Connections {
-        close: Close::Fin,
         offered: fetched.offered,
         completed: fetched.completed,
         failed: failed
@@ -241,17 +240,11 @@ fn record(fetched: &Fetched, served: u64, resources: &Resources) -> Connections 
         // A reply that nobody sent.
         invalid: fetched.completed.saturating_sub(served),
         resets: fetched.failed.get("reset").copied().unwrap_or(0),
-        icmp: 0,
         given_up: fetched.given_up,
-        translated: 0,
-        from_clients: Volume::default(),
-        from_servers: Volume::default(),
-        clients: Vec::new(),
-        servers: Vec::new(),
-        progress: Vec::new(),
         establish: spectrum(&fetched.establish),
         whole: spectrum(&fetched.whole),
         limits: preflight::record(&resources.limits()),
+        ..Connections::none(Close::Fin)
     }
 }
 
@@ -283,41 +276,6 @@ pub(crate) fn probe(
     })
 }
 
-/// Sessions by number, with places that are used again.
-struct Slots<T> {
-    all: Vec<Option<T>>,
-    free: Vec<usize>,
-}
-
-impl<T> Slots<T> {
-    fn new() -> Slots<T> {
-        Slots { all: Vec::new(), free: Vec::new() }
-    }
-
-    fn add(&mut self, session: T) -> usize {
-        let slot = self.free.pop().unwrap_or(self.all.len());
-        if slot == self.all.len() {
-            self.all.push(None);
-        }
-        self.all[slot] = Some(session);
-        slot
-    }
-
-    fn at(&mut self, slot: usize) -> Option<&mut T> {
-        self.all.get_mut(slot)?.as_mut()
-    }
-
-    fn remove(&mut self, slot: usize) -> Option<T> {
-        let session = self.all.get_mut(slot)?.take()?;
-        self.free.push(slot);
-        Some(session)
-    }
-
-    fn count(&self) -> usize {
-        self.all.len() - self.free.len()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -328,15 +286,5 @@ mod tests {
         assert_eq!(number_in(text.as_bytes()), Some("0000000000001234"));
         assert_eq!(number_in(&text.as_bytes()[..text.len() - 1]), None);
         assert_eq!(number_in(b"POST /id=0000000000001234 HTTP/1.1\r\n\r\n"), None);
-    }
-
-    #[test]
-    fn places_are_used_again() {
-        let mut slots = Slots::new();
-        assert_eq!((slots.add('a'), slots.add('b')), (0, 1));
-        assert_eq!(slots.remove(0), Some('a'));
-        assert_eq!((slots.remove(0), slots.count()), (None, 1));
-        assert_eq!(slots.add('c'), 0);
-        assert_eq!(slots.at(0), Some(&mut 'c'));
     }
 }

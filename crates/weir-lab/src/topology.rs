@@ -227,9 +227,9 @@ impl Topology {
         self.firewall_of(namespace, ifindex, devices, (near, far))
     }
 
-    /// Makes a firewall between clients and servers that are sockets of the kernel: every address of
-    /// theirs is one of source or sink, and a socket that is bound to a device finds the way by it.
-    /// `ports` are those of one client address.
+    /// Makes a firewall between clients and servers that are sockets of the kernel: every address
+    /// of theirs is one of source or sink, and a socket that is bound to a device finds the way by
+    /// it. `ports` are those of one client address.
     ///
     /// # Errors
     /// Where the kernel refuses.
@@ -307,15 +307,14 @@ impl Topology {
         ends: (String, String),
     ) -> Result<Firewall, LabError> {
         let stack = StackReader::open(&namespace)?;
-        let conntrack = ConntrackReader::open(&namespace)?;
         let entered = ReceivedReader::open(&namespace, &self.devices.input)?;
         let left = ReceivedReader::open(&self.sink_side, &ends.1)?;
         Ok(Firewall {
+            conntrack: ConntrackReader::open(&namespace)?,
             namespace,
             ifindex,
             devices,
             stack,
-            conntrack,
             entered,
             left,
             ends,
@@ -333,26 +332,18 @@ impl Topology {
         self.links += 1;
         let namespace = self.session.namespace(&format!("fw{number}"))?;
         namespace.ip(&["link set dev lo up"])?;
-        let devices = DeviceReader::open(&[(&namespace, "lo")])?;
-        let stack = StackReader::of_host(&namespace)?;
-        let conntrack = ConntrackReader::open(&namespace)?;
-        let entered = ReceivedReader::open(&namespace, "lo")?;
-        let left = ReceivedReader::open(&namespace, "lo")?;
-        let ifindex = namespace.ifindex("lo")?;
-        let ends = ("lo".to_owned(), "lo".to_owned());
-        let is_host = true;
-        let elsewhere = None;
+        let lo = || "lo".to_owned();
         Ok(Firewall {
+            ifindex: namespace.ifindex("lo")?,
+            devices: DeviceReader::open(&[(&namespace, "lo")])?,
+            stack: StackReader::of_host(&namespace)?,
+            conntrack: ConntrackReader::open(&namespace)?,
+            entered: ReceivedReader::open(&namespace, "lo")?,
+            left: ReceivedReader::open(&namespace, "lo")?,
+            ends: (lo(), lo()),
+            is_host: true,
+            elsewhere: None,
             namespace,
-            ifindex,
-            devices,
-            stack,
-            conntrack,
-            entered,
-            left,
-            ends,
-            is_host,
-            elsewhere,
         })
     }
 

@@ -18,17 +18,13 @@ const SUBJECTS: &str = r#"
 title = "strict"
 about = "drops what it has to"
 load = 'iptables-legacy-restore "$RULESET"'
-count = '''
-iptables-legacy-save -c | tr ':[]' '   ' | awk '/ -j DROP$/ { n += $1 } END { print "dropped " n + 0 }'
-'''
+COUNT_DROPS
 
 [careless]
 title = "careless"
 about = "drops half of what it has to"
 load = 'grep -v -e "2[.]3/32" -e "2[.]4/32" "$RULESET" | iptables-legacy-restore'
-count = '''
-iptables-legacy-save -c | tr ':[]' '   ' | awk '/ -j DROP$/ { n += $1 } END { print "dropped " n + 0 }'
-'''
+COUNT_DROPS
 
 [open]
 title = "open"
@@ -38,12 +34,7 @@ count = 'echo dropped 0'
 "#;
 
 const REST: &str = r#"
-[noise]
-spin_ratio = 1000
-steal = 1
-switches = 1000000
-psi = 100
-repeats = 0
+ANY_NOISE
 [presets.tiny]
 label = "for a test"
 trial_seconds = 0.05

@@ -50,12 +50,7 @@ axes = []
 command = ': > "$RULESET"'
 [traffic]
 kind = "loopback"
-[noise]
-spin_ratio = 1000
-steal = 1
-switches = 1000000
-psi = 100
-repeats = 0
+ANY_NOISE
 [presets.tiny]
 label = "for a test"
 trial_seconds = 0.02

@@ -6,7 +6,7 @@
 use weir_lab::plan::{Arm, Step, block};
 use weir_stats::random::Random;
 use weir_stats::series::{Selection, ratio};
-use weir_stats::{Difference, Estimate, Kind, Noise, Quantity, Scenario, State, Trial};
+use weir_stats::{Difference, Estimate, Kind, Quantity, Scenario, Trial};
 
 const BLOCKS: u32 = 9;
 
@@ -47,32 +47,14 @@ fn run(steps: &[Step], seed: u64) -> Vec<Trial> {
 
 fn trial(step: &Step, pps: f64) -> Trial {
     Trial {
-        number: 0,
-        kind: Kind::Rate,
-        scenario: step.scenario.clone(),
-        subject: step.arm.subject.clone(),
-        copy: 0,
         block: step.block,
         order: step.order,
         leg: step.leg,
-        repeat: 0,
         offered: 1,
         delivered: 1,
-        leaked: 0,
-        foreign: 0,
-        to_drop: 0,
-        dropped: Vec::new(),
         seconds: 1.0,
         pps,
-        rate_pps: 0.0,
-        additions: 0,
-        connections: None,
-        probe: None,
-        stream: None,
-        collected: weir_stats::Collected::default(),
-        noise: Noise::default(),
-        state: State::Accepted,
-        why: None,
+        ..Trial::new(Kind::Rate, step.scenario.clone(), &step.arm.subject)
     }
 }
 

@@ -49,10 +49,7 @@ command = 'cp "FOLDER/all.pcap" "$FRAMES"; cp "FOLDER/all.pcap.verdicts" "$FRAME
 PROBE
 rate_per_second = 500
 lines_per_second = 50
-[noise]
-spin_ratio = 1000
-steal = 1
-repeats = 0
+ANY_NOISE
 [presets.tiny]
 label = "for a test"
 trial_seconds = 0.02

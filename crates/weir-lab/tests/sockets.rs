@@ -40,12 +40,7 @@ clients_axis = "clients"
 clients = 1024
 servers = 1
 ports = 100
-[noise]
-spin_ratio = 1000
-steal = 1
-switches = 1000000
-psi = 100
-repeats = 0
+ANY_NOISE
 [presets.tiny]
 label = "for a test"
 trial_seconds = 0.2

@@ -47,30 +47,42 @@ static __always_inline struct member *member_of(struct members *found, int side,
 }
 
 /* The two that a packet is between. */
-static __always_inline void note_packet(__u32 client, __u32 server, int is_to_client, __u32 bytes)
+struct pair {
+	struct member *client;
+	struct member *server;
+};
+
+static __always_inline struct pair pair_of(__u32 client, __u32 server)
 {
 	__u32 zero = 0;
 	struct members *found = bpf_map_lookup_elem(&members, &zero);
-	struct member *one = found ? member_of(found, 0, client) : 0;
-	struct member *other = found ? member_of(found, MEMBERS, server) : 0;
+	struct pair pair = {};
 
-	if (!one || !other)
+	if (!found)
+		return pair;
+	pair.client = member_of(found, 0, client);
+	pair.server = member_of(found, MEMBERS, server);
+	return pair;
+}
+
+static __always_inline void note_packet(__u32 client, __u32 server, int is_to_client, __u32 bytes)
+{
+	struct pair pair = pair_of(client, server);
+
+	if (!pair.client || !pair.server)
 		return;
-	note_volume(is_to_client ? &one->to : &one->from, bytes);
-	note_volume(is_to_client ? &other->from : &other->to, bytes);
+	note_volume(is_to_client ? &pair.client->to : &pair.client->from, bytes);
+	note_volume(is_to_client ? &pair.server->from : &pair.server->to, bytes);
 }
 
 static __always_inline void note_connection(__u32 client, __u32 server)
 {
-	__u32 zero = 0;
-	struct members *found = bpf_map_lookup_elem(&members, &zero);
-	struct member *one = found ? member_of(found, 0, client) : 0;
-	struct member *other = found ? member_of(found, MEMBERS, server) : 0;
+	struct pair pair = pair_of(client, server);
 
-	if (!one || !other)
+	if (!pair.client || !pair.server)
 		return;
-	one->connections++;
-	other->connections++;
+	pair.client->connections++;
+	pair.server->connections++;
 }
 
 #endif

@@ -12,8 +12,9 @@ use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with, sockopt};
+use slab::Slab;
 
-use super::{Asking, PATIENCE, Slots, reply, request};
+use super::{Asking, PATIENCE, reply, request};
 use crate::probe;
 use crate::streaming::set_option;
 
@@ -65,7 +66,7 @@ struct Session {
 struct Client<'a> {
     plan: &'a Fetching<'a>,
     epoll: rustix::fd::OwnedFd,
-    sessions: Slots<Session>,
+    sessions: Slab<Session>,
     /// Places and numbers of connections with their deadlines, rising.
     deadlines: VecDeque<(Duration, usize, u64)>,
     begun: Instant,
@@ -78,7 +79,7 @@ pub(super) fn fetch(plan: &Fetching<'_>) -> io::Result<Fetched> {
     let mut client = Client {
         plan,
         epoll: epoll::create(CreateFlags::CLOEXEC)?,
-        sessions: Slots::new(),
+        sessions: Slab::new(),
         deadlines: VecDeque::new(),
         begun: Instant::now(),
         last_reply: Duration::ZERO,
@@ -107,7 +108,7 @@ pub(super) fn fetch(plan: &Fetching<'_>) -> io::Result<Fetched> {
         client.expire(now);
         let next = client.fetched.offered;
         let is_opening = next < all && now < duration;
-        if !is_opening && client.sessions.count() == 0 {
+        if !is_opening && client.sessions.is_empty() {
             break;
         }
         let opens = is_opening.then(|| planned(next));
@@ -125,12 +126,12 @@ impl Client<'_> {
         self.fetched.offered += 1;
         let opened = self.connect(number).and_then(|socket| {
             let session = Session { socket, number, planned, is_open: false, reply: Vec::new() };
-            let slot = self.sessions.add(session);
-            let socket = &self.sessions.at(slot).expect("added just now").socket;
+            let slot = self.sessions.insert(session);
+            let socket = &self.sessions[slot].socket;
             let data = EventData::new_u64(slot as u64);
             let added = epoll::add(&self.epoll, socket, data, EventFlags::OUT);
             if added.is_err() {
-                self.sessions.remove(slot);
+                self.sessions.try_remove(slot);
             }
             added?;
             Ok(slot)
@@ -168,13 +169,13 @@ impl Client<'_> {
     /// Gives up what has waited for too long.
     fn expire(&mut self, now: Duration) {
         while let Some((deadline, slot, number)) = self.deadlines.front().copied() {
-            let is_there = self.sessions.at(slot).is_some_and(|s| s.number == number);
+            let is_there = self.sessions.get(slot).is_some_and(|s| s.number == number);
             if is_there && deadline > now {
                 return;
             }
             self.deadlines.pop_front();
             if is_there {
-                self.sessions.remove(slot);
+                self.sessions.try_remove(slot);
                 self.fail("timed out");
             }
         }
@@ -196,11 +197,11 @@ impl Client<'_> {
             match self.go_on(slot) {
                 Ok(false) => {}
                 Ok(true) => {
-                    self.sessions.remove(slot);
+                    self.sessions.try_remove(slot);
                     self.fetched.completed += 1;
                 }
                 Err(kind) => {
-                    self.sessions.remove(slot);
+                    self.sessions.try_remove(slot);
                     self.fail(kind);
                 }
             }
@@ -211,7 +212,7 @@ impl Client<'_> {
     /// Goes on with a connection; whether it is complete, or what is wrong.
     fn go_on(&mut self, slot: usize) -> Result<bool, &'static str> {
         let now = self.begun.elapsed();
-        let Some(session) = self.sessions.at(slot) else { return Ok(false) };
+        let Some(session) = self.sessions.get_mut(slot) else { return Ok(false) };
         let late = now.saturating_sub(session.planned).as_nanos() as u64;
         if !session.is_open {
             let opened = sockopt::socket_error(&session.socket).and_then(|result| result);

@@ -9,8 +9,9 @@ use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with, sockopt};
+use slab::Slab;
 
-use super::{Slots, number_in, reply};
+use super::{number_in, reply};
 use crate::cpu::Pinned;
 use crate::streaming::set_option;
 
@@ -73,7 +74,7 @@ struct Server {
     /// Readable when it is over.
     _end: UnixStream,
     epoll: rustix::fd::OwnedFd,
-    sessions: Slots<Session>,
+    sessions: Slab<Session>,
     replies: u64,
 }
 
@@ -82,7 +83,7 @@ impl Server {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, &listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
         epoll::add(&epoll, &end, EventData::new_u64(END), EventFlags::IN)?;
-        Ok(Server { listener, _end: end, epoll, sessions: Slots::new(), replies: 0 })
+        Ok(Server { listener, _end: end, epoll, sessions: Slab::new(), replies: 0 })
     }
 
     fn run(mut self) -> io::Result<u64> {
@@ -111,8 +112,8 @@ impl Server {
                 Err(_) => return Ok(()),
             };
             socket.set_nonblocking(true)?;
-            let slot = self.sessions.add(Session { socket, request: Vec::new() });
-            let socket = &self.sessions.at(slot).expect("added just now").socket;
+            let slot = self.sessions.insert(Session { socket, request: Vec::new() });
+            let socket = &self.sessions[slot].socket;
             epoll::add(&self.epoll, socket, EventData::new_u64(slot as u64), EventFlags::IN)?;
         }
     }
@@ -120,7 +121,7 @@ impl Server {
     /// Reads; answers a request that is whole; forgets a connection that the client closed, or
     /// that is none of ours.
     fn go_on(&mut self, slot: usize) {
-        let Some(session) = self.sessions.at(slot) else { return };
+        let Some(session) = self.sessions.get_mut(slot) else { return };
         let mut chunk = [0; REQUEST_BYTES];
         let is_over = match session.socket.read(&mut chunk) {
             Ok(0) => true,
@@ -134,7 +135,7 @@ impl Server {
             Err(error) => error.kind() != io::ErrorKind::WouldBlock,
         };
         if is_over {
-            self.sessions.remove(slot);
+            self.sessions.try_remove(slot);
         }
     }
 }

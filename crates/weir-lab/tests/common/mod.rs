@@ -19,6 +19,19 @@ pub fn frame(source: Ipv4Addr) -> Vec<u8> {
     bytes
 }
 
+/// What `COUNT_DROPS` stands for in a subject: the packets that a rule dropped.
+const COUNT_DROPS: &str = r#"count = '''
+iptables-legacy-save -c | tr ':[]' '   ' | awk '/ -j DROP$/ { n += $1 } END { print "dropped " n + 0 }'
+'''"#;
+
+/// What `ANY_NOISE` stands for in a study: no trial is disturbed, none is repeated.
+const ANY_NOISE: &str = "[noise]
+spin_ratio = 1000
+steal = 1
+switches = 1000000
+psi = 100
+repeats = 0";
+
 /// Writes a study, named `inner` in a new folder `name`, with its subjects beside it; `FOLDER` in
 /// its text becomes that folder's path.
 pub fn study(name: &str, inner: &str, subjects: &str, text: &str) -> PathBuf {
@@ -26,8 +39,10 @@ pub fn study(name: &str, inner: &str, subjects: &str, text: &str) -> PathBuf {
     let _ = fs::remove_dir_all(&folder);
     let inner = folder.join(inner);
     fs::create_dir_all(&inner).unwrap();
+    let subjects = subjects.replace("COUNT_DROPS", COUNT_DROPS);
     fs::write(folder.join("subjects.toml"), subjects).unwrap();
     let text = text.replace("FOLDER", &folder.display().to_string());
+    let text = text.replace("ANY_NOISE", ANY_NOISE);
     fs::write(inner.join("study.toml"), text).unwrap();
     inner
 }

@@ -1,0 +1,50 @@
+//! How far a run is, and how long it will take.
+
+use std::time::{Duration, Instant};
+
+use weir_stats::Trial;
+
+/// How far a run is.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress<'a> {
+    /// Steps done.
+    pub done: u64,
+    /// All steps.
+    pub total: u64,
+    /// What is done now.
+    pub message: &'a str,
+    /// Time left, where it can be told.
+    pub left: Option<Duration>,
+    /// The trials so far.
+    pub trials: &'a [Trial],
+}
+
+/// Work done and work left, by what each step is expected to take.
+pub(super) struct Clock<'a> {
+    begun: Instant,
+    done: u64,
+    pub(super) total: u64,
+    spent: f64,
+    pub(super) expected: f64,
+    progress: &'a mut dyn FnMut(Progress<'_>),
+}
+
+impl<'a> Clock<'a> {
+    pub(super) fn new(progress: &'a mut dyn FnMut(Progress<'_>)) -> Clock<'a> {
+        Clock { begun: Instant::now(), done: 0, total: 0, spent: 0.0, expected: 0.0, progress }
+    }
+
+    pub(super) fn step(&mut self, message: &str, expected: f64, trials: &[Trial]) {
+        let pace = self.begun.elapsed().as_secs_f64() / self.spent.max(0.5);
+        let left = (self.expected - self.spent).max(0.0) * pace.clamp(0.5, 4.0);
+        (self.progress)(Progress {
+            done: self.done.min(self.total),
+            total: self.total,
+            message,
+            left: Some(Duration::from_secs_f64(left)),
+            trials,
+        });
+        self.done += 1;
+        self.spent += expected;
+    }
+}

@@ -1,0 +1,57 @@
+//! How a study is run.
+
+use std::path::PathBuf;
+
+use weir_stats::search::Goal;
+
+/// How a study is run.
+#[derive(Clone, Debug)]
+pub struct RunOptions {
+    /// Which preset of the study: how long and how often.
+    pub preset: String,
+    /// Seed of the order, the rulesets and the frames.
+    pub seed: u64,
+    /// The program that `WEIR` names in the commands of the study.
+    pub weir: PathBuf,
+    /// Its version.
+    pub version: String,
+    /// The command line, for the record; paths in it are masked.
+    pub command: String,
+    /// The core that everything happens on; the last one without it.
+    pub core: Option<u32>,
+    /// Real-time priority for the generator, in bursts of at most 0.6 s.
+    pub realtime: bool,
+    /// Go on with the run in the folder rather than begin one in an empty folder.
+    pub resume: bool,
+    /// Measure this subject alone, against itself, as often as [`SELF_TESTS`] runs would.
+    pub against_itself: Option<String>,
+    /// Limits of the whole machine may be raised while it runs.
+    pub allow_global: bool,
+    /// Search the highest rate with this loss rather than measure at overload.
+    pub search: Option<Goal>,
+    /// Run over the hosts of this file rather than in namespaces of this machine.
+    pub hosts: Option<PathBuf>,
+}
+
+/// A quick run from seed 1 by the `weir` of the path, without extras.
+impl Default for RunOptions {
+    fn default() -> RunOptions {
+        RunOptions {
+            preset: "quick".to_owned(),
+            seed: 1,
+            weir: PathBuf::from("weir"),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            command: "weir lab run".to_owned(),
+            core: None,
+            realtime: true,
+            resume: false,
+            against_itself: None,
+            allow_global: false,
+            search: None,
+            hosts: None,
+        }
+    }
+}
+
+/// Repetitions of a study that a subject is measured against itself.
+pub const SELF_TESTS: u32 = 20;

@@ -1,0 +1,125 @@
+//! What a run makes before it measures: limits, files, firewalls.
+
+use std::fs;
+use std::path::Path;
+
+use weir_stats::Scenario;
+
+use super::Run;
+use crate::plan::{self, Arm};
+use crate::topology::Firewall;
+use crate::traffic::Hold;
+use crate::{LabError, connecting, loading, looping, sockets};
+
+impl Run<'_> {
+    /// Makes room for the connections that are to be held. The session puts the limits back, and
+    /// the reaper where the session was killed.
+    pub(super) fn raise_limits(&mut self, points: &[Scenario]) -> Result<(), LabError> {
+        let Some(connecting) = self.loaded.study.connecting() else { return Ok(()) };
+        if matches!(connecting.hold, Some(Hold::Limit(_))) {
+            // What is asked is what happens at the limit.
+            return Ok(());
+        }
+        let held = points.iter().filter_map(|point| connecting.held_at(point)).max();
+        let most = held.unwrap_or(0).max(self.preset.table_entries);
+        // Half as many again, for what other namespaces hold: the limit is one for all.
+        for (key, need) in [
+            ("net.netfilter.nf_conntrack_max", most + most / 2),
+            ("net.netfilter.nf_conntrack_buckets", most / 2),
+        ] {
+            let path = Path::new("/proc/sys").join(key.replace('.', "/"));
+            let text = fs::read_to_string(&path).map_err(LabError::file("read", &path))?;
+            let now = text.trim().parse().unwrap_or(0);
+            if now >= need {
+                continue;
+            }
+            if !self.options.allow_global {
+                let what = format!("{most} connections at once");
+                return Err(LabError::Global { what, key, now, need });
+            }
+            self.step(&format!("raise {key} from {now} to {need} until the end"), 0.1)?;
+            self.bench.topology.session().global_sysctl(key, &need.to_string())?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn make_files(
+        &mut self,
+        points: &[Scenario],
+        rulesets: &[Scenario],
+    ) -> Result<(), LabError> {
+        let study = &self.loaded.study;
+        for point in rulesets {
+            self.step(&format!("make the ruleset at {point}"), 0.1)?;
+            let record = self.files.make_ruleset(study, point, self.out)?;
+            self.rulesets.extend(record);
+            self.files.make_more(study, point)?;
+            for name in self.subjects().collect::<Vec<_>>() {
+                let subject = &self.loaded.subjects.0[&name];
+                if !subject.prepare.is_empty() {
+                    self.step(&format!("prepare {name} at {point}"), 0.5)?;
+                }
+                self.files.prepare(study, point, &name, &subject.prepare)?;
+            }
+        }
+        for point in points {
+            self.step(&format!("make the frames at {point}"), 0.1)?;
+            self.files.make_frames(study, point)?;
+        }
+        Ok(())
+    }
+
+    /// Makes every firewall, probes it empty, and loads its ruleset.
+    pub(super) fn set_up(&mut self, rulesets: &[Scenario]) -> Result<(), LabError> {
+        let study = &self.loaded.study;
+        let again = study.again.as_ref().map(|again| again.subject.get_ref().clone());
+        let ipv6 = self.files.has_ipv6();
+        if study.probe.is_some() {
+            self.bench.topology.let_probe()?;
+        }
+        for point in rulesets {
+            let mut arms: Vec<Arm> =
+                self.subjects().map(|subject| Arm { subject, copy: 0 }).collect();
+            let second = again.iter().filter(|name| !self.lacking.contains_key(*name));
+            arms.extend(second.map(|name| Arm { subject: name.clone(), copy: 1 }));
+            for arm in arms {
+                self.step(&format!("set up {} at {point}", arm.subject), 0.3)?;
+                let firewall = match (study.looping(), study.connecting()) {
+                    (Some(_), _) => self.bench.topology.host()?,
+                    (None, Some(connecting)) => {
+                        let way = self.loaded.subjects.0[&arm.subject].path;
+                        self.bench.between(way, connecting)?
+                    }
+                    (None, None) => self.bench.firewall(None, ipv6)?,
+                };
+                self.probe(&firewall, point)?;
+                match loading::load(self, &firewall.ground(), point, &arm.subject)? {
+                    Some(_) => drop(self.firewalls.insert((point.clone(), arm), firewall)),
+                    None => drop(self.left_out.insert((point.clone(), arm.subject))),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn probe(&mut self, firewall: &Firewall, point: &Scenario) -> Result<(), LabError> {
+        let study = &self.loaded.study;
+        if let Some(connecting) = study.connecting().filter(|c| c.sockets.is_some()) {
+            return sockets::probe(&mut self.bench, firewall, connecting);
+        }
+        if study.connecting().is_some() {
+            return connecting::probe(&mut self.bench, firewall, self.options.seed);
+        }
+        if let Some(looping) = study.looping() {
+            return looping::probe(&mut self.bench, firewall, looping);
+        }
+        // Any frames that belong to this ruleset will do.
+        let points = plan::grid(&self.axes);
+        let Some(point) = points.iter().find(|candidate| candidate.contains(point)) else {
+            return Ok(());
+        };
+        let (part, frames) = self.files.frames(study, point);
+        self.bench.load_frames(&part, frames, self.options.seed)?;
+        self.bench.probe(firewall)
+    }
+}
