@@ -1,7 +1,8 @@
 #!/bin/sh
 # Looks at the pages of `weir lab index` and `weir lab report` in a headless Chromium: no message on
-# the console, drawings where the page has a figure, nothing wider than the window at 1280 and at 400
-# pixels, light paper and dark as the reader has it, and a print. Usage: scripts/look.sh PAGE.html...
+# the console, drawings where the page has a figure, nothing wider than the window at 1280 and at
+# 400 pixels, light paper and dark as the reader has it, and a print. Usage: scripts/look.sh
+# PAGE.html...
 set -eu
 
 browser=$(command -v chromium || command -v chromium-headless-shell || command -v google-chrome) || {

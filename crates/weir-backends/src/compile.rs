@@ -14,8 +14,8 @@ use crate::{counters, memory, nft, read_back, steps};
 ///
 /// # Errors
 /// [`CompileError::Unsupported`] where the form cannot say something, [`CompileError::Pass`] and
-/// [`CompileError::Differs`] where the form is not equal, [`CompileError::Printed`] where its text does not read back as it,
-/// [`CompileError::Option`] where an option makes no sense.
+/// [`CompileError::Differs`] where the form is not equal, [`CompileError::Printed`] where its text
+/// does not read back as it, [`CompileError::Option`] where an option makes no sense.
 pub fn compile(
     firewall: &Firewall,
     form: Form,

@@ -1,8 +1,8 @@
 //! Forms of a ruleset, and the artefact that loads one without weir.
 //!
 //! [`compile`](fn@compile) rewrites a firewall by passes, each of them checked
-//! ([`weir_passes::run_checked`]), and describes the folder that loads it ([`Artefact`]): the rules as the
-//! tools read them, the scripts ([`load`]), and which counters add up to which original rule
+//! ([`weir_passes::run_checked`]), and describes the folder that loads it ([`Artefact`]): the rules
+//! as the tools read them, the scripts ([`load`]), and which counters add up to which original rule
 //! ([`counters`]). A back end refuses what it cannot say, by name; it never approximates.
 
 #![forbid(unsafe_code)]

@@ -9,8 +9,8 @@
 //!
 //! What nft cannot say is refused by name. A hook that needs it stays in iptables, beside the
 //! others, as prefix trees of chains, which the manifest lists; only if no hook is left there is no
-//! such form. So does a hook that enters a chain of Docker, kube-proxy, firewalld or ufw: they go on
-//! editing it in iptables.
+//! such form. So does a hook that enters a chain of Docker, kube-proxy, firewalld or ufw: they go
+//! on editing it in iptables.
 
 mod action;
 mod agree;

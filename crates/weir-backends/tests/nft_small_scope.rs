@@ -249,8 +249,8 @@ const LETTERS: [&str; 10] = [
     "-j MARK --set-mark 1",
 ];
 
-/// Small scope, whole: up to three rules out of a few amid a run that is long enough for a map, every
-/// packet by diagrams.
+/// Small scope, whole: up to three rules out of a few amid a run that is long enough for a map,
+/// every packet by diagrams.
 #[test]
 fn every_three_rules_amid_a_run_are_proven_to_mean_the_same_in_nft() {
     let options = CompileOptions { check_packets: 60, ..CompileOptions::default() };

@@ -1,8 +1,8 @@
 //! The rules of a node of Kubernetes, as kube-proxy writes them in its iptables mode.
 //!
-//! Each service is one rule of `KUBE-SERVICES`, by its address and port, to a chain of its own; that
-//! one chooses an endpoint by chance, and the endpoint's chain translates. A new connection walks
-//! the whole list where it is to no service, as those between pods and to the world are.
+//! Each service is one rule of `KUBE-SERVICES`, by its address and port, to a chain of its own;
+//! that one chooses an endpoint by chance, and the endpoint's chain translates. A new connection
+//! walks the whole list where it is to no service, as those between pods and to the world are.
 
 use std::fmt::Write;
 
@@ -24,8 +24,8 @@ const NAME_LENGTH: usize = 16;
 /// Ports of services.
 const PORTS: [u16; 8] = [80, 80, 443, 443, 8080, 5432, 6379, 9090];
 
-/// The tables `filter` and `nat` of one node as `iptables-save` text: services in 10.96.0.0/12, pods
-/// in 10.244.0.0/16.
+/// The tables `filter` and `nat` of one node as `iptables-save` text: services in 10.96.0.0/12,
+/// pods in 10.244.0.0/16.
 ///
 /// ```
 /// use weir_example::{ServicesOptions, services};

@@ -17,7 +17,8 @@ pub struct UniversityOptions {
     pub departments: usize,
     /// Seed of everything that is drawn.
     pub seed: u64,
-    /// Connections are tracked; without it the rules of state are left out, and NOTRACK comes first.
+    /// Connections are tracked; without it the rules of state are left out, and NOTRACK comes
+    /// first.
     pub tracked: bool,
 }
 
@@ -28,8 +29,8 @@ const PORTS: [u16; 12] = [443, 443, 443, 80, 80, 22, 25, 993, 636, 5060, 3389, 8
 /// Networks of partners, which see more (RFC 5737).
 const PARTNERS: [&str; 3] = ["192.0.2.0/24", "198.51.100.0/25", "203.0.113.64/26"];
 
-/// The ruleset as `iptables-save` text: `eth0` is outside, `eth1` the campus 10.32.0.0/16, a /24 for
-/// each department.
+/// The ruleset as `iptables-save` text: `eth0` is outside, `eth1` the campus 10.32.0.0/16, a /24
+/// for each department.
 ///
 /// ```
 /// use weir_example::{UniversityOptions, university};

@@ -33,7 +33,8 @@ pub struct Manifest {
     pub checked: Checked,
     /// Counters by original rule.
     pub counters: CreditMap,
-    /// Rules that a pass merged, where that was allowed: what is known of their counters is the sum.
+    /// Rules that a pass merged, where that was allowed: what is known of their counters is the
+    /// sum.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub summed: Vec<Summed>,
 }

@@ -44,7 +44,8 @@ pub struct IfaceMatch {
     pub negated: bool,
     /// Name without the `+`.
     pub name: Name,
-    /// A trailing `+`: any device whose name begins so, the empty name of a missing device included.
+    /// A trailing `+`: any device whose name begins so, the empty name of a missing device
+    /// included.
     pub prefix: bool,
 }
 

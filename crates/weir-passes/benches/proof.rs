@@ -1,5 +1,6 @@
-//! Time and memory of the proof that a ruleset is what all passes made of it: the generated network,
-//! and published rulesets. `cargo bench -p weir-passes --bench proof -- FILE…` takes rulesets.
+//! Time and memory of the proof that a ruleset is what all passes made of it: the generated
+//! network, and published rulesets. `cargo bench -p weir-passes --bench proof -- FILE…` takes
+//! rulesets.
 //!
 //! Passes that are equal in a sense which diagrams do not know are left out.
 

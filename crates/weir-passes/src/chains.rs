@@ -10,7 +10,8 @@ use crate::{Axis, Prefix};
 ///
 /// A name is `w4:` or `w6:`, a running number, and for IPv4 the prefix that leads to the chain,
 /// so that a listing can be read. The same table gives the same names. A name has at most 28
-/// characters (`XT_EXTENSION_MAXNAMELEN` in include/uapi/linux/netfilter/x_tables.h, less its zero).
+/// characters (`XT_EXTENSION_MAXNAMELEN` in include/uapi/linux/netfilter/x_tables.h, less its
+/// zero).
 #[derive(Clone, Debug)]
 pub struct ChainNames {
     family: Family,

@@ -7,10 +7,10 @@
 
 use weir_model::target::Effect;
 use weir_model::{
-    Family, Field, IfaceMatch, Layer, Match, Predicate, Rule, Table, Target, Test, tests_of,
+    Family, Field, IfaceMatch, Match, Predicate, Rule, Table, Target, Test, tests_of,
 };
 
-use crate::run::barrier;
+use crate::run::{barrier, looks_at_transport};
 
 /// What can be told of the rules of one table.
 #[derive(Clone, Copy, Debug)]
@@ -196,12 +196,7 @@ fn span_of(value: u128, mask: u128, max: u128) -> Option<(u128, u128)> {
 
 /// The tests before the first that looks at a transport header; all of them where none does.
 pub(crate) fn approach(tests: &[Test]) -> &[Test] {
-    let looks = |t: &Test| match t {
-        Test::Field { field, .. } => field.row().layer == Layer::Transport,
-        Test::EitherPort { .. } => true,
-        Test::Set { .. } | Test::Opaque { .. } | Test::Never => false,
-    };
-    let first = tests.iter().position(looks).unwrap_or(tests.len());
+    let first = tests.iter().position(looks_at_transport).unwrap_or(tests.len());
     &tests[..first]
 }
 

@@ -67,8 +67,9 @@ pub fn program_of(chain: &str) -> Option<Program> {
     is_of_firewalld(chain).then_some(Program::Firewalld)
 }
 
-/// `INPUT_ZONES`, `FORWARD_IN_ZONES_SOURCE`, `PRE_public_log`, `FWDI_trusted`, `POST_external_allow`:
-/// a hook's word, then `ZONES`, `POLICIES`, `direct` or a zone with one of firewalld's parts.
+/// `INPUT_ZONES`, `FORWARD_IN_ZONES_SOURCE`, `PRE_public_log`, `FWDI_trusted`,
+/// `POST_external_allow`: a hook's word, then `ZONES`, `POLICIES`, `direct` or a zone with one of
+/// firewalld's parts.
 fn is_of_firewalld(chain: &str) -> bool {
     const BUILT_IN: [&str; 5] = ["INPUT_", "OUTPUT_", "FORWARD_", "PREROUTING_", "POSTROUTING_"];
     const OF_ALL: [&str; 3] = ["ZONES", "POLICIES", "direct"];

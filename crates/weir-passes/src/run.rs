@@ -138,16 +138,21 @@ pub fn keeps_state(rule: &Rule, family: Family) -> bool {
 
 /// Whether a rule does nothing but count, and nothing is dropped on the way.
 pub fn only_counts(rule: &Rule, family: Family) -> bool {
-    rule.target == Target::None && !looks_at_transport(rule, family)
+    rule.target == Target::None && !may_drop(rule, family)
 }
 
 /// Whether a truncated packet may be dropped by trying the rule.
-pub fn looks_at_transport(rule: &Rule, family: Family) -> bool {
-    test::tests_of(rule, family).iter().any(|t| match t {
+pub fn may_drop(rule: &Rule, family: Family) -> bool {
+    test::tests_of(rule, family).iter().any(looks_at_transport)
+}
+
+/// Whether the test reads a transport header: it drops a packet that has too little of one.
+pub(crate) fn looks_at_transport(test: &Test) -> bool {
+    match test {
         Test::Field { field, .. } => field.row().layer == Layer::Transport,
         Test::EitherPort { .. } => true,
         Test::Set { .. } | Test::Opaque { .. } | Test::Never => false,
-    })
+    }
 }
 
 /// A rule of a chain with what the passes ask of it again and again.

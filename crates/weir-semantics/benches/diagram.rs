@@ -2,10 +2,10 @@
 //! that means the same, random prefixes in two orders, and published rulesets.
 //! `cargo bench -p weir-semantics --bench diagram -- FILE…` takes rulesets.
 //!
-//! Chains that say the same are made once, so a ruleset against itself is the easy case. In the edit,
-//! neighbours that cannot both match change places, in every chain that has some; in the prefixes,
-//! no order is left. Beside the time that passed stands the processor's, which other programs on
-//! the machine disturb less.
+//! Chains that say the same are made once, so a ruleset against itself is the easy case. In the
+//! edit, neighbours that cannot both match change places, in every chain that has some; in the
+//! prefixes, no order is left. Beside the time that passed stands the processor's, which other
+//! programs on the machine disturb less.
 
 use std::hint::black_box;
 
@@ -140,8 +140,8 @@ fn report(what: &str, clock: &Clock, comparison: &Comparison) {
     );
 }
 
-/// 100,000 random source prefixes in two orders: as rulesets, and as sets of packets that nothing is
-/// known of.
+/// 100,000 random source prefixes in two orders: as rulesets, and as sets of packets that nothing
+/// is known of.
 fn prefixes() {
     let mut state = 1u64;
     let mut draw = || {

@@ -10,12 +10,12 @@
 //!   difference.
 //! - [`Lookup`]: what the diagram says of one packet, to be held against another witness.
 //!
-//! Inside, from the bottom up: `store` is the engine, with `operators` and `merging`; `layout` says which bit stands where;
-//! `lower` and `members` turn tests and sets into booleans; `possible` leaves out what no packet
-//! is; `encode` goes from packets to bits and back. For whole rulesets: `terminal` is what a
-//! diagram ends in, `change` what rules do to a packet; `then` puts one piece of rules after
-//! another; `target`, `chain` and `journey` build those pieces, `runs` and `library` save work at
-//! it; `compare` and `replay` compare, and `comparison` is what that says.
+//! Inside, from the bottom up: `store` is the engine, with `operators` and `merging`; `layout` says
+//! which bit stands where; `lower` and `members` turn tests and sets into booleans; `possible`
+//! leaves out what no packet is; `encode` goes from packets to bits and back. For whole rulesets:
+//! `terminal` is what a diagram ends in, `change` what rules do to a packet; `then` puts one piece
+//! of rules after another; `target`, `chain` and `journey` build those pieces, `runs` and `library`
+//! save work at it; `compare` and `replay` compare, and `comparison` is what that says.
 //!
 //! ```
 //! use weir_model::{Family, Firewall, Rule, Target};

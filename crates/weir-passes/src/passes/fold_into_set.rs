@@ -1,4 +1,5 @@
-//! `fold_into_set`: rules that differ in one address (and port) alone become a set ([`crate::sets`]).
+//! `fold_into_set`: rules that differ in one address (and port) alone become a set
+//! ([`crate::sets`]).
 //!
 //! They need not be neighbours: a rule may pass others on its way to its like where no packet could
 //! match both. The elements count for the rules that they were.

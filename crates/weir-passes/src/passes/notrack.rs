@@ -17,8 +17,8 @@
 //! Equal is, for packets that the rules untrack: everything but NOTRACK itself, what conntrack says
 //! of the packet, and the policies of the nat table, which count the connections that they see; it
 //! is further asked that no state would have made a difference, and that the answers are untracked,
-//! too ([`Sameness::Untracked`]). Where there is a nat table the pass loses counters, then, and runs
-//! where that is allowed.
+//! too ([`Sameness::Untracked`]). Where there is a nat table the pass loses counters, then, and
+//! runs where that is allowed.
 
 use weir_model::target::Effect;
 use weir_model::{

@@ -7,8 +7,8 @@
 //! and a rule that would be the first to look at it is reached.
 //!
 //! Asked one after another, each rule against the union of all before it, twenty thousand rules
-//! would make twenty thousand unions. Instead the chain is halved: the union of a half is made once,
-//! for the other half, and so on below: about as many unions as rules, most of them small.
+//! would make twenty thousand unions. Instead the chain is halved: the union of a half is made
+//! once, for the other half, and so on below: about as many unions as rules, most of them small.
 
 use std::collections::HashSet;
 

@@ -85,7 +85,7 @@ impl Work<'_> {
         let name = self.name();
         let kind = match fold {
             Fold::Addr(_) => {
-                if run::looks_at_transport(shape, family) {
+                if run::may_drop(shape, family) {
                     rule.matches.insert(0, look(&name, axis, false, true));
                 }
                 rule.matches.push(look(&name, axis, false, false));

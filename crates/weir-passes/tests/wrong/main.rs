@@ -1,7 +1,8 @@
 //! Deliberately wrong passes: `run_checked` refuses each of them.
 //!
-//! A check that lets nothing through and one that lets all through are both useless: so each ruleset
-//! is first run through the right pass, or unchanged, and passes. `--nocapture` prints the list.
+//! A check that lets nothing through and one that lets all through are both useless: so each
+//! ruleset is first run through the right pass, or unchanged, and passes. `--nocapture` prints the
+//! list.
 
 mod merging;
 mod removing;

@@ -1,10 +1,10 @@
 //! Rules of a chain that need not be merged in the order of the text.
 //!
 //! Long lists mostly test one address and nothing else. Rules of such a list that end alike are one
-//! union of spans, made from the sorted spans at once. Rules whose addresses do not overlap commute,
-//! whatever they lead to: no rule that goes on has changed an address, as translations end the
-//! table. Merged in the order of their addresses, most merges touch a single path; in the order of
-//! the text, every one walks both diagrams.
+//! union of spans, made from the sorted spans at once. Rules whose addresses do not overlap
+//! commute, whatever they lead to: no rule that goes on has changed an address, as translations end
+//! the table. Merged in the order of their addresses, most merges touch a single path; in the order
+//! of the text, every one walks both diagrams.
 
 use weir_model::{Family, Field, Predicate, Rule, Target, Test, tests_of};
 

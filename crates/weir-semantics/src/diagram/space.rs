@@ -48,11 +48,12 @@ impl PacketSet {
 
 /// Sets of packets of one family, as the rules and sets of some firewalls tell them apart.
 ///
-/// A rule's tests become a [`PacketSet`] by [`of_rule`](Space::of_rule); sets are combined, compared
-/// and counted; [`witness`](Space::witness) picks a packet and [`regions`](Space::regions) says in
-/// words what is in a set. Tests of which the packet does not tell the answer (owner, a set that
-/// is not known) are variables beside its fields: one for each content and hook. A test that keeps
-/// a budget or a memory is a variable of its rule alone, so nothing is ever taken as equal to it.
+/// A rule's tests become a [`PacketSet`] by [`of_rule`](Space::of_rule); sets are combined,
+/// compared and counted; [`witness`](Space::witness) picks a packet and [`regions`](Space::regions)
+/// says in words what is in a set. Tests of which the packet does not tell the answer (owner, a set
+/// that is not known) are variables beside its fields: one for each content and hook. A test that
+/// keeps a budget or a memory is a variable of its rule alone, so nothing is ever taken as equal to
+/// it.
 ///
 /// A union of many sets is [`any_of`](Space::any_of), which is far faster than one by one.
 ///

@@ -1,7 +1,7 @@
 //! The engine: hash-consed decision diagrams with many terminals.
 //!
-//! A node asks one variable, known by its *level*, and has a branch for 0 and one for 1; levels grow
-//! on the way down. Equal nodes are made once, so that two diagrams mean the same exactly when
+//! A node asks one variable, known by its *level*, and has a branch for 0 and one for 1; levels
+//! grow on the way down. Equal nodes are made once, so that two diagrams mean the same exactly when
 //! their [`Ref`]s are equal. Terminals are numbers that the engine does not interpret but for 0,
 //! which is *nothing yet* (false, undecided), and 1, which is *true*.
 //!
