@@ -117,10 +117,20 @@ fn subjects(run: &Run<'_>) -> Vec<Subject> {
             load: subject.load.trim().to_owned(),
             lets_through_pps: subject.lets_through_pps,
             lacking: run.lacking.get(name).cloned(),
-            limit: None,
+            limit: limit_of(run, name),
         }
     };
     run.loaded.study.subjects.iter().map(|name| subject(name.get_ref())).collect()
+}
+
+/// Where a subject said that it has nothing to measure.
+fn limit_of(run: &Run<'_>, name: &str) -> Option<String> {
+    let points = run.left_out.iter().filter(|(_, subject)| subject == name);
+    let places: Vec<String> = points.map(|(point, _)| point.to_string()).collect();
+    // A ruleset that lies on no axis is the same at every point.
+    let at = if places.iter().any(String::is_empty) { "any point" } else { &places.join("; ") };
+    let why = || format!("its command says that there is nothing to measure at {at}");
+    (!places.is_empty()).then(why)
 }
 
 fn counts(run: &Run<'_>) -> TrialCounts {

@@ -308,7 +308,8 @@ impl Loaded {
             study.presets.insert(AGAINST_ITSELF.to_owned(), short);
         }
         for preset in study.presets.values_mut() {
-            preset.blocks *= times;
+            // One block has no scatter to be judged by.
+            preset.blocks = preset.blocks.max(2) * times;
             preset.loads = if study.traffic.is_none() { preset.blocks } else { 0 };
             preset.adds = 0;
         }

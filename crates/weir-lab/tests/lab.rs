@@ -8,8 +8,9 @@ use std::fs;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
-use weir_lab::{LabError, RunOptions, frames, run};
+use weir_lab::{LabError, RunOptions, SELF_TESTS, frames, run};
 use weir_packet::pcap;
+use weir_stats::compare::self_test;
 use weir_stats::search::Goal;
 use weir_stats::{Kind, Record, State, Trial};
 
@@ -34,6 +35,11 @@ iptables-legacy-save -c -t filter | tr ':[]' '   ' | awk '
     END { print "dropped " dropped + 0 }'
 '''
 add = 'grep ^-A "$MORE" | while read -r rule; do iptables-legacy $rule; done'
+
+[picky]
+title = "a firewall for no rules"
+about = "has nothing to do with any"
+load = 'test "$RULES" = 0 || exit 77'
 
 [leaky]
 title = "a firewall that does nothing"
@@ -103,13 +109,19 @@ fn of<'a>(record: &'a Record, subject: &'a str, kind: Kind) -> impl Iterator<Ite
 
 #[test]
 fn a_study_runs_from_its_file_to_its_records() {
-    let study = study("whole", r#""none", "linear", "absent""#, r#"{ source = ["far"] }"#);
+    let study = study("whole", r#""none", "linear", "picky", "absent""#, r#"{ source = ["far"] }"#);
     let record = run_study(&study).unwrap();
     assert!(record.run.complete);
     assert_eq!(record.run.command, "weir lab run …/today-small -o …/run");
     let lacking: Vec<bool> =
         record.run.subjects.iter().map(|subject| subject.lacking.is_some()).collect();
-    assert_eq!(lacking, [false, false, true]);
+    assert_eq!(lacking, [false, false, false, true]);
+    let limits: Vec<Option<&str>> =
+        record.run.subjects.iter().map(|subject| subject.limit.as_deref()).collect();
+    let nothing = "its command says that there is nothing to measure at rules=8";
+    assert_eq!(limits, [None, None, Some(nothing), None]);
+    let picky = of(&record, "picky", Kind::Rate);
+    assert_eq!(picky.filter(|t| t.state == State::Accepted).count(), 2 * 2, "without rules alone");
     for subject in ["none", "linear"] {
         let accepted: Vec<&Trial> =
             of(&record, subject, Kind::Rate).filter(|t| t.state == State::Accepted).collect();
@@ -122,6 +134,38 @@ fn a_study_runs_from_its_file_to_its_records() {
     let read = weir_stats::folder::load(&study.with_file_name("records")).unwrap();
     assert!(read == record, "records are read as they were written");
     assert!(matches!(run_study(&study), Err(LabError::Occupied(_))), "records are kept");
+}
+
+#[test]
+fn a_subject_is_measured_against_itself_as_often_as_twenty_runs_would() {
+    let text = r#"
+title = "A small study of loads"
+question = "Is a load like itself?"
+subjects = ["none", "linear"]
+[ruleset]
+axes = []
+command = "printf '*filter\\n-A FORWARD -s 192.0.2.1/32 -j DROP\\nCOMMIT\\n' > \"$RULESET\""
+[presets.tiny]
+label = "for a test"
+trial_seconds = 0.05
+blocks = 1
+loads = 1
+"#;
+    let study = common::study("again", "today-small", SUBJECTS, text);
+    let options = |name: &str| RunOptions { against_itself: Some(name.to_owned()), ..options() };
+    let run_again = |name: &str, out: &str| {
+        run(&study, &study.with_file_name(out), &options(name), &mut |_| ())
+    };
+    let record = run_again("linear", "records").unwrap();
+    let of_copy = |copy| record.trials.iter().filter(move |trial| trial.copy == copy);
+    for copy in [0, 1] {
+        assert_eq!(of_copy(copy).count(), 2 * SELF_TESTS as usize, "one block has no scatter");
+    }
+    assert!(record.trials.iter().all(|trial| trial.subject == "linear"));
+    let found = self_test(&record.trials, "linear", SELF_TESTS as usize);
+    assert_eq!((found.repetitions, found.points), (SELF_TESTS as usize, SELF_TESTS as usize));
+    let error = run_again("nobody", "none").unwrap_err().to_string();
+    assert!(error.contains("nobody"), "{error}");
 }
 
 #[test]
