@@ -14,7 +14,7 @@ use crate::frames::Frame;
 use crate::generator::{Generator, Play, Played};
 use crate::hosts::ssh::{Host, Room};
 use crate::sink::Arrived;
-use crate::topology::{FIREWALL_MAC, Firewall, SOURCE_MAC, Topology, Way};
+use crate::topology::{Firewall, Topology, Way};
 use crate::traffic::Connecting;
 
 /// How long the counters may take to come to rest after a trial.
@@ -189,7 +189,8 @@ impl Bench {
             return self.topology.firewall_for_sockets(parties, sockets.ports());
         }
         if self.ends.is_none() {
-            self.ends = Some(TcpEnds::new(parties, FIREWALL_MAC, SOURCE_MAC)?);
+            let (to, from) = self.topology.macs();
+            self.ends = Some(TcpEnds::new(parties, to, from)?);
         }
         let ends = self.ends.as_mut().expect("made just now");
         self.topology.between(way, ends, parties)

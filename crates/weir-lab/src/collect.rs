@@ -4,23 +4,15 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use weir_stats::{Collected, CoreWork, Table};
 
 use crate::LabError;
 use crate::counters::Conntrack;
+use crate::sampling::Sampling;
 use crate::topology::Firewall;
 
-/// Shortest time between two looks at the connection table.
-const SHORTEST_PERIOD: Duration = Duration::from_millis(5);
-/// Longest time.
-const LONGEST_PERIOD: Duration = Duration::from_secs(1);
-/// Looks at it in one trial, about.
-const SAMPLES: u32 = 40;
 /// Lines of the kernel's log that are kept of one trial.
 const LOG_LINES: usize = 20;
 
@@ -86,7 +78,7 @@ pub(crate) struct Collecting {
     snmp: Counts,
     conntrack: Conntrack,
     slab: i64,
-    sampler: Option<Sampler>,
+    sampling: Option<Sampling>,
     core: Option<u32>,
 }
 
@@ -109,7 +101,7 @@ impl Collecting {
             snmp: firewall.stack.values()?,
             conntrack: firewall.conntrack.read()?,
             slab: slab_bytes(&firewall.proc("meminfo")?),
-            sampler: Sampler::start(firewall, expected),
+            sampling: Sampling::begin(firewall, expected)?,
             begun: Instant::now(),
             core,
         })
@@ -121,7 +113,7 @@ impl Collecting {
         firewall: &Firewall,
         log: &mut KernelLog,
     ) -> Result<Collected, LabError> {
-        let mut samples = self.sampler.map_or_else(Vec::new, Sampler::stop);
+        let mut samples = self.sampling.map_or(Ok(Vec::new()), Sampling::end)?;
         let after = firewall.conntrack.read()?;
         let slab = slab_bytes(&firewall.proc("meminfo")?);
         if !samples.is_empty() {
@@ -162,48 +154,6 @@ impl Collecting {
             load_average: load_average(&firewall.proc("loadavg")?),
         })
     }
-}
-
-/// A thread that counts connections.
-struct Sampler {
-    over: Arc<AtomicBool>,
-    thread: JoinHandle<Vec<(f64, u64)>>,
-}
-
-impl Sampler {
-    fn start(firewall: &Firewall, expected: Duration) -> Option<Sampler> {
-        let reader = firewall.conntrack.another()?;
-        let period = (expected / SAMPLES).clamp(SHORTEST_PERIOD, LONGEST_PERIOD);
-        let over = Arc::new(AtomicBool::new(false));
-        let seen = Arc::clone(&over);
-        let look = move || {
-            let begun = Instant::now();
-            let mut samples = Vec::new();
-            while !seen.load(Ordering::SeqCst) {
-                if let Ok(table) = reader.read() {
-                    samples.push((begun.elapsed().as_secs_f64(), table.entries));
-                }
-                // Woken up at the end of the trial.
-                std::thread::park_timeout(period);
-            }
-            samples
-        };
-        let thread = std::thread::Builder::new().name("sampler".to_owned()).spawn(look).ok()?;
-        Some(Sampler { over, thread })
-    }
-
-    fn stop(self) -> Vec<(f64, u64)> {
-        self.over.store(true, Ordering::SeqCst);
-        self.thread.thread().unpark();
-        self.thread.join().unwrap_or_default()
-    }
-}
-
-/// Entries that the machine lets a connection table have. The limit is one number for all network
-/// namespaces, and each table is measured against it on its own (nf_conntrack_core.c); 0 where
-/// there is no connection tracking.
-pub(crate) fn table_limit() -> u64 {
-    proc("sys/net/netfilter/nf_conntrack_max").trim().parse().unwrap_or(0)
 }
 
 fn proc(name: &str) -> String {
@@ -282,10 +232,12 @@ pub(crate) fn settle_slabs() {
     settle(|| slab_bytes(&proc("meminfo")), 1);
 }
 
-/// The same of all that a ruleset may be kept in; a namespace that was removed is taken apart a
-/// while later, with its rules.
-pub(crate) fn settle_memory() -> i64 {
-    settle(kernel_bytes, 3);
+/// Bytes of this machine's kernel that rulesets may be kept in; `settled` waits first until they
+/// shrink no more, for a namespace that was removed is taken apart a while later, with its rules.
+pub(crate) fn ruleset_memory(settled: bool) -> i64 {
+    if settled {
+        settle(kernel_bytes, 3);
+    }
     kernel_bytes()
 }
 
@@ -306,7 +258,7 @@ fn settle(bytes: fn() -> i64, still: u32) {
 
 /// Bytes of the kernel that a ruleset may be kept in: `vmalloc` (tables), slabs that cannot be
 /// reclaimed (sets, chains, small tables) and what each core has of its own (counters).
-pub(crate) fn kernel_bytes() -> i64 {
+fn kernel_bytes() -> i64 {
     let text = proc("meminfo");
     ["VmallocUsed", "SUnreclaim", "Percpu"].iter().map(|name| meminfo_bytes(&text, name)).sum()
 }

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use weir_kernel::Namespace;
 use weir_kernel::conntrack::ConnectionTable;
 use weir_stats::{Close, Collected, Connections, Kind, State, Trial};
 
@@ -93,9 +94,17 @@ fn settle(ends: &TcpEnds, opened: u64) -> Result<(), LabError> {
 /// Empties the firewall's connection table, where it has one: an entry of an earlier trial would
 /// make a packet cheaper or dearer than that of a new connection.
 pub(crate) fn forget_connections(firewall: &Firewall, is_held: bool) -> Result<(), LabError> {
-    let count = firewall.namespace.read_sysctl("net.netfilter.nf_conntrack_count");
+    match &firewall.elsewhere {
+        Some(room) => room.forget_connections(is_held),
+        None => forget_in(&firewall.namespace, is_held),
+    }
+}
+
+/// The same of a namespace on this machine.
+pub(crate) fn forget_in(namespace: &Namespace, is_held: bool) -> Result<(), LabError> {
+    let count = namespace.read_sysctl("net.netfilter.nf_conntrack_count");
     if count.is_ok_and(|count| count.trim() != "0") {
-        ConnectionTable::open(&firewall.namespace)?.flush()?;
+        ConnectionTable::open(namespace)?.flush()?;
         if is_held {
             settle_slabs();
         }
@@ -127,7 +136,7 @@ pub(crate) fn probe(bench: &mut Bench, firewall: &Firewall, seed: u64) -> Result
             return Err(LabError::Probe {
                 of: seen.arrived.delivered,
                 offered: seen.played.offered,
-                namespace: firewall.namespace.name().to_owned(),
+                namespace: firewall.name().to_owned(),
                 why: failed.chain(drops).collect::<Vec<_>>().join(", "),
             });
         }
@@ -135,22 +144,28 @@ pub(crate) fn probe(bench: &mut Bench, firewall: &Firewall, seed: u64) -> Result
 }
 
 /// How a step of a study opens connections; those who take part in it are told.
-pub(crate) fn open(run: &mut Run<'_>, connecting: &Connecting, step: &Step, seconds: f64) -> Open {
+pub(crate) fn open(
+    run: &mut Run<'_>,
+    connecting: &Connecting,
+    step: &Step,
+    seconds: f64,
+) -> Result<Open, LabError> {
+    let held = connecting.held_at(&step.scenario, run.bench.topology.table_limit()?);
     let (clients, servers) = connecting.parties_at(&step.scenario);
     // Sockets need no programs at the ends.
     if let Some(ends) = &mut run.bench.ends {
         ends.take_part(clients, servers);
     }
     let on = |axis: &Option<String>| step.scenario.coordinate(axis.as_ref()?)?.number();
-    Open {
+    Ok(Open {
         duration: Duration::from_secs_f64(seconds),
         rate: on(&connecting.rate_axis).unwrap_or(run.preset.rate_pps),
         flood: on(&connecting.flood_axis).unwrap_or(0) as u32,
-        connections_max: connecting.held_at(&step.scenario).unwrap_or(0),
+        connections_max: held.unwrap_or(0),
         close: connecting.close,
         verify: connecting.verify,
         secret: run.bench.next_magic(run.options.seed),
-    }
+    })
 }
 
 /// The kind of a trial.

@@ -33,10 +33,14 @@ impl NetFile {
     }
 }
 
+/// Columns of drops in `/proc/net/dev`: of packets received, and of packets sent.
+const RECEIVED: usize = 3;
+const SENT: usize = 11;
+
 /// Drops of some devices together.
 #[derive(Debug)]
 pub struct DeviceReader {
-    devices: Vec<(NetFile, String)>,
+    devices: Vec<(NetFile, String, &'static [usize])>,
 }
 
 impl DeviceReader {
@@ -45,27 +49,41 @@ impl DeviceReader {
     /// # Errors
     /// Where a file cannot be opened.
     pub fn open(devices: &[(&Namespace, &str)]) -> Result<DeviceReader, LabError> {
+        DeviceReader::of(devices, &[RECEIVED, SENT])
+    }
+
+    /// The same of packets that the devices received, and not of those that they sent.
+    pub(crate) fn of_received(devices: &[(&Namespace, &str)]) -> Result<DeviceReader, LabError> {
+        DeviceReader::of(devices, &[RECEIVED])
+    }
+
+    fn of(
+        devices: &[(&Namespace, &str)],
+        columns: &'static [usize],
+    ) -> Result<DeviceReader, LabError> {
         let open = |(namespace, device): &(&Namespace, &str)| {
-            Ok((NetFile::open(namespace, "dev")?, (*device).to_owned()))
+            Ok((NetFile::open(namespace, "dev")?, (*device).to_owned(), columns))
         };
         Ok(DeviceReader { devices: devices.iter().map(open).collect::<Result<_, LabError>>()? })
     }
 
     /// These devices on another host, too.
     pub(crate) fn and_there(mut self, room: &Room, devices: &[&String]) -> DeviceReader {
-        let there = |device: &&String| (NetFile::There(room.clone(), "dev"), (*device).clone());
+        let both: &[usize] = &[RECEIVED, SENT];
+        let file = || NetFile::There(room.clone(), "dev");
+        let there = |device: &&String| (file(), (*device).clone(), both);
         self.devices.extend(devices.iter().map(there));
         self
     }
 
-    /// Packets that the devices dropped, in both directions, by device.
+    /// Packets that the devices dropped.
     ///
     /// # Errors
     /// Where a file cannot be read.
     pub fn dropped(&self) -> Result<u64, LabError> {
         let mut sum = 0;
-        for (file, device) in &self.devices {
-            sum += device_drops(&file.read()?, device);
+        for (file, device, columns) in &self.devices {
+            sum += device_drops(&file.read()?, device, columns);
         }
         Ok(sum)
     }
@@ -244,7 +262,7 @@ impl ConntrackReader {
     }
 
     /// A second one for another thread; `None` where there is nothing to read, and on another host:
-    /// questions while packets are sent would be packets themselves.
+    /// questions while packets are sent would be packets themselves, so the agent looks itself.
     pub(crate) fn another(&self) -> Option<ConntrackReader> {
         match self.file.as_ref()? {
             NetFile::Here(file) => {
@@ -318,10 +336,10 @@ fn device_fields(text: &str, device: &str) -> Vec<u64> {
     fields.filter_map(|field| field.parse().ok()).collect()
 }
 
-/// Both drop columns of a device.
-fn device_drops(text: &str, device: &str) -> u64 {
+/// The sum of some columns of a device.
+fn device_drops(text: &str, device: &str, columns: &[usize]) -> u64 {
     let fields = device_fields(text, device);
-    [3, 11].iter().filter_map(|at| fields.get(*at)).sum()
+    columns.iter().filter_map(|at| fields.get(*at)).sum()
 }
 
 /// Discards in `/proc/net/snmp` and `/proc/net/netstat`: a line of names, then one of values.
@@ -384,9 +402,9 @@ mod tests {
         let text = "Inter-|   Receive\n face |bytes packets\n\
                     \u{20} eth0: 10 1 0 3 0 0 0 0 20 2 0 4 0 0 0 0\n\
                     eth01: 10 1 0 90 0 0 0 0 20 2 0 90 0 0 0 0\n";
-        assert_eq!(device_drops(text, "eth0"), 7);
-        assert_eq!(device_drops(text, "eth01"), 180);
-        assert_eq!(device_drops(text, "eth9"), 0);
+        let both = |device| device_drops(text, device, &[RECEIVED, SENT]);
+        assert_eq!((both("eth0"), both("eth01"), both("eth9")), (7, 180, 0));
+        assert_eq!(device_drops(text, "eth0", &[RECEIVED]), 3);
     }
 
     #[test]

@@ -94,7 +94,7 @@ pub enum LabError {
     },
     /// The study needs a limit of the whole machine raised.
     #[error(
-        "{what}: {key} is {now}, {need} are needed, and it is one for the whole machine; \
+        "{what}: {key}{place} is {now}, {need} are needed, and it is one for the whole machine; \
          `--allow-global` raises it for the run and puts it back"
     )]
     Global {
@@ -102,6 +102,8 @@ pub enum LabError {
         what: String,
         /// The sysctl.
         key: &'static str,
+        /// On which machine: ` on the firewall's host`, or nothing.
+        place: &'static str,
         /// Its value.
         now: u64,
         /// The value that is needed.

@@ -17,6 +17,7 @@ use toml::Spanned;
 
 use crate::LabError;
 use crate::study::{self, Loaded};
+use crate::topology::Way;
 
 /// The hosts of a run, as their file says.
 #[derive(Clone, Debug)]
@@ -126,19 +127,29 @@ impl Hosts {
 /// Whether a study can be run over hosts.
 ///
 /// # Errors
-/// With the study's file: what it does that works on one machine only so far.
+/// With the study's file and line: what it does that works on one machine only so far.
 fn fits(loaded: &Loaded) -> Result<(), LabError> {
     let study = &loaded.study;
-    let not_built = [
-        (study.connecting().is_some(), "connections", "[traffic]"),
-        (study.looping().is_some(), "loopback", "[traffic]"),
+    let line = |place: &str| loaded.text.find(place).unwrap_or(0);
+    let has_sockets = study.connecting().is_some_and(|c| c.sockets.is_some());
+    let parts = [
+        (has_sockets, "kind `sockets`", "[traffic]"),
+        (study.looping().is_some(), "kind `loopback`", "[traffic]"),
         (study.probe.is_some(), "`[probe]`", "[probe]"),
-        (study.memory, "`memory`", "memory"),
     ];
-    let Some((_, what, place)) = not_built.into_iter().find(|(asked, ..)| *asked) else {
-        return Ok(());
-    };
-    let at = loaded.text.find(place).unwrap_or(0);
+    let parts = parts.into_iter().filter(|(is_asked, ..)| *is_asked);
+    let parts = parts.map(|(_, what, place)| (line(place), what.to_owned()));
+    // A subject's path is a matter of the study that lists it.
+    let paths = study.subjects.iter().filter_map(|name| {
+        let path = match loaded.subjects.0[name.get_ref()].path {
+            Way::Gateway => return None,
+            Way::OneArmed => "one-armed",
+            Way::Direct => "direct",
+        };
+        let what = format!("the path `{path}` of subject `{}`", name.get_ref());
+        Some((name.span().start, what))
+    });
+    let Some((at, what)) = parts.chain(paths).next() else { return Ok(()) };
     let message = format!("{what} over hosts is not built yet: run it without `--hosts`");
     Err(study::refused(&loaded.path, &loaded.text, at, message))
 }

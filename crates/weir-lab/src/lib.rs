@@ -40,6 +40,7 @@ mod records;
 pub mod registry;
 mod resume;
 mod run;
+mod sampling;
 mod searching;
 pub mod selftest;
 pub mod sink;

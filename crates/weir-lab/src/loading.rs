@@ -4,7 +4,7 @@ use rustix::process::{getpriority_process, setpriority_process};
 use weir_stats::{Kind, Noise, Scenario, State, Trial};
 
 use crate::LabError;
-use crate::collect::{kernel_bytes, settle_memory};
+use crate::collect;
 use crate::commands::{Ground, Job};
 use crate::cpu::Moment;
 use crate::plan::{self, Arm, Step};
@@ -71,13 +71,16 @@ fn arms(run: &Run<'_>) -> Vec<Arm> {
 fn one(run: &mut Run<'_>, step: &Step) -> Result<(), LabError> {
     let name = &step.arm.subject;
     let ground = run.bench.topology.bare()?;
-    let memory = run.loaded.study.memory.then(settle_memory);
+    let is_measured = run.loaded.study.memory;
+    let memory = is_measured.then(|| kernel_memory(&ground, true)).transpose()?;
     let before = Moment::now(run.core);
     let Some(seconds) = load(run, &ground, &step.scenario, name)? else {
         return run.bench.topology.remove(ground);
     };
     let mut trial = trial(run, step, Kind::Load, seconds);
-    trial.collected.load_memory_bytes = memory.map(|before| kernel_bytes() - before);
+    if let Some(before) = memory {
+        trial.collected.load_memory_bytes = Some(kernel_memory(&ground, false)? - before);
+    }
     trial.noise = noise(&before, run);
     let mut trials = vec![trial];
     if step.block < run.preset.adds && run.loaded.study.more.is_some() {
@@ -89,6 +92,14 @@ fn one(run: &mut Run<'_>, step: &Step) -> Result<(), LabError> {
         command(run, &ground, &step.scenario, name, "unload", unload)?;
     }
     run.bench.topology.remove(ground)
+}
+
+/// The kernel's memory where rulesets are loaded, bytes; `settled` once what was removed is gone.
+fn kernel_memory(ground: &Ground, settled: bool) -> Result<i64, LabError> {
+    match ground {
+        Ground::Here(_) => Ok(collect::ruleset_memory(settled)),
+        Ground::There(room) => room.host().ruleset_memory(settled),
+    }
 }
 
 /// Adds single rules to those in force, where the subject does such a thing.

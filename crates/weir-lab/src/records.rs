@@ -161,6 +161,14 @@ fn doubts(run: &Run<'_>) -> Vec<String> {
              firewall that is faster than its cables shows their speed."
                 .into(),
         );
+        let connecting = run.loaded.study.connecting().filter(|c| c.rate_axis.is_none());
+        if connecting.is_some() && run.preset.rate_pps == 0 {
+            doubts.push(
+                "Connections had no rate: over real cables clients open more of them than a \
+                 firewall serves, and what they open beyond that is lost."
+                    .into(),
+            );
+        }
     }
     if run.before.is_some() {
         doubts.push(format!(

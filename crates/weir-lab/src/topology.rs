@@ -213,9 +213,12 @@ impl Topology {
         ends: &mut TcpEnds,
         parties: &Parties,
     ) -> Result<Firewall, LabError> {
+        if let Some(host) = self.other_host().cloned() {
+            return self.firewall_between_elsewhere(&host, ends, parties);
+        }
         let Link { namespace, near, far } = self.link(false)?;
         let Devices { input, output } = &self.devices;
-        namespace.ip(&back_to_clients(parties, input))?;
+        namespace.ip(&back_to_clients(&parties.client_network(), SOURCE_MAC, input))?;
         // Answers are redirected into this device, which takes them by its NAPI context only.
         namespace.set_gro(output, true)?;
         let ifindex = self.source.ifindex(&near)?;
@@ -240,8 +243,8 @@ impl Topology {
     ) -> Result<Firewall, LabError> {
         let Link { namespace, near, far } = self.link(false)?;
         let Devices { input, output } = &self.devices;
-        namespace.ip(&back_to_clients(parties, input))?;
         let (clients, servers) = (parties.client_network(), parties.server_network());
+        namespace.ip(&back_to_clients(&clients, SOURCE_MAC, input))?;
         for (side, own, other, gateway, mac, device) in [
             (&self.source, &clients, &servers, "198.18.0.1", FIREWALL_MAC, &near),
             (&self.sink_side, &servers, &clients, "198.18.1.1", OUT_MAC, &far),
@@ -372,9 +375,8 @@ struct Link {
 }
 
 /// The way from the firewall to the clients.
-fn back_to_clients(parties: &Parties, device: &str) -> Vec<String> {
-    let mac = mac_text(SOURCE_MAC);
-    let network = parties.client_network();
+fn back_to_clients(network: &str, source: Mac, device: &str) -> Vec<String> {
+    let mac = mac_text(source);
     vec![
         format!("neigh replace 198.18.0.2 lladdr {mac} nud permanent dev {device}"),
         format!("route replace {network} via 198.18.0.2 dev {device}"),

@@ -6,7 +6,6 @@ use serde::Deserialize;
 use toml::Spanned;
 use weir_stats::{Close, Scenario};
 
-use crate::collect;
 use crate::connections::Parties;
 use crate::looping::{HEADERS, Looping};
 use crate::sockets::{self, Sockets};
@@ -98,14 +97,13 @@ impl Connecting {
         all.into_iter().flatten().chain(held)
     }
 
-    /// How many are held at a point.
-    pub(crate) fn held_at(&self, point: &Scenario) -> Option<u64> {
+    /// How many are held at a point, on a machine that lets a connection table have so many
+    /// entries.
+    pub(crate) fn held_at(&self, point: &Scenario, table_limit: u64) -> Option<u64> {
         match self.hold.as_ref()? {
             Hold::Connections(count) => Some(*count),
             Hold::Axis(axis) => point.coordinate(axis)?.number(),
-            Hold::Limit(axis) => {
-                Some(point.coordinate(axis)?.number()? * collect::table_limit() / 100)
-            }
+            Hold::Limit(axis) => Some(point.coordinate(axis)?.number()? * table_limit / 100),
         }
     }
 }

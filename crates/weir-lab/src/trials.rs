@@ -117,7 +117,8 @@ fn play(
     let study = &loaded.study;
     // Beside a flood, connections may be dropped, too.
     let mut some_to_drop = study.connecting().is_some_and(|c| c.flood_axis.is_some());
-    let mut open = study.connecting().map(|c| connecting::open(run, c, step, seconds));
+    let open = study.connecting().map(|c| connecting::open(run, c, step, seconds));
+    let mut open = open.transpose()?;
     if let Some(open) = &mut open {
         open.verify |= check;
     }

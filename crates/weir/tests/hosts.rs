@@ -1,6 +1,9 @@
 //! Studies over two hosts: namespaces stand for the machines, `sshd` runs in one of them, and the
 //! cables between them are virtual. They need root and an ssh server.
 
+#[path = "hosts/connections.rs"]
+mod connections;
+
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};

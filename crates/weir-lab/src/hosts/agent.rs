@@ -6,22 +6,24 @@ use std::fs::{self, File};
 use std::io::{BufRead, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{FlockOperation, flock};
 use serde_json::Value;
 use weir_kernel::{Namespace, Session};
 use weir_packet::Mac;
 
-use super::protocol::{Ask, Place, Ran, Reply, Welcome, Work, receive, send};
+use super::protocol::{Around, Ask, Place, Ran, Reply, Welcome, Work, receive, send};
 use crate::LabError;
-use crate::collect::KernelLog;
+use crate::collect::{KernelLog, ruleset_memory};
 use crate::commands::shell;
-use crate::counters;
+use crate::connecting;
+use crate::counters::{self, ConntrackReader};
 use crate::cpu::last_core;
 use crate::drops::{self, DropReasons, Reasons, Watching};
 use crate::environment;
 use crate::loading::Hurried;
+use crate::sampling::{Sampler, Samples};
 use crate::study::Commands;
 use crate::topology::{Devices, elsewhere, quieten};
 
@@ -62,6 +64,7 @@ struct Agent {
     at: Namespace,
     reasons: Option<DropReasons>,
     watching: Option<(Reasons, Watching)>,
+    sampler: Option<Sampler>,
     log: KernelLog,
     weir: PathBuf,
     _alone: File,
@@ -90,6 +93,7 @@ impl Agent {
             names: Vec::new(),
             reasons: DropReasons::new().ok(),
             watching: None,
+            sampler: None,
             log: KernelLog::new(),
             weir,
             _alone: alone()?,
@@ -111,7 +115,7 @@ impl Agent {
             Ask::Firewall { ipv6 } => value(self.room("fw", Some(ipv6))?),
             Ask::Bare => value(self.room("load", None)?),
             Ask::Remove { room } => value(self.remove(room)?),
-            Ask::TurnTo { room, sink_mac } => value(self.turn_to(room, sink_mac)?),
+            Ask::TurnTo { room, around } => value(self.turn_to(room, &around)?),
             Ask::File { path, is_executable, .. } => {
                 value(self.write(&path, payload, is_executable)?)
             }
@@ -124,6 +128,13 @@ impl Agent {
             Ask::Watch { room } => value(self.watch(room)?),
             Ask::Reasons => value(self.told_reasons()?),
             Ask::Log { most } => value(self.log.lines(most)),
+            Ask::Forget { room, settled } => {
+                value(connecting::forget_in(&self.found(room)?.namespace, settled)?)
+            }
+            Ask::Follow { room, period_seconds } => value(self.follow(room, period_seconds)?),
+            Ask::Followed => value(self.followed()),
+            Ask::Memory { settled } => value(ruleset_memory(settled)),
+            Ask::Raise { key, to } => value(self.session.global_sysctl(&key, &to.to_string())?),
         }
     }
 
@@ -160,7 +171,7 @@ impl Agent {
         Ok(self.session.remove(namespace)?)
     }
 
-    fn turn_to(&mut self, room: u32, sink_mac: Mac) -> Result<(), LabError> {
+    fn turn_to(&mut self, room: u32, around: &Around) -> Result<(), LabError> {
         let Room { namespace, ipv6, .. } = self.found(room)?;
         let (namespace, ipv6) = (namespace.clone(), *ipv6);
         let [input, output] = self.names.as_slice() else {
@@ -174,7 +185,7 @@ impl Agent {
         }
         let devices = Devices { input: input.clone(), output: output.clone() };
         self.at = namespace;
-        elsewhere::join(&self.at, &devices, sink_mac, ipv6)
+        elsewhere::join(&self.at, &devices, around, ipv6)
     }
 
     fn write(&self, path: &str, bytes: &[u8], is_executable: bool) -> Result<(), LabError> {
@@ -224,6 +235,18 @@ impl Agent {
         let Some(reasons) = &mut self.reasons else { return Ok(false) };
         self.watching = Some((reasons.read()?, reasons.watch(&namespace)?));
         Ok(true)
+    }
+
+    fn follow(&mut self, room: u32, period_seconds: f64) -> Result<bool, LabError> {
+        self.followed();
+        let reader = ConntrackReader::open(&self.found(room)?.namespace)?;
+        let period = Duration::from_secs_f64(period_seconds.clamp(0.0, 1.0));
+        self.sampler = Sampler::start(&reader, period);
+        Ok(self.sampler.is_some())
+    }
+
+    fn followed(&mut self) -> Samples {
+        self.sampler.take().map_or_else(Vec::new, Sampler::stop)
     }
 
     fn told_reasons(&mut self) -> Result<Reasons, LabError> {

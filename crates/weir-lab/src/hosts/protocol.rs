@@ -28,9 +28,8 @@ pub(crate) enum Ask {
     Bare,
     /// End a namespace. `()`.
     Remove { room: u32 },
-    /// The interfaces belong to this firewall from now on, and behind them is the sink. `()`, once
-    /// they are up.
-    TurnTo { room: u32, sink_mac: Mac },
+    /// The interfaces belong to this firewall from now on. `()`, once they are up.
+    TurnTo { room: u32, around: Around },
     /// A file of the study, as many bytes behind this line. `()`.
     File { path: String, bytes: u64, is_executable: bool },
     /// A command of a subject. [`Ran`].
@@ -46,6 +45,18 @@ pub(crate) enum Ask {
     Reasons,
     /// The first lines of the kernel's log since the last time.
     Log { most: usize },
+    /// Empty a firewall's connection table, and where it is `settled` wait until the kernel has its
+    /// memory back. `()`.
+    Forget { room: u32, settled: bool },
+    /// The entries of a firewall's connection table are looked at from now on, and again after each
+    /// period; `false` where it has none.
+    Follow { room: u32, period_seconds: f64 },
+    /// The looks since then: seconds, and entries.
+    Followed,
+    /// Bytes of the kernel that rulesets may be kept in, `settled` once what was removed is gone.
+    Memory { settled: bool },
+    /// Set a sysctl of the whole machine until the end. `()`.
+    Raise { key: String, to: u64 },
 }
 
 /// An answer.
@@ -71,6 +82,23 @@ pub(crate) struct Welcome {
 pub(crate) struct Place {
     pub(crate) room: u32,
     pub(crate) name: String,
+}
+
+/// What a firewall's interfaces lead to.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Around {
+    /// Behind it is the sink.
+    pub(crate) sink_mac: Mac,
+    /// Before it are clients, where there is a way back.
+    pub(crate) clients: Option<Clients>,
+}
+
+/// Those who open connections.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Clients {
+    /// The prefix that holds their addresses.
+    pub(crate) network: String,
+    pub(crate) mac: Mac,
 }
 
 /// A command with its variables.

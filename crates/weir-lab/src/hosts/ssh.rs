@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde::de::DeserializeOwned;
 use weir_kernel::Session;
@@ -16,8 +16,9 @@ use weir_packet::Mac;
 use weir_stats::HostRecord;
 
 use super::Hosts;
-use super::protocol::{Ask, Place, Ran, Reply, Welcome, Work, receive, send};
+use super::protocol::{Around, Ask, Place, Ran, Reply, Welcome, Work, receive, send};
 use crate::LabError;
+use crate::sampling::Samples;
 
 /// Runs on the host: takes the program from its standard input, and the rest of that is for it.
 const WITH_COPY: &str = "set -e; size=$1; shift; umask 077; dir=$(mktemp -d /tmp/weir.XXXXXXXX); \
@@ -180,6 +181,21 @@ impl Host {
         self.ask(&Ask::Log { most })
     }
 
+    /// What [`Room::follow`] has looked at since.
+    pub(crate) fn followed(&self) -> Result<Samples, LabError> {
+        self.ask(&Ask::Followed)
+    }
+
+    /// Bytes of its kernel that rulesets may be kept in; see [`crate::collect::ruleset_memory`].
+    pub(crate) fn ruleset_memory(&self, settled: bool) -> Result<i64, LabError> {
+        self.ask(&Ask::Memory { settled })
+    }
+
+    /// Sets a sysctl of the whole machine there until the agent ends.
+    pub(crate) fn raise(&self, key: &str, to: u64) -> Result<(), LabError> {
+        self.ask(&Ask::Raise { key: key.to_owned(), to })
+    }
+
     /// What its kernel freed packets for since [`Room::watch`].
     pub(crate) fn reasons(&self) -> Result<BTreeMap<String, u64>, LabError> {
         self.ask(&Ask::Reasons)
@@ -228,8 +244,19 @@ impl Room {
     }
 
     /// The interfaces are its own from now on.
-    pub(crate) fn turn_to(&self, sink_mac: Mac) -> Result<(), LabError> {
-        self.host.ask(&Ask::TurnTo { room: self.number, sink_mac })
+    pub(crate) fn turn_to(&self, around: Around) -> Result<(), LabError> {
+        self.host.ask(&Ask::TurnTo { room: self.number, around })
+    }
+
+    /// Empties its connection table; see [`crate::connecting::forget_connections`].
+    pub(crate) fn forget_connections(&self, settled: bool) -> Result<(), LabError> {
+        self.host.ask(&Ask::Forget { room: self.number, settled })
+    }
+
+    /// Has the agent look at its connection table now and then; false where it has none.
+    pub(crate) fn follow(&self, period: Duration) -> Result<bool, LabError> {
+        let period_seconds = period.as_secs_f64();
+        self.host.ask(&Ask::Follow { room: self.number, period_seconds })
     }
 
     /// Counts the reasons for which the kernel frees its packets; false where it tells none.

@@ -1,8 +1,5 @@
 //! What a run makes before it measures: limits, files, firewalls.
 
-use std::fs;
-use std::path::Path;
-
 use weir_stats::Scenario;
 
 use super::Run;
@@ -20,25 +17,26 @@ impl Run<'_> {
             // What is asked is what happens at the limit.
             return Ok(());
         }
-        let held = points.iter().filter_map(|point| connecting.held_at(point)).max();
+        let topology = &self.bench.topology;
+        let limit = topology.table_limit()?;
+        let held = points.iter().filter_map(|point| connecting.held_at(point, limit)).max();
         let most = held.unwrap_or(0).max(self.preset.table_entries);
+        let place = topology.other_host().map_or("", |_| " on the firewall's host");
         // Half as many again, for what other namespaces hold: the limit is one for all.
         for (key, need) in [
             ("net.netfilter.nf_conntrack_max", most + most / 2),
             ("net.netfilter.nf_conntrack_buckets", most / 2),
         ] {
-            let path = Path::new("/proc/sys").join(key.replace('.', "/"));
-            let text = fs::read_to_string(&path).map_err(LabError::file("read", &path))?;
-            let now = text.trim().parse().unwrap_or(0);
+            let now = self.bench.topology.machine_sysctl(key)?;
             if now >= need {
                 continue;
             }
             if !self.options.allow_global {
                 let what = format!("{most} connections at once");
-                return Err(LabError::Global { what, key, now, need });
+                return Err(LabError::Global { what, key, place, now, need });
             }
-            self.step(&format!("raise {key} from {now} to {need} until the end"), 0.1)?;
-            self.bench.topology.session().global_sysctl(key, &need.to_string())?;
+            self.step(&format!("raise {key}{place} from {now} to {need} until the end"), 0.1)?;
+            self.bench.topology.raise(key, need)?;
         }
         Ok(())
     }

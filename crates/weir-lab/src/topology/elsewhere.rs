@@ -15,11 +15,14 @@ use weir_kernel::{KernelError, Namespace};
 use weir_packet::Mac;
 use weir_stats::HostRecord;
 
-use super::{Devices, FIREWALL_MAC, Firewall, SOURCE_MAC, Topology, addresses, route};
+use super::{Devices, FIREWALL_MAC, Firewall, SOURCE_MAC, Topology};
+use super::{addresses, back_to_clients, route};
 use crate::LabError;
 use crate::commands::Ground;
+use crate::connections::{Parties, TcpEnds};
 use crate::counters::{ConntrackReader, DeviceReader, ReceivedReader, StackReader};
 use crate::hosts::Hosts;
+use crate::hosts::protocol::{Around, Clients};
 use crate::hosts::ssh::{Host, Room};
 
 /// Names of the interfaces of this host, in the source's and in the sink's namespace.
@@ -34,7 +37,10 @@ pub(super) struct Elsewhere {
     host: Host,
     firewall_mac: Mac,
     source_mac: Mac,
-    sink_mac: Mac,
+    /// What the cables lead to.
+    around: Around,
+    /// Programs are on the interfaces of this host.
+    is_attached: bool,
     /// The firewall that the interfaces belong to.
     at: Option<u32>,
 }
@@ -71,9 +77,16 @@ impl Topology {
             namespace.ip(&[format!("link set dev {name} up")])?;
             *mac = namespace.device(name)?.mac;
         }
-        self.sink.attach(&self.sink_side, self.sink_side.ifindex(FAR)?)?;
         let [source_mac, sink_mac] = macs;
-        self.elsewhere = Some(Elsewhere { host, firewall_mac, source_mac, sink_mac, at: None });
+        let around = Around { sink_mac, clients: None };
+        self.elsewhere = Some(Elsewhere {
+            host,
+            firewall_mac,
+            source_mac,
+            around,
+            is_attached: false,
+            at: None,
+        });
         Ok(())
     }
 
@@ -93,6 +106,32 @@ impl Topology {
         self.other_host().map(Host::record).into_iter().collect()
     }
 
+    /// Entries that the firewalls' machine lets a connection table have. The limit is one number for
+    /// all network namespaces, and each table is measured against it on its own
+    /// (nf_conntrack_core.c); 0 where there is no connection tracking.
+    pub(crate) fn table_limit(&self) -> Result<u64, LabError> {
+        let text = proc_of(self.other_host(), "sys/net/netfilter/nf_conntrack_max")?;
+        Ok(text.trim().parse().unwrap_or(0))
+    }
+
+    /// A sysctl of the firewalls' machine that is a number.
+    pub(crate) fn machine_sysctl(&self, key: &str) -> Result<u64, LabError> {
+        let name = format!("sys/{}", key.replace('.', "/"));
+        let text = proc_of(self.other_host(), &name)?;
+        text.trim().parse().map_err(|_| {
+            let host = self.other_host().map_or("this machine", |_| "the firewall's host");
+            LabError::Host(format!("{host} has no sysctl {key}"))
+        })
+    }
+
+    /// Sets a sysctl of the firewalls' machine for the run; the session there puts it back.
+    pub(crate) fn raise(&self, key: &str, to: u64) -> Result<(), LabError> {
+        match self.other_host() {
+            Some(host) => host.raise(key, to),
+            None => Ok(self.session.global_sysctl(key, &to.to_string())?),
+        }
+    }
+
     /// Gives the cables to a firewall, where one pair serves all of them.
     pub(crate) fn turn_to(&mut self, firewall: &Firewall) -> Result<(), LabError> {
         let (Some(there), Some(room)) = (&mut self.elsewhere, &firewall.elsewhere) else {
@@ -101,7 +140,7 @@ impl Topology {
         if there.at == Some(room.number()) {
             return Ok(());
         }
-        room.turn_to(there.sink_mac)?;
+        room.turn_to(there.around.clone())?;
         there.at = Some(room.number());
         wait_for_carrier(&self.source, NEAR)?;
         wait_for_carrier(&self.sink_side, FAR)
@@ -129,18 +168,45 @@ impl Topology {
         }
     }
 
-    /// A firewall on the other host.
+    /// A firewall on the other host, between source and sink.
     pub(super) fn firewall_elsewhere(
         &mut self,
         host: &Host,
         ipv6: bool,
     ) -> Result<Firewall, LabError> {
-        let room = host.firewall(ipv6)?;
+        if let Some(there) = self.elsewhere.as_mut().filter(|there| !there.is_attached) {
+            self.sink.attach(&self.sink_side, self.sink_side.ifindex(FAR)?)?;
+            there.is_attached = true;
+        }
+        let sink = DeviceReader::open(&[(&self.sink_side, FAR)])?;
+        self.firewall_of_room(host.firewall(ipv6)?, sink)
+    }
+
+    /// A firewall on the other host, between clients and servers.
+    pub(super) fn firewall_between_elsewhere(
+        &mut self,
+        host: &Host,
+        ends: &mut TcpEnds,
+        parties: &Parties,
+    ) -> Result<Firewall, LabError> {
+        if let Some(there) = self.elsewhere.as_mut().filter(|there| !there.is_attached) {
+            ends.attach_client(&self.source, self.source.ifindex(NEAR)?)?;
+            ends.attach_server(&self.sink_side, self.sink_side.ifindex(FAR)?)?;
+            let (network, mac) = (parties.client_network(), there.source_mac);
+            there.around.clients = Some(Clients { network, mac });
+            there.is_attached = true;
+        }
+        // What either of them could not send is told by the other end of a virtual link, too.
+        let received = [(&self.source, NEAR), (&self.sink_side, FAR)];
+        self.firewall_of_room(host.firewall(false)?, DeviceReader::of_received(&received)?)
+    }
+
+    /// A firewall in a namespace of the other host; `here` are counters of this host's interfaces.
+    fn firewall_of_room(&mut self, room: Room, here: DeviceReader) -> Result<Firewall, LabError> {
         let Devices { input, output } = &self.devices;
-        let sink = [(&self.sink_side, FAR)];
         Ok(Firewall {
             ifindex: self.source.ifindex(NEAR)?,
-            devices: DeviceReader::open(&sink)?.and_there(&room, &[input, output]),
+            devices: here.and_there(&room, &[input, output]),
             stack: StackReader::there(&room),
             conntrack: ConntrackReader::there(&room),
             entered: ReceivedReader::there(&room, input),
@@ -169,10 +235,15 @@ impl Firewall {
 
     /// A file under `/proc` of its machine; empty where there is none.
     pub(crate) fn proc(&self, name: &str) -> Result<String, LabError> {
-        match &self.elsewhere {
-            Some(room) => room.host().proc(name),
-            None => Ok(fs::read_to_string(Path::new("/proc").join(name)).unwrap_or_default()),
-        }
+        proc_of(self.elsewhere.as_ref().map(Room::host), name)
+    }
+}
+
+/// A file under `/proc` of a host, or of this one; empty where there is none.
+fn proc_of(host: Option<&Host>, name: &str) -> Result<String, LabError> {
+    match host {
+        Some(host) => host.proc(name),
+        None => Ok(fs::read_to_string(Path::new("/proc").join(name)).unwrap_or_default()),
     }
 }
 
@@ -180,7 +251,7 @@ impl Firewall {
 pub(crate) fn join(
     namespace: &Namespace,
     devices: &Devices,
-    sink_mac: Mac,
+    around: &Around,
     ipv6: bool,
 ) -> Result<(), LabError> {
     let Devices { input, output } = devices;
@@ -195,10 +266,18 @@ pub(crate) fn join(
         }
     }
     namespace.ip(&lines)?;
-    route(namespace, output, sink_mac, ipv6)?;
+    route(namespace, output, around.sink_mac, ipv6)?;
+    let mut redirected_into = vec![input];
+    if let Some(Clients { network, mac }) = &around.clients {
+        namespace.ip(&back_to_clients(network, *mac, input))?;
+        // Servers redirect their answers.
+        redirected_into.push(output);
+    }
     // A virtual link takes redirected frames when this changes while it is up.
-    for on in [false, true] {
-        namespace.set_gro(input, on)?;
+    for device in redirected_into {
+        for on in [false, true] {
+            namespace.set_gro(device, on)?;
+        }
     }
     wait_for_carrier(namespace, input)?;
     wait_for_carrier(namespace, output)

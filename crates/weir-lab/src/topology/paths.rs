@@ -49,6 +49,8 @@ impl Topology {
         ends: &mut TcpEnds,
         parties: &Parties,
     ) -> Result<Firewall, LabError> {
+        let is_there = way == Way::Gateway || self.other_host().is_none();
+        assert!(is_there, "other ways over hosts are refused before a run");
         match way {
             Way::Gateway => self.firewall_between(ends, parties),
             Way::OneArmed => self.one_armed(ends, parties),
