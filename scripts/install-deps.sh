@@ -35,6 +35,8 @@ procps         cmd:sysctl                        kernel settings inside namespac
 kmod           cmd:modprobe                      loads netfilter modules
 openssh-client cmd:ssh                           studies over two hosts
 openssh-server cmd:sshd                          the tests of those: a host in a namespace
+httperf        cmd:httperf                       clients of others in the laboratory
+wrk            cmd:wrk                           clients of others in the laboratory
 LIST
     [ "${mode:-}" != --look ] || echo 'chromium any:chromium,chromium-headless-shell,google-chrome looks at pages'
 }

@@ -21,13 +21,16 @@ const SYSCTLS: [&str; 9] = [
     "kernel/perf_event_paranoid",
 ];
 
-/// Tools whose version belongs to a record, with the argument that prints it.
-const TOOLS: [(&str, &str); 5] = [
+/// Tools whose version belongs to a record, with the arguments that print it.
+const TOOLS: [(&str, &str); 7] = [
     ("iptables-legacy", "--version"),
     ("iptables-nft", "--version"),
     ("nft", "--version"),
     ("ipset", "--version"),
     ("ip", "-Version"),
+    // Without the second one it goes on, and asks whoever listens on this machine.
+    ("httperf", "--version --help"),
+    ("wrk", "--version"),
 ];
 
 /// Looks at the machine.
@@ -44,7 +47,7 @@ pub fn capture(core: u32, scheduling: String) -> Environment {
         hypervisor: cpu_field(&cpuinfo, "flags")
             .is_some_and(|flags| flags.split_ascii_whitespace().any(|flag| flag == "hypervisor")),
         clocksource: read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
-        tools: TOOLS.iter().filter_map(|(tool, argument)| version(tool, argument)).collect(),
+        tools: TOOLS.iter().filter_map(|(tool, arguments)| version(tool, arguments)).collect(),
         sysctls: SYSCTLS
             .iter()
             .map(|name| (name.replace('/', "."), read(&format!("/proc/sys/{name}"))))
@@ -113,8 +116,8 @@ fn memory_mib(text: &str) -> u64 {
     kib.unwrap_or(0) / 1024
 }
 
-fn version(tool: &str, argument: &str) -> Option<(String, String)> {
-    let output = Command::new(tool).arg(argument).output().ok()?;
+fn version(tool: &str, arguments: &str) -> Option<(String, String)> {
+    let output = Command::new(tool).args(arguments.split(' ')).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     Some((tool.to_owned(), text.lines().next()?.trim().to_owned()))
 }

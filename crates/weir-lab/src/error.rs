@@ -64,6 +64,14 @@ pub enum LabError {
         /// The last lines of what it wrote to standard error.
         message: String,
     },
+    /// A program that asks in place of weir's own clients.
+    #[error("`{command}`: {message}")]
+    Client {
+        /// Its command line.
+        command: String,
+        /// What went wrong, or what of its output is not understood.
+        message: String,
+    },
     /// Frames that the generator cannot play.
     #[error("{}: {message}", path.display())]
     Frames {

@@ -10,14 +10,20 @@
 //! firewalls apart by [`crate::connections`], and use this to see that real ends go through, how
 //! many packets a fetch takes, and where a client's own limits bind ([`crate::preflight`]).
 //!
+//! A subject may name another client ([`Client`]): weir's small TCP, or a program of others, which
+//! runs where the clients are, on the same core, and asks the same servers.
+//!
 //! Packets are summed on the links: what entered the firewall by either device left by the other
 //! one and arrived, or is in a counter of drops.
 
 mod client;
+mod clients;
+mod outside;
 mod server;
 
 use std::time::{Duration, Instant};
 
+use weir_kernel::Namespace;
 use weir_stats::{Close, Collected, Connections, Failure, Scenario};
 
 use crate::LabError;
@@ -37,6 +43,8 @@ use crate::traffic::Connecting;
 use client::{Fetched, Fetching};
 use server::Serving;
 
+pub use clients::Client;
+
 /// How long a client waits for a reply.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 /// How long packets may be under way after the last reply.
@@ -50,6 +58,9 @@ const PROBE_RATE: u64 = 500;
 pub struct Sockets {
     /// How many ports a client address has; all above 1023 without it.
     pub ports: Option<u16>,
+    /// Connections that a client has at once which asks again when a reply is there; 64 without
+    /// it.
+    pub at_once: Option<u16>,
 }
 
 impl Sockets {
@@ -59,41 +70,64 @@ impl Sockets {
     }
 }
 
+/// Connections at once of a client that has no rate.
+const AT_ONCE: u16 = 64;
+
 /// The first port of a client.
 pub(crate) const FIRST_PORT: u16 = 1024;
 
 /// How a trial opens connections.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asking<'a> {
+    /// Who opens them.
+    pub(crate) client: Client,
     /// All addresses that the topology has.
     pub(crate) parties: &'a Parties,
     /// Client addresses that are used.
     pub(crate) clients: u32,
     /// Connections a second.
     pub(crate) rate: u64,
+    /// Connections at once, where a client has no rate.
+    pub(crate) at_once: u16,
     /// How long they are opened.
     pub(crate) duration: Duration,
     /// What of the machine they may use.
     pub(crate) resources: Resources,
 }
 
+impl Asking<'_> {
+    /// Connections that are planned.
+    fn planned(&self) -> u64 {
+        (self.duration.as_secs_f64() * self.rate as f64).round() as u64
+    }
+}
+
 /// How a step of a study asks.
 pub(crate) fn asking<'a>(
     bench: &Bench,
     connecting: &'a Connecting,
+    client: Client,
     point: &Scenario,
     open: &Open,
 ) -> Asking<'a> {
     let Open { rate, duration, .. } = *open;
-    let clients = connecting.parties_at(point).0;
-    let resources = resources(&bench.topology, connecting, clients);
-    Asking { parties: &connecting.parties, clients, rate, duration, resources }
+    // A program has one address, and asks one server.
+    let (clients, servers) =
+        client.program().map_or_else(|| connecting.parties_at(point), |_| (1, 1));
+    let resources = resources(&bench.topology, connecting, (clients, servers));
+    let at_once = connecting.sockets.as_ref().and_then(|sockets| sockets.at_once);
+    let at_once = at_once.unwrap_or(AT_ONCE);
+    Asking { client, parties: &connecting.parties, clients, rate, at_once, duration, resources }
 }
 
-/// What so many clients have.
-fn resources(topology: &Topology, connecting: &Connecting, clients: u32) -> Resources {
+/// What so many clients of so many servers have.
+fn resources(
+    topology: &Topology,
+    connecting: &Connecting,
+    (clients, servers): (u32, u32),
+) -> Resources {
     let ports = connecting.sockets.as_ref().map_or(0, Sockets::ports);
-    let parties = (u64::from(clients), u64::from(ports), u64::from(connecting.parties.servers));
+    let parties = (u64::from(clients), u64::from(ports), u64::from(servers));
     Resources::of(parties, topology.source(), topology.sink_side())
 }
 
@@ -106,10 +140,10 @@ pub(crate) fn before_run(topology: &Topology, loaded: &Loaded, points: &[Scenari
     take_descriptors();
     let rate = |point: &Scenario| point.coordinate(connecting.rate_axis.as_ref()?)?.number();
     let most = points.iter().filter_map(rate).max().unwrap_or(0);
-    let mut clients: Vec<u32> = points.iter().map(|point| connecting.parties_at(point).0).collect();
-    clients.sort_unstable();
-    clients.dedup();
-    clients.iter().map(|count| resources(topology, connecting, *count).say(most)).collect()
+    let mut parties: Vec<_> = points.iter().map(|point| connecting.parties_at(point)).collect();
+    parties.sort_unstable();
+    parties.dedup();
+    parties.iter().map(|counts| resources(topology, connecting, *counts).say(most)).collect()
 }
 
 /// Raises the soft limit of descriptors to the hard one.
@@ -129,10 +163,18 @@ fn reply(number: &str) -> String {
     format!("HTTP/1.1 200 OK\r\nContent-Length: 16\r\nConnection: close\r\n\r\n{number}")
 }
 
-/// The number in a request that is there to its end.
-fn number_in(request: &[u8]) -> Option<&str> {
-    let text = std::str::from_utf8(request).ok()?.strip_suffix("\r\n\r\n")?;
-    text.strip_prefix("GET /id=")?.get(..16)
+/// What answers a request that is there to its end: one with a number, or that of a program for
+/// `/`, whose connection is kept unless it says otherwise (RFC 9112, section 9.3).
+fn answer(request: &[u8]) -> Option<String> {
+    let head = std::str::from_utf8(request).ok()?.strip_suffix("\r\n\r\n")?;
+    if let Some(rest) = head.strip_prefix("GET /id=") {
+        return rest.get(..16).map(reply);
+    }
+    let fields = head.strip_prefix("GET / HTTP/1.1\r\n")?;
+    let closes = fields.split("\r\n").any(|f| f.eq_ignore_ascii_case("connection: close"));
+    let page = "0".repeat(16);
+    let kept = || format!("HTTP/1.1 200 OK\r\nContent-Length: 16\r\n\r\n{page}");
+    Some(if closes { reply(&page) } else { kept() })
 }
 
 /// Packets on the links of one firewall.
@@ -183,6 +225,28 @@ impl Links {
     }
 }
 
+/// What clients did, and for how long, seconds.
+type Asked = (Connections, f64);
+
+/// Has the clients of a trial ask, on the current core.
+fn ask(
+    source: &Namespace,
+    firewall: &Firewall,
+    asking: &Asking<'_>,
+    first: u32,
+) -> Result<Asked, LabError> {
+    if let Some(program) = outside::program(asking.client) {
+        return outside::ask(source, firewall, asking, first, &program);
+    }
+    let plan = Fetching { asking: *asking, first, device: &firewall.ends.0 };
+    let fetched = source.enter(|| client::fetch(&plan))?.map_err(not_possible)?;
+    Ok((record(&fetched, &asking.resources), fetched.seconds))
+}
+
+fn not_possible(source: std::io::Error) -> LabError {
+    LabError::System { action: "connect by sockets", source }
+}
+
 /// One trial: clients on the bench's core, servers on the others.
 pub(crate) fn trial(
     bench: &mut Bench,
@@ -191,30 +255,29 @@ pub(crate) fn trial(
     rules: Rules<'_>,
 ) -> Result<(Seen, Connections), LabError> {
     forget_connections(firewall, false)?;
-    let failed = |source| LabError::System { action: "connect by sockets", source };
     let links = Links::of(bench, firewall)?;
     let sink = bench.topology.sink_side();
     let serving = sink
         .enter(|| Serving::begin(&firewall.ends.1, asking.parties.port, another_core(bench.core)))?
-        .map_err(failed)?;
+        .map_err(not_possible)?;
     let before = bench.before(firewall, rules, asking.duration)?;
     let links_before = links.read()?;
     let first = bench.next_client(asking.clients);
-    let plan = Fetching { asking: *asking, first, device: &firewall.ends.0 };
-    let source = bench.topology.source();
-    let (fetched, earlier, later) = {
+    let ((mut connections, seconds), earlier, later) = {
         let _pinned = Pinned::to(bench.core, false)?;
         let earlier = Moment::now(bench.core);
-        let fetched = source.enter(|| client::fetch(&plan))?.map_err(failed)?;
-        (fetched, earlier, Moment::now(bench.core))
+        let asked = ask(bench.topology.source(), firewall, asking, first)?;
+        (asked, earlier, Moment::now(bench.core))
     };
     let (entered, left) = links.settle(links_before)?;
-    let served = serving.end().map_err(failed)?;
+    let served = serving.end().map_err(not_possible)?;
+    // A reply that nobody sent.
+    connections.invalid = connections.completed.saturating_sub(served);
     let mut seen = Seen {
         played: Played {
-            given_up: fetched.given_up,
+            given_up: connections.given_up,
             finished: true,
-            seconds: fetched.seconds,
+            seconds,
             ..Played::default()
         },
         arrived: Arrived::default(),
@@ -226,19 +289,20 @@ pub(crate) fn trial(
     seen.played.offered = entered;
     seen.arrived.delivered = left;
     forget_connections(firewall, false)?;
-    Ok((seen, record(&fetched, served, &asking.resources)))
+    Ok((seen, connections))
 }
 
-fn record(fetched: &Fetched, served: u64, resources: &Resources) -> Connections {
-    let failed = fetched.failed.iter();
+/// What went wrong, and how often, as records have it.
+fn failures<'a>(failed: impl Iterator<Item = (&'a str, u64)>) -> Vec<Failure> {
+    let happened = failed.filter(|(_, count)| *count > 0);
+    happened.map(|(at, count)| Failure { at: at.to_owned(), connections: count as i64 }).collect()
+}
+
+fn record(fetched: &Fetched, resources: &Resources) -> Connections {
     Connections {
         offered: fetched.offered,
         completed: fetched.completed,
-        failed: failed
-            .map(|(at, count)| Failure { at: (*at).to_owned(), connections: *count as i64 })
-            .collect(),
-        // A reply that nobody sent.
-        invalid: fetched.completed.saturating_sub(served),
+        failed: failures(fetched.failed.iter().map(|(at, count)| (*at, *count))),
         resets: fetched.failed.get("reset").copied().unwrap_or(0),
         given_up: fetched.given_up,
         establish: spectrum(&fetched.establish),
@@ -257,11 +321,13 @@ pub(crate) fn probe(
     let parties = &connecting.parties;
     let clients = parties.clients.min(PROBE_CONNECTIONS as u32);
     let asking = Asking {
+        client: Client::Sockets,
         parties,
         clients,
         rate: PROBE_RATE,
+        at_once: AT_ONCE,
         duration: Duration::from_secs(PROBE_CONNECTIONS) / PROBE_RATE as u32,
-        resources: resources(&bench.topology, connecting, clients),
+        resources: resources(&bench.topology, connecting, (clients, parties.servers)),
     };
     let (_, record) = trial(bench, firewall, &asking, Rules::Unwatched)?;
     if record.completed > 0 && record.failed.is_empty() {
@@ -281,10 +347,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_is_understood_when_it_is_whole() {
+    fn a_request_is_answered_when_it_is_whole() {
         let text = request(0x1234);
-        assert_eq!(number_in(text.as_bytes()), Some("0000000000001234"));
-        assert_eq!(number_in(&text.as_bytes()[..text.len() - 1]), None);
-        assert_eq!(number_in(b"POST /id=0000000000001234 HTTP/1.1\r\n\r\n"), None);
+        assert_eq!(answer(text.as_bytes()), Some(reply("0000000000001234")));
+        assert_eq!(answer(&text.as_bytes()[..text.len() - 1]), None);
+        assert_eq!(answer(b"POST /id=0000000000001234 HTTP/1.1\r\n\r\n"), None);
+    }
+
+    #[test]
+    fn a_connection_is_kept_unless_its_client_says_otherwise() {
+        let closes = b"GET / HTTP/1.1\r\nHost: 198.19.128.0:80\r\nConnection: Close\r\n\r\n";
+        assert_eq!(answer(closes), Some(reply("0000000000000000")));
+        let kept = answer(b"GET / HTTP/1.1\r\nUser-Agent: x\r\nHost: web\r\n\r\n").unwrap();
+        assert!(kept.ends_with("Content-Length: 16\r\n\r\n0000000000000000"), "{kept}");
+        assert_eq!(answer(b"GET /other HTTP/1.1\r\nHost: web\r\n\r\n"), None);
+        assert_eq!(answer(b"GET / HTTP/1.1\r\nHost: web\r\n"), None, "there is more to come");
     }
 }

@@ -18,6 +18,7 @@ use weir_stats::{Claim, ClaimTest, Coordinate, Paper, PaperValue, Place, Scenari
 use crate::LabError;
 use crate::looping::Looping;
 use crate::probing::Probing;
+use crate::sockets::Client;
 use crate::subject::Subjects;
 use crate::topology::Devices;
 use crate::traffic::{Connecting, Traffic};
@@ -321,6 +322,7 @@ impl Loaded {
         let study = &self.study;
         for name in &study.subjects {
             self.check_subject(name.get_ref(), name.span().start)?;
+            self.check_client(name.get_ref(), name.span().start)?;
         }
         let mut sources = vec![&study.ruleset];
         sources.extend(study.frames().into_iter().chain(&study.more));
@@ -408,6 +410,17 @@ impl Loaded {
         }
         let known: Vec<&str> = self.subjects.0.keys().map(String::as_str).collect();
         let message = format!("no subject `{name}`; there are {}", known.join(", "));
+        Err(refused(&self.path, &self.text, at, message))
+    }
+
+    /// Only in place of sockets somebody else can ask.
+    fn check_client(&self, name: &str, at: usize) -> Result<(), LabError> {
+        let client = self.subjects.0[name].client;
+        let has_sockets = self.study.connecting().is_some_and(|c| c.sockets.is_some());
+        if client == Client::Sockets || has_sockets {
+            return Ok(());
+        }
+        let message = format!("subject `{name}` has a `client`: that needs kind `sockets`");
         Err(refused(&self.path, &self.text, at, message))
     }
 

@@ -24,6 +24,7 @@ use std::path::Path;
 use serde::Deserialize;
 
 use crate::LabError;
+use crate::sockets::Client;
 use crate::study::{self, Commands};
 use crate::topology::Way;
 
@@ -44,6 +45,9 @@ pub struct Subject {
     /// The way that connections take: through a gateway with two devices unless it says otherwise.
     #[serde(default)]
     pub path: Way,
+    /// Who asks, in a study of sockets: weir's own client with sockets unless it says otherwise.
+    #[serde(default)]
+    pub client: Client,
     /// Programs that it needs on the `PATH`.
     #[serde(default)]
     pub needs: Vec<String>,
@@ -124,6 +128,26 @@ impl Subject {
     /// The first program that it needs and that is not on the `PATH`.
     pub fn lacking(&self, commands: &Commands) -> Option<String> {
         let is_missing = |name: &&String| !commands.finds(name);
-        self.needs.iter().find(is_missing).map(|name| format!("{name} is not installed"))
+        let needed = self.needs.iter().find(is_missing);
+        needed.map(|name| format!("{name} is not installed")).or_else(|| {
+            let client = self.client.program().filter(|name| !commands.finds(name))?;
+            Some(format!("{client} is not installed: `apt-get install {client}` brings it"))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_that_is_not_installed_is_told_with_its_cure() {
+        let common = "title = 't'\nabout = 'a'\nload = 'true'";
+        let text = |client| format!("{common}\nclient = '{client}'");
+        let subject = |client| toml::from_str::<Subject>(&text(client)).unwrap();
+        let nothing = Commands::new("/nonexistent".as_ref());
+        let lacking = subject("wrk-kept").lacking(&nothing).unwrap();
+        assert_eq!(lacking, "wrk is not installed: `apt-get install wrk` brings it");
+        assert_eq!(subject("stateless").lacking(&nothing), None);
     }
 }

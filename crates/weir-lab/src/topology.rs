@@ -49,6 +49,8 @@ pub const SOURCE_MAC: Mac = [0x02, 0, 0, 0, 0, 0x02];
 const OUT_MAC: Mac = [0x02, 0, 0, 0, 0, 0x03];
 const SINK_MAC: Mac = [0x02, 0, 0, 0, 0, 0x04];
 
+/// Address of the firewall, where the source reaches it.
+pub(crate) const GATEWAY_ADDRESS: &str = "198.18.0.1";
 /// Address of the source, for those who ask through a firewall.
 pub const SOURCE_ADDRESS: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
 /// Address of the sink, for those who answer behind it.
@@ -155,7 +157,7 @@ impl Topology {
         self.source.ip(&streaming::lines(
             SOURCE_ADDRESS,
             SINK_ADDRESS,
-            "198.18.0.1",
+            GATEWAY_ADDRESS,
             &to_firewall,
             near,
             number,
@@ -246,7 +248,7 @@ impl Topology {
         let (clients, servers) = (parties.client_network(), parties.server_network());
         namespace.ip(&back_to_clients(&clients, SOURCE_MAC, input))?;
         for (side, own, other, gateway, mac, device) in [
-            (&self.source, &clients, &servers, "198.18.0.1", FIREWALL_MAC, &near),
+            (&self.source, &clients, &servers, GATEWAY_ADDRESS, FIREWALL_MAC, &near),
             (&self.sink_side, &servers, &clients, "198.18.1.1", OUT_MAC, &far),
         ] {
             for part in ["all", "default"] {
@@ -264,6 +266,8 @@ impl Topology {
         let first = crate::sockets::FIRST_PORT;
         let range = format!("{first} {}", u32::from(first) + u32::from(ports) - 1);
         self.source.sysctl("net.ipv4.ip_local_port_range", &range)?;
+        // SYNs after 1 and 3 seconds, and no more: every client gives up before 7.
+        self.source.sysctl("net.ipv4.tcp_syn_retries", "2")?;
         self.sink_side.sysctl("net.core.somaxconn", "65535")?;
         // Beyond it the kernel forgets connections at once rather than after a minute, and their
         // ports are free (tcp_time_wait in net/ipv4/tcp_minisocks.c): later trials would find more.

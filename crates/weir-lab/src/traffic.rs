@@ -8,7 +8,7 @@ use weir_stats::{Close, Scenario};
 
 use crate::connections::Parties;
 use crate::looping::{HEADERS, Looping};
-use crate::sockets::{self, Sockets};
+use crate::sockets::{self, Client, Sockets};
 use crate::study::Source;
 
 /// The `[traffic]` of a study.
@@ -76,6 +76,12 @@ impl Hold {
 }
 
 impl Connecting {
+    /// The same as a client opens them: the small TCP has no sockets.
+    pub(crate) fn by(&self, client: Client) -> Connecting {
+        let sockets = self.sockets.clone().filter(|_| client != Client::Stateless);
+        Connecting { sockets, ..self.clone() }
+    }
+
     /// Clients and servers that take part at a point.
     pub(crate) fn parties_at(&self, point: &Scenario) -> (u32, u32) {
         let on = |axis: &Option<String>, all: u32| {
@@ -156,6 +162,7 @@ struct Text {
     limit_axis: Option<String>,
     drop_axis: Option<Spanned<String>>,
     ports: Option<u16>,
+    at_once: Option<u16>,
     bytes: Option<u16>,
 }
 
@@ -189,8 +196,8 @@ impl TryFrom<Text> for Traffic {
         if text.bytes.is_some() && text.kind != "loopback" {
             return Err("only kind `loopback` takes `bytes`".into());
         }
-        if text.ports.is_some() && text.kind != "sockets" {
-            return Err("only kind `sockets` takes `ports`".into());
+        if (text.ports.is_some() || text.at_once.is_some()) && text.kind != "sockets" {
+            return Err("only kind `sockets` takes `ports` or `at_once`".into());
         }
         match text.kind.as_str() {
             "loopback" => looping(&text).map(Traffic::Loopback),
@@ -285,7 +292,10 @@ fn of_sockets(text: Text) -> Result<Connecting, String> {
     if text.ports.is_some_and(|ports| ports == 0 || ports > u16::MAX - sockets::FIRST_PORT + 1) {
         return Err("`ports` are 1 to 64512, for they begin at 1024".into());
     }
-    let sockets = Sockets { ports: text.ports };
+    if text.at_once == Some(0) {
+        return Err("`at_once` is above 0".into());
+    }
+    let sockets = Sockets { ports: text.ports, at_once: text.at_once };
     Ok(Connecting { sockets: Some(sockets), ..connecting(text)? })
 }
 
@@ -355,6 +365,8 @@ mod tests {
             ("kind = \"sockets\"", "needs `rate_axis`"),
             ("kind = \"sockets\"\nrate_axis = \"x\"\nclose = \"fin\"", "no `close`"),
             ("kind = \"sockets\"\nrate_axis = \"x\"\nports = 65000", "1 to 64512"),
+            ("kind = \"sockets\"\nrate_axis = \"x\"\nat_once = 0", "above 0"),
+            ("kind = \"connections\"\nat_once = 9", "only kind `sockets`"),
             ("kind = \"connections\"\nports = 9", "only kind `sockets`"),
             ("kind = \"connections\"\ndrop_axis = \"x\"", "only kind `frames`"),
             ("kind = \"connections\"\nlimit_axis = \"x\"", "only kind `concurrent`"),

@@ -2,20 +2,23 @@
 
 use std::time::Duration;
 
-use weir_stats::{Kind, Scenario, State, Trial};
+use weir_stats::{Connections, Kind, Scenario, Spectrum, State, Trial};
 
 use crate::LabError;
-use crate::bench::{Rules, Seen};
+use crate::bench::{Bench, Rules, Seen};
 use crate::commands::{Ground, Job, dropped_in};
 use crate::connecting;
+use crate::connections::Open;
 use crate::files::Files;
 use crate::generator::Play;
 use crate::judge::{self, Leeway};
 use crate::looping;
 use crate::plan::{Arm, Step};
 use crate::run::Run;
-use crate::sockets;
+use crate::sockets::{self, Client};
 use crate::study::Loaded;
+use crate::topology::Firewall;
+use crate::traffic::Connecting;
 
 /// Longest validation trial: its counters matter, not its length.
 const VALIDATION_SECONDS: f64 = 0.1;
@@ -141,17 +144,12 @@ fn play(
         (_, _, true) => Rules::Reasons,
     };
     if let (Some(open), Some(connecting)) = (open, study.connecting()) {
-        let bench = &mut run.bench;
-        let (seen, connections) = match connecting.sockets {
-            Some(_) => {
-                let asking = sockets::asking(bench, connecting, &step.scenario, &open);
-                sockets::trial(bench, firewall, &asking, rules)?
-            }
-            None => crate::connecting::trial(bench, firewall, &open, rules)?,
-        };
+        let asking = (connecting, subject.client, &step.scenario);
+        let (seen, connections) = connect(&mut run.bench, firewall, asking, &open, rules)?;
         let trial = Trial {
+            // What is compared is the same, whoever asks.
             kind: crate::connecting::kind(connecting),
-            rate_pps: open.rate as f64,
+            rate_pps: if subject.client.keeps_a_rate() { open.rate as f64 } else { 0.0 },
             connections: Some(connections),
             ..trial(run, step, &seen)
         };
@@ -175,6 +173,23 @@ fn play(
     let seen = run.bench.trial(firewall, &play, rules)?;
     let trial = trial(run, step, &seen);
     Ok((seen, trial))
+}
+
+/// Connections at a point, opened by whom its subject says.
+fn connect(
+    bench: &mut Bench,
+    firewall: &Firewall,
+    (connecting, client, point): (&Connecting, Client, &Scenario),
+    open: &Open,
+    rules: Rules<'_>,
+) -> Result<(Seen, Connections), LabError> {
+    let connecting = connecting.by(client);
+    if connecting.sockets.is_some() {
+        let asking = sockets::asking(bench, &connecting, client, point, open);
+        return sockets::trial(bench, firewall, &asking, rules);
+    }
+    let (seen, connections) = connecting::trial(bench, firewall, open, rules)?;
+    Ok((seen, Connections { client: client.record(Spectrum::default()), ..connections }))
 }
 
 /// What the subject of a step says that its rules dropped so far.

@@ -26,13 +26,28 @@ pub struct Limit {
     pub per_second: f64,
 }
 
+/// Who opened the connections of a trial, where it was another client than weir's own sockets.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Client {
+    /// `stateless`, `httperf`, `wrk`, `wrk-kept`; the version of a program is among the tools of
+    /// the environment.
+    pub name: String,
+    /// Times of replies as a program reports them itself, from when the request was sent, with as
+    /// many quantiles as it says. httperf's are known to 0.1 ms; wrk corrects its own for requests
+    /// that it could not ask in time. Empty where it reports none.
+    #[serde(default, skip_serializing_if = "Spectrum::is_empty")]
+    pub reported: Spectrum,
+}
+
 /// Connections that did not get over one step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// The packet that did not arrive as it had to be: `SYN`, `SYN+ACK`, `request`, `reply`,
     /// `FIN`, `FIN+ACK`, `last ACK`, `RST`, `ACK`. Of sockets, what was wrong: `refused`, `reset`,
     /// `timed out`, `address not available`, `descriptors`, `buffers`, `unreachable`,
-    /// `closed early`, `wrong reply`, `another error`.
+    /// `closed early`, `wrong reply`, `another error`; of programs, what they told apart, in these
+    /// words or their own: `socket timed out`, `file table`, `connect error`, `read error`,
+    /// `write error`.
     pub at: String,
     /// Connections.
     pub connections: i64,
@@ -43,9 +58,10 @@ pub struct Failure {
 pub struct Connections {
     /// How they end.
     pub close: Close,
-    /// Connections that the client began.
+    /// Connections that the client began. Of a program: its replies and errors.
     pub offered: u64,
-    /// Connections whose every packet arrived as it had to be, at both ends.
+    /// Connections whose every packet arrived as it had to be, at both ends. Of a program: its
+    /// replies, of which there are several on a connection that is kept.
     pub completed: u64,
     /// The others, by the step that they did not get over. Less than 0: packets came twice.
     pub failed: Vec<Failure>,
@@ -83,6 +99,9 @@ pub struct Connections {
     /// Limits of clients that are sockets, the one that binds first first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<Limit>,
+    /// Who opened them; `None`: weir's own client of this kind of trial.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<Client>,
 }
 
 fn is_none(count: &u64) -> bool {
@@ -110,6 +129,7 @@ impl Connections {
             establish: Spectrum::default(),
             whole: Spectrum::default(),
             limits: Vec::new(),
+            client: None,
         }
     }
 
@@ -139,6 +159,13 @@ impl Connections {
         of_kind.map(|failure| failure.connections).sum()
     }
 
+    /// Mean time of a reply as its own client counts it, nanoseconds.
+    pub fn reply_ns_mean(&self) -> Option<f64> {
+        let reported = self.client.as_ref().map(|client| &client.reported);
+        let of_client = reported.filter(|reported| reported.count > 0).unwrap_or(&self.whole);
+        (of_client.count > 0).then_some(of_client.mean_ns)
+    }
+
     /// Connections a second that a limit of the clients allows; `None` where it is not known.
     pub fn limit(&self, name: &str) -> Option<f64> {
         self.limits.iter().find(|limit| limit.name == name).map(|limit| limit.per_second)
@@ -166,6 +193,19 @@ pub(crate) mod tests {
     fn a_rate_that_falls_is_seen_in_its_thirds() {
         let all = slowing();
         assert_eq!((all.early_rate(9.0), all.late_rate(9.0)), (Some(100.0), Some(50.0)));
+    }
+
+    #[test]
+    fn a_reply_takes_as_long_as_its_own_client_says() {
+        let spectrum = |ns| Spectrum::of(&[(ns, 9)]);
+        let own = Connections { whole: spectrum(500.0), ..Connections::none(Close::Fin) };
+        assert_eq!(own.reply_ns_mean(), Some(500.0));
+        let asked = |reported| Some(Client { name: "wrk".to_owned(), reported });
+        let said = Connections { client: asked(spectrum(70.0)), ..own.clone() };
+        assert_eq!(said.reply_ns_mean(), Some(70.0));
+        let silent = Connections { client: asked(Spectrum::default()), ..own };
+        assert_eq!(silent.reply_ns_mean(), Some(500.0));
+        assert_eq!(Connections::none(Close::Fin).reply_ns_mean(), None);
     }
 
     #[test]

@@ -35,7 +35,7 @@ pub mod trial;
 
 pub use claim::{Bounds, By, Claim, ClaimRecord, ClaimTest, Outcome, Place};
 pub use collected::{Collected, CoreWork, Table};
-pub use connections::{Close, Connections, Failure};
+pub use connections::{Client, Close, Connections, Failure};
 pub use estimate::{Difference, Estimate};
 pub use folder::{Record, RecordError};
 pub use members::{Member, Volume};

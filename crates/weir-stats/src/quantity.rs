@@ -47,7 +47,8 @@ pub enum Quantity {
     FloodPps,
     /// Share of them that reached the servers.
     FloodArrivedShare,
-    /// Replies a second to connections between sockets of the kernel, of all clients together.
+    /// Replies a second to connections between sockets of the kernel, of all clients together, or
+    /// to the client that a subject names in their place.
     SocketsPerSecond,
     /// Share of those connections that failed.
     SocketFailureRatio,
@@ -55,7 +56,12 @@ pub enum Quantity {
     NoPortRatio,
     /// Packets that entered the firewall, by either device, for each reply.
     PacketsPerReply,
-    /// Median time of a reply, from when its connection was planned, nanoseconds.
+    /// Mean time of a reply as its own client counts it, nanoseconds: weir's sockets from when the
+    /// connection was planned, its small TCP from the first packet until FIN+ACK, programs from
+    /// when they sent the request.
+    ClientReplyNsMean,
+    /// Median time of a reply to weir's own sockets, from when its connection was planned,
+    /// nanoseconds.
     ReplyNsP50,
     /// Time that 99 of 100 replies do not exceed.
     ReplyNsP99,
@@ -163,6 +169,7 @@ impl Quantity {
             | Quantity::SocketFailureRatio
             | Quantity::NoPortRatio
             | Quantity::PacketsPerReply
+            | Quantity::ClientReplyNsMean
             | Quantity::ReplyNsP50
             | Quantity::ReplyNsP99
             | Quantity::PortsAllow
@@ -216,6 +223,7 @@ impl Quantity {
                 | Quantity::NsPerPacket
                 | Quantity::BytesPerConnection
                 | Quantity::RoundTripNsP50
+                | Quantity::ClientReplyNsMean
                 | Quantity::ReplyNsP50
                 | Quantity::ReplyNsP99
                 | Quantity::ResponseNsP50
@@ -293,14 +301,17 @@ impl Quantity {
     fn of_sockets(self, trial: &Trial) -> Option<f64> {
         let connections = trial.connections.as_ref()?;
         let share = |count: f64, of: u64| (of > 0).then(|| count / of as f64);
+        // Others count from another moment.
+        let own = connections.client.is_none().then_some(&connections.whole);
         match self {
             Quantity::NoPortRatio => {
                 let count = connections.failed_at("address not available");
                 share(count as f64, connections.offered)
             }
             Quantity::PacketsPerReply => share(trial.offered as f64, connections.completed),
-            Quantity::ReplyNsP50 => connections.whole.at(0.5),
-            Quantity::ReplyNsP99 => connections.whole.at(0.99),
+            Quantity::ClientReplyNsMean => connections.reply_ns_mean(),
+            Quantity::ReplyNsP50 => own?.at(0.5),
+            Quantity::ReplyNsP99 => own?.at(0.99),
             Quantity::PortsAllow => connections.limit("ports"),
             Quantity::DescriptorsAllow => connections.limit("descriptors"),
             Quantity::BuffersAllow => connections.limit("buffers"),

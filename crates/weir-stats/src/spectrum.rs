@@ -56,6 +56,11 @@ impl Spectrum {
         Spectrum { count, mean_ns: sum / count as f64, quantiles }
     }
 
+    /// Whether nothing was measured.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
     /// The duration at one of [`Spectrum::SHARES`]; `None` for others, and where nothing was
     /// measured.
     pub fn at(&self, share: f64) -> Option<f64> {

@@ -27,7 +27,8 @@ pub enum Kind {
     Handshakes,
     /// As many TCP connections as the study says, opened and held all at once.
     Concurrent,
-    /// TCP connections between sockets of the kernel, opened at planned times.
+    /// TCP connections between sockets of the kernel, opened at planned times, or those of the
+    /// client that a subject names in their place.
     Sockets,
     /// Echoes through the firewall and back, asked for at planned times.
     RoundTrip,

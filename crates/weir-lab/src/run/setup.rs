@@ -85,12 +85,12 @@ impl Run<'_> {
                 let firewall = match (study.looping(), study.connecting()) {
                     (Some(_), _) => self.bench.topology.host()?,
                     (None, Some(connecting)) => {
-                        let way = self.loaded.subjects.0[&arm.subject].path;
-                        self.bench.between(way, connecting)?
+                        let subject = &self.loaded.subjects.0[&arm.subject];
+                        self.bench.between(subject.path, &connecting.by(subject.client))?
                     }
                     (None, None) => self.bench.firewall(None, ipv6)?,
                 };
-                self.probe(&firewall, point)?;
+                self.probe(&firewall, point, &arm)?;
                 match loading::load(self, &firewall.ground(), point, &arm.subject)? {
                     Some(_) => drop(self.firewalls.insert((point.clone(), arm), firewall)),
                     None => drop(self.left_out.insert((point.clone(), arm.subject))),
@@ -100,13 +100,14 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn probe(&mut self, firewall: &Firewall, point: &Scenario) -> Result<(), LabError> {
+    fn probe(&mut self, firewall: &Firewall, point: &Scenario, arm: &Arm) -> Result<(), LabError> {
         let study = &self.loaded.study;
-        if let Some(connecting) = study.connecting().filter(|c| c.sockets.is_some()) {
-            return sockets::probe(&mut self.bench, firewall, connecting);
-        }
-        if study.connecting().is_some() {
-            return connecting::probe(&mut self.bench, firewall, self.options.seed);
+        let client = self.loaded.subjects.0[&arm.subject].client;
+        if let Some(connecting) = study.connecting().map(|connecting| connecting.by(client)) {
+            return match connecting.sockets {
+                Some(_) => sockets::probe(&mut self.bench, firewall, &connecting),
+                None => connecting::probe(&mut self.bench, firewall, self.options.seed),
+            };
         }
         if let Some(looping) = study.looping() {
             return looping::probe(&mut self.bench, firewall, looping);

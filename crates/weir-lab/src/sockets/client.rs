@@ -95,7 +95,7 @@ pub(super) fn fetch(plan: &Fetching<'_>) -> io::Result<Fetched> {
     };
     let Asking { rate, duration, .. } = plan.asking;
     let planned = |number: u64| Duration::from_secs_f64(number as f64 / rate.max(1) as f64);
-    let all = (duration.as_secs_f64() * rate as f64).round() as u64;
+    let all = plan.asking.planned();
     let mut events = Vec::with_capacity(EVENTS);
     loop {
         let now = client.begun.elapsed();

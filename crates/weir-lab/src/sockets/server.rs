@@ -1,4 +1,5 @@
-//! The server: one thread that answers each request and waits until the client closes.
+//! The server: one thread that answers each request and waits until the client closes, or asks
+//! again.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
@@ -11,7 +12,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with, sockopt};
 use slab::Slab;
 
-use super::{number_in, reply};
+use super::answer;
 use crate::cpu::Pinned;
 use crate::streaming::set_option;
 
@@ -127,8 +128,11 @@ impl Server {
             Ok(0) => true,
             Ok(length) => {
                 session.request.extend_from_slice(&chunk[..length]);
-                let text = number_in(&session.request).map(reply);
-                let sent = text.map(|text| session.socket.write_all(text.as_bytes()).is_ok());
+                let text = answer(&session.request);
+                let sent = text.map(|text| {
+                    session.request.clear();
+                    session.socket.write_all(text.as_bytes()).is_ok()
+                });
                 self.replies += u64::from(sent == Some(true));
                 sent == Some(false) || session.request.len() > REQUEST_BYTES
             }

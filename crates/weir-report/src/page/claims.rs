@@ -148,6 +148,7 @@ fn quantity_in_words(quantity: Quantity) -> &'static str {
         Quantity::SocketFailureRatio => "failed connections of sockets",
         Quantity::NoPortRatio => "share of connections without a port",
         Quantity::PacketsPerReply => "packets a reply",
+        Quantity::ClientReplyNsMean => "mean time of a reply as its client counts it, ns",
         Quantity::ReplyNsP50 => "median time of a reply, ns",
         Quantity::ReplyNsP99 => "time of a reply, 99 of 100, ns",
         Quantity::PortsAllow => "connections a second that ports allow",

@@ -1,5 +1,7 @@
 //! The drawings of connections: how many a second, how many packets with them, how many at once.
 
+use std::collections::BTreeSet;
+
 use maud::{Markup, html};
 use weir_stats::{Quantity, Scenario};
 
@@ -9,7 +11,7 @@ use crate::digest::{Digest, axis_title};
 use crate::number::Unit;
 
 /// What is drawn, where it was measured.
-const SHOWN: [(Quantity, &str, &str, &str); 8] = [
+const SHOWN: [(Quantity, &str, &str, &str); 9] = [
     (
         Quantity::ConnectionsPerSecond,
         "connections",
@@ -31,9 +33,19 @@ const SHOWN: [(Quantity, &str, &str, &str); 8] = [
     ),
     (Quantity::SocketsPerSecond, "sockets", "Replies a second between sockets", "replies/s"),
     (Quantity::PacketsPerReply, "packets", "Packets a reply", "packets"),
+    (Quantity::ClientReplyNsMean, "reply", "Mean time of a reply, as its client counts it", "ns"),
     (Quantity::ConnectionsHeld, "held", "Connections held at once", "connections"),
     (Quantity::BytesPerConnection, "bytes", "Memory a connection", "bytes"),
 ];
+
+/// Names of the programs that asked in place of weir's own clients.
+fn programs<'a>(digest: &Digest<'a>) -> Vec<&'a str> {
+    let connections = digest.record.trials.iter().filter_map(|trial| trial.connections.as_ref());
+    let clients = connections.filter_map(|connections| connections.client.as_ref());
+    let of_program = clients.filter(|client| !client.reported.is_empty());
+    let names: BTreeSet<&str> = of_program.map(|client| client.name.as_str()).collect();
+    names.into_iter().collect()
+}
 
 /// All of them; nothing where the study opened none.
 pub(super) fn section(digest: &Digest<'_>) -> Markup {
@@ -46,12 +58,17 @@ pub(super) fn section(digest: &Digest<'_>) -> Markup {
         .filter(|(.., series)| !series.is_empty())
         .collect();
     let Some((.., first)) = drawn.first() else { return html! {} };
+    let outside = programs(digest);
     html! {
         section #connections {
             h2 { "Connections" }
             p.about {
                 "Each was opened, used and closed as the method draws it; request and reply were "
                 "compared to the byte at both ends."
+                @if !outside.is_empty() {
+                    " What " (outside.join(", ")) " say is their own: replies of the right length "
+                    "and status, and times from when a request was sent."
+                }
             }
             (figures::legend(digest, first.iter().map(|one| one.subject)))
             div.pair {

@@ -1,0 +1,81 @@
+//! Who asks in a study of sockets. The firewall, the servers and the records are the same for all,
+//! so clients stand side by side as subjects do.
+
+use serde::Deserialize;
+use weir_stats::Spectrum;
+
+/// A client.
+///
+/// | client | opens a connection | what it shows |
+/// |---|---|---|
+/// | `sockets` | at planned times | what users see; times count from the plan |
+/// | `stateless` | at planned times | the firewall: at its end every packet costs next to nothing |
+/// | `httperf` | at planned times | what the papers measured with |
+/// | `wrk` | when the last reply is there | the rate that a number of clients reaches |
+/// | `wrk-kept` | once for all its requests | packets of connections that are there already |
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Client {
+    /// weir's own, with a socket of the kernel for each connection.
+    #[default]
+    Sockets,
+    /// weir's small TCP, which remembers no connection ([`crate::connections`]).
+    Stateless,
+    /// The program `httperf`: a connection for each request, at planned times.
+    Httperf,
+    /// The program `wrk`, with a connection for each request (`Connection: close`); it has no
+    /// rate, but a number of connections at once.
+    Wrk,
+    /// The same with connections that stay open: no measure of new connections.
+    WrkKept,
+}
+
+impl Client {
+    /// The program that it is, which is also the name of its Debian package.
+    pub fn program(self) -> Option<&'static str> {
+        match self {
+            Client::Sockets | Client::Stateless => None,
+            Client::Httperf => Some("httperf"),
+            Client::Wrk | Client::WrkKept => Some("wrk"),
+        }
+    }
+
+    /// Whether it opens connections at the rate of the study.
+    pub(crate) fn keeps_a_rate(self) -> bool {
+        !matches!(self, Client::Wrk | Client::WrkKept)
+    }
+
+    /// What a record says of it, with the times of replies as it reports them itself; nothing of
+    /// weir's own sockets.
+    pub(crate) fn record(self, reported: Spectrum) -> Option<weir_stats::Client> {
+        let name = match self {
+            Client::Sockets => return None,
+            Client::Stateless => "stateless",
+            Client::Httperf => "httperf",
+            Client::Wrk => "wrk",
+            Client::WrkKept => "wrk-kept",
+        };
+        Some(weir_stats::Client { name: name.to_owned(), reported })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_has_the_name_that_a_subject_gives() {
+        #[derive(Deserialize)]
+        struct Text {
+            client: Client,
+        }
+        let clients = ["sockets", "stateless", "httperf", "wrk", "wrk-kept"];
+        for name in clients {
+            let Text { client } = toml::from_str(&format!("client = \"{name}\"")).unwrap();
+            let recorded = client.record(Spectrum::default()).map(|client| client.name);
+            assert_eq!(recorded.as_deref().unwrap_or("sockets"), name);
+        }
+        let unknown = toml::from_str::<Text>("client = \"ab\"").err().unwrap();
+        assert!(unknown.message().contains("wrk-kept"), "{unknown}");
+    }
+}

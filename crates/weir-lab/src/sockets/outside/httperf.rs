@@ -1,0 +1,161 @@
+//! httperf (Mosberger and Jin, 1998), which the papers measured with: a connection for each
+//! request, opened at planned times, whatever became of those before.
+//!
+//! It waits by `select`, so it has 1,024 descriptors at most, and what it cannot open for want of
+//! one is an error at once (`fd-unavail`).
+
+use super::super::{Asking, PATIENCE};
+use super::Report;
+use super::lines::{Lines, number};
+
+const TOTAL: &str = "Total: connections {} requests {} replies {} test-duration {} s";
+const REPLY_TIME: &str = "Reply time [ms]: response {} transfer {}";
+const STATUS: &str = "Reply status: 1xx={} 2xx={} 3xx={} 4xx={} 5xx={}";
+const ERRORS: &str = "Errors: total {} client-timo {} socket-timo {} connrefused {} connreset {}";
+const MORE_ERRORS: &str = "Errors: fd-unavail {} addrunavail {} ftab-full {} other {}";
+
+/// All that it prints (src/stat/basic.c of httperf 0.9), its command line first.
+const FORMS: [&str; 17] = [
+    "httperf {}",
+    "Maximum connect burst length: {}",
+    TOTAL,
+    "Connection rate: {} conn/s ({} ms/conn, <={} concurrent connections)",
+    "Connection time [ms]: min {} avg {} max {} median {} stddev {}",
+    "Connection time [ms]: connect {}",
+    "Connection length [replies/conn]: {}",
+    "Request rate: {} req/s ({} ms/req)",
+    "Request size [B]: {}",
+    "Reply rate [replies/s]: min {} avg {} max {} stddev {} ({} samples)",
+    REPLY_TIME,
+    "Reply size [B]: header {} content {} footer {} (total {})",
+    STATUS,
+    "CPU time [s]: user {} system {} (user {}% system {}% total {}%)",
+    "Net I/O: {} KB/s ({} bps)",
+    ERRORS,
+    MORE_ERRORS,
+];
+
+pub(super) fn arguments(asking: &Asking<'_>) -> Vec<String> {
+    let Asking { parties, rate, .. } = asking;
+    vec![
+        format!("--server={}", parties.server),
+        format!("--port={}", parties.port),
+        "--uri=/".to_owned(),
+        format!("--rate={rate}"),
+        format!("--num-conns={}", asking.planned().max(1)),
+        "--num-calls=1".to_owned(),
+        format!("--timeout={}", PATIENCE.as_secs()),
+    ]
+}
+
+pub(super) fn read(text: &str) -> Result<Report, String> {
+    let lines = Lines::read(text, &FORMS)?;
+    let [_, _, replies, seconds] = lines.values(TOTAL, number)?;
+    let [informed, completed, moved, wrong, broken] = lines.counts(STATUS)?;
+    let [all, client, socket, refused, reset] = lines.counts(ERRORS)?;
+    let [descriptors, addresses, files, other] = lines.counts(MORE_ERRORS)?;
+    let failed = vec![
+        ("timed out", client),
+        ("socket timed out", socket),
+        ("refused", refused),
+        ("reset", reset),
+        ("descriptors", descriptors),
+        ("address not available", addresses),
+        ("file table", files),
+        ("another error", other),
+    ];
+    let sum: u64 = failed.iter().map(|(_, count)| count).sum();
+    if sum != all {
+        return Err(format!("its errors are {sum} one by one and {all} in all"));
+    }
+    let others = informed + moved + wrong + broken;
+    let by_status = completed + others;
+    if by_status as f64 != replies {
+        return Err(format!("its replies are {by_status} by status and {replies} in all"));
+    }
+    let [response, transfer] = lines.values(REPLY_TIME, number)?;
+    Ok(Report {
+        seconds,
+        completed,
+        failed: failed.into_iter().chain([("wrong reply", others)]).collect(),
+        mean_ns: (response + transfer) * 1e6,
+        quantiles: Vec::new(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::made_up;
+    use super::*;
+    use crate::traffic::Connecting;
+
+    const PRINTED: &str = "\
+httperf --timeout=5 --client=0/1 --server=198.19.128.0 --port=80 --uri=/ --rate=9000 --num-calls=1
+Maximum connect burst length: 12
+
+Total: connections 2700 requests 2500 replies 2400 test-duration 1.250 s
+
+Connection rate: 2160.0 conn/s (0.5 ms/conn, <=1022 concurrent connections)
+Connection time [ms]: min 0.2 avg 3.4 max 99.1 median 2.5 stddev 7.2
+Connection time [ms]: connect 1.1
+Connection length [replies/conn]: 1.000
+
+Request rate: 2000.0 req/s (0.5 ms/req)
+Request size [B]: 68.0
+
+Reply rate [replies/s]: min 0.0 avg 0.0 max 0.0 stddev 0.0 (0 samples)
+Reply time [ms]: response 2.3 transfer 0.1
+Reply size [B]: header 40.0 content 16.0 footer 0.0 (total 56.0)
+Reply status: 1xx=0 2xx=2390 3xx=0 4xx=4 5xx=6
+
+CPU time [s]: user 0.21 system 1.03 (user 16.8% system 82.4% total 99.2%)
+Net I/O: 233.1 KB/s (1.9*10^6 bps)
+
+Errors: total 305 client-timo 100 socket-timo 1 connrefused 2 connreset 3
+Errors: fd-unavail 197 addrunavail 0 ftab-full 0 other 2
+";
+
+    fn refused(from: &str, to: &str) -> String {
+        assert_eq!(PRINTED.matches(from).count(), 1, "{from}");
+        read(&PRINTED.replacen(from, to, 1)).unwrap_err()
+    }
+
+    #[test]
+    fn replies_errors_and_times_are_read() {
+        let report = read(PRINTED).unwrap();
+        assert_eq!((report.seconds, report.completed), (1.25, 2390));
+        let of = |kind| report.failed.iter().find(|(at, _)| *at == kind).map(|(_, count)| *count);
+        assert_eq!((of("timed out"), of("socket timed out")), (Some(100), Some(1)));
+        assert_eq!((of("refused"), of("reset"), of("descriptors")), (Some(2), Some(3), Some(197)));
+        assert_eq!((of("another error"), of("wrong reply")), (Some(2), Some(10)));
+        assert!((report.mean_ns - 2.4e6).abs() < 1.0, "response and transfer");
+    }
+
+    #[test]
+    fn what_is_cut_short_or_of_another_program_is_refused() {
+        let cut = PRINTED.find("Errors: total").unwrap();
+        let error = read(&PRINTED[..cut]).unwrap_err();
+        assert_eq!(error, format!("there is no line `{ERRORS}`"));
+        let error = read("Server Software: nginx\n").unwrap_err();
+        assert_eq!(error, "line 1 is not understood: `Server Software: nginx`");
+        let error = refused("Net I/O", "Disk I/O");
+        assert!(error.starts_with("line 20 is not understood: `Disk I/O: 233.1"), "{error}");
+        let error = refused("test-duration 1.250 s", "test-duration inf s");
+        assert!(error.starts_with("`inf` in the line `Total"), "{error}");
+    }
+
+    #[test]
+    fn sums_have_to_hold() {
+        let error = refused("connreset 3", "connreset 4");
+        assert_eq!(error, "its errors are 306 one by one and 305 in all");
+        let error = refused("2xx=2390", "2xx=2391");
+        assert_eq!(error, "its replies are 2401 by status and 2400 in all");
+    }
+
+    #[test]
+    fn connections_are_planned() {
+        let parties = Connecting::default().parties;
+        let line = arguments(&made_up(&parties)).join(" ");
+        assert!(line.contains("--rate=1500 --num-conns=2250 --num-calls=1"), "{line}");
+    }
+}

@@ -1,0 +1,120 @@
+//! What a program prints, line by line. Each line has one of the forms that the program is known
+//! to print, each form comes once, or the whole is refused.
+
+/// Lines by their forms.
+#[derive(Debug)]
+pub(super) struct Lines {
+    found: Vec<(&'static str, Vec<String>)>,
+}
+
+impl Lines {
+    /// Reads all lines that are not empty; blanks in a row are one.
+    pub(super) fn read(text: &str, forms: &[&'static str]) -> Result<Lines, String> {
+        let mut found: Vec<(&'static str, Vec<String>)> = Vec::new();
+        for (number, line) in (1..).zip(text.lines()) {
+            let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
+            if line.is_empty() {
+                continue;
+            }
+            let mut matching = forms.iter().filter_map(|form| Some((*form, gaps(form, &line)?)));
+            let Some((form, values)) = matching.next() else {
+                return Err(format!("line {number} is not understood: `{line}`"));
+            };
+            if found.iter().any(|(other, _)| *other == form) {
+                return Err(format!("line {number} comes twice: `{line}`"));
+            }
+            found.push((form, values));
+        }
+        Ok(Lines { found })
+    }
+
+    /// The values in the gaps of a form, where the program printed it.
+    fn of(&self, form: &str) -> Option<&[String]> {
+        let found = self.found.iter().find(|(other, _)| *other == form);
+        found.map(|(_, values)| values.as_slice())
+    }
+
+    /// The values in the gaps of a line that must be there.
+    pub(super) fn values<T, const N: usize>(
+        &self,
+        form: &str,
+        read: impl Fn(&str) -> Option<T>,
+    ) -> Result<[T; N], String> {
+        let texts = self.of(form).ok_or_else(|| format!("there is no line `{form}`"))?;
+        let value = |text: &String| {
+            read(text).ok_or_else(|| format!("`{text}` in the line `{form}` is not understood"))
+        };
+        let values = texts.iter().map(value).collect::<Result<Vec<T>, String>>()?;
+        Ok(values.try_into().ok().expect("a form has as many gaps as are asked for"))
+    }
+
+    /// Whole numbers.
+    pub(super) fn counts<const N: usize>(&self, form: &str) -> Result<[u64; N], String> {
+        self.values(form, |text| text.parse().ok())
+    }
+
+    /// The same of a line that is printed only where something happened.
+    pub(super) fn counts_if_any<const N: usize>(&self, form: &str) -> Result<[u64; N], String> {
+        self.of(form).map_or(Ok([0; N]), |_| self.counts(form))
+    }
+}
+
+/// A number that is one: programs divide by nothing, and print what comes of it.
+pub(super) fn number(text: &str) -> Option<f64> {
+    text.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0)
+}
+
+/// What stands in the gaps `{}` of a form; each reaches to the next text of the form, or to the
+/// end.
+pub(super) fn gaps(form: &str, line: &str) -> Option<Vec<String>> {
+    let mut parts = form.split("{}");
+    let mut rest = line.strip_prefix(parts.next()?)?;
+    let mut values = Vec::new();
+    for part in parts {
+        let end = if part.is_empty() { rest.len() } else { rest.find(part)? };
+        let (value, behind) = rest.split_at(end);
+        if value.is_empty() {
+            return None;
+        }
+        values.push(value.to_owned());
+        rest = &behind[part.len()..];
+    }
+    rest.is_empty().then_some(values)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gaps_hold_what_is_between() {
+        let values = |form, line| gaps(form, line).map(|values| values.join("|"));
+        assert_eq!(values("a {} b {} s", "a 1 b 2.5 s").as_deref(), Some("1|2.5"));
+        assert_eq!(values("took {}", "took 5 ms").as_deref(), Some("5 ms"));
+        assert_eq!(values("no gap", "no gap").as_deref(), Some(""));
+        for other in ["a 1 b 2.5", "a 1 b 2.5 s.", "a  b 2 s", "b 1 b 2 s", "a 1"] {
+            assert_eq!(values("a {} b {} s", other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn every_line_is_known_and_comes_once() {
+        let forms = ["in {} s", "errors {}"];
+        let lines = Lines::read("\n  in   5 s\nerrors  7\n", &forms).unwrap();
+        assert_eq!(lines.counts("errors {}"), Ok([7]));
+        assert_eq!(lines.values("in {} s", number), Ok([5.0]));
+        let refused = |text: &str| Lines::read(text, &forms).unwrap_err();
+        assert_eq!(refused("in 5 s\nin 5 m"), "line 2 is not understood: `in 5 m`");
+        assert_eq!(refused("errors 1\nerrors 2"), "line 2 comes twice: `errors 2`");
+    }
+
+    #[test]
+    fn what_is_missing_or_no_number_is_told() {
+        let forms = ["in {} s", "errors {}"];
+        let lines = Lines::read("errors -nan", &forms).unwrap();
+        assert_eq!(lines.counts::<1>("in {} s").unwrap_err(), "there is no line `in {} s`");
+        let refused = lines.values::<f64, 1>("errors {}", number).unwrap_err();
+        assert_eq!(refused, "`-nan` in the line `errors {}` is not understood");
+        assert_eq!((number("inf"), number("-1"), number("0.5")), (None, None, Some(0.5)));
+    }
+}

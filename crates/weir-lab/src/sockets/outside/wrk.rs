@@ -1,0 +1,206 @@
+//! wrk: a number of connections at once, each of which asks again when its reply is there.
+//!
+//! So a slow firewall is asked less, and nothing waits in a queue that it measures: its rate is
+//! what so many clients get, its times are not what a user waits for. It counts whole seconds, so
+//! a trial lasts one at least, and a reply later than the limit is an error (`timeout`); one that
+//! never came is not counted at all.
+
+use super::super::{Asking, PATIENCE};
+use super::Report;
+use super::lines::{Lines, gaps, number};
+
+const LATENCY: &str = "Latency {} {} {} {}%";
+const REQUESTS: &str = "{} requests in {}, {} read";
+const ERRORS: &str = "Socket errors: connect {}, read {}, write {}, timeout {}";
+const WRONG: &str = "Non-2xx or 3xx responses: {}";
+/// Shares of replies whose times it prints.
+const QUANTILES: [(f64, &str); 4] =
+    [(0.5, "50% {}"), (0.75, "75% {}"), (0.9, "90% {}"), (0.99, "99% {}")];
+
+/// All that it prints with `--latency` (src/wrk.c of wrk 4).
+const FORMS: [&str; 15] = [
+    "Running {} test @ {}",
+    "{} threads and {} connections",
+    "Thread Stats Avg Stdev Max +/- Stdev",
+    LATENCY,
+    "Req/Sec {} {} {} {}%",
+    "Latency Distribution",
+    QUANTILES[0].1,
+    QUANTILES[1].1,
+    QUANTILES[2].1,
+    QUANTILES[3].1,
+    REQUESTS,
+    ERRORS,
+    WRONG,
+    "Requests/sec: {}",
+    "Transfer/sec: {}",
+];
+
+/// `kept`: its connections stay open.
+pub(super) fn arguments(asking: &Asking<'_>, kept: bool) -> Vec<String> {
+    let Asking { parties, at_once, duration, .. } = asking;
+    let seconds = duration.as_secs_f64().ceil().max(1.0);
+    let mut arguments = vec![
+        "--threads=1".to_owned(),
+        format!("--connections={at_once}"),
+        format!("--duration={seconds}s"),
+        format!("--timeout={}s", PATIENCE.as_secs()),
+        "--latency".to_owned(),
+    ];
+    if !kept {
+        arguments.push("--header=Connection: close".to_owned());
+    }
+    arguments.push(format!("http://{}:{}/", parties.server, parties.port));
+    arguments
+}
+
+/// What it says where its first connection fails, which it opens to see that there is a server; it
+/// gives up then.
+pub(super) fn not_begun(said: &str) -> Option<Report> {
+    let values = gaps("unable to connect to {} {}", said)?;
+    let why = match values[1].as_str() {
+        "Connection refused" => "refused",
+        "Connection timed out" => "timed out",
+        _ => "connect error",
+    };
+    Some(Report { failed: vec![(why, 1)], ..Report::default() })
+}
+
+pub(super) fn read(text: &str) -> Result<Report, String> {
+    let lines = Lines::read(text, &FORMS)?;
+    let [requests, seconds, _] = lines.values(REQUESTS, |text| Some(text.to_owned()))?;
+    let told = |what: &str| format!("`{what}` in the line `{REQUESTS}` is not understood");
+    let requests: u64 = requests.parse().map_err(|_| told(&requests))?;
+    let seconds = time_ns(&seconds).ok_or_else(|| told(&seconds))? / 1e9;
+    // What did not happen is not printed.
+    let [connect, read, write, late] = lines.counts_if_any(ERRORS)?;
+    let [wrong] = lines.counts_if_any(WRONG)?;
+    let right = requests.checked_sub(late + wrong);
+    let completed = right.ok_or_else(|| format!("{late} late and {wrong} wrong of {requests}"))?;
+    let mut report = Report {
+        seconds,
+        completed,
+        failed: vec![
+            ("connect error", connect),
+            ("read error", read),
+            ("write error", write),
+            ("timed out", late),
+            ("wrong reply", wrong),
+        ],
+        ..Report::default()
+    };
+    if completed > 0 {
+        let [mean, ..]: [String; 4] = lines.values(LATENCY, |text| Some(text.to_owned()))?;
+        report.mean_ns = time_ns(&mean).ok_or_else(|| format!("`{mean}` is no time"))?;
+        for (share, form) in QUANTILES {
+            let [ns] = lines.values(form, time_ns)?;
+            report.quantiles.push((share, ns));
+        }
+    }
+    Ok(report)
+}
+
+/// A time with its unit (src/units.c), nanoseconds.
+fn time_ns(text: &str) -> Option<f64> {
+    let units = [("us", 1e3), ("ms", 1e6), ("s", 1e9), ("m", 60e9), ("h", 3600e9)];
+    let in_unit = |(unit, ns): &(&str, f64)| Some(number(text.strip_suffix(unit)?)? * ns);
+    units.iter().find_map(in_unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::made_up;
+    use super::*;
+    use crate::traffic::Connecting;
+
+    const PRINTED: &str = "\
+Running 1s test @ http://198.19.128.0:80/
+  1 threads and 64 connections
+  Thread Stats   Avg      Stdev     Max   +/- Stdev
+    Latency     4.42ms  635.91us  12.92ms   93.69%
+    Req/Sec    14.20k     1.07k   16.00k    86.54%
+  Latency Distribution
+     50%  250.00us
+     75%    2.91ms
+     90%    4.03ms
+     99%    1.20s
+  14230 requests in 1.10s, 0.92MB read
+  Socket errors: connect 1, read 2, write 3, timeout 20
+  Non-2xx or 3xx responses: 10
+Requests/sec:  12936.36
+Transfer/sec:    858.89KB
+";
+
+    #[test]
+    fn replies_errors_and_times_are_read() {
+        let report = read(PRINTED).unwrap();
+        assert!((report.seconds - 1.1).abs() < 1e-9, "{report:?}");
+        assert_eq!(report.completed, 14_200, "without those that were late or wrong");
+        let failed: Vec<u64> = report.failed.iter().map(|(_, count)| *count).collect();
+        assert_eq!(failed, [1, 2, 3, 20, 10]);
+        assert!((report.mean_ns - 4.42e6).abs() < 1.0, "{report:?}");
+        assert_eq!(report.quantiles[0], (0.5, 250e3));
+        assert_eq!(report.quantiles[3].1, 1.2e9);
+    }
+
+    #[test]
+    fn what_did_not_happen_is_not_printed() {
+        let is_good = |line: &&str| !line.contains("errors") && !line.contains("xx");
+        let good: Vec<&str> = PRINTED.lines().filter(is_good).collect();
+        let report = read(&good.join("\n")).unwrap();
+        assert_eq!(report.completed, 14_230);
+        assert!(report.failed.iter().all(|(_, count)| *count == 0));
+    }
+
+    #[test]
+    fn without_a_reply_there_are_no_times() {
+        let nothing = PRINTED
+            .replace("14230 requests", "0 requests")
+            .replace("timeout 20", "timeout 0")
+            .replace("responses: 10", "responses: 0")
+            .replace("93.69%", "-nan%");
+        let report = read(&nothing).unwrap();
+        assert_eq!((report.completed, report.mean_ns, report.quantiles.len()), (0, 0.0, 0));
+    }
+
+    #[test]
+    fn what_is_cut_short_or_of_another_program_is_refused() {
+        let cut = PRINTED.find("  14230 requests").unwrap();
+        let error = read(&PRINTED[..cut]).unwrap_err();
+        assert_eq!(error, format!("there is no line `{REQUESTS}`"));
+        // wrk2 calibrates first, and says so.
+        let calibrated = "  Thread calibration: mean lat.: 1ms\n  Thread Stats";
+        let error = read(&PRINTED.replace("  Thread Stats", calibrated)).unwrap_err();
+        assert!(error.starts_with("line 3 is not understood: `Thread calibration"), "{error}");
+        let error = read(&PRINTED.replace("1.10s", "1.10y")).unwrap_err();
+        assert!(error.starts_with("`1.10y` in the line"), "{error}");
+        let error = read(&PRINTED.replace("timeout 20", "timeout 20000")).unwrap_err();
+        assert_eq!(error, "20000 late and 10 wrong of 14230");
+    }
+
+    #[test]
+    fn a_server_that_does_not_answer_ends_it() {
+        let failed = |why| not_begun(&format!("unable to connect to 198.19.128.0:80 {why}"));
+        let of = |report: Option<Report>| report.map(|report| (report.completed, report.failed));
+        assert_eq!(of(failed("Connection refused")), Some((0, vec![("refused", 1)])));
+        assert_eq!(of(failed("Connection timed out")), Some((0, vec![("timed out", 1)])));
+        assert_eq!(not_begun("unable to create thread 0: no memory"), None);
+    }
+
+    #[test]
+    fn a_trial_lasts_whole_seconds() {
+        let parties = Connecting::default().parties;
+        let asking = made_up(&parties);
+        let line = arguments(&asking, false).join(" ");
+        assert!(line.contains("--connections=64 --duration=2s"), "{line}");
+        assert!(line.contains("Connection: close"), "{line}");
+        assert!(!arguments(&asking, true).join(" ").contains("close"));
+    }
+
+    #[test]
+    fn times_have_units() {
+        assert_eq!((time_ns("250.00us"), time_ns("1.50ms")), (Some(250e3), Some(1.5e6)));
+        assert_eq!((time_ns("2.00s"), time_ns("1.50m")), (Some(2e9), Some(90e9)));
+        assert_eq!((time_ns("7"), time_ns("7kg"), time_ns("-nanus")), (None, None, None));
+    }
+}
