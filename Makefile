@@ -36,6 +36,10 @@ look: deps ## Look at the pages of all studies in a headless Chromium
 	@$(CARGO) build --release --locked --package weir
 	@rm -rf '$(CARGO_TARGET_DIR)/pages'
 	@'$(CARGO_TARGET_DIR)/release/weir' lab index -o '$(CARGO_TARGET_DIR)/pages'
+	@for study in kadlecsik2005-rules hagtheil-empty-tables; do \
+	  run=$$(ls -d studies/$$study/runs/* | tail -n 1) && '$(CARGO_TARGET_DIR)/release/weir' lab report \
+	    "$$run" "$$run" -o "$(CARGO_TARGET_DIR)/pages/$$study-beside.html" > /dev/null || exit; \
+	done
 	@sh scripts/look.sh '$(CARGO_TARGET_DIR)'/pages/*.html
 
 install: deps ## Build and install weir, its man page and completions (PREFIX=/usr/local)

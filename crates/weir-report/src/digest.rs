@@ -185,7 +185,13 @@ impl<'a> Digest<'a> {
             .collect()
     }
 
-    fn points(&self, quantity: Quantity, subject: &Subject, facet: &Scenario) -> Vec<Point> {
+    /// The points of a series: a subject's, by its name.
+    pub(crate) fn points(
+        &self,
+        quantity: Quantity,
+        subject: &Subject,
+        facet: &Scenario,
+    ) -> Vec<Point> {
         let mut points = Vec::new();
         for value in self.values() {
             let scenario = self.point(facet, value);
@@ -287,8 +293,8 @@ fn is_finite(estimate: &Estimate) -> bool {
     [estimate.value, estimate.lo, estimate.hi].iter().all(|value| value.is_finite())
 }
 
-/// The points of all axes but `axis` at which packets were measured, in the order of the axes.
-fn facets(record: &Record, axis: Option<&Axis>, kind: Kind) -> Vec<Facet> {
+/// The points of all axes but `axis` at which a kind was measured, in the order of the axes.
+pub(crate) fn facets(record: &Record, axis: Option<&Axis>, kind: Kind) -> Vec<Facet> {
     let others: Vec<&Axis> = record
         .run
         .axes

@@ -3,7 +3,8 @@
 //! Colours are those of Okabe and Ito, which stay apart for colour-blind eyes, darkened or
 //! lightened for the background in `page.css`. weir's forms are drawn full, what they are compared
 //! with hollow, and the line without a firewall is grey and dashed: a page printed in black can
-//! still be read.
+//! still be read. Where several runs are in one drawing, colour and filling stay the subject's, and
+//! shape and dashes are the run's.
 
 use maud::{Markup, html};
 use weir_stats::Subject;
@@ -19,8 +20,10 @@ pub(crate) struct Ink {
     shape: Shape,
     /// Markers are filled.
     full: bool,
-    /// The line is dashed.
+    /// The line is dashed: there are no rules.
     pub(crate) dashed: bool,
+    /// The run, where several are in one drawing.
+    pub(crate) run: Option<usize>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +35,8 @@ enum Shape {
 }
 
 const SHAPES: [Shape; 4] = [Shape::Circle, Shape::Square, Shape::Diamond, Shape::Triangle];
+/// Lines of runs, the first one's whole.
+const LINES: [&str; 4] = ["line", "line dash-1", "line dash-2", "line dash-3"];
 const WEIR: [&str; 4] = ["ink-w0", "ink-w1", "ink-w2", "ink-w3"];
 const OTHERS: [&str; 4] = ["ink-o0", "ink-o1", "ink-o2", "ink-o3"];
 
@@ -42,18 +47,46 @@ pub(crate) fn inks(subjects: &[Subject]) -> Vec<Ink> {
         .iter()
         .map(|subject| {
             if subject.baseline {
-                return Ink { class: "ink-none", shape: Shape::Circle, full: false, dashed: true };
+                let shape = Shape::Circle;
+                return Ink { class: "ink-none", shape, full: false, dashed: true, run: None };
             }
             let (classes, at) =
                 if subject.weir { (WEIR, &mut weir) } else { (OTHERS, &mut others) };
             let slot = *at % SHAPES.len();
             *at += 1;
-            Ink { class: classes[slot], shape: SHAPES[slot], full: subject.weir, dashed: false }
+            let (class, shape) = (classes[slot], SHAPES[slot]);
+            Ink { class, shape, full: subject.weir, dashed: false, run: None }
         })
         .collect()
 }
 
 impl Ink {
+    /// The same subject in one of several runs. Sixteen runs have a dash and a shape of their own.
+    pub(crate) fn of_run(self, run: usize) -> Ink {
+        Ink { shape: SHAPES[(run + run / LINES.len()) % SHAPES.len()], run: Some(run), ..self }
+    }
+
+    /// A run, whatever the subject.
+    pub(crate) fn run(run: usize) -> Ink {
+        let shape = Shape::Circle;
+        Ink { class: "ink-run", shape, full: true, dashed: false, run: None }.of_run(run)
+    }
+
+    /// Classes of its line.
+    pub(crate) fn line(&self) -> &'static str {
+        match self.run {
+            Some(run) => LINES[run % LINES.len()],
+            None if self.dashed => "line dashed",
+            None => "line",
+        }
+    }
+
+    /// Radius of its markers in a drawing; the line without rules has small ones, for it has no
+    /// shape to show.
+    pub(crate) fn radius(&self) -> f64 {
+        if self.dashed && self.run.is_none() { 2.5 } else { 4.0 }
+    }
+
     /// The marker, centred at a place.
     pub(crate) fn marker(&self, x: f64, y: f64, radius: f64) -> Markup {
         let class = if self.full { "mark full" } else { "mark hollow" };
@@ -79,12 +112,16 @@ impl Ink {
         html! { path class=(class) d=(data) {} }
     }
 
-    /// A small sample of line and marker, for legends and tables.
+    /// A small sample of line and marker, for legends and tables; that of a run is long enough to
+    /// show its dashes.
     pub(crate) fn key(&self) -> Markup {
+        let (class, width) = if self.run.is_some() { ("key long ", 48) } else { ("key ", 26) };
         html! {
-            svg class={ "key " (self.class) } viewBox="0 0 26 12" aria-hidden="true" {
-                path.line.dashed[self.dashed] d="M1 6H25" {}
-                @if !self.dashed { (self.marker(13.0, 6.0, 4.0)) }
+            svg class={ (class) (self.class) } viewBox={ "0 0 " (width) " 12" } aria-hidden="true" {
+                path class=(self.line()) d={ "M1 6H" (width - 1) } {}
+                @if !self.dashed || self.run.is_some() {
+                    (self.marker(f64::from(width / 2), 6.0, 4.0))
+                }
             }
         }
     }
@@ -142,5 +179,20 @@ mod tests {
         for (at, ink) in inks.iter().enumerate() {
             assert!(inks[..at].iter().all(|other| other != ink && other.class != ink.class));
         }
+    }
+
+    #[test]
+    fn runs_of_a_subject_differ_in_dash_and_shape_and_keep_its_colour() {
+        let ink = inks(&[sample::subject("a", false, false)])[0];
+        let runs: Vec<Ink> = (0..16).map(|run| ink.of_run(run)).collect();
+        let look = |ink: &Ink| (ink.line(), ink.marker(0.0, 0.0, 4.0).into_string());
+        for (at, run) in runs.iter().enumerate() {
+            assert_eq!((run.class, run.full), (ink.class, ink.full));
+            assert!(runs[..at].iter().all(|other| look(other) != look(run)), "run {at}");
+        }
+        assert_ne!(runs[0].line(), runs[1].line());
+        assert_eq!(look(&ink.of_run(0)), look(&ink.of_run(16)), "there are sixteen");
+        let none = inks(&[sample::subject("none", true, false)])[0];
+        assert_eq!((none.line(), none.of_run(0).line()), ("line dashed", "line"));
     }
 }

@@ -22,7 +22,7 @@
   };
 
   const show = (figure, svg, box, event) => {
-    const points = [...svg.querySelectorAll(".series:not(.off) .point")];
+    const points = [...svg.querySelectorAll(".series:not(.off-series, .off-run) .point")];
     if (!points.length) return;
     const frame = svg.getBoundingClientRect();
     const unit = svg.viewBox.baseVal.width / frame.width;
@@ -68,23 +68,30 @@
     }
   }
 
-  const set = (series, shown) => {
-    document.querySelectorAll(`.chart [data-series="${series}"]`)
-      .forEach((part) => part.classList.toggle("off", !shown));
-    document.querySelectorAll(`.legend [data-series="${series}"]`)
+  // A line is shown while its subject is, and its run.
+  const set = (kind, value, shown) => {
+    const named = `[data-${kind}="${value}"]`;
+    document.querySelectorAll(`.chart ${named}`)
+      .forEach((part) => part.classList.toggle(`off-${kind}`, !shown));
+    document.querySelectorAll(`.legend ${named}`)
       .forEach((item) => item.setAttribute("aria-pressed", String(shown)));
   };
-  for (const item of document.querySelectorAll(".legend [data-series]")) {
-    item.setAttribute("role", "button");
-    item.setAttribute("aria-pressed", "true");
-    item.tabIndex = 0;
-    const flip = () => set(item.dataset.series, item.getAttribute("aria-pressed") === "false");
-    item.addEventListener("click", flip);
-    item.addEventListener("keydown", (event) => {
-      if (event.key === "Enter" || event.key === " ") {
-        event.preventDefault();
-        flip();
-      }
-    });
-  }
+  const switches = (kind) => {
+    for (const item of document.querySelectorAll(`.legend [data-${kind}]`)) {
+      item.setAttribute("role", "button");
+      item.setAttribute("aria-pressed", "true");
+      item.tabIndex = 0;
+      const flip = () =>
+        set(kind, item.dataset[kind], item.getAttribute("aria-pressed") === "false");
+      item.addEventListener("click", flip);
+      item.addEventListener("keydown", (event) => {
+        if (event.key === "Enter" || event.key === " ") {
+          event.preventDefault();
+          flip();
+        }
+      });
+    }
+  };
+  switches("series");
+  switches("run");
 })();

@@ -1,5 +1,6 @@
 //! The page: its order, its head, and what a reader sees first.
 
+mod beside;
 mod claims;
 mod connections;
 mod cores;
@@ -18,8 +19,10 @@ use weir_stats::Record;
 
 use crate::digest::{Digest, Headline, label};
 use crate::extra::Extra;
-use crate::number::{interval, percent, plain, rate, times};
+use crate::number::{count, interval, percent, plain, rate, times};
 use crate::verdict::verdict;
+
+pub use beside::NamedRun;
 
 const STYLE: &str = include_str!("page.css");
 const POLICY: &str =
@@ -31,7 +34,19 @@ const SCRIPT: &str = include_str!("page.js");
 /// `extras` are sections that the records do not hold; they come after the drawings. The same
 /// records give the same bytes.
 pub fn page(record: &Record, extras: &[Extra]) -> String {
+    page_of_runs(&[NamedRun { name: "", record }], extras)
+}
+
+/// The page of the first run, with a section that draws all of them, which are of one study, on one
+/// set of axes.
+///
+/// # Panics
+/// Where there is no run, or one of another study.
+pub fn page_of_runs(runs: &[NamedRun<'_>], extras: &[Extra]) -> String {
+    let record = runs.first().expect("one run at least").record;
     let digest = Digest::new(record);
+    let beside = (runs.len() > 1).then(|| beside::Runs::new(runs));
+    let records = beside.as_ref().map_or_else(|| vec![("", record)], |runs| runs.records());
     let verdict_text = verdict(&digest).sentence();
     let markup = html! {
         (DOCTYPE)
@@ -47,6 +62,7 @@ pub fn page(record: &Record, extras: &[Extra]) -> String {
                     (opening(&digest))
                     (figures::rates(&digest))
                     (figures::facets(&digest))
+                    @if let Some(runs) = &beside { (beside::section(runs)) }
                     (connections::section(&digest))
                     (members::section(&digest))
                     (cores::section(&digest))
@@ -60,10 +76,11 @@ pub fn page(record: &Record, extras: &[Extra]) -> String {
                     (claims::section(&digest))
                     (trust::section(&digest))
                     (origin::section(&digest))
-                    (origin::downloads(record))
+                    (origin::downloads(&records))
                 }
                 footer {
-                    "Written by weir " (record.run.weir) " from the records of one run. "
+                    "Written by weir " (record.run.weir) " from the records of "
+                    (how_many(runs.len())) ". "
                     "Intervals hold 95 % of a bootstrap over blocks on one boot of one machine; "
                     "they say nothing of another machine."
                 }
@@ -103,6 +120,10 @@ fn top(record: &Record) -> Markup {
             span.when { (run.preset.name) " preset · " (date(&run.date)) }
         }
     }
+}
+
+fn how_many(runs: usize) -> String {
+    if runs == 1 { "one run".to_owned() } else { format!("{} runs", count(runs as u64)) }
 }
 
 /// The day of an RFC 3339 time, and its hour and minute.

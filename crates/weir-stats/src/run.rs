@@ -67,6 +67,15 @@ pub struct Run {
     pub doubts: Vec<String>,
 }
 
+impl Run {
+    /// The machine whose rules were measured: the firewall's host, or the one that measured.
+    pub fn firewall(&self) -> &Environment {
+        let mut hosts = self.hosts.iter();
+        let firewall = hosts.find(|host| host.role == "firewall");
+        firewall.map_or(&self.environment, |host| &host.environment)
+    }
+}
+
 /// A published experiment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

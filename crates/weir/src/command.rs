@@ -10,6 +10,7 @@ pub mod explain;
 pub mod fmt;
 pub mod lab;
 pub mod lab_list;
+pub mod lab_runs;
 pub mod optimize;
 pub mod selftest;
 pub mod serve;

@@ -104,13 +104,14 @@ fn line(frame: &Frame, series: &Series, caption: &Caption<'_>) -> Markup {
         .flat_map(|point| point.trials.iter().filter_map(|y| frame.at(point.x, *y)))
         .collect();
     html! {
-        g class={ "series " (series.ink.class) } data-series=(series.subject) {
+        g class={ "series " (series.ink.class) } data-series=(series.subject)
+            data-run=[series.ink.run] {
             (band(frame, series))
             @if let (true, [(_, y)]) = (series.ink.dashed, places.as_slice()) {
                 // Without rules there is nothing to vary: one value holds for the whole axis.
-                path class="line dashed" d=(rule(frame.left, *y, frame.right)) {}
+                path class=(series.ink.line()) d=(rule(frame.left, *y, frame.right)) {}
             } @else if places.len() > 1 {
-                path.line.dashed[series.ink.dashed] d=(polyline(&places)) {}
+                path class=(series.ink.line()) d=(polyline(&places)) {}
             }
             (dots(&trials))
             @for point in &series.points {
@@ -122,7 +123,7 @@ fn line(frame: &Frame, series: &Series, caption: &Caption<'_>) -> Markup {
                             (series.label) ", " (count(point.x as u64)) ": "
                             (caption.unit.print(point.value)) " " (range(point, caption))
                         }
-                        (series.ink.marker(x, y, if series.ink.dashed { 2.5 } else { 4.0 }))
+                        (series.ink.marker(x, y, series.ink.radius()))
                     }
                 }
             }
@@ -182,7 +183,8 @@ fn names(frame: &Frame, series: &[Series]) -> Markup {
     let start = frame.right + 14.0;
     html! {
         @for ((one, x, y), label) in ends.iter().zip(&placed) {
-            g class={ "series " (one.ink.class) } data-series=(one.subject) {
+            g class={ "series " (one.ink.class) } data-series=(one.subject)
+                data-run=[one.ink.run] {
                 @let (from, to) = ((x + 8.0, *y), (start - 6.0, *label));
                 path class="leader" d=(polyline(&[from, to, (start - 2.0, *label)])) {}
                 (words("name", start, label + 4.0, &one.label))

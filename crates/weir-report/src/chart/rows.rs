@@ -17,7 +17,7 @@ pub(crate) fn draw(
     all: &[Series],
 ) -> Markup {
     let narrow = width < 600.0;
-    let (left, right) = if narrow { (16.0, width - 24.0) } else { (170.0, width - 150.0) };
+    let (left, right) = if narrow { (16.0, width - 24.0) } else { (names(all), width - 150.0) };
     let row = if narrow { ROW * 1.4 } else { ROW };
     let top = 30.0;
     let bottom = top + row * all.len() as f64;
@@ -32,19 +32,27 @@ pub(crate) fn draw(
         }
         (words("axis-title", 0.0, 14.0, caption.y_title))
         @for (at, series) in all.iter().enumerate() {
-            (self::row(&axis, caption, series, top + row * (at as f64 + 0.5), width, narrow))
+            @let y = top + row * (at as f64 + 0.5);
+            (self::row(&axis, caption, series, y, width, (!narrow).then_some(left)))
         }
     };
     drawing(caption, Size { width, height: bottom + 30.0 }, class, &inside)
 }
 
+/// Room for the names beside the rows.
+fn names(all: &[Series]) -> f64 {
+    let longest = all.iter().map(|one| one.label.chars().count()).max().unwrap_or(0);
+    (20.0 + 6.8 * longest as f64).max(170.0)
+}
+
+/// A row at height `y`. Its name stands left of `beside`, or above the row without it.
 fn row(
     axis: &Log,
     caption: &Caption<'_>,
     series: &Series,
     y: f64,
     width: f64,
-    narrow: bool,
+    beside: Option<f64>,
 ) -> Markup {
     let Some(point) = series.points.first() else { return html! {} };
     let estimate = weir_stats::Estimate {
@@ -55,17 +63,18 @@ fn row(
     };
     let value = caption.unit.print(point.value);
     let range = interval(&estimate, |value| caption.unit.print(value));
-    let y = if narrow { y + 7.0 } else { y };
+    let y = if beside.is_none() { y + 7.0 } else { y };
     let trials: Vec<(f64, f64)> =
         point.trials.iter().filter_map(|trial| Some((axis.place(*trial)?, y))).collect();
     html! {
-        g class={ "series " (series.ink.class) } data-series=(series.subject) {
-            @if narrow {
+        g class={ "series " (series.ink.class) } data-series=(series.subject)
+            data-run=[series.ink.run] {
+            @if let Some(left) = beside {
+                (words("name end", left - 20.0, y + 4.0, &series.label))
+                (words("tick end", width, y + 4.0, &format!("{value} {range}")))
+            } @else {
                 (words("name", 0.0, y - 13.0, &series.label))
                 (words("tick end", width, y - 13.0, &format!("{value} {range}")))
-            } @else {
-                (words("name end", 150.0, y + 4.0, &series.label))
-                (words("tick end", width, y + 4.0, &format!("{value} {range}")))
             }
             (dots(&trials))
             @if let (Some(lo), Some(hi)) = (axis.place(point.lo), axis.place(point.hi)) {

@@ -1,13 +1,16 @@
 //! The drawings: packets a second, the same for each facet, loading.
 
 use maud::{Markup, html};
-use weir_stats::Quantity;
+use weir_stats::{Axis, Quantity, Subject};
 
 use crate::chart::lines::{self, Layout};
 use crate::chart::{Caption, Series, Size, rows};
 use crate::digest::{Digest, axis_title, capital};
+use crate::ink::Ink;
 use crate::number::{self, Unit};
 
+/// What packets a second are, above their axis.
+pub(super) const FORWARDED: &str = "packets/s, forwarded";
 const WIDE: Layout =
     Layout { size: Size { width: 1008.0, height: 470.0 }, names: 150.0, class: "wide" };
 const NARROW: Layout =
@@ -15,10 +18,14 @@ const NARROW: Layout =
 pub(super) const SMALL: Layout =
     Layout { size: Size { width: 488.0, height: 320.0 }, names: 0.0, class: "small" };
 
-/// The wide layout, with as much room beside the lines as the longest name needs.
+/// The wide layout, with as much room beside the lines as the longest name needs; names that would
+/// take a third of it are left to the legend, and so are more than there is room for.
 fn wide(series: &[Series]) -> Layout {
+    const LONGEST: usize = 36;
+    const MOST: usize = 24;
     let longest = series.iter().map(|one| one.label.chars().count()).max().unwrap_or(0);
-    Layout { names: 28.0 + 8.2 * longest as f64, ..WIDE }
+    let fit = longest <= LONGEST && series.len() <= MOST;
+    Layout { names: if fit { 28.0 + 8.2 * longest as f64 } else { 0.0 }, ..WIDE }
 }
 
 /// The plot that the page is about.
@@ -45,28 +52,31 @@ pub(super) fn rates(digest: &Digest<'_>) -> Markup {
                 } @else { "The axis is logarithmic: further right is better." }
             }
             (legend(digest, series.iter().map(|one| one.subject)))
-            (plot(digest, "rates", &title, &about, &series))
+            (plot(digest.axis, &packets(digest, "rates", &title, &about), &series))
             (how_drawn())
         }
     }
 }
 
+/// The caption of a drawing of packets a second.
+fn packets<'a>(digest: &Digest<'a>, id: &'a str, title: &'a str, about: &'a str) -> Caption<'a> {
+    let x_title = digest.axis.map_or("", axis_title);
+    Caption { id, title, about, x_title, y_title: FORWARDED, unit: Unit::Rate }
+}
+
 /// A wide and a narrow drawing of which the style sheet shows one.
-fn plot(digest: &Digest<'_>, id: &str, title: &str, about: &str, series: &[Series]) -> Markup {
-    let x_title = digest.axis.map_or("", |axis| axis_title(axis));
-    let narrow_id = format!("{id}-narrow");
-    let caption =
-        Caption { id, title, about, x_title, y_title: "packets/s, forwarded", unit: Unit::Rate };
-    let narrow = Caption { id: &narrow_id, ..caption };
+pub(super) fn plot(axis: Option<&Axis>, caption: &Caption<'_>, series: &[Series]) -> Markup {
+    let narrow_id = format!("{}-narrow", caption.id);
+    let narrow = Caption { id: &narrow_id, ..*caption };
     html! {
-        @if let Some(axis) = digest.axis {
+        @if let Some(axis) = axis {
             figure data-plot=(axis.name) {
-                (lines::draw(&caption, wide(series), series, series))
+                (lines::draw(caption, wide(series), series, series))
                 (lines::draw(&narrow, NARROW, series, series))
             }
         } @else {
             figure {
-                (rows::draw(&caption, "wide", WIDE.size.width, series))
+                (rows::draw(caption, "wide", WIDE.size.width, series))
                 (rows::draw(&narrow, "narrow", NARROW.size.width, series))
             }
         }
@@ -107,12 +117,17 @@ fn description(digest: &Digest<'_>, series: &[Series]) -> String {
 
 /// Names of the subjects with their inks; the page's script makes switches of them.
 pub(super) fn legend(digest: &Digest<'_>, shown: impl Iterator<Item = usize>) -> Markup {
+    let all = &digest.record.run.subjects;
+    legend_of(shown.map(|at| (at, &all[at], digest.inks[at])))
+}
+
+/// The same of subjects by number.
+pub(super) fn legend_of<'a>(shown: impl Iterator<Item = (usize, &'a Subject, Ink)>) -> Markup {
     html! {
         ul.legend {
-            @for at in shown {
-                @let subject = &digest.record.run.subjects[at];
+            @for (at, subject, ink) in shown {
                 li.weir[subject.weir] data-series=(at) title=(subject.about) {
-                    (digest.inks[at].key())
+                    (ink.key())
                     span { (subject.title) }
                 }
             }
@@ -128,7 +143,6 @@ pub(super) fn facets(digest: &Digest<'_>) -> Markup {
     let drawn: Vec<Vec<Series>> =
         digest.facets.iter().map(|facet| digest.series(Quantity::Pps, &facet.scenario)).collect();
     let all: Vec<Series> = drawn.iter().flatten().cloned().collect();
-    let x_title = digest.axis.map_or("", |axis| axis_title(axis));
     html! {
         section #facets {
             h2 { "Side by side" }
@@ -137,14 +151,7 @@ pub(super) fn facets(digest: &Digest<'_>) -> Markup {
                 @for (at, (facet, series)) in digest.facets.iter().zip(&drawn).enumerate() {
                     @let id = format!("facet-{at}");
                     @let about = description(digest, series);
-                    @let caption = Caption {
-                        id: &id,
-                        title: &facet.title,
-                        about: &about,
-                        x_title,
-                        y_title: "packets/s, forwarded",
-                        unit: Unit::Rate,
-                    };
+                    @let caption = packets(digest, &id, &facet.title, &about);
                     div {
                         h3 { (capital(&facet.title)) }
                         figure data-plot=[digest.axis.map(|axis| axis.name.as_str())] {
@@ -166,7 +173,7 @@ fn other_rows(digest: &Digest<'_>) -> Markup {
             @let (id, about) = (format!("rows-{at}"), description(digest, &series));
             section {
                 h2 { (capital(&facet.title)) }
-                (plot(digest, &id, &facet.title, &about, &series))
+                (plot(digest.axis, &packets(digest, &id, &facet.title, &about), &series))
             }
         }
     }

@@ -131,21 +131,31 @@ fn rulesets(digest: &Digest<'_>) -> Markup {
     }
 }
 
-/// The records, to be saved from the page.
-pub(super) fn downloads(record: &Record) -> Markup {
-    let (json, csv) = (data::json(record), data::csv(record));
-    let name = file_name(&record.run.study);
+/// The records, to be saved from the page; those of several runs by the names of the runs.
+pub(super) fn downloads(runs: &[(&str, &Record)]) -> Markup {
     html! {
         section #data {
             h2 { "Data" }
             p.about { "Every trial, accepted or not, is inside this page." }
-            div.downloads {
-                a download={ (name) ".json" } href=(data::link("application/json", &json)) {
-                    "Records, JSON" small { (bytes(json.len() as u64)) }
-                }
-                a download={ (name) ".csv" } href=(data::link("text/csv", &csv)) {
-                    "Trials, CSV" small { (bytes(csv.len() as u64)) }
-                }
+            @for (name, record) in runs {
+                @if !name.is_empty() { h3 { (name) } }
+                (links(name, record))
+            }
+        }
+    }
+}
+
+fn links(run: &str, record: &Record) -> Markup {
+    let (json, csv) = (data::json(record), data::csv(record));
+    let gap = if run.is_empty() { "" } else { "-" };
+    let name = file_name(&format!("{}{gap}{run}", record.run.study));
+    html! {
+        div.downloads {
+            a download={ (name) ".json" } href=(data::link("application/json", &json)) {
+                "Records, JSON" small { (bytes(json.len() as u64)) }
+            }
+            a download={ (name) ".csv" } href=(data::link("text/csv", &csv)) {
+                "Trials, CSV" small { (bytes(csv.len() as u64)) }
             }
         }
     }

@@ -107,7 +107,12 @@ fn cells(
     }
 }
 
-fn cell(estimate: Option<&Estimate>, print: fn(f64) -> String, ends: fn(f64) -> String) -> Markup {
+/// A value with its interval, or a dash.
+pub(super) fn cell(
+    estimate: Option<&Estimate>,
+    print: fn(f64) -> String,
+    ends: fn(f64) -> String,
+) -> Markup {
     html! {
         td.right {
             @if let Some(estimate) = estimate {

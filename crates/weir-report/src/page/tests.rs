@@ -2,7 +2,7 @@
 
 use weir_stats::{Record, State};
 
-use super::page;
+use super::{NamedRun, page, page_of_runs};
 use crate::extra::{Extra, ExtraTable};
 use crate::sample;
 
@@ -123,11 +123,29 @@ fn the_same_records_give_the_same_page() {
     assert_eq!(page(&record, &[]), page(&record, &[]));
 }
 
+/// A page of two runs whose texts and names are nasty.
+fn nasty_runs() -> String {
+    let (record, extra) = nasty();
+    let mut other = record.clone();
+    other.run.environment.kernel = NASTY.to_owned();
+    other.run.environment.cpu_model = NASTY.to_owned();
+    let runs = [&record, &other].map(|record| NamedRun { name: NASTY, record });
+    page_of_runs(&runs, &[extra])
+}
+
+#[test]
+fn text_of_several_runs_is_shown_as_text() {
+    let page = nasty_runs();
+    assert!(page.contains("id=\"beside\""), "the runs are drawn");
+    assert!(!super::page(&sample::record(), &[]).contains("id=\"beside\""), "one stands alone");
+    assert_eq!(page.matches("<script>").count(), 1);
+    assert_eq!(page.matches("alert(1)").count(), page.matches("&lt;script&gt;alert(1)").count());
+}
+
 #[test]
 fn tags_are_closed_in_order() {
     const VOID: [&str; 5] = ["meta", "link", "br", "hr", "input"];
-    let (record, extra) = nasty();
-    let page = page(&record, &[extra]);
+    let page = nasty_runs();
     let body = body(&page);
     let mut open: Vec<String> = Vec::new();
     for part in body.split('<').skip(1) {

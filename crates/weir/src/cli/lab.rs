@@ -21,6 +21,13 @@ Example:
   weir lab selftest --json | jq '.parts[] | {name, pps}'")]
     Selftest(LabSelftest),
     /// Write the report of a run: one HTML page that opens offline.
+    #[command(after_help = "\
+Several runs of one study, on other machines or kernels, are drawn side by side on the page of the
+first; ratios are made within each of them.
+
+Example:
+  weir lab report run
+  weir lab report debian-12 debian-13 metal -o kernels.html")]
     Report(LabReport),
     /// Compare two runs of a study: status 1 where something became worse beyond the margin.
     #[command(after_help = "\
@@ -191,6 +198,9 @@ pub struct LabSelftest {
 pub struct LabReport {
     /// Folder of the records.
     pub run: PathBuf,
+    /// Folders of other runs of the study, drawn beside the first one.
+    #[arg(value_name = "OTHER")]
+    pub beside: Vec<PathBuf>,
     /// The page; RUN/report.html without it.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,

@@ -8,12 +8,12 @@ use anyhow::{Context as _, Result, ensure};
 use weir_backends::artefact;
 use weir_lab::study::AGAINST_ITSELF;
 use weir_lab::{RunOptions, SELF_TESTS, registry};
-use weir_report::{Extra, ExtraTable};
+use weir_report::{Extra, ExtraTable, NamedRun};
 use weir_stats::compare::{self, KeptSelfTest, Verdict};
 use weir_stats::{Quantity, folder};
 use weir_verify::VerifyReport;
 
-use super::Answer;
+use super::{Answer, lab_runs};
 use crate::cli::{LabCompare, LabReport, LabRun};
 use crate::live::Live;
 use crate::terminal;
@@ -39,7 +39,7 @@ pub fn run(args: &LabRun) -> Result<Answer> {
         live.show(&progress);
     })?;
     drop(live);
-    write_page(&args.output, None, &record, &[])?;
+    write_page(&args.output.join(PAGE), &[NamedRun { name: "", record: &record }], &[])?;
     if let Some(subject) = &args.against_itself {
         return self_test(args, &record, subject);
     }
@@ -88,14 +88,7 @@ fn study_folder(study: &Path) -> &Path {
 pub fn compare(args: &LabCompare) -> Result<Answer> {
     ensure!(args.margin > 0.0 && args.margin < 1.0, "--margin {}: above 0, below 1", args.margin);
     let (first, second) = (folder::load(&args.first)?, folder::load(&args.second)?);
-    ensure!(
-        first.run.study == second.run.study,
-        "{} is a run of {}, {} one of {}",
-        args.first.display(),
-        first.run.study,
-        args.second.display(),
-        second.run.study
-    );
+    lab_runs::of_one_study((&args.first, &first), (&args.second, &second))?;
     let points = compare::runs(&first, &second, args.margin, args.absolute);
     ensure!(!points.is_empty(), "the runs have no point in common with two blocks of each");
     let worse = points.iter().filter(|point| point.verdict == Verdict::Regression).count();
@@ -150,9 +143,12 @@ fn words(quantity: Quantity) -> &'static str {
     }
 }
 
-/// Writes the page of a run.
+/// The page of a run, in its folder.
+const PAGE: &str = "report.html";
+
+/// Writes the page of a run, with others beside it.
 pub fn report(args: &LabReport) -> Result<Answer> {
-    let record = folder::load(&args.run)?;
+    let runs = lab_runs::load(&args.run, &args.beside)?;
     let mut extras = Vec::new();
     if !args.artefact.is_empty() {
         extras.push(artefacts(&args.artefact)?);
@@ -160,18 +156,14 @@ pub fn report(args: &LabReport) -> Result<Answer> {
     for path in &args.verified {
         extras.push(verified(path)?);
     }
-    write_page(&args.run, args.output.as_deref(), &record, &extras)?;
-    terminal::print(&weir_report::summary(&record))
+    let path = args.output.clone().unwrap_or_else(|| args.run.join(PAGE));
+    write_page(&path, &lab_runs::named(&runs), &extras)?;
+    terminal::print(&lab_runs::summary(&runs))
 }
 
-fn write_page(
-    run: &Path,
-    output: Option<&Path>,
-    record: &folder::Record,
-    extras: &[Extra],
-) -> Result<()> {
-    let path = output.map_or_else(|| run.join("report.html"), Path::to_owned);
-    fs::write(&path, weir_report::page(record, extras))
+/// Writes the page of runs of one study.
+fn write_page(path: &Path, runs: &[NamedRun<'_>], extras: &[Extra]) -> Result<()> {
+    fs::write(path, weir_report::page_of_runs(runs, extras))
         .with_context(|| format!("write {}", path.display()))
 }
 

@@ -1,0 +1,58 @@
+//! Runs of one study, read together.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, ensure};
+use weir_report::NamedRun;
+use weir_stats::{Record, folder};
+
+/// Reads runs of one study, each named by its folder.
+pub fn load(first: &Path, others: &[PathBuf]) -> Result<Vec<(String, Record)>> {
+    let mut runs = vec![(name(first)?, folder::load(first)?)];
+    for path in others {
+        let record = folder::load(path)?;
+        of_one_study((first, &runs[0].1), (path, &record))?;
+        runs.push((name(path)?, record));
+    }
+    Ok(runs)
+}
+
+/// Refuses runs of two studies.
+pub fn of_one_study(first: (&Path, &Record), second: (&Path, &Record)) -> Result<()> {
+    let ((path, record), (other_path, other)) = (first, second);
+    ensure!(
+        record.run.study == other.run.study,
+        "{} is a run of {}, {} one of {}: name runs of one study",
+        path.display(),
+        record.run.study,
+        other_path.display(),
+        other.run.study
+    );
+    Ok(())
+}
+
+/// The last part of a folder's path, also of `.`.
+fn name(folder: &Path) -> Result<String> {
+    let whole = fs::canonicalize(folder).with_context(|| format!("find {}", folder.display()))?;
+    Ok(whole.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned()))
+}
+
+/// The runs, as the report takes them.
+pub fn named(runs: &[(String, Record)]) -> Vec<NamedRun<'_>> {
+    runs.iter().map(|(name, record)| NamedRun { name, record }).collect()
+}
+
+/// What each run found, below its name and kernel where there are several.
+pub fn summary(runs: &[(String, Record)]) -> String {
+    let mut text = String::new();
+    for (at, (name, record)) in runs.iter().enumerate() {
+        if runs.len() > 1 {
+            let gap = if at == 0 { "" } else { "\n" };
+            let _ = writeln!(text, "{gap}{name}, {}:", record.run.firewall().kernel);
+        }
+        text.push_str(&weir_report::summary(record));
+    }
+    text
+}
