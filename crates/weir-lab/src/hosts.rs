@@ -3,9 +3,12 @@
 //! The machine that weir is started on plays and counts, by two interfaces of its own; the firewall
 //! is another machine, which the system's `ssh` reaches ([`ssh`]). There `weir lab agent`
 //! ([`agent`]) makes namespaces, loads rulesets and reads counters, as it is asked to
-//! ([`protocol`]). All else of a run is the same on one machine and on two.
+//! ([`protocol`]). All else of a run is the same on one machine and on two. Where the file names
+//! [`kernels`], the firewall is booted into each, with a run for each.
 
 pub mod agent;
+mod boot;
+pub mod kernels;
 pub(crate) mod protocol;
 pub(crate) mod ssh;
 
@@ -14,6 +17,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use toml::Spanned;
+
+use kernels::Kernel;
 
 use crate::LabError;
 use crate::study::{self, Loaded};
@@ -67,8 +72,22 @@ pub struct FirewallHost {
     pub input: Spanned<String>,
     /// The interface towards the sink.
     pub output: Spanned<String>,
-    /// Not built yet.
-    reboot: Option<Spanned<String>>,
+    /// What a study is run once for each of; what runs there now without any.
+    #[serde(default)]
+    pub kernels: Vec<Kernel>,
+    /// How long the host is asked whether it is back after a boot, seconds; 600 without it.
+    pub boot_limit_seconds: Option<Spanned<u64>>,
+}
+
+impl FirewallHost {
+    /// Arguments for `ssh` up to the command, which nobody is asked for a password for. What comes
+    /// first counts, so the user's own win.
+    pub(crate) fn ssh_arguments(&self) -> Vec<String> {
+        const OURS: [&str; 5] =
+            ["-T", "-oBatchMode=yes", "-oConnectTimeout=10", "-oServerAliveInterval=15", "--"];
+        let ours = OURS.iter().map(|word| (*word).to_owned());
+        self.ssh.iter().cloned().chain(ours).chain([self.host.get_ref().clone()]).collect()
+    }
 }
 
 impl Hosts {
@@ -93,17 +112,9 @@ impl Hosts {
 
     fn check(&self) -> Result<(), LabError> {
         let Hosts { ends, firewall, .. } = self;
-        let not_built = [
-            (&ends.host, "ends on another machine are not built yet: start weir on that machine"),
-            (
-                &firewall.reboot,
-                "reboots between kernels are not built yet: run once for each kernel",
-            ),
-        ];
-        for (field, message) in not_built {
-            if let Some(field) = field {
-                return Err(self.refused(field, message));
-            }
+        if let Some(host) = &ends.host {
+            let message = "ends on another machine are not built yet: start weir on that machine";
+            return Err(self.refused(host, message));
         }
         if firewall.host.get_ref().is_empty() || firewall.host.get_ref().starts_with('-') {
             return Err(self.refused(&firewall.host, "this is no name of a host"));
@@ -114,7 +125,7 @@ impl Hosts {
                 return Err(self.refused(output, message));
             }
         }
-        Ok(())
+        kernels::check(self)
     }
 
     /// What is wrong with a value, at its line.
@@ -182,7 +193,8 @@ output = "f1"
             ("host = \"fw\"", "host = \"-oProxyCommand=x\"", ":5: this is no name of a host"),
             ("output = \"f1\"", "output = \"f0\"", ":7: input and output are two interfaces"),
             ("[firewall]", "host = \"x\"\n[firewall]", ":4: ends on another machine"),
-            ("output = \"f1\"", "output = \"f1\"\nreboot = \"x\"", ":8: reboots between kernels"),
+            ("output = \"f1\"", "output = \"f1\"\nreboot = \"x\"", ":8: unknown field `reboot`"),
+            ("[firewall]", "[firewall]\nkernels = [{ name = \"a\" }]", ":5: missing field `boot`"),
             ("host = \"fw\"\n", "", "missing field `host`"),
             ("[ends]", "[ens]", ":1: unknown field `ens`"),
         ];

@@ -321,7 +321,7 @@ pub fn planned(study: &Path, preset: &str, seed: u64) -> Result<Vec<Step>, LabEr
 }
 
 /// Waits until no other run measures on this machine; they would measure each other.
-fn alone(progress: &mut dyn FnMut(Progress<'_>)) -> Result<File, LabError> {
+pub(crate) fn alone(progress: &mut dyn FnMut(Progress<'_>)) -> Result<File, LabError> {
     let folder = Path::new("/run/weir");
     fs::create_dir_all(folder).map_err(LabError::file("create", folder))?;
     let path = folder.join("lab.lock");

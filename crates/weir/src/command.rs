@@ -9,6 +9,7 @@ pub mod example;
 pub mod explain;
 pub mod fmt;
 pub mod lab;
+pub mod lab_kernels;
 pub mod lab_list;
 pub mod lab_runs;
 pub mod optimize;

@@ -3,6 +3,8 @@
 
 #[path = "hosts/connections.rs"]
 mod connections;
+#[path = "hosts/kernels.rs"]
+mod kernels;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -139,9 +141,10 @@ impl Lan {
         fs::write(self.folder.join("known"), format!("192.0.2.2 {public}")).unwrap();
         let server = format!(
             "ListenAddress 192.0.2.2\nHostKey {}\nAuthorizedKeysFile {}\nStrictModes no\n\
-             UsePAM no\nPidFile none\nPermitRootLogin prohibit-password\n",
+             UsePAM no\nPidFile {}\nPermitRootLogin prohibit-password\n",
             in_folder("host"),
-            in_folder("user.pub")
+            in_folder("user.pub"),
+            in_folder("sshd.pid")
         );
         let client = format!(
             "Host fw\n Port 22\nHost nobody\n Port 23\nHost *\n HostName 192.0.2.2\n User root\n \
@@ -305,7 +308,7 @@ fn what_is_wrong_with_a_host_is_said_with_its_line() {
         ("\"g0\"", "\"m0\"", ":6: ", "it has the address 192.0.2.2"),
         ("ssh =", "weir = \"/no/weir\"\nssh =", ":8: weir cannot run", "/no/weir"),
         ("ssh =", "as_root = [\"nobody-sudo\"]\nssh =", ":5: weir cannot run", "nobody-sudo"),
-        ("ssh =", "reboot = \"reboot\"\nssh =", ":8: reboots", "not built yet"),
+        ("ssh =", "boot_limit_seconds = 9\nssh =", ":8: nothing is booted", "`kernels`"),
     ];
     for (from, to, line, why) in cases {
         let hosts = lan.hosts(from, to);

@@ -82,10 +82,7 @@ impl Host {
         }
         let line: Vec<String> = words.iter().map(|word| quoted(word)).collect();
         let mut ssh = session.command("ssh");
-        // What comes first counts, so the user's own options win.
-        ssh.args(&firewall.ssh).args(["-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"]);
-        ssh.args(["-o", "ServerAliveInterval=15", "--", firewall.host.get_ref()]);
-        ssh.arg(line.join(" "));
+        ssh.args(firewall.ssh_arguments()).arg(line.join(" "));
         ssh.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let started = ssh.spawn().and_then(Line::of);
         let mut line = started
@@ -363,7 +360,7 @@ fn seconds_now() -> f64 {
 }
 
 /// A word for a shell.
-fn quoted(word: &str) -> String {
+pub(super) fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 

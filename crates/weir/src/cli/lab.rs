@@ -99,7 +99,8 @@ pub struct LabRun {
     #[arg(long, value_enum, conflicts_with_all = ["resume", "against_itself"])]
     pub search: Option<Loss>,
     /// Run over two machines: this one plays and counts, the firewall is another one that `ssh`
-    /// reaches; the file names interfaces of both.
+    /// reaches; the file names interfaces of both. Where it names kernels, the firewall is booted
+    /// into each, with a run for each in OUTPUT/NAME.
     #[arg(long, value_name = "FILE")]
     pub hosts: Option<PathBuf>,
 }

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
 use weir_backends::artefact;
+use weir_lab::hosts::kernels::PerKernel;
 use weir_lab::study::AGAINST_ITSELF;
 use weir_lab::{RunOptions, SELF_TESTS, registry};
 use weir_report::{Extra, ExtraTable, NamedRun};
@@ -13,7 +14,7 @@ use weir_stats::compare::{self, KeptSelfTest, Verdict};
 use weir_stats::{Quantity, folder};
 use weir_verify::VerifyReport;
 
-use super::{Answer, lab_runs};
+use super::{Answer, lab_kernels, lab_runs};
 use crate::cli::{LabCompare, LabReport, LabRun};
 use crate::live::Live;
 use crate::terminal;
@@ -34,6 +35,9 @@ pub fn run(args: &LabRun) -> Result<Answer> {
         hosts: args.hosts.clone(),
         ..RunOptions::default()
     };
+    if let Some(kernels) = PerKernel::new(&args.study, &args.output, &options)? {
+        return lab_kernels::run(&args.output, &kernels);
+    }
     let mut live = Live::new();
     let record = weir_lab::run(&args.study, &args.output, &options, &mut |progress| {
         live.show(&progress);
@@ -144,7 +148,7 @@ fn words(quantity: Quantity) -> &'static str {
 }
 
 /// The page of a run, in its folder.
-const PAGE: &str = "report.html";
+pub(super) const PAGE: &str = "report.html";
 
 /// Writes the page of a run, with others beside it.
 pub fn report(args: &LabReport) -> Result<Answer> {
@@ -162,7 +166,7 @@ pub fn report(args: &LabReport) -> Result<Answer> {
 }
 
 /// Writes the page of runs of one study.
-fn write_page(path: &Path, runs: &[NamedRun<'_>], extras: &[Extra]) -> Result<()> {
+pub(super) fn write_page(path: &Path, runs: &[NamedRun<'_>], extras: &[Extra]) -> Result<()> {
     fs::write(path, weir_report::page_of_runs(runs, extras))
         .with_context(|| format!("write {}", path.display()))
 }

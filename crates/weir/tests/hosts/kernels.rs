@@ -1,0 +1,146 @@
+//! Boots between kernels. What stands for a boot: the ssh server that listens ends, and another one
+//! starts that sees another boot id.
+
+use super::*;
+
+const ONCE: &str = r#"
+[presets.once]
+label = "for a test"
+trial_seconds = 0.05
+blocks = 1
+loads = 0
+"#;
+
+/// `FOLDER` holds what the server needs. It removes `sshd.pid` after it has closed its socket, and
+/// writes it before it takes connections.
+const BOOT: &str = r#"set -e
+cd FOLDER
+echo boot >> boots
+kill "$(cat sshd.pid)"
+while [ -e sshd.pid ]; do :; done
+id=$PWD/boot_id.$$
+cat /proc/sys/kernel/random/uuid > "$id"
+exec unshare --mount sh -c '
+    mount --bind "$1" /proc/sys/kernel/random/boot_id && exec SSHD -f sshd_config
+' sh "$id"
+"#;
+
+impl Lan {
+    /// The file of the hosts with kernels, each booted by a command.
+    fn kernels(&self, boot_limit_seconds: u32, kernels: &[(&str, &str)]) -> PathBuf {
+        let one = |(name, boot): &(&str, &str)| format!("{{ name = '{name}', boot = '{boot}' }}");
+        let list: Vec<String> = kernels.iter().map(one).collect();
+        let list = list.join(", ");
+        let more = format!("boot_limit_seconds = {boot_limit_seconds}\nkernels = [{list}]\nssh =");
+        self.hosts("ssh =", &more)
+    }
+
+    fn with_boots(name: &str) -> Option<(Lan, String)> {
+        let lan = Lan::new(name)?;
+        fs::write(lan.folder.join("study/study.toml"), format!("{STUDY}{ONCE}")).unwrap();
+        let folder = lan.folder.display().to_string();
+        fs::write(
+            lan.folder.join("boot.sh"),
+            BOOT.replace("FOLDER", &folder).replace("SSHD", SSHD),
+        )
+        .unwrap();
+        let boot = format!("sh {folder}/boot.sh");
+        Some((lan, boot))
+    }
+
+    fn boots(&self) -> usize {
+        fs::read_to_string(self.folder.join("boots")).unwrap_or_default().lines().count()
+    }
+}
+
+#[test]
+fn a_study_is_run_once_for_each_kernel() {
+    let Some((lan, boot)) = Lan::with_boots("hosts-kernels") else { return };
+    let before = (Lan::devices(&lan.ends), Lan::devices(&lan.firewall));
+    let hosts = lan.kernels(60, &[("one", &boot), ("two", &boot)]);
+    let run = |more: &[&str]| lan.run("out", "once", Some(&hosts)).args(more).output().unwrap();
+    let whole = |output: &Output| assert!(output.status.success(), "{}", said(output));
+    let out = lan.folder.join("out");
+    let record = |name: &str| folder::load(&out.join(name)).unwrap();
+
+    let ended = run(&[]);
+    whole(&ended);
+    let release = record("one").run.firewall().kernel.clone();
+    assert!(said(&ended).contains(&format!("one and two ran the same kernel release, {release}")));
+    assert_eq!(lan.boots(), 2);
+    for name in ["one", "two"] {
+        assert!(record(name).run.complete && out.join(name).join("report.html").exists());
+    }
+    let page = fs::read_to_string(out.join("report.html")).unwrap();
+    for words in ["2 runs in one plot", "one: ", "two: "] {
+        assert!(page.contains(words), "{words}");
+    }
+    assert_eq!((Lan::devices(&lan.ends), Lan::devices(&lan.firewall)), before);
+
+    // What is there is not begun anew, and nothing is booted for it.
+    let ended = run(&[]);
+    assert!(ended.status.code() == Some(2) && said(&ended).contains("not empty"));
+    assert_eq!(lan.boots(), 2);
+
+    // Finished kernels are not repeated.
+    let one = fs::read(out.join("one/trials.jsonl")).unwrap();
+    fs::remove_dir_all(out.join("two")).unwrap();
+    whole(&run(&["--resume"]));
+    assert!(record("two").run.complete);
+    assert_eq!((lan.boots(), fs::read(out.join("one/trials.jsonl")).unwrap() == one), (3, true));
+
+    // One that was interrupted goes on after a boot; on another kernel it would not be one run.
+    let text = fs::read_to_string(out.join("two/run.json")).unwrap();
+    let cut_short = text.replace("\"complete\": true", "\"complete\": false");
+    assert_ne!(cut_short, text);
+    fs::write(out.join("two/run.json"), cut_short.replace(&release, "0.0")).unwrap();
+    let ended = run(&["--resume"]);
+    assert_eq!(ended.status.code(), Some(2));
+    assert!(said(&ended).contains("it was begun on the kernel 0.0"), "{}", said(&ended));
+    fs::write(out.join("two/run.json"), cut_short).unwrap();
+    whole(&run(&["--resume"]));
+    assert!(record("two").run.complete);
+    assert_eq!(lan.boots(), 5);
+}
+
+#[test]
+fn a_host_that_is_not_booted_is_told_from_one_that_is() {
+    let Some((lan, boot)) = Lan::with_boots("hosts-not-booted") else { return };
+    // The other test shows that this command boots.
+    let stops = boot.replace("sh ", r"sed /^exec/,\$d ") + " | sh";
+    let cases = [
+        ("true", "it still runs, and was not booted"),
+        ("exit 7", "`boot` ended with exit status: 7"),
+        ("sleep 60", "`boot` has not ended"),
+        (stops.as_str(), "it does not answer"),
+    ];
+    for (boot, why) in cases {
+        let hosts = lan.kernels(3, &[("one", boot)]);
+        let ended = lan.run("out", "once", Some(&hosts)).output().unwrap();
+        let said = said(&ended);
+        assert_eq!(ended.status.code(), Some(2), "{boot}: {said}");
+        assert!(said.contains("hosts.toml:9: ") && said.contains(why), "{boot}: {said}");
+        assert!(!lan.folder.join("out").exists(), "{boot}: no records of nothing");
+    }
+    assert_eq!(lan.boots(), 1);
+}
+
+#[test]
+fn what_is_wrong_with_kernels_is_said_before_anything_is_booted() {
+    let Some((lan, boot)) = Lan::with_boots("hosts-kernels-wrong") else { return };
+    let boot = boot.as_str();
+    let refused = |kernels: &[(&str, &str)], preset: &str, more: &[&str], why: &str| {
+        let hosts = lan.kernels(60, kernels);
+        let ended = lan.run("out", preset, Some(&hosts)).args(more).output().unwrap();
+        let said = said(&ended);
+        assert_eq!(ended.status.code(), Some(2), "{said}");
+        assert!(said.contains(why), "{said}");
+    };
+    refused(&[("a/b", boot)], "once", &[], "hosts.toml:9: a kernel's name is that of a folder");
+    let twice = [("a", boot), ("a", boot)];
+    refused(&twice, "once", &[], "hosts.toml:9: another kernel has this name");
+    let one = [("a", boot)];
+    refused(&one, "no-such", &[], "no preset `no-such`");
+    refused(&one, "once", &["--aa", "linear"], "hosts.toml:9: a subject is measured");
+    assert_eq!(lan.boots(), 0);
+}
