@@ -25,7 +25,8 @@ browse() {
 }
 
 # A page that holds the page in a frame of the given width, and writes what it sees into its title:
-# figures, those without a drawing, the page's width and the window's, and how bright its paper is.
+# figures, those without a drawing, the page's width and the window's, how bright its paper is, and
+# drawings that a drag does not show closer or that the button does not show whole again.
 frame() {
     cat <<HTML
 <!doctype html><title>waiting</title><body style="margin:0">
@@ -38,7 +39,25 @@ document.getElementById('f').addEventListener('load', (event) => {
   const root = page.documentElement;
   const paper = getComputedStyle(page.body).backgroundColor.match(/[0-9]+/)[0];
   const widths = [root.scrollWidth, root.clientWidth];
-  document.title = [figures.length, empty.length, ...widths, paper].join(' ');
+  const drag = (svg) => {
+    const box = svg.getBoundingClientRect();
+    const at = (type, share) => svg.dispatchEvent(new event.target.contentWindow.PointerEvent(type, {
+      clientX: box.left + box.width * share, clientY: box.top + box.height * share,
+      pointerType: 'mouse', bubbles: true }));
+    at('pointerdown', .4);
+    at('pointermove', .6);
+    at('pointerup', .6);
+  };
+  const shown = [...page.querySelectorAll('figure[data-plot] svg.chart')]
+    .filter((svg) => svg.getBoundingClientRect().width > 0);
+  const stuck = shown.filter((svg) => {
+    const [whole, width] = [svg.getAttribute('viewBox'), svg.viewBox.baseVal.width];
+    drag(svg);
+    const closer = svg.viewBox.baseVal.width;
+    svg.closest('figure').querySelectorAll('button.all').forEach((button) => button.click());
+    return closer > width * .21 || svg.viewBox.baseVal.width !== width || !whole;
+  });
+  document.title = [figures.length, empty.length, ...widths, paper, stuck.length].join(' ');
 });
 </script>
 HTML
@@ -62,13 +81,14 @@ for page in "$@"; do
     for way in '1280 light' '400 light' '1280 dark'; do
         width=${way% *} room=${way#* }
         seen "$page" "$width" "$room" > "$work/seen"
-        read -r figures empty scroll client paper < "$work/seen" || figures=
+        read -r figures empty scroll client paper stuck < "$work/seen" || figures=
         if [ -z "${figures:-}" ]; then
             complain "$page at $width, $room: it was not read"
             continue
         fi
         [ "$empty" -eq 0 ] || complain "$page at $width: $empty of $figures figures are empty"
         [ "$scroll" -le "$client" ] || complain "$page at $width: $scroll pixels in $client"
+        [ "$stuck" -eq 0 ] || complain "$page at $width: $stuck drawings cannot be seen closer"
         case $room in
             light) [ "$paper" -gt 200 ] || complain "$page: dark paper in a light room" ;;
             dark) [ "$paper" -lt 60 ] || complain "$page: light paper in a dark room" ;;

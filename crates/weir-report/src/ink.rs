@@ -52,9 +52,10 @@ pub(crate) fn inks(subjects: &[Subject]) -> Vec<Ink> {
             }
             let (classes, at) =
                 if subject.weir { (WEIR, &mut weir) } else { (OTHERS, &mut others) };
-            let slot = *at % SHAPES.len();
+            // Sixteen of either have a colour and a shape of their own.
+            let shape = SHAPES[(*at + *at / classes.len()) % SHAPES.len()];
+            let class = classes[*at % classes.len()];
             *at += 1;
-            let (class, shape) = (classes[slot], SHAPES[slot]);
             Ink { class, shape, full: subject.weir, dashed: false, run: None }
         })
         .collect()
@@ -178,6 +179,17 @@ mod tests {
         let inks = inks(&subjects);
         for (at, ink) in inks.iter().enumerate() {
             assert!(inks[..at].iter().all(|other| other != ink && other.class != ink.class));
+        }
+    }
+
+    #[test]
+    fn more_subjects_than_colours_differ_in_shape() {
+        let names: Vec<String> = (0..16).map(|n| n.to_string()).collect();
+        let subjects: Vec<Subject> =
+            names.iter().map(|name| sample::subject(name, false, false)).collect();
+        let inks = inks(&subjects);
+        for (at, ink) in inks.iter().enumerate() {
+            assert!(inks[..at].iter().all(|other| other != ink), "subject {at}");
         }
     }
 

@@ -1,4 +1,5 @@
-// The page is whole without this. It adds values under the pointer, and switches in the legend.
+// The page is whole without this. It adds values under the pointer, a closer look at what is dragged
+// over, and switches in the legend.
 (() => {
   "use strict";
 
@@ -25,8 +26,9 @@
     const points = [...svg.querySelectorAll(".series:not(.off-series, .off-run) .point")];
     if (!points.length) return;
     const frame = svg.getBoundingClientRect();
-    const unit = svg.viewBox.baseVal.width / frame.width;
-    const pointer = (event.clientX - frame.left) * unit;
+    const view = svg.viewBox.baseVal;
+    const unit = view.width / frame.width;
+    const pointer = view.x + (event.clientX - frame.left) * unit;
     const away = (point) => Math.abs(Number(point.dataset.at) - pointer);
     const nearest = points.reduce((a, b) => (away(b) < away(a) ? b : a));
     const column = points.filter((point) => point.dataset.at === nearest.dataset.at);
@@ -49,10 +51,96 @@
     cross.style.visibility = "visible";
 
     const place = figure.getBoundingClientRect();
-    const x = frame.left - place.left + Number(nearest.dataset.at) / unit;
+    const x = frame.left - place.left + (Number(nearest.dataset.at) - view.x) / unit;
     const left = x + 16 + box.offsetWidth > place.width ? x - 16 - box.offsetWidth : x + 16;
     box.style.left = `${Math.max(0, left)}px`;
     box.style.top = `${Math.max(0, event.clientY - place.top - box.offsetHeight - 12)}px`;
+  };
+
+  // The part of a drawing that is seen. What is drawn grows; texts, lines and marks keep their size
+  // (by the style sheet), and the values of the axes stay at its edges.
+  const look = (svg, whole, view) => {
+    const near = whole.width / view.width;
+    svg.setAttribute("viewBox", `${view.x} ${view.y} ${view.width} ${view.height}`);
+    svg.style.setProperty("--near", near);
+    svg.classList.toggle("near", near > 1);
+    for (const tick of svg.querySelectorAll(".tick")) {
+      const place = (axis, from, length, at) => {
+        const kept = `${axis}Whole`;
+        tick.dataset[kept] ??= tick.getAttribute(axis);
+        const was = Number(tick.dataset[kept]);
+        const atEnd = was > at / 2;
+        tick.setAttribute(axis, atEnd ? from + length - (at - was) / near : from + was / near);
+      };
+      if (tick.classList.contains("end")) place("x", view.x, view.width, whole.width);
+      if (tick.classList.contains("mid")) place("y", view.y, view.height, whole.height);
+    }
+  };
+
+  // Drag over a part with the mouse to see it closer; a double click or the button shows all.
+  const CLOSEST = 40;
+  const SHORTEST_DRAG = 8;
+  const closer = (figure, svg) => {
+    const { width, height } = svg.viewBox.baseVal;
+    const whole = { x: 0, y: 0, width, height };
+    const all = add(figure, "button", "show all", "all");
+    all.type = "button";
+    all.hidden = true;
+    const see = (view) => {
+      look(svg, whole, view);
+      all.hidden = view === whole;
+    };
+    all.addEventListener("click", () => see(whole));
+    svg.addEventListener("dblclick", () => see(whole));
+    window.addEventListener("beforeprint", () => see(whole));
+
+    const place = (event) => {
+      const frame = svg.getBoundingClientRect();
+      const view = svg.viewBox.baseVal;
+      const unit = view.width / frame.width;
+      return {
+        x: view.x + (event.clientX - frame.left) * unit,
+        y: view.y + (event.clientY - frame.top) * unit,
+      };
+    };
+    const pick = document.createElementNS(svg.namespaceURI, "rect");
+    pick.setAttribute("class", "pick");
+    let begun = null;
+    const dragged = (event) => {
+      const end = place(event);
+      const [x, y] = [Math.min(begun.x, end.x), Math.min(begun.y, end.y)];
+      return { x, y, width: Math.abs(begun.x - end.x), height: Math.abs(begun.y - end.y) };
+    };
+    svg.addEventListener("pointerdown", (event) => {
+      // A finger scrolls.
+      if (event.button !== 0 || event.pointerType === "touch") return;
+      event.preventDefault();
+      begun = place(event);
+      svg.append(pick);
+    });
+    svg.addEventListener("pointermove", (event) => {
+      if (!begun) return;
+      for (const [name, value] of Object.entries(dragged(event))) pick.setAttribute(name, value);
+    });
+    const drop = () => {
+      begun = null;
+      pick.remove();
+      for (const name of ["x", "y", "width", "height"]) pick.removeAttribute(name);
+    };
+    svg.addEventListener("pointerleave", drop);
+    svg.addEventListener("pointerup", (event) => {
+      if (!begun) return;
+      const part = dragged(event);
+      drop();
+      const unit = svg.viewBox.baseVal.width / svg.getBoundingClientRect().width;
+      if (Math.max(part.width, part.height) < SHORTEST_DRAG * unit) return;
+      const fit = Math.min(width / part.width, height / part.height);
+      const near = Math.min(CLOSEST, Math.max(1, fit));
+      const view = { width: width / near, height: height / near };
+      view.x = part.x + part.width / 2 - view.width / 2;
+      view.y = part.y + part.height / 2 - view.height / 2;
+      see(view);
+    });
   };
 
   for (const figure of figures) {
@@ -60,6 +148,7 @@
     for (const svg of figure.querySelectorAll("svg.chart")) {
       // Without the script the browser shows these itself; with it they would show twice.
       svg.querySelectorAll(".point > title").forEach((title) => title.remove());
+      closer(figure, svg);
       svg.addEventListener("pointermove", (event) => show(figure, svg, box, event));
       svg.addEventListener("pointerleave", () => {
         box.hidden = true;
