@@ -50,7 +50,7 @@ repeats = 1
 [presets.tiny]
 label = "for a test"
 trial_seconds = 0.1
-blocks = 4
+blocks = 5
 loads = 0
 "#;
 
