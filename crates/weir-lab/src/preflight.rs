@@ -5,6 +5,8 @@
 //! connection holds for a time, and so a rate: things over time. After Kadlecsik and Pásztor,
 //! *Netfilter Performance Testing*, section 2, with the values of the machine at hand.
 
+use std::fs;
+
 use weir_kernel::Namespace;
 use weir_stats::connections::Limit;
 
@@ -36,7 +38,7 @@ pub(crate) struct Resources {
     pub(crate) descriptors_each: u64,
     /// How long a connection lasts at most, seconds.
     pub(crate) session_seconds: f64,
-    /// Memory of all TCP sockets, bytes; `None` where the namespace does not show it.
+    /// Memory of all TCP sockets, bytes; `None` where weir does not see it.
     pub(crate) buffer_bytes: Option<u64>,
     /// Buffer of one connection, bytes.
     pub(crate) buffer_each: u64,
@@ -63,10 +65,11 @@ impl Resources {
         source: &Namespace,
         sink: &Namespace,
     ) -> Resources {
-        let numbers = |namespace: &Namespace, key: &str| -> Vec<u64> {
-            let text = namespace.read_sysctl(key).unwrap_or_default();
-            text.split_ascii_whitespace().filter_map(|word| word.parse().ok()).collect()
+        let read = |namespace: &Namespace, key: &str| {
+            numbers(&namespace.read_sysctl(key).unwrap_or_default())
         };
+        // One for all namespaces, and shown in the machine's own alone.
+        let memory = fs::read_to_string("/proc/sys/net/ipv4/tcp_mem").unwrap_or_default();
         let nofile = rustix::process::getrlimit(rustix::process::Resource::Nofile);
         Resources {
             clients,
@@ -76,9 +79,9 @@ impl Resources {
             descriptors: nofile.current.unwrap_or(u64::MAX),
             descriptors_each: 2,
             session_seconds: PATIENCE.as_secs_f64(),
-            buffer_bytes: numbers(source, "net.ipv4.tcp_mem").get(2).map(|most| most * PAGE_BYTES),
-            buffer_each: numbers(source, "net.ipv4.tcp_wmem").get(1).copied().unwrap_or(16_384),
-            queue: numbers(sink, "net.core.somaxconn").first().copied().unwrap_or(0),
+            buffer_bytes: numbers(&memory).get(2).map(|most| most * PAGE_BYTES),
+            buffer_each: read(source, "net.ipv4.tcp_wmem").get(1).copied().unwrap_or(16_384),
+            queue: read(sink, "net.core.somaxconn").first().copied().unwrap_or(0),
         }
     }
 
@@ -131,6 +134,11 @@ impl Resources {
         let first = if binds { "may bind" } else { "do not bind" };
         format!("limits of the clients {first} at {rate} a second: {}", all.join("; "))
     }
+}
+
+/// The numbers of a sysctl.
+fn numbers(text: &str) -> Vec<u64> {
+    text.split_ascii_whitespace().filter_map(|word| word.parse().ok()).collect()
 }
 
 /// What is kept of the limits.
@@ -186,6 +194,8 @@ mod tests {
 
     #[test]
     fn what_the_namespace_does_not_show_is_no_limit() {
+        assert_eq!(numbers("287832\t383779\t575664\n"), [287_832, 383_779, 575_664]);
+        assert!(numbers("").is_empty());
         assert_eq!(rate(&Resources { buffer_bytes: None, ..paper() }, "buffers"), None);
     }
 }
