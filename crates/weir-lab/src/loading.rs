@@ -75,6 +75,7 @@ fn one(run: &mut Run<'_>, step: &Step) -> Result<(), LabError> {
     let memory = is_measured.then(|| kernel_memory(&ground, true)).transpose()?;
     let before = Moment::now(run.core);
     let Some(seconds) = load(run, &ground, &step.scenario, name)? else {
+        run.left_out.insert((step.scenario.clone(), name.clone()));
         return run.bench.topology.remove(ground);
     };
     let mut trial = trial(run, step, Kind::Load, seconds);

@@ -164,6 +164,9 @@ loads = 1
     assert!(record.trials.iter().all(|trial| trial.subject == "linear"));
     let found = self_test(&record.trials, "linear", SELF_TESTS as usize);
     assert_eq!((found.repetitions, found.points), (SELF_TESTS as usize, SELF_TESTS as usize));
+    let picky = run_again("picky", "picky").unwrap();
+    let limit = picky.run.subjects[0].limit.as_deref();
+    assert_eq!(limit, Some("its command says that there is nothing to measure at any point"));
     let error = run_again("nobody", "none").unwrap_err().to_string();
     assert!(error.contains("nobody"), "{error}");
 }
