@@ -60,6 +60,10 @@ pub struct Report {
     pub parts: Vec<Part>,
     /// How many times faster connections are without tracking: what the laboratory must see.
     pub without_tracking: Option<Estimate>,
+    /// How many times as long as a frame a packet of a connection takes through the same kind of
+    /// router: what the laboratory's ends cost. The rest is the kernel's, and a faster generator
+    /// would not make it less.
+    pub beside_frames: Option<Estimate>,
     /// How the generator was scheduled.
     pub scheduling: String,
 }
@@ -152,14 +156,20 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report, 
             }
         }
     }
-    let pairs: Vec<(f64, f64)> = by_block(&parts[4]).zip(by_block(&parts[5])).collect();
+    let ratio = |over: &[f64], under: &[f64]| {
+        let pairs: Vec<(f64, f64)> = by_block(over).zip(by_block(under)).collect();
+        estimate::median_ratio(&pairs, 1)
+    };
+    let [.., frames, plain, tracked] = &parts[..] else { unreachable!("there are six parts") };
+    let without_tracking = ratio(&plain.connections, &tracked.connections);
+    let beside_frames = ratio(&frames.rates, &plain.rates);
     for part in &mut parts {
         part.pps = estimate::of_median(&part.rates, 1).map_or(0.0, |all| all.value);
         part.connections_per_second =
             estimate::of_median(&part.connections, 1).map_or(0.0, |all| all.value);
     }
     let scheduling = bench.scheduling(options.trial)?;
-    Ok(Report { parts, without_tracking: estimate::median_ratio(&pairs, 1), scheduling })
+    Ok(Report { parts, without_tracking, beside_frames, scheduling })
 }
 
 impl Part {
@@ -174,8 +184,8 @@ impl Part {
 }
 
 /// Both legs of each block together.
-fn by_block(part: &Part) -> impl Iterator<Item = f64> {
-    part.connections.chunks(2).map(|legs| legs.iter().sum::<f64>() / legs.len() as f64)
+fn by_block(rates: &[f64]) -> impl Iterator<Item = f64> {
+    rates.chunks(2).map(|legs| legs.iter().sum::<f64>() / legs.len() as f64)
 }
 
 fn load(bench: &mut Bench, flows: &Flows) -> Result<(), LabError> {

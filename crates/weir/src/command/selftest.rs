@@ -58,5 +58,13 @@ fn text_of(report: &selftest::Report) -> String {
             ratio.value, ratio.lo, ratio.hi
         );
     }
+    if let Some(ratio) = &report.beside_frames {
+        let _ = writeln!(
+            text,
+            "a packet of theirs takes {:.2} times as long as a frame through the same kind of \
+             router (95 %: {:.2} to {:.2})",
+            ratio.value, ratio.lo, ratio.hi
+        );
+    }
     text + &format!("generator: {}\n", report.scheduling)
 }
