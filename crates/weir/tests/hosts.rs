@@ -62,12 +62,10 @@ title = "which packets: none that is listed, or all of them"
 values = ["far", "uniform"]
 [ruleset]
 axes = []
-command = '"$WEIR" example rules --count 1024 --seed "$SEED" > "$RULESET"'
+command = '"$WEIR" example rules --count 2048 --seed "$SEED" > "$RULESET"'
 [traffic]
 axes = ["pattern"]
 command = '"$WEIR" traffic "$RULESET" --pattern "$PATTERN" --count 1024 --seed "$SEED" -o "$FRAMES"'
-[again]
-subject = "linear"
 [noise]
 repeats = 1
 [presets.tiny]
@@ -141,7 +139,8 @@ impl Lan {
         fs::write(self.folder.join("known"), format!("192.0.2.2 {public}")).unwrap();
         let server = format!(
             "ListenAddress 192.0.2.2\nHostKey {}\nAuthorizedKeysFile {}\nStrictModes no\n\
-             UsePAM no\nPidFile {}\nPermitRootLogin prohibit-password\n",
+             UsePAM no\nPidFile {}\nPermitRootLogin prohibit-password\n\
+             KexAlgorithms curve25519-sha256\n",
             in_folder("host"),
             in_folder("user.pub"),
             in_folder("sshd.pid")
@@ -240,10 +239,11 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-fn gain(record: &Record, pattern: &str, subject: &str, copy: u32) -> Estimate {
+/// How many times as many packets go through the tree as through the list.
+fn gain(record: &Record, pattern: &str) -> Estimate {
     let all = Scenario::default().with("pattern", pattern);
-    let of = |subject, copy| Selection { copy, ..Selection::new(Quantity::Pps, subject, &all) };
-    ratio(of(subject, copy), of("linear", 0), &record.trials, 1).unwrap()
+    let of = |subject| Selection::new(Quantity::Pps, subject, &all);
+    ratio(of("tree"), of("linear"), &record.trials, 1).unwrap()
 }
 
 /// Whether two ratios are the same within their intervals, each made wider by a quarter: those of
@@ -273,19 +273,19 @@ fn a_study_over_two_hosts_gives_the_ratios_of_one_machine() {
             "{trial:?}"
         );
         let is_listed = trial.scenario.to_string().contains("uniform");
-        let expected = if is_listed { (trial.offered, 0) } else { (0, trial.offered) };
-        assert!(trial.offered > 0);
-        assert_eq!((trial.to_drop, trial.delivered), expected, "{trial:?}");
+        // A few rules of the list accept.
+        let enough = if is_listed { trial.to_drop } else { trial.delivered };
+        assert!(enough > trial.offered / 100 * 99 && trial.offered > 0, "{trial:?}");
+        assert_eq!(trial.to_drop + trial.delivered, trial.offered, "{trial:?}");
         assert_eq!((trial.missing(), trial.leaked), (0, 0), "{trial:?}");
     }
     for pattern in ["far", "uniform"] {
-        let gain = |record, subject, copy| gain(record, pattern, subject, copy);
-        let (here, there) = (gain(&local, "tree", 0), gain(&remote, "tree", 0));
+        let (here, there) = (gain(&local, pattern), gain(&remote, pattern));
         eprintln!("tree to linear, {pattern}: {here:?} on one machine, {there:?} over two hosts");
         assert!(here.lo > 1.0 && there.lo > 1.0, "a ratio that can be told from none");
         assert!(agree(&here, &there), "{here:?} {there:?}");
-        let same = gain(&remote, "linear", 1);
-        assert!(!agree(&here, &same), "what differs does not agree: {same:?}");
+        let none = Estimate { value: 1.0, lo: 1.0, hi: 1.0, samples: there.samples };
+        assert!(!agree(&none, &there), "what differs does not agree: {there:?}");
     }
 
     let [host] = remote.run.hosts.as_slice() else { panic!("one other host") };
@@ -342,7 +342,7 @@ fn a_killed_run_gives_the_interfaces_back() {
     let agent = lan.agent().expect("an agent runs");
     child.kill().unwrap();
     child.wait().unwrap();
-    wait_for("the agent ends", || lan.agent().is_none());
+    wait_for("the agent ends", || !agent.is_alive());
     assert_eq!(Lan::devices(&lan.firewall), before.1);
     assert!(!has_left(agent.pid) && has_left(child.id()));
     assert!(!Lan::devices(&lan.ends).contains("e0@"), "a killed run gives nothing back");

@@ -3,7 +3,20 @@
 
 use super::*;
 
+/// As short as a study can be that has something to draw.
 const ONCE: &str = r#"
+title = "A very small study"
+question = "Which kernel ran it?"
+subjects = ["linear"]
+[axes.pattern]
+title = "which packets: none that is listed, or all of them"
+values = ["far", "uniform"]
+[ruleset]
+axes = []
+command = '"$WEIR" example rules --count 16 --seed "$SEED" > "$RULESET"'
+[traffic]
+axes = ["pattern"]
+command = '"$WEIR" traffic "$RULESET" --pattern "$PATTERN" --count 64 --seed "$SEED" -o "$FRAMES"'
 [presets.once]
 label = "for a test"
 trial_seconds = 0.05
@@ -37,7 +50,7 @@ impl Lan {
 
     fn with_boots(name: &str) -> Option<(Lan, String)> {
         let lan = Lan::new(name)?;
-        fs::write(lan.folder.join("study/study.toml"), format!("{STUDY}{ONCE}")).unwrap();
+        fs::write(lan.folder.join("study/study.toml"), ONCE).unwrap();
         let folder = lan.folder.display().to_string();
         fs::write(
             lan.folder.join("boot.sh"),
@@ -115,7 +128,7 @@ fn a_host_that_is_not_booted_is_told_from_one_that_is() {
         (stops.as_str(), "it does not answer"),
     ];
     for (boot, why) in cases {
-        let hosts = lan.kernels(3, &[("one", boot)]);
+        let hosts = lan.kernels(2, &[("one", boot)]);
         let ended = lan.run("out", "once", Some(&hosts)).output().unwrap();
         let said = said(&ended);
         assert_eq!(ended.status.code(), Some(2), "{boot}: {said}");
