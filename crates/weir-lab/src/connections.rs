@@ -324,6 +324,21 @@ impl TcpEnds {
         Ok(())
     }
 
+    /// Gives the device with index `ifindex` of `namespace` a program that lets everything pass: a
+    /// veth takes redirected packets where it has one, or GRO (drivers/net/veth.c).
+    ///
+    /// # Errors
+    /// Where the kernel refuses.
+    pub(crate) fn attach_pass(
+        &mut self,
+        namespace: &Namespace,
+        ifindex: u32,
+    ) -> Result<(), LabError> {
+        let program = &self.skeleton.progs.weir_pass;
+        self.links.push(attach(program, namespace, ifindex, "attach what lets all pass")?);
+        Ok(())
+    }
+
     /// Makes the device with index `ifindex` of `namespace` that of clients and servers alike.
     ///
     /// # Errors

@@ -1,9 +1,10 @@
 //! What the laboratory itself can do on this machine, before any firewall is measured.
 //!
 //! A generator that is slower than a firewall measures itself. So: frames over one link straight
-//! into the sink; frames and connections through a router without rules; and connections through
-//! one that tracks them, for the difference that must be seen. Trials are short, the parts take
-//! turns (A B C C B A), and every packet has to be accounted for.
+//! into the sink; frames and connections through a router without rules; connections through one
+//! that tracks them, for the difference that must be seen; and through one that does the least a
+//! router can do, for what is the ends' own. Trials are short, the parts take turns (A B C C B A),
+//! and every packet has to be accounted for.
 
 use std::time::Duration;
 
@@ -99,6 +100,7 @@ enum Way {
     Direct(u32, Flows),
     Router(Flows),
     Connections,
+    Least,
     Tracked,
 }
 
@@ -121,8 +123,11 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report, 
     let router = bench.firewall(None, false)?;
     let plain = bench.firewall(Some(&connecting), false)?;
     let tracked = bench.firewall(Some(&connecting), false)?;
-    connecting::probe(&mut bench, &plain, 0)?;
-    connecting::probe(&mut bench, &tracked, 0)?;
+    let least = bench.firewall(Some(&connecting), false)?;
+    without_gro(&mut bench, &least)?;
+    for firewall in [&plain, &tracked, &least] {
+        connecting::probe(&mut bench, firewall, 0)?;
+    }
     let track = b"table ip weir {\nchain forward {\ntype filter hook forward priority 0\n\
         ct state new,established accept\n}\n}\n";
     tracked.namespace.run(&["nft", "-f", "-"], track)?;
@@ -132,8 +137,10 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report, 
         ("frames of IMIX, one link", Way::Direct(direct, flows(Size::Imix))),
         ("frames of 64 bytes, router", Way::Router(flows(Size::Bytes(64)))),
         ("connections, router", Way::Connections),
+        ("connections, 1 client, no GRO", Way::Least),
         ("connections, tracked", Way::Tracked),
     ];
+    let many = (connecting.parties.clients, connecting.parties.servers);
     let mut parts: Vec<Part> = ways.iter().map(|(name, _)| Part::new(name)).collect();
     let there: Vec<usize> = (0..ways.len()).collect();
     let order: Vec<usize> = there.iter().chain(there.iter().rev()).copied().collect();
@@ -148,8 +155,11 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report, 
                     one_link(&mut bench, *ifindex, flows, options, &mut part)?;
                 }
                 Way::Router(flows) => frames(&mut bench, &router, flows, options, &mut part)?,
-                Way::Connections => connect(&mut bench, &plain, options, &mut part)?,
-                Way::Tracked => connect(&mut bench, &tracked, options, &mut part)?,
+                Way::Connections => connect(&mut bench, &plain, many, options, &mut part)?,
+                Way::Tracked => connect(&mut bench, &tracked, many, options, &mut part)?,
+                // Packets that follow one another have one address: the router looks it up once
+                // in eight (ip_route_use_hint; GRO's batch is what it is given at once).
+                Way::Least => connect(&mut bench, &least, (1, 1), options, &mut part)?,
             }
             if block > 0 {
                 parts[*at].add(part);
@@ -160,7 +170,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report, 
         let pairs: Vec<(f64, f64)> = by_block(over).zip(by_block(under)).collect();
         estimate::median_ratio(&pairs, 1)
     };
-    let [.., frames, plain, tracked] = &parts[..] else { unreachable!("there are six parts") };
+    let [.., frames, plain, _, tracked] = &parts[..] else { unreachable!("there are seven") };
     let without_tracking = ratio(&plain.connections, &tracked.connections);
     let beside_frames = ratio(&frames.rates, &plain.rates);
     for part in &mut parts {
@@ -227,12 +237,26 @@ fn frames(
     Ok(())
 }
 
+/// Lets a firewall receive each packet by itself.
+fn without_gro(bench: &mut Bench, firewall: &Firewall) -> Result<(), LabError> {
+    let namespace = &firewall.namespace;
+    let ends = bench.ends.as_mut().expect("a firewall is between them");
+    let Devices { input, output } = bench.topology.devices();
+    for device in [input, output] {
+        ends.attach_pass(namespace, namespace.ifindex(device)?)?;
+        namespace.set_gro(device, false)?;
+    }
+    Ok(())
+}
+
 fn connect(
     bench: &mut Bench,
     firewall: &Firewall,
+    (clients, servers): (u32, u32),
     options: &Options,
     part: &mut Part,
 ) -> Result<(), LabError> {
+    bench.ends.as_mut().expect("a firewall is between them").take_part(clients, servers);
     let open = Open {
         duration: options.trial,
         rate: 0,

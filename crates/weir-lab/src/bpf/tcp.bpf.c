@@ -606,4 +606,11 @@ int weir_both(struct xdp_md *ctx)
 	return as_client(ctx);
 }
 
+/* For a device that takes redirected packets without GRO. */
+SEC("xdp")
+int weir_pass(struct xdp_md *ctx)
+{
+	return XDP_PASS;
+}
+
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
