@@ -17,8 +17,9 @@ struct Server {
 
 impl Server {
     fn of(folder: &Path) -> Server {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_weir"))
-            .args(["lab", "serve"])
+        // A shell lets what it starts in the background ignore Ctrl-C, and so may these tests be.
+        let mut child = Command::new("env")
+            .args(["--default-signal=INT", env!("CARGO_BIN_EXE_weir"), "lab", "serve"])
             .arg(folder)
             .stdout(Stdio::piped())
             .spawn()
