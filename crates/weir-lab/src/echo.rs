@@ -7,12 +7,12 @@ use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
 use rustix::net::{RecvFlags, SendFlags};
 use weir_kernel::Namespace;
-use weir_packet::{Addr, Family, Packet, Transport};
+use weir_packet::{Addr, Family, Mac, Packet, Transport};
 use weir_stats::ProbeKind;
 
 use crate::LabError;
 use crate::probe::Asked;
-use crate::topology::{FIREWALL_MAC, SINK_ADDRESS, SOURCE_ADDRESS, SOURCE_MAC};
+use crate::topology::{SINK_ADDRESS, SOURCE_ADDRESS};
 
 /// First word of an echo's last eight bytes (`PROBE_MAGIC` in bpf/frame.h); the second is its
 /// number.
@@ -31,19 +31,23 @@ pub(crate) struct Echo {
     socket: OwnedFd,
     frame: Vec<u8>,
     kind: ProbeKind,
+    firewall: Mac,
+    source: Mac,
 }
 
 impl Echo {
-    /// Opens a socket on the device of `namespace` with that index.
+    /// Opens a socket on the device of `namespace` with that index; `macs` are the firewall's and
+    /// the device's own.
     pub(crate) fn open(
         namespace: &Namespace,
         ifindex: u32,
         kind: ProbeKind,
+        (firewall, source): (Mac, Mac),
     ) -> Result<Echo, LabError> {
         let open = namespace.enter(|| packet_socket(ifindex))?;
         let socket =
             open.map_err(|source| LabError::System { action: "open a socket to probe", source })?;
-        Ok(Echo { socket, frame: Vec::new(), kind })
+        Ok(Echo { socket, frame: Vec::new(), kind, firewall, source })
     }
 
     fn build(&mut self, number: u32) {
@@ -58,11 +62,11 @@ impl Echo {
         let source = address(SOURCE_ADDRESS);
         let mut packet = Packet::new(Family::V4, source, address(SINK_ADDRESS), protocol);
         packet.transport = transport;
-        packet.smac = Some(SOURCE_MAC);
+        packet.smac = Some(self.source);
         packet.payload = vec![0; FILLING];
         packet.payload.extend_from_slice(&MAGIC.to_ne_bytes());
         packet.payload.extend_from_slice(&number.to_ne_bytes());
-        self.frame = packet.to_frame(FIREWALL_MAC);
+        self.frame = packet.to_frame(self.firewall);
     }
 }
 

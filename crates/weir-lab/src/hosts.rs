@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use toml::Spanned;
+use weir_stats::ProbeKind;
 
 use kernels::Kernel;
 
@@ -143,10 +144,11 @@ fn fits(loaded: &Loaded) -> Result<(), LabError> {
     let study = &loaded.study;
     let line = |place: &str| loaded.text.find(place).unwrap_or(0);
     let has_sockets = study.connecting().is_some_and(|c| c.sockets.is_some());
+    let has_shell = study.probe.as_ref().is_some_and(|p| p.kinds.contains(&ProbeKind::Shell));
     let parts = [
         (has_sockets, "kind `sockets`", "[traffic]"),
         (study.looping().is_some(), "kind `loopback`", "[traffic]"),
-        (study.probe.is_some(), "`[probe]`", "[probe]"),
+        (has_shell, "`[probe]` by a shell", "[probe]"),
     ];
     let parts = parts.into_iter().filter(|(is_asked, ..)| *is_asked);
     let parts = parts.map(|(_, what, place)| (line(place), what.to_owned()));

@@ -211,7 +211,10 @@ fn trial(
         match asking.kind {
             ProbeKind::Stream => None,
             ProbeKind::Shell => Some(Box::new(Shell::start(&firewall.namespace)?)),
-            kind => Some(Box::new(Echo::open(source, firewall.ifindex, kind)?)),
+            kind => {
+                let macs = bench.topology.macs();
+                Some(Box::new(Echo::open(source, firewall.ifindex, kind, macs)?))
+            }
         }
     };
     let before = bench.before(firewall, Rules::Unwatched, duration)?;

@@ -173,6 +173,11 @@ fn retransmits(socket: &TcpStream) -> io::Result<u64> {
     }
 }
 
+/// The line of `ip` that keeps a device from sending several segments as one.
+pub(crate) fn single_segments(device: &str) -> String {
+    format!("link set dev {device} gso_max_segs 1")
+}
+
 /// The lines of `ip` that give one end its address and the way to the other one by a link:
 /// `own` to `other` by `gateway` (with MAC address `mac`) on `device`, number `number`.
 pub(crate) fn lines(
@@ -186,7 +191,6 @@ pub(crate) fn lines(
     vec![
         "link set dev lo up".to_owned(),
         format!("addr replace {own}/32 dev lo"),
-        format!("link set dev {device} gso_max_segs 1"),
         format!("neigh replace {gateway} lladdr {mac} nud permanent dev {device}"),
         format!("route add {other}/32 via {gateway} dev {device} onlink metric {}", number + 1),
     ]

@@ -51,6 +51,8 @@ const SINK_MAC: Mac = [0x02, 0, 0, 0, 0, 0x04];
 
 /// Address of the firewall, where the source reaches it.
 pub(crate) const GATEWAY_ADDRESS: &str = "198.18.0.1";
+/// Address of the firewall, where the sink reaches it.
+pub(crate) const OUTER_ADDRESS: &str = "198.18.1.1";
 /// Address of the source, for those who ask through a firewall.
 pub const SOURCE_ADDRESS: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
 /// Address of the sink, for those who answer behind it.
@@ -146,31 +148,19 @@ impl Topology {
     fn open_to_probes(&self, link: &Link) -> Result<(), LabError> {
         let Link { namespace, near, far } = link;
         let Devices { input, output } = &self.devices;
-        let source = mac_text(SOURCE_MAC);
-        namespace.ip(&[format!(
-            "neigh replace {SOURCE_ADDRESS} lladdr {source} nud permanent dev {input}"
-        )])?;
+        namespace.ip(&[neighbour(SOURCE_MAC, input)])?;
         // Answers are redirected into this device, which takes them by its NAPI context only.
         namespace.set_gro(output, true)?;
         let number = self.links;
         let to_firewall = mac_text(FIREWALL_MAC);
-        self.source.ip(&streaming::lines(
-            SOURCE_ADDRESS,
-            SINK_ADDRESS,
-            GATEWAY_ADDRESS,
-            &to_firewall,
-            near,
-            number,
-        ))?;
         let back = mac_text(OUT_MAC);
-        self.sink_side.ip(&streaming::lines(
-            SINK_ADDRESS,
-            SOURCE_ADDRESS,
-            "198.18.1.1",
-            &back,
-            far,
-            number,
-        ))?;
+        for (side, own, other, gateway, mac, device) in [
+            (&self.source, SOURCE_ADDRESS, SINK_ADDRESS, GATEWAY_ADDRESS, to_firewall, near),
+            (&self.sink_side, SINK_ADDRESS, SOURCE_ADDRESS, OUTER_ADDRESS, back, far),
+        ] {
+            side.ip(&[streaming::single_segments(device)])?;
+            side.ip(&streaming::lines(own, other, gateway, &mac, device, number))?;
+        }
         Ok(())
     }
 
@@ -249,7 +239,7 @@ impl Topology {
         namespace.ip(&back_to_clients(&clients, SOURCE_MAC, input))?;
         for (side, own, other, gateway, mac, device) in [
             (&self.source, &clients, &servers, GATEWAY_ADDRESS, FIREWALL_MAC, &near),
-            (&self.sink_side, &servers, &clients, "198.18.1.1", OUT_MAC, &far),
+            (&self.sink_side, &servers, &clients, OUTER_ADDRESS, OUT_MAC, &far),
         ] {
             for part in ["all", "default"] {
                 side.sysctl(&format!("net.ipv4.conf.{part}.rp_filter"), "0")?;
@@ -379,12 +369,18 @@ struct Link {
 }
 
 /// The way from the firewall to the clients.
-fn back_to_clients(network: &str, source: Mac, device: &str) -> Vec<String> {
+fn back_to_clients(network: &str, source: Mac, device: &str) -> [String; 2] {
+    [neighbour(source, device), way_to_clients(network, device)]
+}
+
+/// Who answers are for, on the firewall's device towards the source.
+fn neighbour(source: Mac, device: &str) -> String {
     let mac = mac_text(source);
-    vec![
-        format!("neigh replace 198.18.0.2 lladdr {mac} nud permanent dev {device}"),
-        format!("route replace {network} via 198.18.0.2 dev {device}"),
-    ]
+    format!("neigh replace {SOURCE_ADDRESS} lladdr {mac} nud permanent dev {device}")
+}
+
+fn way_to_clients(network: &str, device: &str) -> String {
+    format!("route replace {network} via {SOURCE_ADDRESS} dev {device}")
 }
 
 fn mac_text(mac: Mac) -> String {

@@ -5,6 +5,8 @@
 mod connections;
 #[path = "hosts/kernels.rs"]
 mod kernels;
+#[path = "hosts/probes.rs"]
+mod probes;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -16,7 +18,7 @@ use std::time::{Duration, Instant};
 use weir_kernel::process::ProcessId;
 use weir_kernel::{LinkEnd, Namespace, Session, VethOptions};
 use weir_stats::series::{Selection, ratio};
-use weir_stats::{Estimate, Kind, Quantity, Record, Scenario, State, folder};
+use weir_stats::{Estimate, Kind, Quantity, Record, Scenario, State, Trial, folder};
 use weir_testkit::{lacking, lacks_root};
 
 const SSHD: &str = "/usr/sbin/sshd";
@@ -166,6 +168,12 @@ impl Lan {
             sshd.wait()
         });
         assert!(is_listening, "sshd listens");
+    }
+
+    /// Puts another study in the place of the usual one.
+    fn study(&self, study: &str, subjects: &str) {
+        fs::write(self.folder.join("study/study.toml"), study).unwrap();
+        fs::write(self.folder.join("study/subjects.toml"), subjects).unwrap();
     }
 
     /// The file of the hosts, with one thing changed.

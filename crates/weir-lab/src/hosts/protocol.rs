@@ -89,16 +89,17 @@ pub(crate) struct Place {
 pub(crate) struct Around {
     /// Behind it is the sink.
     pub(crate) sink_mac: Mac,
-    /// Before it are clients, where there is a way back.
-    pub(crate) clients: Option<Clients>,
+    /// Answers go back before it.
+    pub(crate) back: Option<Back>,
 }
 
-/// Those who open connections.
+/// Where answers go.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Clients {
-    /// The prefix that holds their addresses.
-    pub(crate) network: String,
+pub(crate) struct Back {
+    /// Of the source.
     pub(crate) mac: Mac,
+    /// The prefix that holds the addresses of clients; absent where the source's own asks.
+    pub(crate) clients: Option<String>,
 }
 
 /// A command with its variables.

@@ -15,15 +15,18 @@ use weir_kernel::{KernelError, Namespace};
 use weir_packet::Mac;
 use weir_stats::HostRecord;
 
-use super::{Devices, FIREWALL_MAC, Firewall, SOURCE_MAC, Topology};
-use super::{addresses, back_to_clients, route};
+use super::{Devices, FIREWALL_MAC, Firewall, SINK_ADDRESS, SOURCE_ADDRESS, SOURCE_MAC, Topology};
+use super::{
+    GATEWAY_ADDRESS, OUTER_ADDRESS, addresses, mac_text, neighbour, route, way_to_clients,
+};
 use crate::LabError;
 use crate::commands::Ground;
 use crate::connections::{Parties, TcpEnds};
 use crate::counters::{ConntrackReader, DeviceReader, ReceivedReader, StackReader};
 use crate::hosts::Hosts;
-use crate::hosts::protocol::{Around, Clients};
+use crate::hosts::protocol::{Around, Back};
 use crate::hosts::ssh::{Host, Room};
+use crate::streaming;
 
 /// Names of the interfaces of this host, in the source's and in the sink's namespace.
 const NEAR: &str = "f0";
@@ -36,6 +39,8 @@ const CARRIER_LOOK: Duration = Duration::from_millis(20);
 pub(super) struct Elsewhere {
     host: Host,
     firewall_mac: Mac,
+    /// Of the firewall's device towards the sink.
+    outer_mac: Mac,
     source_mac: Mac,
     /// What the cables lead to.
     around: Around,
@@ -67,7 +72,7 @@ impl Topology {
             host.take(interface.get_ref(), name).map_err(|error| hosts.refused(interface, error))
         };
         let firewall_mac = take(&hosts.firewall.input, input)?;
-        take(&hosts.firewall.output, output)?;
+        let outer_mac = take(&hosts.firewall.output, output)?;
         let mut macs = [SOURCE_MAC; 2];
         let pairs = [(&ends.input, &self.source, NEAR), (&ends.output, &self.sink_side, FAR)];
         for (mac, (interface, namespace, name)) in macs.iter_mut().zip(pairs) {
@@ -78,10 +83,11 @@ impl Topology {
             *mac = namespace.device(name)?.mac;
         }
         let [source_mac, sink_mac] = macs;
-        let around = Around { sink_mac, clients: None };
+        let around = Around { sink_mac, back: None };
         self.elsewhere = Some(Elsewhere {
             host,
             firewall_mac,
+            outer_mac,
             source_mac,
             around,
             is_attached: false,
@@ -176,6 +182,10 @@ impl Topology {
     ) -> Result<Firewall, LabError> {
         if let Some(there) = self.elsewhere.as_mut().filter(|there| !there.is_attached) {
             self.sink.attach(&self.sink_side, self.sink_side.ifindex(FAR)?)?;
+            if self.is_probed {
+                there.around.back = Some(Back { mac: there.source_mac, clients: None });
+                there.open_to_probes(&self.source, &self.sink_side)?;
+            }
             there.is_attached = true;
         }
         let sink = DeviceReader::open(&[(&self.sink_side, FAR)])?;
@@ -192,8 +202,8 @@ impl Topology {
         if let Some(there) = self.elsewhere.as_mut().filter(|there| !there.is_attached) {
             ends.attach_client(&self.source, self.source.ifindex(NEAR)?)?;
             ends.attach_server(&self.sink_side, self.sink_side.ifindex(FAR)?)?;
-            let (network, mac) = (parties.client_network(), there.source_mac);
-            there.around.clients = Some(Clients { network, mac });
+            let clients = Some(parties.client_network());
+            there.around.back = Some(Back { mac: there.source_mac, clients });
             there.is_attached = true;
         }
         // What either of them could not send is told by the other end of a virtual link, too.
@@ -218,6 +228,23 @@ impl Topology {
             namespace: self.bare_here()?,
             elsewhere: Some(room),
         })
+    }
+}
+
+impl Elsewhere {
+    /// The ways of streams between this host's two interfaces. A card cuts their segments; its
+    /// settings stay as they are, for it is given back.
+    fn open_to_probes(&self, source: &Namespace, sink_side: &Namespace) -> Result<(), LabError> {
+        let ends = [
+            (source, NEAR, SOURCE_ADDRESS, SINK_ADDRESS, GATEWAY_ADDRESS, self.firewall_mac),
+            (sink_side, FAR, SINK_ADDRESS, SOURCE_ADDRESS, OUTER_ADDRESS, self.outer_mac),
+        ];
+        for (namespace, device, own, other, gateway, mac) in ends {
+            namespace.sysctl(&format!("net.ipv4.conf.{device}.rp_filter"), "0")?;
+            let mac = mac_text(mac);
+            namespace.ip(&streaming::lines(own, other, gateway, &mac, device, 0))?;
+        }
+        Ok(())
     }
 }
 
@@ -268,9 +295,11 @@ pub(crate) fn join(
     namespace.ip(&lines)?;
     route(namespace, output, around.sink_mac, ipv6)?;
     let mut redirected_into = vec![input];
-    if let Some(Clients { network, mac }) = &around.clients {
-        namespace.ip(&back_to_clients(network, *mac, input))?;
-        // Servers redirect their answers.
+    if let Some(Back { mac, clients }) = &around.back {
+        let mut lines = vec![neighbour(*mac, input)];
+        lines.extend(clients.iter().map(|network| way_to_clients(network, input)));
+        namespace.ip(&lines)?;
+        // Servers, and the sink, redirect their answers.
         redirected_into.push(output);
     }
     // A virtual link takes redirected frames when this changes while it is up.

@@ -82,12 +82,6 @@ loads = 3
 "#;
 
 impl Lan {
-    /// Puts another study in the place of the usual one.
-    fn study(&self, study: &str, subjects: &str) {
-        fs::write(self.folder.join("study/study.toml"), study).unwrap();
-        fs::write(self.folder.join("study/subjects.toml"), subjects).unwrap();
-    }
-
     /// Records of the study on one machine, and over the hosts.
     fn both(&self) -> [Record; 2] {
         let hosts = self.hosts("fw", "fw");
@@ -197,7 +191,7 @@ fn what_works_on_one_machine_only_is_refused_with_its_line() {
     let rates = "[axes.rate]\ntitle = \"rate\"\nvalues = [10]\n[traffic]";
     let on_axis = CONNECTIONS.replace(kind, sockets).replace("[traffic]", rates);
     let loopback = CONNECTIONS.replace(kind, "kind = \"loopback\"");
-    let probed = format!("{STUDY}[probe]\nkinds = [\"icmp\"]\nloads = [\"idle\"]\n");
+    let probed = format!("{STUDY}[probe]\nkinds = [\"icmp\", \"shell\"]\nloads = [\"idle\"]\n");
     let probed = format!("{probed}rate_per_second = 10\n");
     let one_armed = SUBJECTS.replace("[plain]", "[plain]\npath = \"one-armed\"");
     let direct = SUBJECTS.replace("[plain]", "[plain]\npath = \"direct\"");
@@ -205,7 +199,7 @@ fn what_works_on_one_machine_only_is_refused_with_its_line() {
     let cases = [
         (on_axis.as_str(), SUBJECTS, "[traffic]", "kind `sockets` over hosts is not built yet"),
         (&loopback, SUBJECTS, "[traffic]", "kind `loopback` over hosts is not built yet"),
-        (&probed, &usual, "[probe]", "`[probe]` over hosts is not built yet"),
+        (&probed, &usual, "[probe]", "`[probe]` by a shell over hosts is not built yet"),
         (CONNECTIONS, &one_armed, "subjects =", "the path `one-armed` of subject `plain` over"),
         (CONNECTIONS, &direct, "subjects =", "the path `direct` of subject `plain` over hosts"),
     ];
