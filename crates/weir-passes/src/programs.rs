@@ -7,6 +7,8 @@
 
 use std::fmt;
 
+use weir_model::Firewall;
+
 /// A program that keeps chains of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Program {
@@ -65,6 +67,20 @@ pub fn program_of(chain: &str) -> Option<Program> {
         return Some(Program::Ufw);
     }
     is_of_firewalld(chain).then_some(Program::Firewalld)
+}
+
+/// Programs that keep chains of a firewall, and how many rules are in them; those of `touched` are
+/// left out.
+pub fn rules_of_programs(firewall: &Firewall, touched: &[Program]) -> Vec<(Program, usize)> {
+    let rulesets = [&firewall.v4, &firewall.v6].into_iter().flatten();
+    let chains = rulesets.flat_map(|ruleset| &ruleset.tables).flat_map(|table| &table.chains);
+    let mut rules = std::collections::BTreeMap::new();
+    for chain in chains {
+        if let Some(program) = program_of(&chain.name).filter(|p| !touched.contains(p)) {
+            *rules.entry(program).or_insert(0) += chain.rules.len();
+        }
+    }
+    rules.into_iter().filter(|(_, count)| *count > 0).collect()
 }
 
 /// `INPUT_ZONES`, `FORWARD_IN_ZONES_SOURCE`, `PRE_public_log`, `FWDI_trusted`,

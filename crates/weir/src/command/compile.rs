@@ -3,7 +3,7 @@
 use anyhow::{Context as _, Result, bail};
 use weir_backends::{CompileError, CompileOptions, Form, Refusal, artefact, compile};
 use weir_model::manifest::{CheckedPass, Manifest};
-use weir_passes::programs::Program;
+use weir_passes::programs::{Program, rules_of_programs};
 use weir_syntax::Diagnostic;
 
 use super::Answer;
@@ -41,7 +41,11 @@ pub fn run(args: &Compile, color: bool) -> Result<Answer> {
         let text = serde_json::to_string_pretty(&artefact.manifest)?;
         return terminal::print(&format!("{text}\n"));
     }
-    terminal::print(&summary(&artefact.manifest, &args.output.display().to_string()))
+    let left = match form {
+        Form::Linear => Vec::new(),
+        _ => rules_of_programs(&loaded.firewall, &options.programs),
+    };
+    terminal::print(&summary(&artefact.manifest, &left, &args.output.display().to_string()))
 }
 
 /// The programs of those names.
@@ -85,7 +89,7 @@ fn diagnostic(form: Form, refusal: &Refusal) -> Diagnostic {
 }
 
 /// What came of it, for people.
-fn summary(manifest: &Manifest, dir: &str) -> String {
+fn summary(manifest: &Manifest, left: &[(Program, usize)], dir: &str) -> String {
     let rules: u32 = manifest.compiled.iter().map(|run| run.rules).sum();
     let runs = manifest.compiled.len();
     let mut text = format!(
@@ -108,6 +112,12 @@ fn summary(manifest: &Manifest, dir: &str) -> String {
             format!("  checked   {} packets, seed {}: equal\n", checked.packets, checked.seed)
         }
     });
+    for (program, rules) in left {
+        text.push_str(&format!(
+            "  note      {rules} rules are in chains of {program}, which rewrites them: they are as \
+             they were; --programs {program} compiles them too, and the program will not know\n"
+        ));
+    }
     for deviation in &manifest.deviations {
         text.push_str(&format!("  note      {deviation}\n"));
     }
