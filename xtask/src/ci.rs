@@ -3,7 +3,8 @@
 //! All steps share one build profile (`test`), so that each dependency is built once for running
 //! and once for checking, and not once more for each tool. Warnings are refused by clippy and
 //! rustdoc rather than by `RUSTFLAGS`, which would build every dependency again. Nothing is built
-//! incrementally: what only saves time at the next change made a whole run a fifth longer.
+//! incrementally: that saves time at the next change only, and made the build of all tests a third
+//! longer.
 
 use std::path::Path;
 use std::process::Command;
