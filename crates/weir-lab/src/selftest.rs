@@ -22,6 +22,9 @@ use crate::topology::{Devices, Firewall, Topology};
 use crate::traffic::Connecting;
 use crate::{LabError, connecting};
 
+/// Parts of the self-test; a pass goes over them there and back.
+pub const PARTS: usize = 7;
+
 /// How the self-test is run.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
@@ -131,7 +134,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report, 
     let track = b"table ip weir {\nchain forward {\ntype filter hook forward priority 0\n\
         ct state new,established accept\n}\n}\n";
     tracked.namespace.run(&["nft", "-f", "-"], track)?;
-    let ways = [
+    let ways: [(&str, Way); PARTS] = [
         ("frames of 64 bytes, one link", Way::Direct(direct, flows(Size::Bytes(64)))),
         ("frames of 1518 bytes, one link", Way::Direct(direct, flows(Size::Bytes(1518)))),
         ("frames of IMIX, one link", Way::Direct(direct, flows(Size::Imix))),

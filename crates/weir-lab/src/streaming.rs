@@ -5,16 +5,17 @@
 //! that each is a packet for the rules, as on a router with network cards of its time.
 
 use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
+use std::net::{SocketAddrV4, TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use weir_kernel::Namespace;
+use weir_packet::Mac;
 use weir_stats::Stream;
 
 use crate::LabError;
 use crate::cpu::Pinned;
-use crate::topology::SINK_ADDRESS;
+use crate::topology::{GATEWAY_ADDRESS, OUTER_ADDRESS, SINK_ADDRESS, SOURCE_ADDRESS, mac_text};
 
 /// The port of ttcp.
 const PORT: u16 = 5001;
@@ -178,20 +179,21 @@ pub(crate) fn single_segments(device: &str) -> String {
     format!("link set dev {device} gso_max_segs 1")
 }
 
-/// The lines of `ip` that give one end its address and the way to the other one by a link:
-/// `own` to `other` by `gateway` (with MAC address `mac`) on `device`, number `number`.
-pub(crate) fn lines(
-    own: Ipv4Addr,
-    other: Ipv4Addr,
-    gateway: &str,
-    mac: &str,
-    device: &str,
-    number: u32,
-) -> Vec<String> {
-    vec![
-        "link set dev lo up".to_owned(),
-        format!("addr replace {own}/32 dev lo"),
-        format!("neigh replace {gateway} lladdr {mac} nud permanent dev {device}"),
-        format!("route add {other}/32 via {gateway} dev {device} onlink metric {}", number + 1),
-    ]
+/// Gives source and sink their addresses, and the ways between them by one link, number `number`;
+/// `macs` are those of the firewall's devices towards source and sink.
+pub(crate) fn open(ends: &Ends<'_>, macs: [Mac; 2], number: u32) -> Result<(), LabError> {
+    let [inner, outer] = macs.map(mac_text);
+    let (source, sink) = (SOURCE_ADDRESS, SINK_ADDRESS);
+    for (side, device, own, other, gateway, mac) in [
+        (ends.source, ends.source_device, source, sink, GATEWAY_ADDRESS, inner),
+        (ends.sink, ends.sink_device, sink, source, OUTER_ADDRESS, outer),
+    ] {
+        side.ip(&[
+            "link set dev lo up".to_owned(),
+            format!("addr replace {own}/32 dev lo"),
+            format!("neigh replace {gateway} lladdr {mac} nud permanent dev {device}"),
+            format!("route add {other}/32 via {gateway} dev {device} onlink metric {}", number + 1),
+        ])?;
+    }
+    Ok(())
 }

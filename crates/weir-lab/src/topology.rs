@@ -21,7 +21,7 @@ use crate::connections::{Parties, TcpEnds};
 use crate::counters::{ConntrackReader, DeviceReader, ReceivedReader, StackReader};
 use crate::hosts::ssh::Room;
 use crate::sink::Sink;
-use crate::streaming;
+use crate::streaming::{self, Ends};
 
 pub(crate) use paths::NEIGHBOURS;
 pub use paths::Way;
@@ -151,17 +151,16 @@ impl Topology {
         namespace.ip(&[neighbour(SOURCE_MAC, input)])?;
         // Answers are redirected into this device, which takes them by its NAPI context only.
         namespace.set_gro(output, true)?;
-        let number = self.links;
-        let to_firewall = mac_text(FIREWALL_MAC);
-        let back = mac_text(OUT_MAC);
-        for (side, own, other, gateway, mac, device) in [
-            (&self.source, SOURCE_ADDRESS, SINK_ADDRESS, GATEWAY_ADDRESS, to_firewall, near),
-            (&self.sink_side, SINK_ADDRESS, SOURCE_ADDRESS, OUTER_ADDRESS, back, far),
-        ] {
+        for (side, device) in [(&self.source, near), (&self.sink_side, far)] {
             side.ip(&[streaming::single_segments(device)])?;
-            side.ip(&streaming::lines(own, other, gateway, &mac, device, number))?;
         }
-        Ok(())
+        let ends = Ends {
+            source: &self.source,
+            source_device: near,
+            sink: &self.sink_side,
+            sink_device: far,
+        };
+        streaming::open(&ends, [FIREWALL_MAC, OUT_MAC], self.links)
     }
 
     /// What counts arrivals.
@@ -383,7 +382,7 @@ fn way_to_clients(network: &str, device: &str) -> String {
     format!("route replace {network} via {SOURCE_ADDRESS} dev {device}")
 }
 
-fn mac_text(mac: Mac) -> String {
+pub(crate) fn mac_text(mac: Mac) -> String {
     mac.map(|byte| format!("{byte:02x}")).join(":")
 }
 

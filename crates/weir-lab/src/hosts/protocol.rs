@@ -89,7 +89,7 @@ pub(crate) struct Place {
 pub(crate) struct Around {
     /// Behind it is the sink.
     pub(crate) sink_mac: Mac,
-    /// Answers go back before it.
+    /// Where answers go back to, where there are any.
     pub(crate) back: Option<Back>,
 }
 

@@ -15,10 +15,8 @@ use weir_kernel::{KernelError, Namespace};
 use weir_packet::Mac;
 use weir_stats::HostRecord;
 
-use super::{Devices, FIREWALL_MAC, Firewall, SINK_ADDRESS, SOURCE_ADDRESS, SOURCE_MAC, Topology};
-use super::{
-    GATEWAY_ADDRESS, OUTER_ADDRESS, addresses, mac_text, neighbour, route, way_to_clients,
-};
+use super::{Devices, FIREWALL_MAC, Firewall, SOURCE_MAC, Topology};
+use super::{addresses, neighbour, route, way_to_clients};
 use crate::LabError;
 use crate::commands::Ground;
 use crate::connections::{Parties, TcpEnds};
@@ -26,7 +24,7 @@ use crate::counters::{ConntrackReader, DeviceReader, ReceivedReader, StackReader
 use crate::hosts::Hosts;
 use crate::hosts::protocol::{Around, Back};
 use crate::hosts::ssh::{Host, Room};
-use crate::streaming;
+use crate::streaming::{self, Ends};
 
 /// Names of the interfaces of this host, in the source's and in the sink's namespace.
 const NEAR: &str = "f0";
@@ -235,16 +233,11 @@ impl Elsewhere {
     /// The ways of streams between this host's two interfaces. A card cuts their segments; its
     /// settings stay as they are, for it is given back.
     fn open_to_probes(&self, source: &Namespace, sink_side: &Namespace) -> Result<(), LabError> {
-        let ends = [
-            (source, NEAR, SOURCE_ADDRESS, SINK_ADDRESS, GATEWAY_ADDRESS, self.firewall_mac),
-            (sink_side, FAR, SINK_ADDRESS, SOURCE_ADDRESS, OUTER_ADDRESS, self.outer_mac),
-        ];
-        for (namespace, device, own, other, gateway, mac) in ends {
+        for (namespace, device) in [(source, NEAR), (sink_side, FAR)] {
             namespace.sysctl(&format!("net.ipv4.conf.{device}.rp_filter"), "0")?;
-            let mac = mac_text(mac);
-            namespace.ip(&streaming::lines(own, other, gateway, &mac, device, 0))?;
         }
-        Ok(())
+        let ends = Ends { source, source_device: NEAR, sink: sink_side, sink_device: FAR };
+        streaming::open(&ends, [self.firewall_mac, self.outer_mac], 0)
     }
 }
 

@@ -18,7 +18,7 @@ pub fn run(args: &LabSelftest) -> Result<Answer> {
         selftest::Options { trial: Duration::from_secs_f64(args.trial), blocks: args.blocks };
     let bar = Progress::new();
     let mut done = 0;
-    let total = u64::from(args.blocks + 1) * 14;
+    let total = u64::from(args.blocks + 1) * 2 * selftest::PARTS as u64;
     let report = selftest::run(&options, &mut |message| {
         bar.show_left(message, done, total, None);
         done += 1;

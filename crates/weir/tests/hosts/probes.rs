@@ -53,11 +53,8 @@ fn what_is_asked_comes_back_through_a_firewall_on_another_host() {
 
     let record = folder::load(&lan.folder.join("out")).unwrap();
     let asked = |subject: &str, probe: &str, load: &str| {
-        let is_it = |trial: &&Trial| {
-            trial.subject == subject
-                && trial.scenario.coordinate("probe") == Some(&probe.into())
-                && trial.scenario.coordinate("load") == Some(&load.into())
-        };
+        let scenario = Scenario::default().with("probe", probe).with("load", load);
+        let is_it = |trial: &&Trial| trial.subject == subject && trial.scenario == scenario;
         let trial = record.trials.iter().rfind(is_it).expect("it was asked");
         assert_eq!(trial.state, State::Accepted, "{trial:?}");
         trial
