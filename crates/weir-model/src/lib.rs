@@ -3,11 +3,13 @@
 //! Start with [`Firewall`] (all that is in force on one host), [`Ruleset`] (one family of it) and
 //! [`Rule`]. [`Match`] and [`Target`] hold what a rule says; [`test`](mod@test) turns a rule into
 //! the conjunction of field tests that every other stage works on; [`field`] is the one table of
-//! fields. [`manifest`] describes an artefact.
+//! fields and [`effect`] the one table of what targets and matches do. [`manifest`] describes an
+//! artefact.
 
 #![forbid(unsafe_code)]
 
 pub mod credit;
+pub mod effect;
 pub mod field;
 pub mod manifest;
 pub mod matching;
@@ -18,6 +20,7 @@ pub mod target;
 pub mod test;
 
 pub use credit::{Counter, CreditMap};
+pub use effect::{ChangingSets, Ends, FieldSet, Hotdrop, effects_of, match_effects};
 pub use field::{Field, Layer, Merge, Read};
 pub use matching::{AddrMatch, Base, FragmentMatch, IfaceMatch, Match, PortSpan, ProtoMatch};
 pub use ruleset::{

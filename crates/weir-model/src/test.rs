@@ -5,6 +5,7 @@
 //! one definition of what a match means. What the field table cannot say comes out as
 //! [`Test::Opaque`], by its place in the rule: never approximated.
 
+use crate::effect::{Hotdrop, match_effects};
 use crate::field::Field;
 use crate::matching::{AddrMatch, IfaceMatch, Match, Neg, PortSide, PortSpan, TtlOp};
 use crate::ruleset::{Name, Rule};
@@ -43,6 +44,8 @@ pub enum Test {
         index: usize,
         /// It keeps a budget or a memory: evaluated exactly as often, and where, it stands.
         stateful: bool,
+        /// Whether evaluating it may drop the packet.
+        hotdrop: Hotdrop,
     },
     /// Never true, e.g. `-p tcp` with an impossible combination.
     Never,
@@ -168,7 +171,6 @@ fn span(p: PortSpan) -> (u128, u128) {
 }
 
 fn push_match(out: &mut Tests, index: usize, m: &Match, family: Family) {
-    let opaque = |stateful| Test::Opaque { index, stateful };
     match m {
         Match::Tcp { sport, dport, flags, option } => {
             push_ports(out, sport.as_ref(), dport.as_ref());
@@ -177,20 +179,20 @@ fn push_match(out: &mut Tests, index: usize, m: &Match, family: Family) {
                 out.push(field(Field::TcpFlags, Predicate::Masked { value, mask }, *negated));
             }
             if option.is_some() {
-                out.push(opaque(false));
+                out.push(opaque(index, m));
             }
         }
         Match::Udp { sport, dport } => push_ports(out, sport.as_ref(), dport.as_ref()),
         Match::Sctp { sport, dport, chunks } => {
             push_ports(out, sport.as_ref(), dport.as_ref());
             if chunks.is_some() {
-                out.push(opaque(false));
+                out.push(opaque(index, m));
             }
         }
         Match::Dccp { sport, dport, types, option } => {
             push_ports(out, sport.as_ref(), dport.as_ref());
             if types.is_some() || option.is_some() {
-                out.push(opaque(false));
+                out.push(opaque(index, m));
             }
         }
         Match::Icmp(Neg { negated, value }) => {
@@ -222,9 +224,14 @@ fn push_match(out: &mut Tests, index: usize, m: &Match, family: Family) {
     }
 }
 
+/// A test that no field says, with what evaluating it does.
+fn opaque(index: usize, m: &Match) -> Test {
+    let row = match_effects(m);
+    Test::Opaque { index, stateful: row.is_stateful(), hotdrop: row.hotdrop }
+}
+
 /// The matches that are one test of one field, and those that no field says.
 fn test_of_metadata(index: usize, m: &Match, family: Family) -> Option<Test> {
-    let opaque = |stateful| Test::Opaque { index, stateful };
     Some(match m {
         Match::Mac(Neg { negated, value }) => {
             let mac = value.iter().fold(0, |n, b| n << 8 | u128::from(*b));
@@ -242,7 +249,7 @@ fn test_of_metadata(index: usize, m: &Match, family: Family) -> Option<Test> {
             Some(Neg { negated, value }) => {
                 field(Field::CtState, Predicate::AnyBit((*value).into()), *negated)
             }
-            None => opaque(false),
+            None => opaque(index, m),
         },
         Match::Length(Neg { negated, value: (lo, hi) }) => {
             field(Field::Length, Predicate::In(vec![((*lo).into(), (*hi).into())]), *negated)
@@ -264,8 +271,7 @@ fn test_of_metadata(index: usize, m: &Match, family: Family) -> Option<Test> {
         }
         Match::Set(_) => Test::Set { index },
         Match::Comment(_) => return None,
-        Match::Stateful(_) => opaque(true),
-        Match::Host(_) | Match::Opaque(_) => opaque(false),
+        Match::Stateful(_) | Match::Host(_) | Match::Opaque(_) => opaque(index, m),
         Match::Tcp { .. }
         | Match::Udp { .. }
         | Match::Sctp { .. }

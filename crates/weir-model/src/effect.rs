@@ -1,0 +1,598 @@
+//! The one table of what targets and matches do to a packet and to the state around it.
+//!
+//! A compiler may move, merge or drop a rule only if it knows what the rule changes for the rules
+//! behind it. This module is the only place that says so. Each target is a row of [`TARGETS`]: the
+//! fields it may write, the ipsets it may change, whether it may drop the packet, and whether the
+//! walk goes on behind it. Each match is a row of [`MATCHES`]: the fields it reads, what else its
+//! answer depends on, and whether evaluating it may drop the packet (*hotdrop*).
+//!
+//! [`effects_of`] narrows a target's row by its options: `SET --add-set` writes no mark,
+//! `CONNMARK --save-mark` leaves the packet's mark alone. [`match_row`] finds the row of a match.
+//! A target or match without a row reads and writes everything, keeps state, and may drop the
+//! packet: the rule is a barrier.
+//!
+//! The rows are compared with the kernel: packets observe in a network namespace what each target
+//! writes and which packets each match drops (`effects` in the tests of `weir-verify`). A row that
+//! is changed by one entry must fail there.
+
+use std::collections::BTreeSet;
+
+use crate::field::{FIELDS, Field};
+use crate::matching::{Match, OptionValue, Value};
+use crate::ruleset::{Firewall, Name, Ruleset};
+use crate::set::ElementPart;
+use crate::target::{Effect, Extension, NatTarget, Target};
+
+/// A set of fields.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct FieldSet(u32);
+
+impl FieldSet {
+    /// No field.
+    pub const NONE: FieldSet = FieldSet(0);
+    /// Every field of the table.
+    pub const ALL: FieldSet = FieldSet((1 << FIELDS.len()) - 1);
+
+    /// The fields of a list.
+    pub const fn of(fields: &[Field]) -> FieldSet {
+        let (mut bits, mut i) = (0, 0);
+        while i < fields.len() {
+            bits |= 1 << fields[i] as u32;
+            i += 1;
+        }
+        FieldSet(bits)
+    }
+
+    /// Whether the field is in the set.
+    pub const fn contains(self, field: Field) -> bool {
+        self.0 >> field as u32 & 1 == 1
+    }
+
+    /// Fields of either set.
+    pub const fn union(self, other: FieldSet) -> FieldSet {
+        FieldSet(self.0 | other.0)
+    }
+
+    /// Fields of this set that are not in the other.
+    pub const fn without(self, other: FieldSet) -> FieldSet {
+        FieldSet(self.0 & !other.0)
+    }
+
+    /// Whether the set has no field.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The fields, in the order of the field table.
+    pub fn iter(self) -> impl Iterator<Item = Field> {
+        FIELDS.iter().map(|row| row.field).filter(move |f| self.contains(*f))
+    }
+}
+
+/// Whether the walk of the table goes on behind a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Ends {
+    /// The next rule is tried.
+    Never,
+    /// The table is left with a verdict (`XT_RETURN`, jumps and policies are not targets here).
+    Always,
+    /// Not known.
+    Perhaps,
+}
+
+/// The ipsets whose content a target changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SetWrites {
+    /// None.
+    None,
+    /// Those that `--add-set` and `--del-set` name.
+    Named,
+    /// Any: the target is not known.
+    Any,
+}
+
+/// One row: what a target may do. [`effects_of`] narrows it by the options of a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TargetRow {
+    /// Name, as in `-j MARK`.
+    pub name: &'static str,
+    /// Fields that it may write.
+    pub writes: FieldSet,
+    /// Of those, the fields whose new value neither the rule nor the packet's fields give.
+    pub unknown: FieldSet,
+    /// ipsets that it may change.
+    pub sets: SetWrites,
+    /// It may drop the packet by itself, for a reason that the rule does not name.
+    pub drops: bool,
+    /// Whether the walk goes on.
+    pub ends: Ends,
+    /// Somebody outside of the walk notices it even if the packet is dropped later: a log line, a
+    /// message, a clone, an answer, a changed set or connection.
+    pub emits: bool,
+    /// What it does depends on more than the packet: elements of a set, a memory of its own.
+    pub stateful: bool,
+}
+
+const PLAIN: TargetRow = TargetRow {
+    name: "",
+    writes: FieldSet::NONE,
+    unknown: FieldSet::NONE,
+    sets: SetWrites::None,
+    drops: false,
+    ends: Ends::Never,
+    emits: false,
+    stateful: false,
+};
+
+const fn writes(name: &'static str, fields: &[Field]) -> TargetRow {
+    TargetRow { name, writes: FieldSet::of(fields), ..PLAIN }
+}
+
+const fn emits(name: &'static str) -> TargetRow {
+    TargetRow { name, emits: true, ..PLAIN }
+}
+
+const fn ends(name: &'static str, fields: &[Field]) -> TargetRow {
+    TargetRow { ends: Ends::Always, emits: true, ..writes(name, fields) }
+}
+
+/// A target that has no row.
+pub const UNKNOWN_TARGET: TargetRow = TargetRow {
+    name: "",
+    writes: FieldSet::ALL,
+    unknown: FieldSet::ALL,
+    sets: SetWrites::Any,
+    drops: true,
+    ends: Ends::Perhaps,
+    emits: true,
+    stateful: true,
+};
+
+/// All targets that are known (net/netfilter/xt_*.c, net/ipv4/netfilter/ipt_*.c, ip6t_*.c).
+pub const TARGETS: [TargetRow; 30] = {
+    use Field::{
+        CtMark, CtState, Daddr, Dport, Length, Mark, Saddr, Sport, TcpFlags, Tos, Ttl,
+    };
+    [
+        TargetRow { ends: Ends::Always, ..writes("ACCEPT", &[]) },
+        TargetRow { ends: Ends::Always, ..writes("DROP", &[]) },
+        ends("REJECT", &[]),
+        emits("LOG"),
+        emits("NFLOG"),
+        emits("AUDIT"),
+        emits("TRACE"),
+        emits("TEE"),
+        writes("CHECKSUM", &[]),
+        // The priority, which no match reads.
+        writes("CLASSIFY", &[]),
+        writes("MARK", &[Mark]),
+        TargetRow { emits: true, ..writes("CONNMARK", &[Mark, CtMark]) },
+        writes("TOS", &[Tos]),
+        writes("DSCP", &[Tos]),
+        writes("TTL", &[Ttl]),
+        writes("HL", &[Ttl]),
+        writes("NOTRACK", &[CtState, CtMark]),
+        // xt_CT.c attaches a template: an entry, in state NEW, before there is a connection.
+        TargetRow {
+            unknown: FieldSet::of(&[CtMark]),
+            emits: true,
+            ..writes("CT", &[CtState, CtMark])
+        },
+        // ipt_ECN.c rewrites TCP flags where a TCP header would be, and drops what has none.
+        TargetRow {
+            unknown: FieldSet::of(&[Tos, TcpFlags]),
+            drops: true,
+            ..writes("ECN", &[Tos, TcpFlags])
+        },
+        // xt_TCPMSS.c drops a TCP header whose length is wrong, and adds four bytes to a SYN
+        // without the option.
+        TargetRow { unknown: FieldSet::of(&[Length]), drops: true, ..writes("TCPMSS", &[Length]) },
+        TargetRow {
+            unknown: FieldSet::of(&[Mark]),
+            sets: SetWrites::Named,
+            emits: true,
+            stateful: true,
+            ..writes("SET", &[Mark])
+        },
+        ends("SNAT", &[Saddr, Sport, CtState]),
+        ends("MASQUERADE", &[Saddr, Sport, CtState]),
+        ends("DNAT", &[Daddr, Dport, CtState]),
+        ends("REDIRECT", &[Daddr, Dport, CtState]),
+        ends("NETMAP", &[Saddr, Daddr, CtState]),
+        ends("NFQUEUE", &[]),
+        ends("QUEUE", &[]),
+        TargetRow { drops: true, ..ends("TPROXY", &[Mark]) },
+        TargetRow { drops: true, ..ends("SYNPROXY", &[]) },
+    ]
+};
+
+/// The row of that name.
+pub fn target_row(name: &str) -> Option<&'static TargetRow> {
+    TARGETS.iter().find(|row| row.name == name)
+}
+
+/// Name of a target's module as `-j` spells it; `None` for jumps, RETURN and no target, which do
+/// nothing to a packet.
+pub fn module_of(target: &Target) -> Option<&str> {
+    Some(match target {
+        Target::None | Target::Return | Target::Jump(_) | Target::Goto(_) => return None,
+        Target::Accept => "ACCEPT",
+        Target::Drop => "DROP",
+        Target::Reject(_) => "REJECT",
+        Target::Divert(e) => e.module,
+        Target::Nat(nat) => match **nat {
+            NatTarget::Dnat(_) => "DNAT",
+            NatTarget::Snat(_) => "SNAT",
+            NatTarget::Masquerade(_) => "MASQUERADE",
+            NatTarget::Redirect(_) => "REDIRECT",
+            NatTarget::Netmap(..) => "NETMAP",
+        },
+        Target::Effect(effect) => match &**effect {
+            Effect::Mark { .. } => "MARK",
+            Effect::Notrack => "NOTRACK",
+            Effect::CtNotrack => "CT",
+            Effect::Classify { .. } => "CLASSIFY",
+            Effect::Tos { .. } => "TOS",
+            Effect::Dscp(_) => "DSCP",
+            Effect::Ttl { .. } => "TTL",
+            Effect::Other(e) => e.module,
+        },
+        Target::Opaque(opaque) => &opaque.name,
+    })
+}
+
+/// What a rule's target does: its row, narrowed by its options.
+pub fn effects_of(target: &Target) -> TargetRow {
+    let Some(module) = module_of(target) else { return PLAIN };
+    // Options of a module that the model keeps as text may say anything.
+    let known = !matches!(target, Target::Opaque(_));
+    let Some(row) = target_row(module).filter(|_| known) else { return UNKNOWN_TARGET };
+    let Target::Effect(effect) = target else { return *row };
+    match &**effect {
+        Effect::CtNotrack => TargetRow { name: row.name, ..writes_of("NOTRACK") },
+        Effect::Other(extension) => narrowed(*row, extension),
+        _ => *row,
+    }
+}
+
+fn writes_of(name: &str) -> TargetRow {
+    target_row(name).copied().unwrap_or(UNKNOWN_TARGET)
+}
+
+/// A row without what the options of a rule rule out.
+fn narrowed(row: TargetRow, extension: &Extension) -> TargetRow {
+    let has = |name: &str| extension.options.iter().any(|o| o.name == name);
+    let only = |row: TargetRow, fields: &[Field]| {
+        let fields = FieldSet::of(fields);
+        let keep = |set: FieldSet| set.without(FieldSet::ALL.without(fields));
+        TargetRow { writes: keep(row.writes), unknown: keep(row.unknown), ..row }
+    };
+    match row.name {
+        "CONNMARK" if has("restore-mark") => TargetRow { emits: false, ..only(row, &[Field::Mark]) },
+        "CONNMARK" => only(row, &[Field::CtMark]),
+        "SET" => {
+            let changes = has("add-set") || has("del-set");
+            let sets = if changes { SetWrites::Named } else { SetWrites::None };
+            let row = TargetRow { sets, emits: changes, ..row };
+            if has("map-mark") { row } else { only(row, &[]) }
+        }
+        "ECN" => {
+            let tcp = ["ecn-tcp-remove", "ecn-tcp-cwr", "ecn-tcp-ece"].iter().any(|o| has(o));
+            match (tcp, has("ecn-ip-ect")) {
+                (true, true) => row,
+                (true, false) => only(row, &[Field::TcpFlags]),
+                (false, _) => TargetRow { drops: false, ..only(row, &[Field::Tos]) },
+            }
+        }
+        _ => row,
+    }
+}
+
+/// Whether evaluating a match may drop the packet on the spot (`par->hotdrop`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Hotdrop {
+    /// It never does.
+    Never,
+    /// It does if fewer bytes of the transport header are there than it reads, and never for a
+    /// later fragment (but for `-m tcp`, which drops an IPv4 fragment at offset 1).
+    CutHeader,
+    /// It may, for reasons that no field says.
+    Perhaps,
+}
+
+/// What the answer of a match depends on besides its fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Depends {
+    /// Nothing: the fields say it.
+    Fields,
+    /// Bytes of the packet that no field models.
+    Bytes,
+    /// The host: routes, sockets, time, the connection.
+    Host,
+    /// Packets seen before: a budget or a memory.
+    History,
+    /// The content of an ipset.
+    Set,
+}
+
+/// One row: what a match looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MatchRow {
+    /// Name, as in `-m tcp`.
+    pub name: &'static str,
+    /// Fields that it compares. What [`Depends`] names may hang on any other field.
+    pub reads: FieldSet,
+    /// What else its answer depends on.
+    pub depends: Depends,
+    /// Whether evaluating it may drop the packet.
+    pub hotdrop: Hotdrop,
+    /// Bytes of the transport header that it reads before it compares anything; 0 if none.
+    pub header_bytes: u8,
+}
+
+const fn reads(name: &'static str, fields: &[Field]) -> MatchRow {
+    MatchRow {
+        name,
+        reads: FieldSet::of(fields),
+        depends: Depends::Fields,
+        hotdrop: Hotdrop::Never,
+        header_bytes: 0,
+    }
+}
+
+const fn header(name: &'static str, fields: &[Field], header_bytes: u8) -> MatchRow {
+    MatchRow { hotdrop: Hotdrop::CutHeader, header_bytes, ..reads(name, fields) }
+}
+
+const fn asks(name: &'static str, depends: Depends) -> MatchRow {
+    MatchRow { depends, ..reads(name, &[]) }
+}
+
+/// A match that has no row.
+pub const UNKNOWN_MATCH: MatchRow = MatchRow {
+    name: "",
+    reads: FieldSet::ALL,
+    depends: Depends::History,
+    hotdrop: Hotdrop::Perhaps,
+    header_bytes: 0,
+};
+
+/// All matches that are known (net/netfilter/xt_*.c, net/ipv4/netfilter/ipt_*.c, ip6t_*.c).
+pub const MATCHES: [MatchRow; 47] = {
+    use Depends::{Bytes, History, Host, Set};
+    use Field::{
+        CtMark, CtState, Daddr, Dport, Icmp, Length, Mark, PktType, Saddr, SourceMac, Sport,
+        TcpFlags, Tos, Ttl,
+    };
+    [
+        header("tcp", &[Sport, Dport, TcpFlags], 20),
+        header("udp", &[Sport, Dport], 8),
+        header("sctp", &[Sport, Dport], 12),
+        header("dccp", &[Sport, Dport], 12),
+        header("icmp", &[Icmp], 8),
+        header("icmp6", &[Icmp], 8),
+        header("multiport", &[Sport, Dport], 4),
+        MatchRow { depends: Bytes, ..header("esp", &[], 8) },
+        MatchRow { depends: Bytes, ..header("ah", &[], 12) },
+        reads("iprange", &[Saddr, Daddr]),
+        reads("mac", &[SourceMac]),
+        reads("mark", &[Mark]),
+        reads("connmark", &[CtMark]),
+        reads("state", &[CtState]),
+        MatchRow { depends: Host, ..reads("conntrack", &[CtState]) },
+        reads("length", &[Length]),
+        reads("ttl", &[Ttl]),
+        reads("hl", &[Ttl]),
+        reads("dscp", &[Tos]),
+        reads("tos", &[Tos]),
+        reads("pkttype", &[PktType]),
+        reads("comment", &[]),
+        asks("set", Set),
+        // xt_tcpmss.c drops a header or options that are cut.
+        MatchRow { hotdrop: Hotdrop::Perhaps, ..asks("tcpmss", Bytes) },
+        asks("ecn", Bytes),
+        asks("string", Bytes),
+        asks("u32", Bytes),
+        asks("bpf", Bytes),
+        asks("addrtype", Host),
+        asks("owner", Host),
+        asks("physdev", Host),
+        asks("rpfilter", Host),
+        asks("socket", Host),
+        asks("helper", Host),
+        asks("cpu", Host),
+        asks("cgroup", Host),
+        asks("devgroup", Host),
+        asks("realm", Host),
+        asks("policy", Host),
+        asks("time", Host),
+        asks("limit", History),
+        asks("recent", History),
+        asks("quota", History),
+        asks("statistic", History),
+        asks("connbytes", History),
+        // A packet whose ports it cannot read.
+        MatchRow { hotdrop: Hotdrop::Perhaps, ..asks("hashlimit", History) },
+        MatchRow { hotdrop: Hotdrop::Perhaps, ..asks("connlimit", History) },
+    ]
+};
+
+/// The row of that name.
+pub fn match_row(name: &str) -> Option<&'static MatchRow> {
+    MATCHES.iter().find(|row| row.name == name)
+}
+
+/// What evaluating a match may do: its row, narrowed and widened by its options.
+pub fn match_effects(m: &Match) -> MatchRow {
+    let row = |name: &str| match_row(name).copied().unwrap_or(UNKNOWN_MATCH);
+    // Options and chunks lie behind the header, and are cut where the packet is.
+    let with_bytes = |row: MatchRow, bytes: bool| match bytes {
+        true => MatchRow { depends: Depends::Bytes, hotdrop: Hotdrop::Perhaps, ..row },
+        false => row,
+    };
+    match m {
+        Match::Tcp { option, .. } => with_bytes(row("tcp"), option.is_some()),
+        Match::Udp { .. } => row("udp"),
+        Match::Sctp { chunks, .. } => with_bytes(row("sctp"), chunks.is_some()),
+        Match::Dccp { types, option, .. } => {
+            with_bytes(row("dccp"), types.is_some() || option.is_some())
+        }
+        Match::Icmp(_) => row("icmp"),
+        Match::Multiport { .. } => row("multiport"),
+        Match::IpRange { .. } => row("iprange"),
+        Match::Mac(_) => row("mac"),
+        Match::Mark(_) => row("mark"),
+        Match::ConnMark(_) => row("connmark"),
+        Match::State(_) => row("state"),
+        Match::Conntrack(c) => match c.only_state() {
+            Some(_) => row("state"),
+            None => row("conntrack"),
+        },
+        Match::Length(_) => row("length"),
+        Match::Ttl { .. } => row("ttl"),
+        Match::Dscp(_) => row("dscp"),
+        Match::Tos(_) => row("tos"),
+        Match::PktType(_) => row("pkttype"),
+        Match::Set(_) => row("set"),
+        Match::Comment(_) => row("comment"),
+        Match::Stateful(s) => row(s.module),
+        Match::Host(h) => {
+            let row = row(h.module);
+            // ip6t_ah.c looks for the header among the extension headers.
+            let find = h.module == "ah" && h.options.iter().any(|o| o.name != "ahspi");
+            MatchRow { hotdrop: if find { Hotdrop::Perhaps } else { row.hotdrop }, ..row }
+        }
+        Match::Opaque(_) => UNKNOWN_MATCH,
+    }
+}
+
+impl MatchRow {
+    /// Whether the match keeps a budget or a memory: it must be evaluated as often, and in the
+    /// same order among its like, as before.
+    pub fn is_stateful(&self) -> bool {
+        self.depends == Depends::History
+    }
+}
+
+/// The ipsets whose content the rules of a host may change while packets pass.
+///
+/// `-j SET` names its set; a list and its members change together, whichever of them is named; an
+/// unknown target may change any. What such a set held when it was saved says nothing of what a
+/// later rule finds in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ChangingSets {
+    any: bool,
+    names: BTreeSet<Name>,
+}
+
+impl ChangingSets {
+    /// The sets that some rule of the firewall may change.
+    pub fn of(firewall: &Firewall) -> ChangingSets {
+        Self::of_rulesets(firewall.rulesets(), &firewall.sets)
+    }
+
+    /// The same of rulesets and sets.
+    pub fn of_rulesets<'r>(
+        rulesets: impl Iterator<Item = &'r Ruleset>,
+        sets: &[crate::set::IpSet],
+    ) -> ChangingSets {
+        let mut changing = ChangingSets::default();
+        for (_, _, rule) in rulesets.flat_map(Ruleset::rules) {
+            changing.see(&rule.target);
+        }
+        if changing.names.is_empty() {
+            return changing;
+        }
+        // Members of a list that is named, then lists that hold one of all these.
+        let members = |list: &crate::set::IpSet| -> Vec<Name> {
+            let parts = list.elements.iter().flat_map(|e| &e.parts);
+            parts
+                .filter_map(|p| match p {
+                    ElementPart::Set(name) => Some(name.clone()),
+                    _ => None,
+                })
+                .collect()
+        };
+        for list in sets.iter().filter(|s| changing.names.contains(&s.name)).collect::<Vec<_>>() {
+            changing.names.extend(members(list));
+        }
+        for list in sets {
+            if members(list).iter().any(|m| changing.names.contains(m)) {
+                changing.names.insert(list.name.clone());
+            }
+        }
+        changing
+    }
+
+    fn see(&mut self, target: &Target) {
+        match effects_of(target).sets {
+            SetWrites::None => {}
+            SetWrites::Any => self.any = true,
+            SetWrites::Named => self.names.extend(sets_named_by(target)),
+        }
+    }
+
+    /// Whether some rule may change the set.
+    pub fn contains(&self, name: &str) -> bool {
+        self.any || self.names.contains(name)
+    }
+}
+
+/// The sets that a `SET` target adds to or deletes from.
+pub fn sets_named_by(target: &Target) -> Vec<Name> {
+    let Target::Effect(effect) = target else { return Vec::new() };
+    let Effect::Other(extension) = &**effect else { return Vec::new() };
+    let writes = |o: &&OptionValue| matches!(o.name, "add-set" | "del-set");
+    let name = |o: &OptionValue| match &o.value {
+        // The name, which may hold spaces, and the directions.
+        Value::Text(words) => words.rsplit_once(' ').map(|(name, _)| Name::from(name)),
+        _ => None,
+    };
+    extension.options.iter().filter(writes).filter_map(name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::matching::Opaque;
+
+    fn other(module: &'static str, options: &[&'static str]) -> Target {
+        let option = |name: &&'static str| OptionValue { negated: false, name, value: Value::Flag };
+        let options = options.iter().map(option).collect();
+        Target::Effect(Box::new(Effect::Other(Extension { module, options })))
+    }
+
+    #[test]
+    fn every_row_has_a_name_of_its_own() {
+        let targets: BTreeSet<_> = TARGETS.iter().map(|r| r.name).collect();
+        let matches: BTreeSet<_> = MATCHES.iter().map(|r| r.name).collect();
+        assert_eq!((targets.len(), matches.len()), (TARGETS.len(), MATCHES.len()));
+    }
+
+    #[test]
+    fn what_is_unknown_is_written() {
+        for row in TARGETS {
+            assert!(row.unknown.without(row.writes).is_empty(), "{}", row.name);
+        }
+    }
+
+    #[test]
+    fn a_target_without_a_row_writes_everything() {
+        let opaque = Opaque { name: "TCPOPTSTRIP".into(), words: Vec::new() };
+        assert_eq!(effects_of(&Target::Opaque(Box::new(opaque))), UNKNOWN_TARGET);
+        assert_eq!(effects_of(&other("NEW", &[])), UNKNOWN_TARGET);
+        assert!(UNKNOWN_TARGET.writes.contains(Field::Daddr));
+    }
+
+    #[test]
+    fn options_narrow_a_row() {
+        let mapped = effects_of(&other("SET", &["map-set", "map-mark"]));
+        assert!(mapped.writes.contains(Field::Mark) && mapped.sets == SetWrites::None);
+        let added = effects_of(&other("SET", &["add-set"]));
+        assert!(added.writes.is_empty() && added.sets == SetWrites::Named);
+        let restored = effects_of(&other("CONNMARK", &["restore-mark"]));
+        assert_eq!(restored.writes, FieldSet::of(&[Field::Mark]));
+        let saved = effects_of(&other("CONNMARK", &["save-mark"]));
+        assert_eq!(saved.writes, FieldSet::of(&[Field::CtMark]));
+    }
+}
