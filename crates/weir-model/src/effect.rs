@@ -17,9 +17,11 @@
 
 use std::collections::BTreeSet;
 
+use weir_packet::Family;
+
 use crate::field::{FIELDS, Field};
 use crate::matching::{Match, OptionValue, Value};
-use crate::ruleset::{Firewall, Name, Ruleset};
+use crate::ruleset::{Firewall, Name, Ruleset, Table};
 use crate::set::ElementPart;
 use crate::target::{Effect, Extension, NatTarget, Target};
 
@@ -150,9 +152,7 @@ pub const UNKNOWN_TARGET: TargetRow = TargetRow {
 
 /// All targets that are known (net/netfilter/xt_*.c, net/ipv4/netfilter/ipt_*.c, ip6t_*.c).
 pub const TARGETS: [TargetRow; 30] = {
-    use Field::{
-        CtMark, CtState, Daddr, Dport, Length, Mark, Saddr, Sport, TcpFlags, Tos, Ttl,
-    };
+    use Field::{CtMark, CtState, Daddr, Dport, Length, Mark, Saddr, Sport, TcpFlags, Tos, Ttl};
     [
         TargetRow { ends: Ends::Always, ..writes("ACCEPT", &[]) },
         TargetRow { ends: Ends::Always, ..writes("DROP", &[]) },
@@ -255,6 +255,14 @@ pub fn effects_of(target: &Target) -> TargetRow {
     }
 }
 
+/// The fields that rules of a table may change for the rules behind them: a target that ends the
+/// table changes nothing there.
+pub fn changed_within(table: &Table) -> FieldSet {
+    let rows = table.chains.iter().flat_map(|c| &c.rules).map(|r| effects_of(&r.target));
+    let goes_on = rows.filter(|row| row.ends != Ends::Always);
+    goes_on.fold(FieldSet::NONE, |all, row| all.union(row.writes))
+}
+
 fn writes_of(name: &str) -> TargetRow {
     target_row(name).copied().unwrap_or(UNKNOWN_TARGET)
 }
@@ -268,13 +276,15 @@ fn narrowed(row: TargetRow, extension: &Extension) -> TargetRow {
         TargetRow { writes: keep(row.writes), unknown: keep(row.unknown), ..row }
     };
     match row.name {
-        "CONNMARK" if has("restore-mark") => TargetRow { emits: false, ..only(row, &[Field::Mark]) },
+        "CONNMARK" if has("restore-mark") => {
+            TargetRow { emits: false, ..only(row, &[Field::Mark]) }
+        }
         "CONNMARK" => only(row, &[Field::CtMark]),
         "SET" => {
             let changes = has("add-set") || has("del-set");
             let sets = if changes { SetWrites::Named } else { SetWrites::None };
             let row = TargetRow { sets, emits: changes, ..row };
-            if has("map-mark") { row } else { only(row, &[]) }
+            if has("map-mark") { row } else { TargetRow { stateful: false, ..only(row, &[]) } }
         }
         "ECN" => {
             let tcp = ["ecn-tcp-remove", "ecn-tcp-cwr", "ecn-tcp-ece"].iter().any(|o| has(o));
@@ -423,7 +433,7 @@ pub fn match_row(name: &str) -> Option<&'static MatchRow> {
 }
 
 /// What evaluating a match may do: its row, narrowed and widened by its options.
-pub fn match_effects(m: &Match) -> MatchRow {
+pub fn match_effects(m: &Match, family: Family) -> MatchRow {
     let row = |name: &str| match_row(name).copied().unwrap_or(UNKNOWN_MATCH);
     // Options and chunks lie behind the header, and are cut where the packet is.
     let with_bytes = |row: MatchRow, bytes: bool| match bytes {
@@ -459,7 +469,7 @@ pub fn match_effects(m: &Match) -> MatchRow {
         Match::Host(h) => {
             let row = row(h.module);
             // ip6t_ah.c looks for the header among the extension headers.
-            let find = h.module == "ah" && h.options.iter().any(|o| o.name != "ahspi");
+            let find = h.module == "ah" && family == Family::V6;
             MatchRow { hotdrop: if find { Hotdrop::Perhaps } else { row.hotdrop }, ..row }
         }
         Match::Opaque(_) => UNKNOWN_MATCH,
@@ -528,7 +538,10 @@ impl ChangingSets {
         match effects_of(target).sets {
             SetWrites::None => {}
             SetWrites::Any => self.any = true,
-            SetWrites::Named => self.names.extend(sets_named_by(target)),
+            SetWrites::Named => {
+                let written = sets_named_by(target).into_iter().filter(|(_, writes)| *writes);
+                self.names.extend(written.map(|(name, _)| name));
+            }
         }
     }
 
@@ -538,17 +551,18 @@ impl ChangingSets {
     }
 }
 
-/// The sets that a `SET` target adds to or deletes from.
-pub fn sets_named_by(target: &Target) -> Vec<Name> {
+/// The sets that a `SET` target names, and whether it adds to or deletes from each.
+pub fn sets_named_by(target: &Target) -> Vec<(Name, bool)> {
     let Target::Effect(effect) = target else { return Vec::new() };
     let Effect::Other(extension) = &**effect else { return Vec::new() };
-    let writes = |o: &&OptionValue| matches!(o.name, "add-set" | "del-set");
-    let name = |o: &OptionValue| match &o.value {
+    let named = |o: &OptionValue| match (o.name, &o.value) {
         // The name, which may hold spaces, and the directions.
-        Value::Text(words) => words.rsplit_once(' ').map(|(name, _)| Name::from(name)),
+        ("add-set" | "del-set" | "map-set", Value::Text(words)) => {
+            words.rsplit_once(' ').map(|(name, _)| (Name::from(name), o.name != "map-set"))
+        }
         _ => None,
     };
-    extension.options.iter().filter(writes).filter_map(name).collect()
+    extension.options.iter().filter_map(named).collect()
 }
 
 #[cfg(test)]

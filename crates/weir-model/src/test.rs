@@ -179,20 +179,20 @@ fn push_match(out: &mut Tests, index: usize, m: &Match, family: Family) {
                 out.push(field(Field::TcpFlags, Predicate::Masked { value, mask }, *negated));
             }
             if option.is_some() {
-                out.push(opaque(index, m));
+                out.push(opaque(index, m, family));
             }
         }
         Match::Udp { sport, dport } => push_ports(out, sport.as_ref(), dport.as_ref()),
         Match::Sctp { sport, dport, chunks } => {
             push_ports(out, sport.as_ref(), dport.as_ref());
             if chunks.is_some() {
-                out.push(opaque(index, m));
+                out.push(opaque(index, m, family));
             }
         }
         Match::Dccp { sport, dport, types, option } => {
             push_ports(out, sport.as_ref(), dport.as_ref());
             if types.is_some() || option.is_some() {
-                out.push(opaque(index, m));
+                out.push(opaque(index, m, family));
             }
         }
         Match::Icmp(Neg { negated, value }) => {
@@ -225,8 +225,8 @@ fn push_match(out: &mut Tests, index: usize, m: &Match, family: Family) {
 }
 
 /// A test that no field says, with what evaluating it does.
-fn opaque(index: usize, m: &Match) -> Test {
-    let row = match_effects(m);
+fn opaque(index: usize, m: &Match, family: Family) -> Test {
+    let row = match_effects(m, family);
     Test::Opaque { index, stateful: row.is_stateful(), hotdrop: row.hotdrop }
 }
 
@@ -249,7 +249,7 @@ fn test_of_metadata(index: usize, m: &Match, family: Family) -> Option<Test> {
             Some(Neg { negated, value }) => {
                 field(Field::CtState, Predicate::AnyBit((*value).into()), *negated)
             }
-            None => opaque(index, m),
+            None => opaque(index, m, family),
         },
         Match::Length(Neg { negated, value: (lo, hi) }) => {
             field(Field::Length, Predicate::In(vec![((*lo).into(), (*hi).into())]), *negated)
@@ -271,7 +271,7 @@ fn test_of_metadata(index: usize, m: &Match, family: Family) -> Option<Test> {
         }
         Match::Set(_) => Test::Set { index },
         Match::Comment(_) => return None,
-        Match::Stateful(_) | Match::Host(_) | Match::Opaque(_) => opaque(index, m),
+        Match::Stateful(_) | Match::Host(_) | Match::Opaque(_) => opaque(index, m, family),
         Match::Tcp { .. }
         | Match::Udp { .. }
         | Match::Sctp { .. }

@@ -5,9 +5,9 @@
 //! "no" may mean "I cannot tell". A test of a field that some rule of the table may have changed in
 //! between is no evidence of anything.
 
-use weir_model::target::Effect;
+use weir_model::effect::changed_within;
 use weir_model::{
-    Family, Field, IfaceMatch, Match, Predicate, Rule, Table, Target, Test, tests_of,
+    Family, Field, FieldSet, IfaceMatch, Match, Predicate, Rule, Table, Test, tests_of,
 };
 
 use crate::run::{barrier, looks_at_transport};
@@ -16,16 +16,14 @@ use crate::run::{barrier, looks_at_transport};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Logic {
     family: Family,
-    /// Fields that a rule of the table may change while the packet walks it, as bits.
-    altered: u32,
+    /// Fields that a rule of the table may change while the packet walks it.
+    altered: FieldSet,
 }
 
 impl Logic {
     /// Of a table's rules.
     pub fn of(table: &Table, family: Family) -> Logic {
-        let targets = table.chains.iter().flat_map(|c| &c.rules).map(|r| &r.target);
-        let altered = targets.flat_map(altered_by).fold(0, |bits, f| bits | 1 << *f as u32);
-        Logic { family, altered }
+        Logic { family, altered: changed_within(table) }
     }
 
     /// The tests of a rule.
@@ -38,13 +36,14 @@ impl Logic {
     pub fn is_settled(self, rule: &Rule) -> bool {
         self.tests(rule).iter().all(|t| match t {
             Test::Field { field, .. } => !self.alters(*field),
-            Test::EitherPort { .. } | Test::Never => true,
+            Test::EitherPort { .. } => !self.alters(Field::Sport) && !self.alters(Field::Dport),
+            Test::Never => true,
             Test::Set { .. } | Test::Opaque { .. } => false,
         })
     }
 
     fn alters(self, field: Field) -> bool {
-        self.altered >> field as u32 & 1 == 1
+        self.altered.contains(field)
     }
 
     /// Whether no packet passes the tests of both.
@@ -119,24 +118,6 @@ impl Logic {
         let (p, q) = (approach(&s), approach(&t));
         let looks = p.len() < s.len() || q.len() < t.len();
         !looks || self.disjoint(p, q) || (header(a).is_some() && header(a) == header(b))
-    }
-}
-
-/// Fields that a target may change. An unknown one may change all that can be changed.
-fn altered_by(target: &Target) -> &'static [Field] {
-    use Field::{CtMark, CtState, Mark, Tos, Ttl};
-    match target {
-        Target::Opaque(_) => &[Mark, CtMark, CtState, Tos, Ttl],
-        Target::Effect(e) => match &**e {
-            Effect::Mark { .. } => &[Mark],
-            Effect::Tos { .. } | Effect::Dscp(_) => &[Tos],
-            Effect::Ttl { .. } => &[Ttl],
-            Effect::Notrack | Effect::CtNotrack => &[CtState, CtMark],
-            Effect::Other(x) if x.module == "CONNMARK" => &[Mark, CtMark],
-            Effect::Other(x) if x.module == "CT" => &[CtState, CtMark],
-            Effect::Classify { .. } | Effect::Other(_) => &[],
-        },
-        _ => &[],
     }
 }
 

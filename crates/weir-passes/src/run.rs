@@ -10,8 +10,9 @@
 
 use std::fmt;
 
+use weir_model::effect::UNKNOWN_TARGET;
 use weir_model::{
-    Effect, Family, Layer, Name, Rule, RuleId, RulePlace, Ruleset, Target, Test, test,
+    Family, Hotdrop, Layer, Name, Rule, RuleId, RulePlace, Ruleset, Target, Test, effects_of, test,
 };
 
 use crate::Prefix;
@@ -85,7 +86,7 @@ pub enum Barrier {
     Set,
     /// A target that weir does not know.
     UnknownTarget,
-    /// A target that keeps something of its own for each rule.
+    /// A target whose effect depends on more than the packet.
     TargetState,
 }
 
@@ -96,14 +97,10 @@ impl fmt::Display for Barrier {
             Barrier::Opaque => "has a match whose answer the packet does not give",
             Barrier::Set => "looks into a set, whose content may change",
             Barrier::UnknownTarget => "has a target that weir does not know",
-            Barrier::TargetState => "has a target that keeps a state for each rule",
+            Barrier::TargetState => "has a target whose effect depends on more than the packet",
         })
     }
 }
-
-/// Targets that keep a state for each rule that names them (net/netfilter/xt_RATEEST.c,
-/// xt_IDLETIMER.c, xt_LED.c, net/ipv4/netfilter/ipt_CLUSTERIP.c).
-const TARGETS_WITH_STATE: [&str; 4] = ["RATEEST", "IDLETIMER", "LED", "CLUSTERIP"];
 
 /// Why the rule is a barrier, or `None` where it may be compiled.
 pub fn barrier(rule: &Rule, family: Family) -> Option<Barrier> {
@@ -115,14 +112,9 @@ pub fn barrier(rule: &Rule, family: Family) -> Option<Barrier> {
             Test::Field { .. } | Test::EitherPort { .. } | Test::Never => {}
         }
     }
-    match &rule.target {
-        Target::Opaque(_) => Some(Barrier::UnknownTarget),
-        Target::Effect(e) => match &**e {
-            Effect::Other(x) if TARGETS_WITH_STATE.contains(&x.module) => {
-                Some(Barrier::TargetState)
-            }
-            _ => None,
-        },
+    match effects_of(&rule.target) {
+        UNKNOWN_TARGET => Some(Barrier::UnknownTarget),
+        row if row.stateful => Some(Barrier::TargetState),
         _ => None,
     }
 }
@@ -131,9 +123,7 @@ pub fn barrier(rule: &Rule, family: Family) -> Option<Barrier> {
 /// weir knows: it must stand exactly as often as before.
 pub fn keeps_state(rule: &Rule, family: Family) -> bool {
     let stateful = |t: &Test| matches!(t, Test::Opaque { stateful: true, .. });
-    test::tests_of(rule, family).iter().any(stateful)
-        || matches!(rule.target, Target::Opaque(_))
-        || barrier(rule, family) == Some(Barrier::TargetState)
+    test::tests_of(rule, family).iter().any(stateful) || effects_of(&rule.target).stateful
 }
 
 /// Whether a rule does nothing but count, and nothing is dropped on the way.
@@ -151,7 +141,8 @@ pub(crate) fn looks_at_transport(test: &Test) -> bool {
     match test {
         Test::Field { field, .. } => field.row().layer == Layer::Transport,
         Test::EitherPort { .. } => true,
-        Test::Set { .. } | Test::Opaque { .. } | Test::Never => false,
+        Test::Opaque { hotdrop, .. } => *hotdrop != Hotdrop::Never,
+        Test::Set { .. } | Test::Never => false,
     }
 }
 

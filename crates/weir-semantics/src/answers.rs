@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash, Hasher};
 
 use weir_model::target::NatTarget;
-use weir_model::{Addr, Family, Hook, Match, Packet, Rule, RuleId};
+use weir_model::{Addr, Family, Field, Hook, Match, Packet, Rule, RuleId};
 
 use crate::Entry;
 
@@ -32,7 +32,8 @@ pub struct Question<'a> {
 pub enum Subject {
     /// `rule.matches[i]`: does it hold?
     Match(usize),
-    /// The rule's target, of a module that weir does not know: does it end the walk?
+    /// The rule's target, of a module that weir does not know: does it end the walk? Or one that
+    /// may drop the packet by itself: does it?
     Target,
 }
 
@@ -44,6 +45,17 @@ impl<'a> Question<'a> {
             Subject::Target => None,
         }
     }
+}
+
+/// A field that a target writes, with a value that neither the rule nor the packet gives.
+#[derive(Clone, Copy, Debug)]
+pub struct Write<'a> {
+    /// Where, and what is known of the rule and the packet; the subject is the target.
+    pub question: Question<'a>,
+    /// The field.
+    pub field: Field,
+    /// Its value before; 0 where the packet has no such field.
+    pub old: u128,
 }
 
 /// A translation whose outcome the rule leaves open.
@@ -64,6 +76,20 @@ pub struct Translation<'a> {
 pub trait Answers {
     /// Whether a match of `rule` holds, or whether its unknown target ends the walk.
     fn answer(&mut self, question: &Question<'_>) -> bool;
+
+    /// Whether evaluating a match drops the packet on the spot, for a reason that no field says
+    /// ([`Hotdrop::Perhaps`](weir_model::Hotdrop)); or whether a target that may do so drops it.
+    /// The default is no.
+    fn drops(&mut self, _question: &Question<'_>) -> bool {
+        false
+    }
+
+    /// The value that a target writes where the rule does not say it: a mark out of a set, the
+    /// length after an option was added, any field after an unknown target. The default is the old
+    /// value.
+    fn write(&mut self, write: &Write<'_>) -> u128 {
+        write.old
+    }
 
     /// The address and port that the kernel chooses where the rule leaves a choice: a range of
     /// addresses or ports, the device's address of `MASQUERADE` and `REDIRECT`.
@@ -114,6 +140,33 @@ impl Answers for Seeded {
         q.packet.hash(&mut h);
         h.finish() & 1 == 1
     }
+
+    fn drops(&mut self, q: &Question<'_>) -> bool {
+        self.hash(q, "drops").is_multiple_of(8)
+    }
+
+    /// The old value, a small number, one bit flipped, or any: what rules tend to test.
+    fn write(&mut self, w: &Write<'_>) -> u128 {
+        let h = self.hash(&w.question, w.field);
+        let max = w.field.max(w.question.family);
+        let bits = w.field.bits(w.question.family).max(1);
+        let value = match h % 4 {
+            0 => w.old,
+            1 => u128::from(h >> 8 & 7),
+            2 => w.old ^ 1 << (h >> 8) % u64::from(bits),
+            _ => u128::from(h) << 64 | u128::from(h),
+        };
+        value & max
+    }
+}
+
+impl Seeded {
+    fn hash(&self, q: &Question<'_>, what: impl Hash) -> u64 {
+        let mut h = DefaultHasher::new();
+        (self.0, &q.rule.credit, q.content, what).hash(&mut h);
+        q.packet.hash(&mut h);
+        h.finish()
+    }
 }
 
 /// Answers by the original rule, as a table says; the same for all of a rule's questions.
@@ -130,6 +183,11 @@ impl Answers for Scripted {
         let known = q.rule.credit.first().and_then(|id| self.rules.get(id));
         known.copied().unwrap_or(self.otherwise)
     }
+}
+
+/// The digest of the question whether a match or target of that digest drops the packet.
+pub(crate) fn dropping(digest: u64) -> u64 {
+    content(&("drops", digest))
 }
 
 /// Digest of a match's or target's content, the same in every process.

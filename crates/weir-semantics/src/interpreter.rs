@@ -27,15 +27,17 @@ mod walk;
 
 use std::collections::HashMap;
 
-use weir_model::{CtState, Family, Firewall, Hook, IpSet, Packet, Rule, Ruleset, TableName};
+use weir_model::{
+    ChangingSets, CtState, Family, Firewall, Hook, IpSet, Packet, Rule, Ruleset, TableName,
+};
 use weir_packet::Ct;
 
-use self::lower::TableIndex;
+use self::lower::{KnownSets, TableIndex};
 use crate::answers::Answers;
 use crate::outcome::{Log, Outcome, Verdict};
 use crate::sets::SetIndex;
 
-pub(crate) use self::nat::{MarkMove, connmark_of, usual_choice};
+pub(crate) use self::nat::{MarkMove, connmark, connmark_of, usual_choice};
 pub(crate) use self::walk::{Failed, Observer, Unobserved};
 
 /// Which way a packet goes.
@@ -101,13 +103,15 @@ impl<'f> Interpreter<'f> {
     pub(crate) fn of(rulesets: [Option<&'f Ruleset>; 2], sets: &'f [IpSet]) -> Self {
         let set_at: HashMap<&str, usize> =
             sets.iter().enumerate().map(|(i, s)| (&*s.name, i)).collect();
-        let sets = sets.iter().map(|s| SetIndex::new(s, &set_at)).collect();
+        let changing = ChangingSets::of_rulesets(rulesets.into_iter().flatten(), sets);
+        let known = KnownSets { at: &set_at, changing: &changing };
         let tables = rulesets.map(|ruleset| {
             TableName::ALL.map(|name| {
                 let ruleset = ruleset?;
-                Some(TableIndex::new(ruleset.table(&name)?, ruleset.family, &set_at))
+                Some(TableIndex::new(ruleset.table(&name)?, ruleset.family, known))
             })
         });
+        let sets = sets.iter().map(|s| SetIndex::new(s, &set_at)).collect();
         let conntrack = rulesets
             .map(|ruleset| ruleset.is_some_and(|r| r.rules().any(|(_, _, r)| nat::uses_ct(r))));
         Interpreter { tables, sets, conntrack }
@@ -331,12 +335,14 @@ impl<'f> Journey<'_, 'f> {
         answers: &mut dyn Answers,
         observer: &mut O,
     ) -> Verdict {
-        if self.packet.iif == "lo" {
-            return self.table(TableName::Raw, hook, answers, observer);
+        let later = self.packet.ct;
+        if self.packet.iif != "lo" {
+            self.packet.ct = Ct::of(CtState::Invalid);
         }
-        let later = std::mem::replace(&mut self.packet.ct, Ct::of(CtState::Invalid));
+        let brought = self.packet.ct;
         let verdict = self.table(TableName::Raw, hook, answers, observer);
-        if self.packet.ct.state != CtState::Untracked {
+        // Conntrack takes the place of the template that CT attached.
+        if !brought.has_entry() && self.packet.ct.state != CtState::Untracked {
             self.packet.ct = later;
         }
         verdict

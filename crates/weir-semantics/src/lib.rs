@@ -10,6 +10,7 @@
 pub mod answers;
 pub mod check;
 pub mod diagram;
+mod effects;
 pub mod explain;
 pub mod interpreter;
 pub mod language;
@@ -20,7 +21,7 @@ mod sets;
 pub mod traffic;
 
 pub use answers::{
-    AlwaysFalse, AlwaysTrue, Answers, Question, Scripted, Seeded, Subject, Translation,
+    AlwaysFalse, AlwaysTrue, Answers, Question, Scripted, Seeded, Subject, Translation, Write,
 };
 pub use interpreter::{Entry, Interpreter, needs_conntrack, tables_at};
 pub use outcome::{Asked, Counted, Credited, Difference, EffectSeen, Hit, Log, Outcome, Verdict};

@@ -1,21 +1,21 @@
 //! What an nftables ruleset does with a packet.
 //!
-//! An evaluator of [`weir_model::nft`] that shares nothing with the iptables interpreter, so that
-//! the nft form can be checked against it before it is written. It follows nf_tables, not iptables:
+//! An evaluator of [`weir_model::nft`] that shares with the iptables interpreter only what targets
+//! do to fields, so that the nft form can be checked against it before it is written. It follows nf_tables, not iptables:
 //! a value that a packet lacks stops the rule, negated or not; a transport load reads what lies
 //! there, also in later fragments (net/netfilter/nf_tables_core.c); a counter counts where it
 //! stands in its rule; a base chain that nothing decided ends with its policy.
 
 use std::collections::HashMap;
 
-use weir_model::matching::Value;
 use weir_model::nft::{
     Base, Credit, ElementKey, Key, Load, Map, Opaque, Ruleset, Statement, Table, Test, Verdict,
     With, ct_state, ct_status,
 };
-use weir_model::target::{Extension, TtlChange};
 use weir_model::{CtState, Effect, Family, Hook, NatTarget, Packet, Policy, TableName};
 use weir_packet::{PktType, Transport};
+
+use crate::effects;
 
 /// What a walk of one base chain does in the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -232,7 +232,7 @@ impl<'n> Run<'n, '_> {
                 Statement::Vmap { key, map } => return self.lookup(key, map),
                 Statement::Effect(e) => {
                     self.walk.effects.push(Done::Effect(e));
-                    apply(e, self.packet);
+                    effects::apply(e, self.packet);
                 }
                 Statement::Reject(word) => {
                     self.walk.effects.push(Done::Reject(word));
@@ -376,41 +376,4 @@ fn network_value(packet: &Packet, offset: usize, len: usize) -> Option<u128> {
     header[24..40].copy_from_slice(&packet.daddr.0.to_be_bytes());
     let bytes = header.get(offset..offset + len)?;
     Some(bytes.iter().fold(0, |n, b| n << 8 | u128::from(*b)))
-}
-
-fn apply(effect: &Effect, packet: &mut Packet) {
-    match effect {
-        Effect::Mark { value, mask } => packet.mark = packet.mark & !mask ^ value,
-        Effect::Notrack | Effect::CtNotrack if !packet.ct.has_entry() => {
-            packet.ct = weir_packet::Ct::of(CtState::Untracked);
-        }
-        Effect::Other(e) if e.module == "CONNMARK" && packet.ct.has_entry() => connmark(e, packet),
-        Effect::Notrack | Effect::CtNotrack | Effect::Classify { .. } | Effect::Other(_) => {}
-        Effect::Tos { value, mask } => packet.tos = packet.tos & !mask ^ value,
-        Effect::Dscp(dscp) => packet.tos = packet.tos & 3 | dscp << 2,
-        Effect::Ttl { op: TtlChange::Set, value } => packet.ttl = *value,
-        Effect::Ttl { op: TtlChange::Inc, value } => packet.ttl = packet.ttl.saturating_add(*value),
-        Effect::Ttl { op: TtlChange::Dec, value } => packet.ttl = packet.ttl.saturating_sub(*value),
-    }
-}
-
-/// `ct mark set …` and `meta mark set ct mark …`.
-fn connmark(e: &Extension, packet: &mut Packet) {
-    let mask = |name| {
-        let option = e.options.iter().find(|o| o.name == name);
-        option.map_or(u32::MAX, |o| match o.value {
-            Value::Number(n) | Value::Hex(n) => n as u32,
-            _ => 0,
-        })
-    };
-    for option in &e.options {
-        match (option.name, &option.value) {
-            ("set-xmark", Value::Masked(value, mask)) => {
-                packet.ct.mark = packet.ct.mark & !(*mask as u32) ^ *value as u32;
-            }
-            ("save-mark", _) => packet.ct.mark = packet.mark & mask("nfmask"),
-            ("restore-mark", _) => packet.mark = packet.ct.mark & mask("ctmask"),
-            _ => {}
-        }
-    }
 }

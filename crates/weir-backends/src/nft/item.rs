@@ -177,7 +177,7 @@ fn lower_test(
             let Match::Set(m) = &rule.matches[index] else { unreachable!("located by index") };
             return Err(format!("-m set: {} may change at any time", m.name));
         }
-        Test::Opaque { index: at, stateful } => {
+        Test::Opaque { index: at, stateful, .. } => {
             debug_assert_eq!(index, Some(at));
             let opaque = host::Place { rule: id, index: at, stateful, family };
             out.extend(host::lower(&rule.matches[at], opaque)?);

@@ -9,7 +9,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use weir_model::matching::{Match, Value};
-use weir_semantics::{Answers, Question};
+use weir_semantics::{Answers, Question, Write};
 
 /// Answers what bytes say, and leaves all else to others.
 #[derive(Clone, Copy, Debug, Default)]
@@ -36,6 +36,14 @@ impl<A: Answers> Answers for Bytes<A> {
         }
         let content = h.finish();
         self.0.answer(&Question { content, ..*question })
+    }
+
+    fn drops(&mut self, question: &Question<'_>) -> bool {
+        self.0.drops(question)
+    }
+
+    fn write(&mut self, write: &Write<'_>) -> u128 {
+        self.0.write(write)
     }
 
     fn translate(

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use weir_model::target::Effect;
-use weir_model::{CtState, Family, Firewall, Name, Packet, RuleId, TableName, Target};
+use weir_model::{CtState, Family, Firewall, Name, Packet, RuleId, TableName, Target, effects_of};
 use weir_packet::{Ct, Transport};
 use weir_semantics::{
     Answers, Counted, Credited, Difference, EffectSeen, Entry, Hit, Interpreter, Outcome, Verdict,
@@ -288,17 +288,7 @@ fn early_drop(was: &Outcome<'_>) -> Option<String> {
 
 /// Whether an effect is noticed although the packet is dropped later.
 fn is_seen(effect: &EffectSeen<'_>) -> bool {
-    let Target::Effect(e) = effect.target else { return true };
-    !matches!(
-        **e,
-        Effect::Mark { .. }
-            | Effect::Notrack
-            | Effect::CtNotrack
-            | Effect::Classify { .. }
-            | Effect::Tos { .. }
-            | Effect::Dscp(_)
-            | Effect::Ttl { .. }
-    )
+    !matches!(effect.target, Target::Effect(_)) || effects_of(effect.target).emits
 }
 
 /// How many rules of the pass untracked the packet.

@@ -16,7 +16,7 @@
 
 use weir_model::matching::TtlOp;
 use weir_model::{
-    Chain, Effect, Field, Hook, Match, Policy, Rule, Ruleset, Table, TableName, Target, Test,
+    Chain, Field, Hook, Match, Policy, Rule, Ruleset, Table, TableName, Target, Test, effects_of,
 };
 use weir_semantics::tables_at;
 
@@ -170,10 +170,11 @@ fn is_unnoticed(target: &Target) -> bool {
         | Target::Return
         | Target::Jump(_)
         | Target::Goto(_) => true,
-        Target::Effect(e) => matches!(
-            **e,
-            Effect::Mark { .. } | Effect::Classify { .. } | Effect::Tos { .. } | Effect::Dscp(_)
-        ),
+        // A time to live that runs out is answered.
+        Target::Effect(_) => {
+            let row = effects_of(target);
+            !row.emits && !row.drops && !row.writes.contains(Field::Ttl)
+        }
         Target::Reject(_) | Target::Divert(_) | Target::Nat(_) | Target::Opaque(_) => false,
     }
 }

@@ -8,11 +8,12 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use weir_model::effect::{UNKNOWN_TARGET, changed_within};
 use weir_model::matching::ct_state;
 use weir_model::set::Part;
 use weir_model::{
-    Effect, Family, Field, Firewall, Match, Name, Predicate, Rule, Ruleset, SetOption, Table,
-    Target, Test, located_tests_of,
+    ChangingSets, Family, Field, FieldSet, Firewall, Hotdrop, Match, Name, Predicate, Rule,
+    Ruleset, SetOption, Table, Test, effects_of, located_tests_of,
 };
 
 use super::space::{Axis, Bits, Cell, Class, Span, complement, shape};
@@ -42,48 +43,37 @@ pub(super) struct Lowering<'a> {
     /// Numbers of the atoms.
     atoms: HashMap<String, u32>,
     /// Fields that some target of the table may change.
-    changing: Changing,
-    /// Sets that some rule adds to.
-    filled: BTreeSet<Name>,
-}
-
-/// What the targets of a table may change.
-#[derive(Clone, Copy, Debug, Default)]
-struct Changing {
-    mark: bool,
-    tos: bool,
-    ttl: bool,
-    length: bool,
-    ct: bool,
-    all: bool,
+    changing: FieldSet,
+    /// Some target of the table is not known.
+    opaque: bool,
+    /// Sets that rules may change.
+    changing_sets: ChangingSets,
 }
 
 impl<'a> Lowering<'a> {
     pub fn new(firewall: &'a Firewall, ruleset: &'a Ruleset, table: &'a Table) -> Self {
         let rules = || table.chains.iter().flat_map(|c| &c.rules);
-        let mut changing = Changing::default();
-        rules().for_each(|r| changing.see(&r.target));
         let devices: BTreeSet<(Name, bool)> = rules()
             .flat_map(|r| [&r.base.iif, &r.base.oif])
             .flatten()
             .map(|d| (d.name.clone(), d.prefix))
             .collect();
-        let all = firewall.rulesets().flat_map(Ruleset::rules);
-        let filled = all.flat_map(|(_, _, r)| sets_of_target(firewall, &r.target)).collect();
         Lowering {
             family: ruleset.family,
             firewall,
             // The last two values are the missing device and any other.
             devices: devices.into_iter().take(254).collect(),
             atoms: HashMap::new(),
-            changing,
-            filled,
+            // The connection's mark may change from another CPU meanwhile.
+            changing: changed_within(table).union(FieldSet::of(&[Field::CtMark])),
+            opaque: rules().any(|r| effects_of(&r.target) == UNKNOWN_TARGET),
+            changing_sets: ChangingSets::of(firewall),
         }
     }
 
     /// Whether some target of the table may change anything: then nothing can be said.
     pub fn is_opaque(&self) -> bool {
-        self.changing.all
+        self.opaque
     }
 
     /// The packets that a built-in chain may see: what has no device there has the empty name.
@@ -132,9 +122,12 @@ impl<'a> Lowering<'a> {
     fn narrow(&mut self, reach: &mut Reach, rule: &Rule, from: Option<&Match>, test: Test) {
         match test {
             Test::Never => reach.cells.clear(),
-            Test::Opaque { stateful, .. } => {
+            Test::Opaque { stateful, hotdrop, .. } => {
                 if stateful {
                     reach.asks.append(&mut reach.cells.clone());
+                }
+                if hotdrop != Hotdrop::Never {
+                    reach.hot.extend(reach.cells.iter().map(|c| (c.clone(), false)));
                 }
                 reach.exact = false;
             }
@@ -147,7 +140,7 @@ impl<'a> Lowering<'a> {
                 if matches!(field, Field::Sport | Field::Dport | Field::TcpFlags | Field::Icmp) {
                     self.readable(reach, from);
                 }
-                if self.changing.field(field) {
+                if self.changing.contains(field) {
                     reach.exact = false;
                 } else {
                     self.field(reach, field, &predicate, negated);
@@ -272,69 +265,13 @@ impl<'a> Lowering<'a> {
             let moves = |p: &Part| matches!(p, Part::Mark | Part::Set);
             !s.options.iter().any(ages) && !s.kind.parts.iter().any(moves)
         });
-        if !lasts || !m.options.is_empty() || self.filled.contains(&m.name) {
+        if !lasts || !m.options.is_empty() || self.changing_sets.contains(&m.name) {
             reach.exact = false;
             return;
         }
         let atom = self.atom(format!("set {} {:?}", m.name, m.dirs));
         where_atom(reach, atom, !m.negated);
     }
-}
-
-impl Changing {
-    fn see(&mut self, target: &Target) {
-        match target {
-            Target::Opaque(_) => self.all = true,
-            Target::Effect(effect) => match &**effect {
-                Effect::Mark { .. } => self.mark = true,
-                Effect::Notrack | Effect::CtNotrack => self.ct = true,
-                Effect::Tos { .. } | Effect::Dscp(_) => self.tos = true,
-                Effect::Ttl { .. } => self.ttl = true,
-                Effect::Classify { .. } => {}
-                Effect::Other(e) => match e.module {
-                    "LOG" | "NFLOG" | "TRACE" | "AUDIT" | "TEE" | "CHECKSUM" => {}
-                    "CONNMARK" | "SET" => self.mark = true,
-                    "CT" => self.ct = true,
-                    "TCPMSS" => self.length = true,
-                    "ECN" => self.tos = true,
-                    _ => self.all = true,
-                },
-            },
-            Target::None
-            | Target::Accept
-            | Target::Drop
-            | Target::Return
-            | Target::Jump(_)
-            | Target::Goto(_)
-            | Target::Reject(_)
-            | Target::Divert(_)
-            | Target::Nat(_) => {}
-        }
-    }
-
-    /// Whether two tests of a field may see two values, or another cpu changes it meanwhile.
-    fn field(&self, field: Field) -> bool {
-        match field {
-            Field::Mark => self.mark,
-            Field::CtMark => true,
-            Field::Tos => self.tos,
-            Field::Ttl => self.ttl,
-            Field::Length => self.length,
-            Field::CtState => self.ct,
-            _ => self.all,
-        }
-    }
-}
-
-/// The sets that a SET target names.
-pub(super) fn sets_of_target(firewall: &Firewall, target: &Target) -> Vec<Name> {
-    let Target::Effect(effect) = target else { return Vec::new() };
-    let Effect::Other(extension) = &**effect else { return Vec::new() };
-    let texts = extension.options.iter().filter_map(|o| match &o.value {
-        weir_model::matching::Value::Text(t) => t.split_whitespace().next(),
-        _ => None,
-    });
-    texts.filter_map(|t| firewall.set(t)).map(|s| s.name.clone()).collect()
 }
 
 fn axis(field: Field) -> Option<Axis> {

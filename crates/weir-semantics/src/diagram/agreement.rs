@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
 
 use weir_model::target::{NatRange, NatTarget};
-use weir_model::{Addr, Family, Firewall, Hook, Match, Packet};
+use weir_model::{Addr, Family, Field, Firewall, Hook, Match, Packet};
 use weir_syntax::iptables::{ParseOptions, parse};
 
 use super::comparison::{Identity, Level, Way};
@@ -13,9 +13,9 @@ use super::space::{Space, SpaceOptions};
 use super::store::Ref;
 use super::terminal::Exit;
 use super::then::Meaning;
-use super::unsaid::{Choice, Unsaid};
+use super::unsaid::{Choice, FieldBit, Unsaid};
 use super::who::Who;
-use crate::answers::{Answers, Question, Translation, content};
+use crate::answers::{Answers, Question, Subject, Translation, Write, content};
 use crate::interpreter::{Entry, Interpreter};
 use crate::outcome::Verdict;
 use crate::traffic::{TrafficOptions, packets};
@@ -26,7 +26,7 @@ fn hash(of: impl Hash) -> u64 {
 
 /// The fields of a packet that rules change, but for its connection.
 fn changeable(p: &Packet) -> impl Hash + use<> {
-    (p.saddr, p.daddr, p.ports(), p.mark, p.tos, p.ttl)
+    (p.saddr, p.daddr, p.ports(), p.mark, p.tos, p.ttl, p.len())
 }
 
 /// Answers that the same question gets from the diagram's side and from the interpreter's.
@@ -44,6 +44,21 @@ impl Seeded {
 
     fn stateful(&self, who: u64, content: u64, nth: u32) -> bool {
         hash((self.seed, who, content, nth)) & 1 == 1
+    }
+
+    /// What a target writes of which nothing is known.
+    fn unknown(&self, who: u64, content: u64, nth: u32, field: Field) -> u128 {
+        hash((self.seed, who, content, nth, field)).into()
+    }
+
+    /// What a target writes into a packet.
+    fn chosen(&self, digest: u64, hook: Hook, packet: &Packet, field: Field) -> u128 {
+        let h = u128::from(hash((self.seed, digest, hook, changeable(packet), field)));
+        match field {
+            // Not shorter than its headers.
+            Field::Length => packet.len() as u128 + h % 2 * 4,
+            _ => h,
+        }
     }
 
     fn choice(
@@ -98,6 +113,20 @@ impl Answers for Seeded {
             return self.stateless(content(&Match::Set(plain)), q.hook, q.packet) != s.negated;
         }
         self.stateless(q.content, q.hook, q.packet)
+    }
+
+    fn drops(&mut self, q: &Question<'_>) -> bool {
+        self.answer(&Question { subject: Subject::Target, ..*q })
+    }
+
+    fn write(&mut self, w: &Write<'_>) -> u128 {
+        let (q, who) = (w.question, self.who.of(w.question.rule));
+        let met = self.asked.iter().filter(|a| **a == (who, q.content)).count() as u32;
+        let value = match met {
+            0 => self.chosen(q.content, q.hook, q.packet, w.field),
+            n => self.unknown(who, q.content, n - 1, w.field),
+        };
+        value & w.field.max(q.family)
     }
 
     fn translate(&mut self, t: &Translation<'_>) -> Option<(Addr, Option<u16>)> {
@@ -192,6 +221,12 @@ impl<'f> Agreement<'f> {
                 answers.stateless(content, hook.expect("a hook"), &changed(change))
             }
             Unsaid::Stateful { who, content, nth } => answers.stateful(who, content, nth),
+            Unsaid::Written { who, content, nth, bit: FieldBit(field, bit) } => {
+                answers.unknown(who, content, nth, field) >> bit & 1 == 1
+            }
+            Unsaid::Chosen { content, hook, change, bit: Choice::Field(FieldBit(field, bit)) } => {
+                answers.chosen(content, hook, &changed(change), field) >> bit & 1 == 1
+            }
             Unsaid::Chosen { content: digest, hook, change, bit } => {
                 let packet = changed(change);
                 let target = self.translations.iter().find(|t| content(**t) == digest);
@@ -202,6 +237,7 @@ impl<'f> Agreement<'f> {
                     Choice::Addr(bit) => addr.0 >> bit & 1 == 1,
                     Choice::Port(bit) => port.is_some_and(|p| p >> bit & 1 == 1),
                     Choice::Changed => addr != old || port.is_some() && port != old_port,
+                    Choice::Field(_) => unreachable!("handled above"),
                 }
             }
         }
@@ -276,7 +312,7 @@ impl Dice {
     }
 }
 
-const TESTS: [&str; 30] = [
+const TESTS: [&str; 37] = [
     "-s 10.0.0.0/8",
     "! -s 10.1.0.0/16",
     "-d 192.0.2.0/30",
@@ -307,11 +343,28 @@ const TESTS: [&str; 30] = [
     "-m set --match-set s src",
     "-m set ! --match-set unknown dst,dst",
     "-m length --length 40:60",
+    "-p esp -m esp --espspi 1",
+    "-p ah -m ah --ahspi 1:5",
+    "-p tcp -m tcp --tcp-option 2",
+    "-p tcp -m tcpmss --mss 1:500",
+    "-m hashlimit --hashlimit-upto 5/sec --hashlimit-name h --hashlimit-mode srcport",
+    "-m unknown --option",
+    "-m set --match-set t src",
 ];
 
 /// Targets by table: filter, mangle, raw, nat before routing.
 const TARGETS: [&[&str]; 4] = [
-    &["-j ACCEPT", "-j DROP", "-j RETURN", "", "-j LOG", "-j REJECT", "-j NFQUEUE"],
+    &[
+        "-j ACCEPT",
+        "-j DROP",
+        "-j RETURN",
+        "",
+        "-j LOG",
+        "-j REJECT",
+        "-j NFQUEUE",
+        "-j SET --add-set t src",
+        "-p tcp -m tcp --tcp-flags SYN,RST SYN -j TCPMSS --set-mss 500",
+    ],
     &[
         "-j MARK --set-xmark 0x1/0x3",
         "-j MARK --set-xmark 0x2/0x0",
@@ -321,12 +374,14 @@ const TARGETS: [&[&str]; 4] = [
         "-j CONNMARK --save-mark",
         "-j CONNMARK --restore-mark --nfmask 0xf --ctmask 0xf",
         "-j DSCP --set-dscp 0x02",
+        "-j SET --map-set s src --map-mark",
+        "-p tcp -j ECN --ecn-tcp-remove",
         "-j ACCEPT",
         "-j DROP",
         "-j RETURN",
         "-j LOG",
     ],
-    &["-j NOTRACK", "-j ACCEPT", "-j DROP", "-j RETURN", ""],
+    &["-j NOTRACK", "-j CT --zone 1", "-j CT --notrack", "-j ACCEPT", "-j DROP", "-j RETURN", ""],
     &[
         "-p tcp -j DNAT --to-destination 192.0.2.1:80",
         "-j DNAT --to-destination 192.0.2.0-192.0.2.3",
@@ -387,7 +442,8 @@ fn random_rule(dice: &mut Dice, chain: &str, below: &[&str], table: usize) -> St
     format!("-A {chain} {} {target}\n", tests.join(" "))
 }
 
-const SETS: &str = "create s hash:net family inet\nadd s 10.0.0.0/9\nadd s 10.1.0.0/16 nomatch\n";
+const SETS: &str = "create s hash:net family inet\nadd s 10.0.0.0/9\nadd s 10.1.0.0/16 nomatch\n\
+                    create t hash:ip family inet\nadd t 10.0.0.1\n";
 
 #[test]
 fn random_rulesets_have_the_outcomes_of_the_interpreter() {

@@ -19,7 +19,7 @@ use super::store::{Full, Ref, Store};
 use super::terminal::{Exit, Terminal};
 use super::then::Meaning;
 use super::who::Who;
-use crate::answers::content;
+use crate::answers::{content, dropping};
 use crate::outcome::Verdict;
 
 /// Where rules stand.
@@ -250,8 +250,12 @@ impl<'f> Meaning<'f> {
         };
         for (from, test) in located_tests_of(rule, self.space.layout.family).iter().rev() {
             let lowered = self.space.test(rule, who, *from, test, place.at)?;
-            if let Test::Opaque { index, stateful: true } = test {
-                out = self.asked(who, content(&rule.matches[*index]), lowered.holds, out)?;
+            if let Some(index) = self.remembers(rule, test) {
+                let digest = content(&rule.matches[index]);
+                out = self.asked(who, digest, lowered.holds, out)?;
+                if lowered.drops != Ref::ZERO {
+                    out = self.asked_drop(who, dropping(digest), lowered.drops, out)?;
+                }
                 continue;
             }
             out = self.space.store.and(lowered.holds, out)?;
@@ -262,6 +266,30 @@ impl<'f> Meaning<'f> {
             }
         }
         Ok(out)
+    }
+
+    /// The index of the match, where the answer of a test depends on packets before or on sets
+    /// that rules change.
+    fn remembers(&self, rule: &Rule, test: &Test) -> Option<usize> {
+        match test {
+            Test::Opaque { index, stateful: true, .. } => Some(*index),
+            Test::Set { index } => match &rule.matches[*index] {
+                Match::Set(m) if self.space.changes_set(m) => Some(*index),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// Whether a stateful test drops the packet is asked first, and that it was asked remembered.
+    fn asked_drop(&mut self, who: u64, content: u64, drops: Ref, then: Ref) -> Result<Ref, Full> {
+        let asked = self.terminals.ask((who, content));
+        let goes_on = Terminal { asked, ..Terminal::of(Exit::Continue) };
+        let goes_on = self.terminals.leaf(goes_on);
+        let then = self.then(goes_on, then)?;
+        let drop = Terminal { asked, ..Terminal::of(Exit::Verdict(Verdict::Drop)) };
+        let drop = self.terminals.leaf(drop);
+        self.space.store.either(drops, drop, then)
     }
 
     /// A stateful test: that it was asked is part of the meaning, whatever the answer.

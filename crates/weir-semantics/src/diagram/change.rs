@@ -72,12 +72,15 @@ impl TtlMap {
 pub(crate) struct Change {
     /// New bits, by their level; a bit that is not here is as it was.
     pub bits: BTreeMap<u32, Source>,
+    /// What becomes of the time to live, once its bits are replaced.
     pub ttl: TtlMap,
+    /// The bits of the time to live are among those replaced.
+    pub writes_ttl: bool,
 }
 
 impl Default for Change {
     fn default() -> Self {
-        Change { bits: BTreeMap::new(), ttl: TtlMap::SAME }
+        Change { bits: BTreeMap::new(), ttl: TtlMap::SAME, writes_ttl: false }
     }
 }
 
@@ -108,7 +111,11 @@ impl Change {
         fields_end: u32,
         question: &mut dyn FnMut(u32) -> u32,
     ) -> Change {
-        let mut out = Change { bits: self.bits.clone(), ttl: self.ttl.then(next.ttl) };
+        let mut out = Change {
+            bits: self.bits.clone(),
+            ttl: if next.writes_ttl { next.ttl } else { self.ttl.then(next.ttl) },
+            writes_ttl: self.writes_ttl || next.writes_ttl,
+        };
         for (level, source) in &next.bits {
             let source = self.resolve(source, fields_end, question);
             if source == Source::bit(*level, false) {
@@ -182,7 +189,7 @@ mod tests {
     fn changes_compose_bit_by_bit() {
         let change = |bits: &[(u32, Source)]| Change {
             bits: bits.iter().cloned().collect(),
-            ttl: TtlMap::SAME,
+            ..Change::default()
         };
         let copy = change(&[(1, Source::bit(2, true))]);
         let set = change(&[(2, Source::constant(true)), (1, Source::bit(1, true))]);

@@ -322,7 +322,7 @@ impl Meaning<'_> {
         for opinion in &mut opinions {
             let change = match opinion.unsaid {
                 Unsaid::Stateless { change, .. } | Unsaid::Chosen { change, .. } => change,
-                Unsaid::Stateful { .. } => continue,
+                Unsaid::Stateful { .. } | Unsaid::Written { .. } => continue,
             };
             let changed = self.changed(&bits, change, &answers);
             opinion.packet = Some(decode(&self.space.layout, &changed));
@@ -351,7 +351,8 @@ impl Meaning<'_> {
             out.0[*level as usize] = source.bits.iter().map(value).fold(source.flip, |a, b| a ^ b);
         }
         let ttl = layout.field(weir_model::Field::Ttl);
-        out.put(ttl, change.ttl.of(bits.value(ttl) as u8).into());
+        let before = out.value(ttl) as u8;
+        out.put(ttl, change.ttl.of(before).into());
         out
     }
 

@@ -71,6 +71,16 @@ pub(crate) fn encode(layout: &Layout, packet: &Packet) -> Option<Assignment> {
     Some(out)
 }
 
+/// Bytes of a header that `-m esp` and `-m ah` read and no field models, so that a packet may lack
+/// some of them (xt_esp.c, ipt_ah.c); 0 for other protocols. In IPv6, AH is an extension header.
+pub(crate) const fn unmodelled_header_bytes(proto: u8, family: Family) -> usize {
+    match (proto, family) {
+        (50, _) => 8,
+        (51, Family::V4) => 12,
+        _ => 0,
+    }
+}
+
 /// What stands in the variables of the transport header; the ports as multiport reads them.
 fn encode_transport(packet: &Packet, put: &mut impl FnMut(Block, u128)) -> Option<(u16, u16)> {
     let proto = packet.proto;
@@ -87,6 +97,7 @@ fn encode_transport(packet: &Packet, put: &mut impl FnMut(Block, u128)) -> Optio
         Transport::None => !has_header,
         Transport::Truncated => has_header,
     };
+    let bytes = unmodelled_header_bytes(proto, packet.family);
     let cut_ports = match (&packet.transport, &packet.payload[..]) {
         // xt_dccp.c wants twelve bytes, of which eight are the payload here.
         (Transport::Dccp { sport, dport }, short) if short.len() < 8 => {
@@ -96,6 +107,11 @@ fn encode_transport(packet: &Packet, put: &mut impl FnMut(Block, u128)) -> Optio
             Some(Some((u16::from_be_bytes([*a, *b]), u16::from_be_bytes([*c, *d]))))
         }
         (Transport::Truncated, _) => Some(None),
+        // Headers that no field models: only whether they are there.
+        (Transport::None, [a, b, c, d, rest @ ..]) if rest.len() + 4 < bytes => {
+            Some(Some((u16::from_be_bytes([*a, *b]), u16::from_be_bytes([*c, *d]))))
+        }
+        (Transport::None, short) if short.len() < bytes.min(4) => Some(None),
         _ => None,
     };
     let ports = match cut_ports {
@@ -167,12 +183,15 @@ fn decode_transport(p: &mut Packet, block: &dyn Fn(Block) -> u128) {
     let field = |f| block(Block::Field(f));
     let (sport, dport) = (field(Field::Sport) as u16, field(Field::Dport) as u16);
     if block(Block::Cut) == 1 {
-        p.transport = Transport::Truncated;
+        let unmodelled = unmodelled_header_bytes(p.proto, p.family);
+        if unmodelled == 0 {
+            p.transport = Transport::Truncated;
+        }
         let network = if p.family == Family::V4 { 20 } else { 40 };
         let bytes = field(Field::Length) as usize - network;
         let whole = match p.proto {
             6 => usize::MAX,
-            132 | 33 => 12,
+            51 | 132 | 33 => 12,
             _ => 8,
         };
         let with_ports = block(Block::CutPorts) == 1;

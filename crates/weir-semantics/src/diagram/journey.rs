@@ -262,10 +262,33 @@ impl<'f> Meaning<'f> {
         let places = change.bits.into_iter().collect();
         let without = self.with_places(raw, &places, TtlMap::SAME)?;
         if hook == Hook::Output {
-            return Ok(without);
+            return self.without_templates(without);
         }
         let over_lo = self.space.device_test(Field::Iif, true, |name| name == "lo")?;
-        Ok(self.space.store.either(over_lo, raw, without)?)
+        let both = self.space.store.either(over_lo, raw, without)?;
+        self.without_templates(both)
+    }
+
+    /// Conntrack takes the place of the template that CT attached to a packet without an entry.
+    fn without_templates(&mut self, raw: Ref) -> Result<Ref, Unknown> {
+        let Meaning { space, terminals, .. } = self;
+        let ct = space.layout.field(Field::CtState);
+        let mark = space.layout.field(Field::CtMark);
+        let entry = ct.of_bit(ct_bit::ENTRY);
+        let code = space.store.fresh_code();
+        Ok(space.store.map(code, raw, &mut |leaf| {
+            let terminal = terminals.get(leaf);
+            let mut change = terminals.change(terminal.change).clone();
+            if change.bits.get(&entry) != Some(&Source::constant(true)) {
+                return leaf;
+            }
+            let is_connection = |level: &u32| {
+                (ct.first..ct.end()).contains(level) || (mark.first..mark.end()).contains(level)
+            };
+            change.bits.retain(|level, _| !is_connection(level));
+            let change = terminals.change_number(&change);
+            terminals.leaf(Terminal { change, ..terminal })
+        })?)
     }
 
     /// nf_nat_inet_fn in nf_nat_core.c: the rules see what starts a connection, once for its

@@ -6,7 +6,7 @@
 
 use weir_model::matching::SetMatch;
 use weir_model::target::NatTarget;
-use weir_model::{Addr, Family, Firewall, Hook, Match, Packet};
+use weir_model::{Addr, Family, Field, Firewall, Hook, Match, Packet};
 
 use super::chain::Unknown;
 use super::comparison::{Identity, Level, Way};
@@ -16,9 +16,9 @@ use super::space::{Space, SpaceOptions};
 use super::store::Ref;
 use super::terminal::Exit;
 use super::then::Meaning;
-use super::unsaid::{Choice, Unsaid};
+use super::unsaid::{Choice, FieldBit, Unsaid};
 use super::who::Who;
-use crate::answers::{Answers, Question, Translation, content};
+use crate::answers::{Answers, Question, Translation, Write, content};
 use crate::interpreter::{Entry, usual_choice};
 use crate::outcome::Outcome;
 
@@ -129,6 +129,7 @@ impl<'f> Lookup<'f> {
 pub struct Heard {
     asks: Vec<Ask>,
     chosen: Vec<Chosen>,
+    written: Vec<Written>,
     /// Where routing took the packet.
     went: Option<Entry>,
 }
@@ -156,6 +157,15 @@ struct Chosen {
     changed: bool,
 }
 
+/// What a target wrote that the rule does not say.
+#[derive(Clone, Debug)]
+struct Written {
+    content: u64,
+    of: Of,
+    field: Field,
+    value: u128,
+}
+
 impl Heard {
     /// The answers to a question.
     fn to(&self, unsaid: Unsaid) -> impl Iterator<Item = bool> + '_ {
@@ -176,11 +186,26 @@ impl Heard {
                     Choice::Addr(bit) => chosen.addr.0 >> bit & 1 == 1,
                     Choice::Port(bit) => chosen.port.is_some_and(|p| p >> bit & 1 == 1),
                     Choice::Changed => chosen.changed,
+                    Choice::Field(_) => return None,
                 })
             }
             _ => None,
         });
-        asked.map(|ask| ask.answer).chain(chosen)
+        let written = self.written.iter().filter_map(move |written| match (unsaid, &written.of) {
+            (
+                Unsaid::Chosen { content, hook, bit: Choice::Field(FieldBit(field, bit)), .. },
+                Of::Stateless(at),
+            ) => ((content, hook, field) == (written.content, *at, written.field))
+                .then_some(written.value >> bit & 1 == 1),
+            (
+                Unsaid::Written { who, content, nth, bit: FieldBit(field, bit) },
+                Of::Stateful { who: whose, nth: n },
+            ) => ((content, field) == (written.content, written.field)
+                && (who, nth) == (*whose, *n))
+                .then_some(written.value >> bit & 1 == 1),
+            _ => None,
+        });
+        asked.map(|ask| ask.answer).chain(chosen).chain(written)
     }
 }
 
@@ -196,19 +221,30 @@ impl Overhearing<'_> {
     pub fn heard(self) -> Heard {
         self.heard
     }
+
+    /// How often a stateful question was put.
+    fn times(&self, who: u64, content: u64) -> u32 {
+        let same = |a: &&Ask| {
+            a.content == content && matches!(a.of, Of::Stateful { who: w, .. } if w == who)
+        };
+        self.heard.asks.iter().filter(same).count() as u32
+    }
+
+    fn of(&self, question: &Question<'_>) -> Of {
+        if !question.stateful {
+            return Of::Stateless(question.hook);
+        }
+        let who = self.who.of(question.rule);
+        Of::Stateful { who, nth: self.times(who, question.content) }
+    }
 }
 
 impl Answers for Overhearing<'_> {
     fn answer(&mut self, question: &Question<'_>) -> bool {
         let answer = self.answers.answer(question);
-        let asks = &mut self.heard.asks;
         if question.stateful {
-            let (who, content) = (self.who.of(question.rule), question.content);
-            let same = |a: &&Ask| {
-                a.content == content && matches!(a.of, Of::Stateful { who: w, .. } if w == who)
-            };
-            let nth = asks.iter().filter(same).count() as u32;
-            asks.push(Ask { content, of: Of::Stateful { who, nth }, answer });
+            let (content, of) = (question.content, self.of(question));
+            self.heard.asks.push(Ask { content, of, answer });
             return answer;
         }
         // The negated test of a set and the plain one are the same question.
@@ -219,8 +255,28 @@ impl Answers for Overhearing<'_> {
             }
             _ => (question.content, answer),
         };
-        asks.push(Ask { content, of: Of::Stateless(question.hook), answer: plain });
+        let of = Of::Stateless(question.hook);
+        self.heard.asks.push(Ask { content, of, answer: plain });
         answer
+    }
+
+    fn drops(&mut self, question: &Question<'_>) -> bool {
+        let answer = self.answers.drops(question);
+        let (content, of) = (question.content, self.of(question));
+        self.heard.asks.push(Ask { content, of, answer });
+        answer
+    }
+
+    fn write(&mut self, write: &Write<'_>) -> u128 {
+        let value = self.answers.write(write);
+        let Question { rule, content, hook, .. } = write.question;
+        // Noted for both: a target that is stateful was asked about just before.
+        let nth = self.times(self.who.of(rule), content);
+        let whose = Of::Stateful { who: self.who.of(rule), nth: nth.saturating_sub(1) };
+        for of in [whose, Of::Stateless(hook)] {
+            self.heard.written.push(Written { content, of, field: write.field, value });
+        }
+        value
     }
 
     fn translate(&mut self, translation: &Translation<'_>) -> Option<(Addr, Option<u16>)> {

@@ -6,13 +6,13 @@
 //! output device, before conntrack no entry, when it is made here no MAC address.
 
 use weir_model::matching::{SetMatch, ct_state};
-use weir_model::{Family, Field, Hook, Match, Predicate, Rule, Test};
+use weir_model::{Family, Field, Hook, Hotdrop, Match, Predicate, Rule, Test};
 
 use super::Space;
 use super::layout::{Block, Layout, Levels, ct_bit};
 use super::store::{Full, Ref, Store};
 use super::unsaid::Unsaid;
-use crate::answers::content;
+use crate::answers::{content, dropping};
 
 /// Where a rule is asked: what of the packet is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -304,19 +304,38 @@ impl Space<'_> {
                 Ok(Lowered { holds, drops: self.presence.multiport_cut })
             }
             Test::Set { index } => {
-                let Match::Set(m) = &rule.matches[*index] else { return Ok(Lowered::NEVER) };
-                Ok(Lowered::plain(self.set_test(m, at)?))
-            }
-            Test::Opaque { index, stateful } => {
                 let m = &rule.matches[*index];
-                let unsaid = match stateful {
-                    true => Unsaid::Stateful { who, content: content(m), nth: 0 },
-                    false => Unsaid::Stateless { content: content(m), hook: at.hook, change: 0 },
+                let Match::Set(set) = m else { return Ok(Lowered::NEVER) };
+                if self.changes_set(set) {
+                    let unsaid = Unsaid::Stateful { who, content: content(m), nth: 0 };
+                    return self.ask(unsaid, || m.clone()).map(Lowered::plain);
+                }
+                Ok(Lowered::plain(self.set_test(set, at)?))
+            }
+            Test::Opaque { index, stateful, hotdrop } => {
+                let m = &rule.matches[*index];
+                let unsaid = |content| match stateful {
+                    true => Unsaid::Stateful { who, content, nth: 0 },
+                    false => Unsaid::Stateless { content, hook: at.hook, change: 0 },
                 };
-                let asked = self.ask(unsaid, || m.clone())?;
-                match m {
-                    Match::Conntrack(c) => self.conntrack_test(c, asked, at).map(Lowered::plain),
-                    _ => Ok(Lowered::plain(asked)),
+                let digest = content(m);
+                let asked = self.ask(unsaid(digest), || m.clone())?;
+                let holds = match m {
+                    Match::Conntrack(c) => self.conntrack_test(c, asked, at)?,
+                    _ => asked,
+                };
+                match hotdrop {
+                    Hotdrop::Never => Ok(Lowered::plain(holds)),
+                    Hotdrop::CutHeader => {
+                        let first = self.store.minus(Ref::ONE, self.presence.later)?;
+                        let drops = self.store.and(first, self.presence.truncated)?;
+                        let holds = self.store.and(first, holds)?;
+                        Ok(Lowered { holds: self.store.minus(holds, drops)?, drops })
+                    }
+                    Hotdrop::Perhaps => {
+                        let drops = self.ask_of_target(unsaid(dropping(digest)))?;
+                        Ok(Lowered { holds, drops })
+                    }
                 }
             }
             Test::Never => Ok(Lowered::NEVER),
@@ -424,6 +443,12 @@ impl Space<'_> {
         what: impl FnOnce() -> Match,
     ) -> Result<Ref, Full> {
         let number = self.unsaid.number(unsaid, || Some(what()));
+        self.store.node(self.layout.end + number, Ref::ZERO, Ref::ONE)
+    }
+
+    /// The variable of what a target, or a match besides its answer, may do.
+    pub(crate) fn ask_of_target(&mut self, unsaid: Unsaid) -> Result<Ref, Full> {
+        let number = self.unsaid.number(unsaid, || None);
         self.store.node(self.layout.end + number, Ref::ZERO, Ref::ONE)
     }
 

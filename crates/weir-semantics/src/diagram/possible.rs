@@ -6,6 +6,7 @@
 
 use weir_model::{Family, Field};
 
+use super::encode::unmodelled_header_bytes;
 use super::layout::{Block, Layout, ct_bit};
 use super::lower::{Presence, codes, icmp_of, masked, spans_in};
 use super::store::{Full, Ref, Store};
@@ -54,7 +55,12 @@ fn lengths(store: &mut Store, layout: &Layout, p: &Presence) -> Result<Ref, Full
     let first = store.minus(Ref::ONE, p.later)?;
     let whole = store.minus(first, p.truncated)?;
     let icmp = icmp_of(layout.family);
-    let with_header: [(u8, u128); 6] = [(6, 20), (17, 8), (136, 8), (132, 12), (33, 12), (icmp, 8)];
+    let mut with_header: Vec<(u8, u128)> =
+        vec![(6, 20), (17, 8), (136, 8), (132, 12), (33, 12), (icmp, 8)];
+    for proto in [50, 51] {
+        let bytes = unmodelled_header_bytes(proto, layout.family);
+        with_header.extend((bytes > 0).then_some((proto, bytes as u128)));
+    }
     let cut_ports = store.node(layout.levels(Block::CutPorts).first, Ref::ZERO, Ref::ONE)?;
     let mut others = whole;
     for (proto, header) in with_header {

@@ -10,7 +10,7 @@ use super::comparison::Identity;
 use super::unsaid::{Choice, Unsaid};
 use super::who::Who;
 use super::witness::{Opinion, Witness};
-use crate::answers::{Answers, Question, Translation, content};
+use crate::answers::{Answers, Question, Subject, Translation, Write, content};
 
 /// Gives the answers of a [`Witness`]; what it has no opinion on does not hold.
 ///
@@ -67,6 +67,34 @@ impl Answers for Replay<'_> {
         best.is_some_and(|o| o.answer) != negated
     }
 
+    fn drops(&mut self, question: &Question<'_>) -> bool {
+        self.answer(&Question { subject: Subject::Target, ..*question })
+    }
+
+    fn write(&mut self, write: &Write<'_>) -> u128 {
+        let Write { question, field, old } = *write;
+        let ask = (self.who.of(question.rule), question.content);
+        let met = self.counts.get(&ask).copied().unwrap_or(0);
+        let of = |o: &Opinion| match o.unsaid {
+            Unsaid::Written { who, content, nth, bit } => {
+                ((who, content) == ask && nth + 1 == met && bit.0 == field).then_some(bit.1)
+            }
+            Unsaid::Chosen { content, hook, bit: Choice::Field(bit), .. } => {
+                (content == ask.1 && hook == question.hook && bit.0 == field).then_some(bit.1)
+            }
+            _ => None,
+        };
+        let near = |o: &Opinion| distance(o.packet.as_ref(), question.packet);
+        let nearest = self.opinions.iter().filter(|o| of(o).is_some()).map(near).min();
+        let mut value = old;
+        for opinion in self.opinions.iter().filter(|o| Some(near(o)) == nearest) {
+            if let Some(bit) = of(opinion) {
+                value = value & !(1 << bit) | u128::from(opinion.answer) << bit;
+            }
+        }
+        value
+    }
+
     fn translate(&mut self, translation: &Translation<'_>) -> Option<(Addr, Option<u16>)> {
         let Translation { hook, target, packet } = *translation;
         let digest = content(target);
@@ -87,7 +115,7 @@ impl Answers for Replay<'_> {
                 (Choice::Port(bit), Some(port)) => {
                     *port = *port & !(1 << bit) | u16::from(opinion.answer) << bit;
                 }
-                (Choice::Port(_), None) | (Choice::Changed, _) => {}
+                (Choice::Port(_), None) | (Choice::Changed | Choice::Field(_), _) => {}
             }
         }
         Some((Addr(addr), port))
@@ -121,6 +149,7 @@ fn distance(expected: Option<&Packet>, packet: &Packet) -> usize {
         expected.tos != packet.tos,
         expected.ttl != packet.ttl,
         expected.ct != packet.ct,
+        expected.len() != packet.len(),
     ];
     differ.into_iter().filter(|d| *d).count()
 }

@@ -2,11 +2,10 @@
 //!
 //! Long lists mostly test one address and nothing else. Rules of such a list that end alike are one
 //! union of spans, made from the sorted spans at once. Rules whose addresses do not overlap
-//! commute, whatever they lead to: no rule that goes on has changed an address, as translations end
-//! the table. Merged in the order of their addresses, most merges touch a single path; in the order
+//! commute, whatever they lead to, as long as no rule that goes on has changed the address. Merged in the order of their addresses, most merges touch a single path; in the order
 //! of the text, every one walks both diagrams.
 
-use weir_model::{Family, Field, Predicate, Rule, Target, Test, tests_of};
+use weir_model::{Family, Field, Predicate, Rule, Target, Test, effects_of, tests_of};
 
 /// What is merged as one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,6 +53,10 @@ fn alone(number: usize, rule: &Rule, family: Family) -> Option<Alone> {
         return None;
     };
     let hosts = !mask & family.max();
+    // Behind a target that writes the address, later rules see another one.
+    if effects_of(&rule.target).writes.contains(*field) && !ends(&rule.target) {
+        return None;
+    }
     let is_prefix = hosts & hosts.wrapping_add(1) == 0 && value & hosts == 0;
     is_prefix.then_some(Alone { rule: number, field: *field, span: (*value, value | hosts) })
 }

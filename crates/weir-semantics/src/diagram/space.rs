@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use weir_model::{Family, Firewall, IpSet, Packet, Rule, Test, located_tests_of};
+use weir_model::matching::SetMatch;
+use weir_model::{ChangingSets, Family, Firewall, IpSet, Packet, Rule, Test, located_tests_of};
 
 use super::encode::encode;
 use super::layout::{Devices, Layout, Order};
@@ -69,6 +70,8 @@ pub struct Space<'f> {
     /// The ipsets of each firewall, and whose are looked into.
     pub(crate) sides: Vec<&'f [IpSet]>,
     pub(crate) side: usize,
+    /// The sets of each firewall whose content its rules may change.
+    changing: Vec<ChangingSets>,
     /// All firewalls have the same sets.
     same_sets: bool,
     pub(crate) sets: HashMap<SetKey, Ref>,
@@ -96,6 +99,9 @@ impl<'f> Space<'f> {
         let mut store = Store::new(options.memory_bytes);
         let presence = Presence::new(&mut store, &layout)?;
         let possible = possible(&mut store, &layout)?;
+        let changing: Vec<_> = firewalls.iter().map(|f| ChangingSets::of(f)).collect();
+        let same_sets = firewalls.windows(2).all(|w| w[0].sets == w[1].sets)
+            && changing.windows(2).all(|w| w[0] == w[1]);
         Ok(Space {
             store,
             layout,
@@ -104,7 +110,8 @@ impl<'f> Space<'f> {
             unsaid: Questions::default(),
             sides: firewalls.iter().map(|f| &f.sets[..]).collect(),
             side: 0,
-            same_sets: firewalls.windows(2).all(|w| w[0].sets == w[1].sets),
+            changing,
+            same_sets,
             sets: HashMap::new(),
         })
     }
@@ -121,6 +128,11 @@ impl<'f> Space<'f> {
     /// The first firewall with the sets that are looked into.
     pub(crate) fn sets_of(&self) -> usize {
         if self.same_sets { 0 } else { self.side }
+    }
+
+    /// Whether rules of the firewall that is looked into may change the set of a match.
+    pub(crate) fn changes_set(&self, m: &SetMatch) -> bool {
+        self.changing[self.side].contains(&m.name)
     }
 
     /// The family of all packets here.

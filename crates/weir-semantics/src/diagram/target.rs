@@ -1,17 +1,19 @@
 //! What targets do, as diagrams: most end in one terminal, some look at the packet first.
 
+use weir_model::effect::UNKNOWN_TARGET;
+use weir_model::matching::ct_state;
 use weir_model::target::{Effect, Extension, NatRange, NatTarget, TtlChange};
-use weir_model::{Addr, Field, Hook, Target};
+use weir_model::{Addr, Field, FieldSet, Hook, Target, effects_of};
 
 use super::chain::{Place, Unknown};
 use super::change::{Change, Source, TtlMap};
 use super::layout::{Block, ct_bit};
-use super::lower::masked;
+use super::lower::{codes, ct_bits_of, masked};
 use super::store::{Full, Ref};
 use super::terminal::{Exit, Terminal};
 use super::then::Meaning;
-use super::unsaid::{Choice, Unsaid};
-use crate::answers::content;
+use super::unsaid::{Choice, FieldBit, Unsaid};
+use crate::answers::{content, dropping};
 use crate::interpreter::{MarkMove, connmark_of};
 use crate::outcome::Verdict;
 
@@ -27,12 +29,18 @@ impl Meaning<'_> {
             Target::Divert(e) => {
                 Ok(self.terminals.leaf(decided(Exit::Verdict(Verdict::Divert(e.module)))))
             }
-            Target::Effect(effect) => self.effect(effect, effects),
+            Target::Effect(effect) => match &**effect {
+                Effect::Other(e) => self.extension(target, e, effects, (who, place)),
+                other => self.effect(other, effects),
+            },
             Target::Nat(nat) => Ok(self.translation(nat, effects, place)?),
             Target::Opaque(opaque) => {
                 let digest = content(&**opaque);
                 let asked = self.terminals.ask((who, digest));
-                let go_on = Terminal { asked, ..decided(Exit::Continue) };
+                let mut change = Change::default();
+                self.set_unknown(&mut change, UNKNOWN_TARGET.unknown, (who, digest));
+                let change = self.terminals.change_number(&change);
+                let go_on = Terminal { asked, change, ..decided(Exit::Continue) };
                 let go_on = self.terminals.leaf(go_on);
                 let end = Terminal { asked, ..decided(Exit::Verdict(Verdict::Unknown)) };
                 let end = self.terminals.leaf(end);
@@ -52,7 +60,7 @@ impl Meaning<'_> {
     fn effect(&mut self, effect: &Effect, effects: u32) -> Result<Ref, Unknown> {
         let only = Terminal { effects, ..Terminal::of(Exit::Continue) };
         let mut change = Change::default();
-        let mut needs_entry = None;
+        let mut untracks = false;
         match effect {
             Effect::Mark { value, mask } => {
                 self.set_masked(&mut change, Field::Mark, *value, *mask);
@@ -72,22 +80,101 @@ impl Meaning<'_> {
             }
             Effect::Notrack | Effect::CtNotrack => {
                 self.set_untracked(&mut change);
-                needs_entry = Some(false);
-            }
-            Effect::Other(e) if e.module == "CONNMARK" => {
-                self.connmark(&mut change, e);
-                needs_entry = Some(true);
+                untracks = true;
             }
             Effect::Classify { .. } | Effect::Other(_) => {}
         }
         let changed = Terminal { change: self.terminals.change_number(&change), ..only };
         let (only, changed) = (self.terminals.leaf(only), self.terminals.leaf(changed));
+        if !untracks {
+            return Ok(changed);
+        }
+        Ok(self.space.store.either(self.space.presence.entry, only, changed)?)
+    }
+
+    /// A target of a module whose row in the table of effects says what it does.
+    fn extension(
+        &mut self,
+        target: &Target,
+        extension: &Extension,
+        effects: u32,
+        (who, place): (u64, Place),
+    ) -> Result<Ref, Unknown> {
+        let row = effects_of(target);
+        let digest = content(extension);
+        let mut change = Change::default();
+        let mut asked = 0;
         let entry = self.space.presence.entry;
-        Ok(match needs_entry {
-            None => changed,
-            Some(true) => self.space.store.either(entry, changed, only)?,
-            Some(false) => self.space.store.either(entry, only, changed)?,
-        })
+        // The packets that it changes.
+        let mut where_changed = Ref::ONE;
+        match row.name {
+            "CONNMARK" => {
+                self.connmark(&mut change, extension);
+                where_changed = entry;
+            }
+            "CT" => {
+                self.set_connection(&mut change, 1 << ct_bit::ENTRY);
+                let ct = self.space.layout.field(Field::CtState);
+                where_changed =
+                    codes(&mut self.space.store, ct, |code| ct_bits_of(code) == ct_state::INVALID)?;
+            }
+            _ => {}
+        }
+        if !row.unknown.is_empty() && row.stateful {
+            asked = self.terminals.ask((who, digest));
+            self.set_unknown(&mut change, row.unknown, (who, digest));
+        } else {
+            self.set_chosen(&mut change, row.unknown, digest, place);
+        }
+        let only = Terminal { effects, asked, ..Terminal::of(Exit::Continue) };
+        let changed = Terminal { change: self.terminals.change_number(&change), ..only };
+        let (only, changed) = (self.terminals.leaf(only), self.terminals.leaf(changed));
+        let out = self.space.store.either(where_changed, changed, only)?;
+        if !row.drops {
+            return Ok(out);
+        }
+        let drop = Terminal { effects, ..Terminal::of(Exit::Verdict(Verdict::Drop)) };
+        let drop = self.terminals.leaf(drop);
+        let content = dropping(digest);
+        let unsaid = Unsaid::Stateless { content, hook: Some(place.hook()), change: 0 };
+        let drops = self.space.ask_of_target(unsaid)?;
+        Ok(self.space.store.either(drops, drop, out)?)
+    }
+
+    /// Fields take values of which nothing is known, not even that two packets alike get the same.
+    ///
+    /// Variables are numbered in the order of the levels that they stand for, so that a diagram
+    /// whose bits they replace keeps its shape.
+    fn set_unknown(&mut self, change: &mut Change, fields: FieldSet, (who, content): (u64, u64)) {
+        self.set_bits(change, fields, |bit| Unsaid::Written { who, content, nth: 0, bit });
+    }
+
+    /// Fields take values that the packet determines, in a way that is not modelled.
+    fn set_chosen(&mut self, change: &mut Change, fields: FieldSet, content: u64, place: Place) {
+        let hook = place.hook();
+        self.set_bits(change, fields, |bit| {
+            let bit = Choice::Field(bit);
+            Unsaid::Chosen { content, hook, change: 0, bit }
+        });
+    }
+
+    fn set_bits(
+        &mut self,
+        change: &mut Change,
+        fields: FieldSet,
+        unsaid: impl Fn(FieldBit) -> Unsaid,
+    ) {
+        let mut bits: Vec<(u32, FieldBit)> = Vec::new();
+        for field in fields.iter() {
+            let levels = self.space.layout.field(field);
+            bits.extend((0..levels.bits).map(|b| (levels.of_bit(b), FieldBit(field, b as u8))));
+        }
+        bits.sort_unstable_by_key(|(level, _)| *level);
+        for (level, bit) in bits {
+            let number = self.space.unsaid.number(unsaid(bit), || None);
+            change.bits.insert(level, Source::bit(self.space.layout.end + number, false));
+        }
+        change.writes_ttl |= fields.contains(Field::Ttl);
     }
 
     /// `field = (field & !mask) ^ value`.

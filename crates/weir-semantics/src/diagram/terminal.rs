@@ -160,23 +160,35 @@ impl Terminals {
             exit: b.exit,
             effects: self.lists.number(&effects),
             asked: self.asked.number(&asked),
-            change: self.change_then(a.change, b.change, questions),
+            change: self.change_then(a.change, b.change, a.asked, questions),
         };
         let leaf = self.leaf(both);
         self.pairs.insert(pair, leaf.terminal().unwrap_or(0));
         leaf
     }
 
-    /// One change after another.
-    pub fn change_then(&mut self, first: u32, second: u32, questions: &mut Questions) -> u32 {
-        if second == 0 || first == 0 {
+    /// One change after another. `asked` is what was asked up to the end of the first.
+    pub fn change_then(
+        &mut self,
+        first: u32,
+        second: u32,
+        asked: u32,
+        questions: &mut Questions,
+    ) -> u32 {
+        if second == 0 || first == 0 && asked == 0 {
             return first.max(second);
         }
         let (a, b) = (self.changes.get(first).clone(), self.changes.get(second).clone());
         let end = self.fields_end;
         let both =
-            a.then(&b, end, &mut |level| end + self.renamed(level - end, first, 0, questions));
+            a.then(&b, end, &mut |level| end + self.renamed(level - end, first, asked, questions));
         self.changes.number(&both)
+    }
+
+    /// Whether a change takes bits from what the packet does not say.
+    pub fn has_questions(&self, change: u32) -> bool {
+        let sources = self.changes.get(change).bits.values();
+        sources.flat_map(|s| &s.bits).any(|level| *level >= self.fields_end)
     }
 
     /// The number of a question that is asked after a change and some asks.
@@ -190,18 +202,26 @@ impl Terminals {
         let Some((unsaid, what)) = questions.get(question).cloned() else { return question };
         let renamed = match unsaid {
             Unsaid::Stateless { content, hook, change: later } => {
-                let change = self.change_then(change, later, questions);
+                let change = self.change_then(change, later, asked, questions);
                 Unsaid::Stateless { content, hook, change }
             }
             Unsaid::Chosen { content, hook, change: later, bit } => {
-                let change = self.change_then(change, later, questions);
+                let change = self.change_then(change, later, asked, questions);
                 Unsaid::Chosen { content, hook, change, bit }
             }
             Unsaid::Stateful { who, content, nth } => {
-                let before = self.asked.get(asked).iter().filter(|a| **a == (who, content));
-                Unsaid::Stateful { who, content, nth: nth + before.count() as u32 }
+                Unsaid::Stateful { who, content, nth: nth + self.times(asked, (who, content)) }
+            }
+            Unsaid::Written { who, content, nth, bit } => {
+                let nth = nth + self.times(asked, (who, content));
+                Unsaid::Written { who, content, nth, bit }
             }
         };
         questions.number(renamed, || what)
+    }
+
+    /// How often something is in a list of what was asked.
+    fn times(&self, asked: u32, ask: Ask) -> u32 {
+        self.asked.get(asked).iter().filter(|a| **a == ask).count() as u32
     }
 }

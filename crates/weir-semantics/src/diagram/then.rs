@@ -43,6 +43,8 @@ struct Seen {
     ttl: Option<u32>,
     /// All of the change, where there are stateless questions.
     change: u32,
+    /// All that was asked, where such a question's own change depends on it.
+    all_asked: u32,
     /// How often its stateful tests were asked before.
     asked: Vec<(u32, u32)>,
 }
@@ -140,13 +142,21 @@ impl Meaning<'_> {
         let asked = self.terminals.asked(terminal.asked).to_vec();
         for question in &support.questions {
             match self.space.unsaid.get(*question) {
-                Some((Unsaid::Stateful { who, content, .. }, _)) => {
+                Some((
+                    Unsaid::Stateful { who, content, .. } | Unsaid::Written { who, content, .. },
+                    _,
+                )) => {
                     let before = asked.iter().filter(|a| **a == (*who, *content)).count() as u32;
                     if before > 0 {
                         seen.asked.push((*question, before));
                     }
                 }
-                Some(_) => seen.change = terminal.change,
+                Some((Unsaid::Stateless { change, .. } | Unsaid::Chosen { change, .. }, _)) => {
+                    seen.change = terminal.change;
+                    if self.terminals.has_questions(*change) {
+                        seen.all_asked = terminal.asked;
+                    }
+                }
                 None => {}
             }
         }
@@ -360,7 +370,13 @@ impl Substitution<'_> {
             let level = self.ttl_levels.of_bit(bit);
             let mut next = Vec::with_capacity(row.len() / 2);
             for pair in row.chunks(2) {
-                next.push(self.asked(level, pair[0], pair[1])?);
+                next.push(match self.places.get(&level) {
+                    Some(source) => {
+                        let condition = self.condition(source)?;
+                        self.choose(condition, pair[1], pair[0])?
+                    }
+                    None => self.asked(level, pair[0], pair[1])?,
+                });
             }
             row = next;
         }

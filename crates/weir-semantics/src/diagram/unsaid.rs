@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use weir_model::{Hook, Match};
+use weir_model::{Field, Hook, Match};
 
 /// A question whose answer is a variable of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -25,7 +25,19 @@ pub(crate) enum Unsaid {
         /// How often it was asked on this journey before.
         nth: u32,
     },
-    /// A bit of what a translation chooses.
+    /// A bit of what a target writes that depends on more than the packet.
+    Written {
+        /// Whose it is: the original rule.
+        who: u64,
+        /// Digest of the target.
+        content: u64,
+        /// How often the target was met on this journey before.
+        nth: u32,
+        /// Which bit.
+        bit: FieldBit,
+    },
+    /// A bit of what a target chooses: a translation, or another that writes what the rule does
+    /// not say.
     Chosen {
         /// Digest of the target.
         content: u64,
@@ -38,15 +50,21 @@ pub(crate) enum Unsaid {
     },
 }
 
-/// What a translation leaves open.
+/// A bit of a field, counted from the lowest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct FieldBit(pub Field, pub u8);
+
+/// What a target leaves open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Choice {
     /// A bit of the address, counted from the lowest.
     Addr(u8),
     /// A bit of the port.
     Port(u8),
-    /// Whether anything changed.
+    /// Whether a translation changed anything.
     Changed,
+    /// A bit of a field that another target writes.
+    Field(FieldBit),
 }
 
 /// All questions, in the order in which they were met.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use weir_model::{Firewall, Match, Rule, Target};
+use weir_model::{Family, Firewall, Match, Rule, effects_of, match_effects};
 
 use super::comparison::Identity;
 use super::space::who;
@@ -22,7 +22,8 @@ impl Who {
         }
         let (mut by_rule, mut seen) = (HashMap::new(), HashMap::<u64, u64>::new());
         for ruleset in firewall.rulesets() {
-            for (table, _, rule) in ruleset.rules().filter(|(_, _, r)| keeps_state(r)) {
+            let family = ruleset.family;
+            for (table, _, rule) in ruleset.rules().filter(|(_, _, r)| keeps_state(r, family)) {
                 let text = (ruleset.family, table.name, &rule.base, &rule.matches, &rule.target);
                 let text = content(&text);
                 let number = seen.entry(text).or_default();
@@ -36,15 +37,19 @@ impl Who {
     pub fn of(&self, rule: &Rule) -> u64 {
         match &self.by_rule {
             Some(by_rule) => by_rule.get(&address(rule)).copied().unwrap_or(0),
-            None if keeps_state(rule) => who(rule),
-            None => 0,
+            None => who(rule),
         }
     }
 }
 
-fn keeps_state(rule: &Rule) -> bool {
-    rule.matches.iter().any(|m| matches!(m, Match::Stateful(_)))
-        || matches!(rule.target, Target::Opaque(_))
+/// Whether answers or effects of a rule may depend on packets before; or on a set, which rules may
+/// change.
+fn keeps_state(rule: &Rule, family: Family) -> bool {
+    effects_of(&rule.target).stateful
+        || rule
+            .matches
+            .iter()
+            .any(|m| match_effects(m, family).is_stateful() || matches!(m, Match::Set(_)))
 }
 
 /// Rules are known by where they stand in memory while a firewall is borrowed.

@@ -5,7 +5,7 @@ use weir_model::{Family, Hook, Match, Packet};
 use super::encode::{Assignment, decode, encode};
 use super::space::{PacketSet, Space};
 use super::store::{BOTTOM, Full, Ref};
-use super::unsaid::Unsaid;
+use super::unsaid::{Choice, FieldBit, Unsaid};
 use super::words::match_words;
 use crate::language::parse_packet;
 
@@ -39,7 +39,7 @@ impl Opinion {
     pub(crate) fn is_of_a_changed_packet(&self) -> bool {
         match self.unsaid {
             Unsaid::Stateless { change, .. } => change != 0,
-            Unsaid::Chosen { .. } => true,
+            Unsaid::Chosen { .. } | Unsaid::Written { .. } => true,
             Unsaid::Stateful { .. } => false,
         }
     }
@@ -88,13 +88,21 @@ impl Space<'_> {
         let (unsaid, asked) = self.unsaid.get(question).expect("a level has a question").clone();
         let hook = match unsaid {
             Unsaid::Stateless { hook, .. } => hook,
-            Unsaid::Stateful { .. } => None,
+            Unsaid::Stateful { .. } | Unsaid::Written { .. } => None,
             Unsaid::Chosen { hook, .. } => Some(hook),
         };
         let words = match (&asked, unsaid) {
             (Some(m), _) => match_words(m),
+            (
+                None,
+                Unsaid::Chosen { bit: Choice::Field(FieldBit(field, bit)), .. }
+                | Unsaid::Written { bit: FieldBit(field, bit), .. },
+            ) => format!("bit {bit} of the {} that a target writes", field.row().name),
             (None, Unsaid::Chosen { bit, .. }) => format!("what a translation chooses: {bit:?}"),
-            (None, _) => "an unknown target ends the walk".to_owned(),
+            (None, Unsaid::Stateless { .. }) => {
+                "a match or target drops the packet by itself".to_owned()
+            }
+            (None, _) => "an unknown match or target ends the walk".to_owned(),
         };
         Opinion { asked, words, hook, answer, packet: None, unsaid }
     }

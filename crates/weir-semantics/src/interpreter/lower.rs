@@ -7,8 +7,8 @@ use std::collections::HashMap;
 
 use weir_model::matching::{Neg, SetMatch};
 use weir_model::{
-    Chain, Family, Field, Hook, Match, Name, Predicate, Rule, Table, TableName, Target, Test,
-    located_tests_of,
+    Chain, ChangingSets, Family, Field, Hook, Hotdrop, Match, Name, Predicate, Rule, Table,
+    TableName, Target, Test, located_tests_of, match_effects,
 };
 
 use super::view::{MULTIPORT_DPORT, MULTIPORT_SPORT, is_narrow, wide_slot};
@@ -79,7 +79,6 @@ pub(crate) enum Compact {
     },
     Opaque {
         index: u16,
-        stateful: bool,
         at: u32,
     },
     Never,
@@ -125,6 +124,8 @@ pub(crate) struct SetTest<'f> {
     /// Options that ask for more than membership.
     pub asks: bool,
     pub counts: bool,
+    /// Rules may change its content: what it held when it was saved says nothing.
+    pub changing: bool,
     pub content: u64,
 }
 
@@ -133,6 +134,25 @@ pub(crate) struct SetTest<'f> {
 pub(crate) struct ConntrackTest<'f> {
     pub state: Option<&'f Neg<u16>>,
     pub content: u64,
+}
+
+/// A test that the packet's fields do not answer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OpaqueTest {
+    pub content: u64,
+    pub stateful: bool,
+    pub hotdrop: Hotdrop,
+    /// Bytes of the transport header that it reads.
+    pub header_bytes: u8,
+}
+
+/// What is known of the ipsets that rules name.
+#[derive(Clone, Copy)]
+pub(crate) struct KnownSets<'a> {
+    /// Where a set's content is, if it was given.
+    pub at: &'a HashMap<&'a str, usize>,
+    /// Sets whose content rules may change.
+    pub changing: &'a ChangingSets,
 }
 
 /// A table, ready to be walked.
@@ -151,7 +171,7 @@ pub(crate) struct TableIndex<'f> {
     pub predicates: Vec<Predicate>,
     pub sets: Vec<SetTest<'f>>,
     pub conntracks: Vec<ConntrackTest<'f>>,
-    pub contents: Vec<u64>,
+    pub opaques: Vec<OpaqueTest>,
     /// Some jump leads back to its own chain: the kernel would not load it.
     pub loops: bool,
 }
@@ -168,11 +188,11 @@ pub(crate) fn hook_index(hook: Hook) -> usize {
 }
 
 impl<'f> TableIndex<'f> {
-    /// Indexes a table. `set_at` tells where a set's content is, if it is known.
+    /// Indexes a table.
     ///
     /// # Panics
     /// Where a rule jumps to a chain that the table does not have.
-    pub fn new(table: &'f Table, family: Family, set_at: &HashMap<&str, usize>) -> Self {
+    pub fn new(table: &'f Table, family: Family, sets: KnownSets<'_>) -> Self {
         let by_name: HashMap<&str, u32> =
             table.chains.iter().zip(0..).map(|(c, i)| (&*c.name, i)).collect();
         let mut index = TableIndex {
@@ -187,7 +207,7 @@ impl<'f> TableIndex<'f> {
             predicates: Vec::new(),
             sets: Vec::new(),
             conntracks: Vec::new(),
-            contents: Vec::new(),
+            opaques: Vec::new(),
             loops: false,
         };
         for (chain, at) in table.chains.iter().zip(0..) {
@@ -197,7 +217,7 @@ impl<'f> TableIndex<'f> {
             }
             let first = index.rules.len() as u32;
             for rule in &chain.rules {
-                index.push_rule(rule, family, set_at, &by_name);
+                index.push_rule(rule, family, sets, &by_name);
             }
             index.chains.push(ChainIndex { chain, first, end: index.rules.len() as u32 });
         }
@@ -214,12 +234,12 @@ impl<'f> TableIndex<'f> {
         &mut self,
         rule: &'f Rule,
         family: Family,
-        set_at: &HashMap<&str, usize>,
+        sets: KnownSets<'_>,
         chains: &HashMap<&str, u32>,
     ) {
         let first = self.tests.len() as u32;
         for (from, test) in located_tests_of(rule, family) {
-            let test = self.lower(rule, from, test, family, set_at);
+            let test = self.lower(rule, from, test, family, sets);
             self.tests.push(test);
         }
         let chain = |name: &Name| match chains.get(&**name) {
@@ -249,7 +269,7 @@ impl<'f> TableIndex<'f> {
         from: Option<usize>,
         test: Test,
         family: Family,
-        set_at: &HashMap<&str, usize>,
+        sets: KnownSets<'_>,
     ) -> Compact {
         match test {
             Test::Field { field, predicate, negated } => {
@@ -271,10 +291,10 @@ impl<'f> TableIndex<'f> {
                     panic!("a set test stands for a match that is none")
                 };
                 let at = self.sets.len() as u32;
-                self.sets.push(set_test(m, set_at, content(&rule.matches[index])));
+                self.sets.push(set_test(m, sets, content(&rule.matches[index])));
                 Compact::Set { index: index as u16, at }
             }
-            Test::Opaque { index, stateful } => {
+            Test::Opaque { index, stateful, hotdrop } => {
                 let digest = content(&rule.matches[index]);
                 if let Match::Conntrack(c) = &rule.matches[index] {
                     let at = self.conntracks.len() as u32;
@@ -282,9 +302,9 @@ impl<'f> TableIndex<'f> {
                         .push(ConntrackTest { state: c.state.as_ref(), content: digest });
                     return Compact::Conntrack { index: index as u16, at };
                 }
-                self.contents.push(digest);
-                let at = self.contents.len() as u32 - 1;
-                Compact::Opaque { index: index as u16, stateful, at }
+                let header_bytes = match_effects(&rule.matches[index], family).header_bytes;
+                self.opaques.push(OpaqueTest { content: digest, stateful, hotdrop, header_bytes });
+                Compact::Opaque { index: index as u16, at: self.opaques.len() as u32 - 1 }
             }
             Test::Never => Compact::Never,
         }
@@ -381,9 +401,10 @@ impl<'f> TableIndex<'f> {
 }
 
 /// Options are words; `! --update-counters` is two of them.
-fn set_test<'f>(m: &'f SetMatch, set_at: &HashMap<&str, usize>, content: u64) -> SetTest<'f> {
+fn set_test<'f>(m: &'f SetMatch, sets: KnownSets<'_>, content: u64) -> SetTest<'f> {
     let mut test = SetTest {
-        set: set_at.get(&*m.name).copied(),
+        set: sets.at.get(&*m.name).copied(),
+        changing: sets.changing.contains(&m.name),
         dirs: &m.dirs,
         negated: m.negated,
         return_nomatch: false,

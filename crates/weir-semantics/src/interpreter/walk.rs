@@ -5,14 +5,18 @@
 //! A goto does not push, so that what follows the caller is skipped. A match on a header that is
 //! cut short drops the packet on the spot (*hotdrop*), whatever the rule says.
 
+use weir_model::effect::UNKNOWN_TARGET;
 use weir_model::matching::ct_state;
-use weir_model::target::{Effect, NatTarget, TtlChange};
-use weir_model::{CtState, Hook, Name, Packet, Policy, Rule, RuleId, TableName, Target};
+use weir_model::target::{Effect, NatTarget};
+use weir_model::{
+    FieldSet, Hook, Hotdrop, Name, Packet, Policy, Rule, RuleId, TableName, Target, effects_of,
+};
 
-use super::lower::{Action, Compact, CompactRule, TableIndex, hook_index};
+use super::lower::{Action, Compact, CompactRule, OpaqueTest, TableIndex, hook_index};
 use super::view::{MULTIPORT_DPORT, MULTIPORT_SPORT, View};
 use super::{Interpreter, nat};
-use crate::answers::{Answers, Question, Subject, content};
+use crate::answers::{Answers, Question, Subject, Write, content, dropping};
+use crate::effects::{self, apply};
 use crate::outcome::{Asked, Counted, EffectSeen, Hit, Log, Verdict};
 use crate::sets::{Membership, membership};
 
@@ -208,14 +212,20 @@ impl<'f, O: Observer<'f>> Walk<'_, 'f, O> {
             }
             Target::Effect(effect) => {
                 self.log.effects.push(seen);
-                if apply(effect, self.packet) { Next::Reread } else { Next::Continue }
+                match &**effect {
+                    Effect::Other(e) => self.extension(rule, effect, content(e)),
+                    _ if apply(effect, self.packet) => Next::Reread,
+                    _ => Next::Continue,
+                }
             }
             Target::Opaque(opaque) => {
                 self.log.effects.push(seen);
-                match self.ask(rule, Subject::Target, true, content(opaque)) {
-                    true => Next::Decide(Verdict::Unknown),
-                    false => Next::Continue,
+                let digest = content(opaque);
+                if self.ask(rule, Subject::Target, true, digest) {
+                    return Next::Decide(Verdict::Unknown);
                 }
+                self.write(rule, UNKNOWN_TARGET.unknown, digest);
+                Next::Reread
             }
             Target::None
             | Target::Accept
@@ -223,6 +233,39 @@ impl<'f, O: Observer<'f>> Walk<'_, 'f, O> {
             | Target::Return
             | Target::Jump(_)
             | Target::Goto(_) => Next::Continue,
+        }
+    }
+
+    /// A target of a module whose row in the table of effects says what it does.
+    fn extension(&mut self, rule: &'f Rule, effect: &Effect, digest: u64) -> Next {
+        let row = effects_of(&rule.target);
+        if row.drops && self.asks_drop(rule, Subject::Target, row.stateful, digest) {
+            return Next::Decide(Verdict::Drop);
+        }
+        let changed = apply(effect, self.packet);
+        if row.unknown.is_empty() {
+            return if changed { Next::Reread } else { Next::Continue };
+        }
+        if row.stateful {
+            self.ask(rule, Subject::Target, true, digest);
+        }
+        // CT leaves a packet alone that has an entry.
+        if row.name != "CT" || changed {
+            self.write(rule, row.unknown, digest);
+        }
+        Next::Reread
+    }
+
+    /// Writes fields whose new values the caller gives.
+    fn write(&mut self, rule: &'f Rule, fields: FieldSet, content: u64) {
+        for field in fields.iter() {
+            let packet: &Packet = self.packet;
+            let (family, hook, subject) = (packet.family, self.hook, Subject::Target);
+            let question =
+                Question { family, hook, rule, subject, stateful: false, content, packet };
+            let old = effects::value(field, packet);
+            let new = self.answers.write(&Write { question, field, old });
+            effects::set(field, new, self.packet);
         }
     }
 
@@ -266,24 +309,46 @@ impl<'f, O: Observer<'f>> Walk<'_, 'f, O> {
                 }
                 self.ask(rule, Subject::Match(index.into()), false, test.content).into()
             }
-            Compact::Opaque { index, stateful, at } => {
-                let content = table.contents[at as usize];
-                self.ask(rule, Subject::Match(index.into()), stateful, content).into()
+            Compact::Opaque { index, at } => {
+                let test = table.opaques[at as usize];
+                self.opaque(rule, Subject::Match(index.into()), test)
             }
             _ => Held::No,
         }
+    }
+
+    /// A test that the fields do not answer, and that may drop the packet.
+    fn opaque(&mut self, rule: &'f Rule, subject: Subject, test: OpaqueTest) -> Held {
+        match test.hotdrop {
+            Hotdrop::Never => {}
+            // xt_esp.c, ipt_ah.c: not for later fragments.
+            Hotdrop::CutHeader if self.packet.fragment.offset != 0 => return Held::No,
+            Hotdrop::CutHeader if self.packet.payload.len() < test.header_bytes.into() => {
+                return Held::Hotdrop;
+            }
+            Hotdrop::CutHeader => {}
+            Hotdrop::Perhaps => {
+                if self.asks_drop(rule, subject, test.stateful, test.content) {
+                    return Held::Hotdrop;
+                }
+            }
+        }
+        self.ask(rule, subject, test.stateful, test.content).into()
     }
 
     fn set(&mut self, table: &TableIndex<'f>, index: u16, at: u32, rule: &'f Rule) -> Held {
         let interpreter = self.interpreter;
         let test = &table.sets[at as usize];
         let found = match test.set {
-            Some(set) if !test.asks => membership(&interpreter.sets, set, self.packet, test.dirs),
+            Some(set) if !test.asks && !test.changing => {
+                membership(&interpreter.sets, set, self.packet, test.dirs)
+            }
             _ => Membership::Unknown,
         };
         let inside = match found {
             Membership::Unknown => {
-                return self.ask(rule, Subject::Match(index.into()), false, test.content).into();
+                let subject = Subject::Match(index.into());
+                return self.ask(rule, subject, test.changing, test.content).into();
             }
             Membership::Out => false,
             Membership::In { set, element } => {
@@ -302,10 +367,21 @@ impl<'f, O: Observer<'f>> Walk<'_, 'f, O> {
         Held::from(inside != test.negated)
     }
 
+    /// Whether a match or a target drops the packet by itself.
+    fn asks_drop(&mut self, rule: &'f Rule, of: Subject, stateful: bool, content: u64) -> bool {
+        let content = dropping(content);
+        let packet: &Packet = self.packet;
+        let (family, hook, subject) = (packet.family, self.hook, of);
+        let question = Question { family, hook, rule, subject, stateful, content, packet };
+        let answer = self.answers.drops(&question);
+        let credit: &'f [RuleId] = &rule.credit;
+        self.log.asked.push(Asked { credit, subject, content, stateful, answer });
+        answer
+    }
+
     fn ask(&mut self, rule: &'f Rule, subject: Subject, stateful: bool, content: u64) -> bool {
         let packet: &Packet = self.packet;
-        let family = packet.family;
-        let hook = self.hook;
+        let (family, hook) = (packet.family, self.hook);
         let question = Question { family, hook, rule, subject, stateful, content, packet };
         let answer = self.answers.answer(&question);
         let credit: &'f [RuleId] = &rule.credit;
@@ -387,34 +463,6 @@ fn wide(view: &View, slot: u8) -> u128 {
 fn in_spans(table: &TableIndex<'_>, first: u32, count: u16, v: u32) -> bool {
     let first = first as usize;
     table.spans[first..first + count as usize].iter().any(|&(lo, hi)| lo <= v && v <= hi)
-}
-
-/// Does what an effect does to the fields of a packet; whether it did.
-fn apply(effect: &Effect, packet: &mut Packet) -> bool {
-    match effect {
-        Effect::Mark { value, mask } => packet.mark = (packet.mark & !mask) ^ value,
-        Effect::Tos { value, mask } => packet.tos = (packet.tos & !mask) ^ value,
-        Effect::Dscp(dscp) => packet.tos = packet.tos & 3 | dscp << 2,
-        Effect::Ttl { op, value } => {
-            packet.ttl = match op {
-                TtlChange::Set => *value,
-                TtlChange::Inc => packet.ttl.saturating_add(*value),
-                TtlChange::Dec => packet.ttl.saturating_sub(*value),
-            }
-        }
-        // xt_CT.c, notrack_tg: a packet that has an entry (loopback) keeps it.
-        Effect::Notrack | Effect::CtNotrack => {
-            if packet.ct.has_entry() {
-                return false;
-            }
-            packet.ct = weir_packet::Ct::of(CtState::Untracked);
-        }
-        Effect::Other(extension) if extension.module == "CONNMARK" => {
-            return nat::connmark(extension, packet);
-        }
-        Effect::Classify { .. } | Effect::Other(_) => return false,
-    }
-    true
 }
 
 #[cfg(test)]

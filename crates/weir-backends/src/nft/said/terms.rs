@@ -32,7 +32,7 @@ impl Terms {
         let mut seen = HashSet::new();
         for (_, _, rule) in firewall.ruleset(family).into_iter().flat_map(|r| r.rules()) {
             for (index, stateful) in tests_of(rule, family).iter().filter_map(|t| match t {
-                Test::Opaque { index, stateful } => Some((*index, *stateful)),
+                Test::Opaque { index, stateful, .. } => Some((*index, *stateful)),
                 _ => None,
             }) {
                 let m = &rule.matches[index];

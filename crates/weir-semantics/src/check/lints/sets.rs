@@ -2,11 +2,11 @@
 
 use std::collections::HashSet;
 
+use weir_model::effect::sets_named_by;
 use weir_model::set::{Method, Part};
 use weir_model::{ElementPart, IpSet, Match, Name, SetOption};
 
 use super::super::lint::{LintFamily, define};
-use super::super::reach::sets_of_target;
 use super::super::report::Context;
 use super::super::{Edit, Finding, is_foreign};
 
@@ -30,7 +30,7 @@ fn look(context: &Context<'_>, out: &mut Vec<Finding>) {
     let mut used: HashSet<Name> = HashSet::new();
     for table in &context.tables {
         for (chain, i, rule) in table.rules() {
-            used.extend(sets_of_target(firewall, &rule.target));
+            used.extend(sets_named_by(&rule.target).into_iter().map(|(name, _)| name));
             for m in &rule.matches {
                 let Match::Set(m) = m else { continue };
                 used.insert(m.name.clone());
