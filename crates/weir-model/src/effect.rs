@@ -306,8 +306,12 @@ pub enum Hotdrop {
     /// It does if fewer bytes of the transport header are there than it reads, and never for a
     /// later fragment (but for `-m tcp`, which drops an IPv4 fragment at offset 1).
     CutHeader,
-    /// It may, for reasons that no field says.
+    /// It may, for reasons that no field says; then the match does not hold.
     Perhaps,
+    /// It may, for reasons that no field says, and the match holds all the same: the rule counts,
+    /// its target acts, and then the packet is dropped whatever the target decides (the loop in
+    /// `ipt_do_table` looks at `hotdrop` last). Negated `--chunk-types` and `--dccp-option`.
+    WithMatch,
 }
 
 /// What the answer of a match depends on besides its fields.
@@ -436,16 +440,26 @@ pub fn match_row(name: &str) -> Option<&'static MatchRow> {
 pub fn match_effects(m: &Match, family: Family) -> MatchRow {
     let row = |name: &str| match_row(name).copied().unwrap_or(UNKNOWN_MATCH);
     // Options and chunks lie behind the header, and are cut where the packet is.
-    let with_bytes = |row: MatchRow, bytes: bool| match bytes {
-        true => MatchRow { depends: Depends::Bytes, hotdrop: Hotdrop::Perhaps, ..row },
-        false => row,
+    let with_bytes = |row: MatchRow, hotdrop: Option<Hotdrop>| match hotdrop {
+        Some(hotdrop) => MatchRow { depends: Depends::Bytes, hotdrop, ..row },
+        None => row,
+    };
+    let or_with_match = |negated: bool| match negated {
+        true => Hotdrop::WithMatch,
+        false => Hotdrop::Perhaps,
     };
     match m {
-        Match::Tcp { option, .. } => with_bytes(row("tcp"), option.is_some()),
+        Match::Tcp { option, .. } => {
+            with_bytes(row("tcp"), option.as_ref().map(|_| Hotdrop::Perhaps))
+        }
         Match::Udp { .. } => row("udp"),
-        Match::Sctp { chunks, .. } => with_bytes(row("sctp"), chunks.is_some()),
+        Match::Sctp { chunks, .. } => {
+            with_bytes(row("sctp"), chunks.as_ref().map(|c| or_with_match(c.negated)))
+        }
         Match::Dccp { types, option, .. } => {
-            with_bytes(row("dccp"), types.is_some() || option.is_some())
+            let row = with_bytes(row("dccp"), option.as_ref().map(|o| or_with_match(o.negated)));
+            let depends = if types.is_some() { Depends::Bytes } else { row.depends };
+            MatchRow { depends, ..row }
         }
         Match::Icmp(_) => row("icmp"),
         Match::Multiport { .. } => row("multiport"),
@@ -465,7 +479,16 @@ pub fn match_effects(m: &Match, family: Family) -> MatchRow {
         Match::PktType(_) => row("pkttype"),
         Match::Set(_) => row("set"),
         Match::Comment(_) => row("comment"),
-        Match::Stateful(s) => row(s.module),
+        Match::Stateful(s) => {
+            let row = row(s.module);
+            // hashlimit reads ports only where its mode names them (xt_hashlimit.c).
+            let ports = s.options.iter().any(|o| match &o.value {
+                Value::Words(words) => words.iter().any(|w| w.ends_with("port")),
+                _ => false,
+            });
+            let reads = s.module != "hashlimit" || ports;
+            MatchRow { hotdrop: if reads { row.hotdrop } else { Hotdrop::Never }, ..row }
+        }
         Match::Host(h) => {
             let row = row(h.module);
             // ip6t_ah.c looks for the header among the extension headers.

@@ -227,7 +227,13 @@ fn push_match(out: &mut Tests, index: usize, m: &Match, family: Family) {
 /// A test that no field says, with what evaluating it does.
 fn opaque(index: usize, m: &Match, family: Family) -> Test {
     let row = match_effects(m, family);
-    Test::Opaque { index, stateful: row.is_stateful(), hotdrop: row.hotdrop }
+    // The tests of fields before it have looked for the header.
+    let has_fields = matches!(m, Match::Tcp { .. } | Match::Sctp { .. } | Match::Dccp { .. });
+    let hotdrop = match row.hotdrop {
+        Hotdrop::CutHeader if has_fields => Hotdrop::Never,
+        other => other,
+    };
+    Test::Opaque { index, stateful: row.is_stateful(), hotdrop }
 }
 
 /// The matches that are one test of one field, and those that no field says.

@@ -273,8 +273,7 @@ fn way_word(way: Way) -> String {
 }
 
 fn given(differs: &Differs) -> Vec<String> {
-    let word = |answer| if answer { "holds" } else { "does not hold" };
-    differs.witness.opinions.iter().map(|o| format!("{} {}", o.words, word(o.answer))).collect()
+    differs.witness.given()
 }
 
 fn way_through(

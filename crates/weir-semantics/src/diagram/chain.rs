@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 
 use weir_model::{
-    Chain, Hook, Match, Policy, Rule, Table, TableName, Target, Test, located_tests_of,
+    Chain, Hook, Hotdrop, Match, Policy, Rule, Table, TableName, Target, Test, located_tests_of,
 };
 
 use super::library::{Made, Meant, Said};
@@ -248,24 +248,67 @@ impl<'f> Meaning<'f> {
             Target::Goto(name) => made(name).and_then(|m| m.goto).unwrap_or(Ref::ZERO),
             other => self.target(other, who, place)?,
         };
-        for (from, test) in located_tests_of(rule, self.space.layout.family).iter().rev() {
+        let tests = located_tests_of(rule, self.space.layout.family);
+        // What the rule does to a packet that is dropped once the rule is done with it.
+        let with_match = |t: &Test| matches!(t, Test::Opaque { hotdrop: Hotdrop::WithMatch, .. });
+        let mut dying = match tests.iter().any(|(_, t)| with_match(t)) {
+            true => Some(self.dying(&rule.target, out)?),
+            false => None,
+        };
+        let drop = self.terminals.exit(Exit::Verdict(Verdict::Drop));
+        for (from, test) in tests.iter().rev() {
             let lowered = self.space.test(rule, who, *from, test, place.at)?;
             if let Some(index) = self.remembers(rule, test) {
                 let digest = content(&rule.matches[index]);
                 out = self.asked(who, digest, lowered.holds, out)?;
+                if let Some(then) = &mut dying {
+                    *then = self.asked_dying(who, digest, lowered.holds, *then)?;
+                }
                 if lowered.drops != Ref::ZERO {
-                    out = self.asked_drop(who, dropping(digest), lowered.drops, out)?;
+                    let dropping = dropping(digest);
+                    out = self.asked_drop(who, dropping, lowered.drops, out)?;
+                    if let Some(then) = &mut dying {
+                        *then = self.asked_drop(who, dropping, lowered.drops, *then)?;
+                    }
                 }
                 continue;
             }
+            if let (true, Some(then)) = (with_match(test), dying) {
+                let otherwise = self.space.store.and(lowered.holds, out)?;
+                out = self.space.store.either(lowered.drops, then, otherwise)?;
+                continue;
+            }
             out = self.space.store.and(lowered.holds, out)?;
+            if let Some(then) = &mut dying {
+                let holds = self.space.store.minus(lowered.holds, lowered.drops)?;
+                *then = self.space.store.either(holds, *then, drop)?;
+            }
             if lowered.drops != Ref::ZERO {
-                let drop = self.terminals.exit(Exit::Verdict(Verdict::Drop));
                 let dropped = self.space.store.and(lowered.drops, drop)?;
                 out = self.space.store.over(dropped, out)?;
             }
         }
         Ok(out)
+    }
+
+    /// A target, and then a drop whatever it decides; a chain is not entered.
+    fn dying(&mut self, target: &Target, out: Ref) -> Result<Ref, Full> {
+        let out = match target {
+            Target::Jump(_) | Target::Goto(_) => Ref::ZERO,
+            _ => out,
+        };
+        self.exits(out, |_| Exit::Verdict(Verdict::Drop))
+    }
+
+    /// A stateful test of a packet that is dropped in any case.
+    fn asked_dying(&mut self, who: u64, content: u64, holds: Ref, then: Ref) -> Result<Ref, Full> {
+        let asked = self.terminals.ask((who, content));
+        let goes_on = Terminal { asked, ..Terminal::of(Exit::Continue) };
+        let goes_on = self.terminals.leaf(goes_on);
+        let then = self.then(goes_on, then)?;
+        let drop = Terminal { asked, ..Terminal::of(Exit::Verdict(Verdict::Drop)) };
+        let drop = self.terminals.leaf(drop);
+        self.space.store.either(holds, then, drop)
     }
 
     /// The index of the match, where the answer of a test depends on packets before or on sets

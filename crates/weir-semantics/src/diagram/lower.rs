@@ -332,7 +332,7 @@ impl Space<'_> {
                         let holds = self.store.and(first, holds)?;
                         Ok(Lowered { holds: self.store.minus(holds, drops)?, drops })
                     }
-                    Hotdrop::Perhaps => {
+                    Hotdrop::Perhaps | Hotdrop::WithMatch => {
                         let drops = self.ask_of_target(unsaid(dropping(digest)))?;
                         Ok(Lowered { holds, drops })
                     }

@@ -17,6 +17,7 @@ use super::lower::{ct_bits_of, spans_in};
 use super::share::{Shares, headers};
 use super::space::{PacketSet, Space};
 use super::store::{Full, Ref};
+use super::witness::joined;
 use super::words::span_words;
 
 /// Packets that differ in nothing that was asked.
@@ -244,12 +245,11 @@ impl Space<'_> {
             _ => None,
         };
         let mut out = Vec::new();
+        let mut questions = Vec::new();
         for part in parts {
             match part {
                 Part::Question(question, answer) => {
-                    let words = self.opinion(*question, *answer).words;
-                    let name = if *answer { words } else { format!("not ({words})") };
-                    out.push(Values { name, values: Vec::new(), more: 0 });
+                    questions.push(self.opinion(*question, *answer));
                 }
                 Part::Block(Block::Field(Field::Proto), ..) if has_header && proto.is_some() => {}
                 Part::Block(block, levels, spans) => {
@@ -258,6 +258,11 @@ impl Space<'_> {
                 }
             }
         }
+        let questions = joined(questions.iter().map(|o| (o.unsaid, &*o.words, o.answer)));
+        out.extend(questions.into_iter().map(|(words, answer)| {
+            let name = if answer == Some(false) { format!("not ({words})") } else { words };
+            Values { name, values: Vec::new(), more: 0 }
+        }));
         out
     }
 

@@ -1,6 +1,6 @@
 //! One packet out of a set, with the answers that put it there.
 
-use weir_model::{Family, Hook, Match, Packet};
+use weir_model::{Family, Field, Hook, Match, Packet};
 
 use super::encode::{Assignment, decode, encode};
 use super::space::{PacketSet, Space};
@@ -42,6 +42,64 @@ impl Opinion {
             Unsaid::Chosen { .. } | Unsaid::Written { .. } => true,
             Unsaid::Stateful { .. } => false,
         }
+    }
+}
+
+impl Witness {
+    /// What is taken for granted, a phrase each: bits of one value together.
+    pub fn given(&self) -> Vec<String> {
+        let all = self.opinions.iter().map(|o| (o.unsaid, &*o.words, o.answer));
+        let word = |answer| if answer { "holds" } else { "does not hold" };
+        let said = |(words, answer): (String, Option<bool>)| match answer {
+            Some(answer) => format!("{words} {}", word(answer)),
+            None => words,
+        };
+        joined(all).into_iter().map(said).collect()
+    }
+}
+
+/// Questions and their answers in words. Bits of one value that a target writes become one phrase,
+/// which needs no answer.
+pub(crate) fn joined<'o>(
+    questions: impl Iterator<Item = (Unsaid, &'o str, bool)>,
+) -> Vec<(String, Option<bool>)> {
+    let mut out: Vec<(String, Option<bool>)> = Vec::new();
+    // The question without its bit, where its phrase stands, value and mask.
+    let mut values: Vec<(Unsaid, usize, Field, u128, u128)> = Vec::new();
+    for (unsaid, words, answer) in questions {
+        let Some((of, FieldBit(field, bit))) = without_bit(unsaid) else {
+            out.push((words.to_owned(), Some(answer)));
+            continue;
+        };
+        let (set, bit) = (u128::from(answer) << bit, 1 << bit);
+        match values.iter_mut().find(|v| v.0 == of) {
+            Some((.., value, mask)) => (*value, *mask) = (*value | set, *mask | bit),
+            None => {
+                values.push((of, out.len(), field, set, bit));
+                out.push((String::new(), None));
+            }
+        }
+    }
+    for (_, at, field, value, mask) in values {
+        let whole = [Family::V4, Family::V6].iter().any(|f| field.max(*f) == mask);
+        let under = if whole { String::new() } else { format!("/{mask:#x}") };
+        out[at].0 = format!("a target writes {} {value:#x}{under}", field.row().name);
+    }
+    out
+}
+
+/// A question about a bit that a target writes, as that about its field.
+fn without_bit(unsaid: Unsaid) -> Option<(Unsaid, FieldBit)> {
+    match unsaid {
+        Unsaid::Written { who, content, nth, bit } => {
+            let of = FieldBit(bit.0, 0);
+            Some((Unsaid::Written { who, content, nth, bit: of }, bit))
+        }
+        Unsaid::Chosen { content, hook, change, bit: Choice::Field(bit) } => {
+            let of = Choice::Field(FieldBit(bit.0, 0));
+            Some((Unsaid::Chosen { content, hook, change, bit: of }, bit))
+        }
+        _ => None,
     }
 }
 

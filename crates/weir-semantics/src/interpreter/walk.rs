@@ -51,7 +51,10 @@ impl Observer<'_> for Unobserved {}
 enum Held {
     Yes,
     No,
+    /// The packet is dropped on the spot.
     Hotdrop,
+    /// It holds, and the packet is dropped once the rule is done with it.
+    YesAndHotdrop,
 }
 
 impl From<bool> for Held {
@@ -119,7 +122,7 @@ impl<'f, O: Observer<'f>> Walk<'_, 'f, O> {
             let rule = &chain.chain.rules[(at.rule - chain.first) as usize];
             let number = at.rule - chain.first + 1;
             self.log.tried += 1;
-            let failed = self.tests(table, compact, rule, &view);
+            let (failed, dying) = self.tests(table, compact, rule, &view);
             self.observer.rule(rule, number, failed, self.packet);
             match failed {
                 None => {}
@@ -131,6 +134,12 @@ impl<'f, O: Observer<'f>> Walk<'_, 'f, O> {
             }
             let counted = Counted::Rule { table: name, chain: &chain.chain.name, number };
             self.log.hits.push(Hit { hook: self.hook, counted, credit: &rule.credit });
+            if dying {
+                if compact.action == Action::Target {
+                    self.target(name, rule);
+                }
+                return self.decide(Verdict::Drop);
+            }
             let next = At { chain: at.chain, rule: at.rule + 1 };
             at = match compact.action {
                 Action::Count => next,
@@ -269,7 +278,8 @@ impl<'f, O: Observer<'f>> Walk<'_, 'f, O> {
         }
     }
 
-    /// The first test of a rule that does not hold.
+    /// The first test of a rule that does not hold; and whether the packet is dropped although all
+    /// hold.
     #[inline]
     fn tests(
         &mut self,
@@ -277,7 +287,8 @@ impl<'f, O: Observer<'f>> Walk<'_, 'f, O> {
         compact: CompactRule,
         rule: &'f Rule,
         view: &View,
-    ) -> Option<Failed> {
+    ) -> (Option<Failed>, bool) {
+        let mut dying = false;
         let first = compact.first as usize;
         for (test, t) in table.tests[first..first + compact.count as usize].iter().enumerate() {
             let held = match *t {
@@ -288,11 +299,12 @@ impl<'f, O: Observer<'f>> Walk<'_, 'f, O> {
             };
             match held {
                 Held::Yes => {}
-                Held::No => return Some(Failed { test, hotdrop: false }),
-                Held::Hotdrop => return Some(Failed { test, hotdrop: true }),
+                Held::No => return (Some(Failed { test, hotdrop: dying }), dying),
+                Held::Hotdrop => return (Some(Failed { test, hotdrop: true }), true),
+                Held::YesAndHotdrop => dying = true,
             }
         }
-        None
+        (None, dying)
     }
 
     /// Tests that may need the caller.
@@ -330,6 +342,11 @@ impl<'f, O: Observer<'f>> Walk<'_, 'f, O> {
             Hotdrop::Perhaps => {
                 if self.asks_drop(rule, subject, test.stateful, test.content) {
                     return Held::Hotdrop;
+                }
+            }
+            Hotdrop::WithMatch => {
+                if self.asks_drop(rule, subject, test.stateful, test.content) {
+                    return Held::YesAndHotdrop;
                 }
             }
         }
