@@ -197,7 +197,7 @@ fn check_rest(
         }
     }
     let check = CheckOptions { seed: options.seed, packets: options.check_packets };
-    let checked = check::equal(&was, &[after], &check, check::through(after), progress)
+    let checked = check::equal(&was, &[after], &check, check::through(&was, after), progress)
         .map_err(|example| CompileError::Differs { form: Form::Nft, example })?;
     Ok(checked.packets)
 }

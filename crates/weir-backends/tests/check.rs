@@ -38,7 +38,8 @@ fn spoiled(spoil: impl Fn(&mut Firewall)) -> Result<(), String> {
     let before = example();
     let mut after = tree_of(&before);
     spoil(&mut after);
-    let result = check::equal(&before, &[&after], &OPTIONS, check::through(&after), &mut |_, _| {});
+    let result =
+        check::equal(&before, &[&after], &OPTIONS, check::through(&before, &after), &mut |_, _| {});
     result.map(|_| ()).map_err(|e| e.to_string())
 }
 

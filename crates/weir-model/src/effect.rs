@@ -557,6 +557,13 @@ impl ChangingSets {
         changing
     }
 
+    /// The sets that rules of either may change: two rulesets are compared on hosts where both ran.
+    pub fn union(mut self, other: ChangingSets) -> ChangingSets {
+        self.any |= other.any;
+        self.names.extend(other.names);
+        self
+    }
+
     fn see(&mut self, target: &Target) {
         match effects_of(target).sets {
             SetWrites::None => {}

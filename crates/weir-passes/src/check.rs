@@ -158,9 +158,10 @@ pub fn sample(
 
 /// Sends packets through a form that is iptables again.
 pub fn through<'a>(
+    before: &Firewall,
     after: &'a Firewall,
 ) -> impl FnMut(&Packet, Entry, &Outcome<'_>, &mut dyn Answers) -> Option<Differs> + 'a {
-    let new = Interpreter::new(after);
+    let new = Interpreter::comparing(after, before);
     move |packet, entry, before, answers| {
         let outcome = new.journey(packet, entry, answers);
         before.difference(&outcome).map(|d| Differs {

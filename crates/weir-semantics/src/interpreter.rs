@@ -96,15 +96,29 @@ impl<'f> Interpreter<'f> {
     /// Where a rule jumps to a chain that its table does not have: no parser lets such a ruleset
     /// through.
     pub fn new(firewall: &'f Firewall) -> Self {
-        Self::of([firewall.v4.as_ref(), firewall.v6.as_ref()], &firewall.sets)
+        Self::of(
+            [firewall.v4.as_ref(), firewall.v6.as_ref()],
+            &firewall.sets,
+            &ChangingSets::of(firewall),
+        )
     }
 
-    /// The same for a firewall's parts: IPv4 and IPv6 rulesets, and sets.
-    pub(crate) fn of(rulesets: [Option<&'f Ruleset>; 2], sets: &'f [IpSet]) -> Self {
+    /// The same for a firewall that is compared with another: sets that rules of the other change
+    /// are asked of [`Answers`] here, too.
+    pub fn comparing(firewall: &'f Firewall, other: &Firewall) -> Self {
+        let changing = ChangingSets::of(firewall).union(ChangingSets::of(other));
+        Self::of([firewall.v4.as_ref(), firewall.v6.as_ref()], &firewall.sets, &changing)
+    }
+
+    /// The same for a firewall's parts: IPv4 and IPv6 rulesets, sets, and which of them change.
+    pub(crate) fn of(
+        rulesets: [Option<&'f Ruleset>; 2],
+        sets: &'f [IpSet],
+        changing: &ChangingSets,
+    ) -> Self {
         let set_at: HashMap<&str, usize> =
             sets.iter().enumerate().map(|(i, s)| (&*s.name, i)).collect();
-        let changing = ChangingSets::of_rulesets(rulesets.into_iter().flatten(), sets);
-        let known = KnownSets { at: &set_at, changing: &changing };
+        let known = KnownSets { at: &set_at, changing };
         let tables = rulesets.map(|ruleset| {
             TableName::ALL.map(|name| {
                 let ruleset = ruleset?;

@@ -170,13 +170,16 @@ impl Review {
         let of_part = |part: &Part| {
             let mut review = PartReview::of(part);
             if let Answer::Differs(differs) = &part.answer {
-                let through = |side: Side<'_>| way_through(part, differs, side, identity, words);
+                let through = |side: Side<'_>, other: Side<'_>| {
+                    let interpreter = Interpreter::comparing(side.firewall, other.firewall);
+                    way_through(part, differs, (side, &interpreter), identity, words)
+                };
                 review.example = Some(Example {
                     packet: packet_words(&differs.witness.packet),
                     given: given(differs),
                     differs_in: format!("{:?}", differs.difference).to_lowercase(),
-                    before: through(before),
-                    after: through(after),
+                    before: through(before, after),
+                    after: through(after, before),
                     itself: differs.witness.packet.clone(),
                 });
             }
@@ -279,16 +282,15 @@ fn given(differs: &Differs) -> Vec<String> {
 fn way_through(
     part: &Part,
     differs: &Differs,
-    side: Side<'_>,
+    (side, interpreter): (Side<'_>, &Interpreter<'_>),
     identity: Identity,
     words: &dyn Fn(&Rule, Family) -> String,
 ) -> WayThrough {
-    let interpreter = Interpreter::new(side.firewall);
     let mut answers = differs.witness.answers(side.firewall, identity);
     let packet = &differs.witness.packet;
     let way = match part.way {
-        Way::Entry(entry) => trace(&interpreter, packet, entry, &mut answers),
-        Way::Hook(hook) => trace_at_hook(&interpreter, packet, hook, &mut answers),
+        Way::Entry(entry) => trace(interpreter, packet, entry, &mut answers),
+        Way::Hook(hook) => trace_at_hook(interpreter, packet, hook, &mut answers),
     };
     WayThrough {
         verdict: verdict_words(way.outcome.verdict),

@@ -19,7 +19,7 @@ mod wish;
 
 use std::collections::{HashMap, HashSet};
 
-use weir_model::{Family, IpSet, Packet, Ruleset};
+use weir_model::{ChangingSets, Family, IpSet, Packet, Ruleset};
 
 use self::dice::Dice;
 use self::paths::{Paths, Reached};
@@ -73,7 +73,8 @@ pub fn packets(ruleset: &Ruleset, sets: &[IpSet], options: &TrafficOptions) -> V
         Family::V4 => [Some(ruleset), None],
         Family::V6 => [None, Some(ruleset)],
     };
-    let interpreter = Interpreter::of(rulesets, sets);
+    let changing = ChangingSets::of_rulesets(rulesets.into_iter().flatten(), sets);
+    let interpreter = Interpreter::of(rulesets, sets, &changing);
     let mut maker = Maker {
         reach: Reach::new(interpreter, |name| pool.names(name)),
         ruleset,

@@ -32,13 +32,13 @@ pub fn prove(before: &Firewall, after: &Firewall, options: &CompareOptions) -> P
         Way::Hook(_) => Entry::Forward,
     };
     let packet = differs.witness.packet.clone();
-    let described = |f: &Firewall| {
+    let described = |f: &Firewall, other: &Firewall| {
         let mut answers = differs.witness.answers(f, options.identity);
-        describe(&Interpreter::new(f).journey(&packet, entry, &mut answers))
+        describe(&Interpreter::comparing(f, other).journey(&packet, entry, &mut answers))
     };
     Proof::Differs(Box::new(Counterexample {
-        before: described(before),
-        after: described(after),
+        before: described(before, after),
+        after: described(after, before),
         difference: format!("{:?} differs", differs.difference).to_lowercase(),
         packet,
         entry,

@@ -42,8 +42,8 @@ impl<'f> Judge<'f> {
             sameness,
             class: [class(Family::V4), class(Family::V6)],
             policies,
-            before: Interpreter::new(before),
-            after: Interpreter::new(after),
+            before: Interpreter::comparing(before, after),
+            after: Interpreter::comparing(after, before),
             tried: (0, 0),
         }
     }

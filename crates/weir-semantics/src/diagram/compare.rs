@@ -253,8 +253,8 @@ impl<'f> Pair<'f> {
 
     /// Sends a witness through both; `None` where nothing differs.
     fn reproduce(&self, witness: &Witness) -> Option<(Difference, (Verdict, Verdict))> {
-        let run = |firewall: &'f Firewall| {
-            let mut interpreter = Interpreter::new(firewall);
+        let run = |firewall: &'f Firewall, other: &Firewall| {
+            let mut interpreter = Interpreter::comparing(firewall, other);
             if self.options.conntrack {
                 interpreter = interpreter.with_conntrack();
             }
@@ -265,8 +265,8 @@ impl<'f> Pair<'f> {
             };
             (outcome, answers.asked)
         };
-        let (a, asked_a) = run(self.before);
-        let (b, asked_b) = run(self.after);
+        let (a, asked_a) = run(self.before, self.after);
+        let (b, asked_b) = run(self.after, self.before);
         let difference = if a.verdict != b.verdict {
             Difference::Verdict
         } else if self.options.level == Level::Verdict {

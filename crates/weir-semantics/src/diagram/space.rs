@@ -70,8 +70,8 @@ pub struct Space<'f> {
     /// The ipsets of each firewall, and whose are looked into.
     pub(crate) sides: Vec<&'f [IpSet]>,
     pub(crate) side: usize,
-    /// The sets of each firewall whose content its rules may change.
-    changing: Vec<ChangingSets>,
+    /// The sets whose content rules of some firewall may change.
+    changing: ChangingSets,
     /// All firewalls have the same sets.
     same_sets: bool,
     pub(crate) sets: HashMap<SetKey, Ref>,
@@ -99,9 +99,8 @@ impl<'f> Space<'f> {
         let mut store = Store::new(options.memory_bytes);
         let presence = Presence::new(&mut store, &layout)?;
         let possible = possible(&mut store, &layout)?;
-        let changing: Vec<_> = firewalls.iter().map(|f| ChangingSets::of(f)).collect();
-        let same_sets = firewalls.windows(2).all(|w| w[0].sets == w[1].sets)
-            && changing.windows(2).all(|w| w[0] == w[1]);
+        let changing = firewalls.iter().map(|f| ChangingSets::of(f));
+        let changing = changing.fold(ChangingSets::default(), ChangingSets::union);
         Ok(Space {
             store,
             layout,
@@ -111,7 +110,7 @@ impl<'f> Space<'f> {
             sides: firewalls.iter().map(|f| &f.sets[..]).collect(),
             side: 0,
             changing,
-            same_sets,
+            same_sets: firewalls.windows(2).all(|w| w[0].sets == w[1].sets),
             sets: HashMap::new(),
         })
     }
@@ -130,9 +129,9 @@ impl<'f> Space<'f> {
         if self.same_sets { 0 } else { self.side }
     }
 
-    /// Whether rules of the firewall that is looked into may change the set of a match.
+    /// Whether rules may change the set of a match.
     pub(crate) fn changes_set(&self, m: &SetMatch) -> bool {
-        self.changing[self.side].contains(&m.name)
+        self.changing.contains(&m.name)
     }
 
     /// The family of all packets here.

@@ -31,7 +31,9 @@ pub fn count(
     whole: bool,
     place: &dyn Fn(RuleId) -> String,
 ) -> CounterReview {
-    let [before, after] = sides.map(|s| Interpreter::new(s.firewall));
+    let [old, new] = sides.map(|s| s.firewall);
+    let before = Interpreter::comparing(old, new);
+    let after = Interpreter::comparing(new, old);
     let mut review = CounterReview { seed, ..CounterReview::default() };
     let mut counted: BTreeMap<String, Counted> = BTreeMap::new();
     for (family, entry, packet) in traffic(sides, wanted, seed) {

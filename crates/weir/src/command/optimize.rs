@@ -114,7 +114,7 @@ fn prove(before: &Firewall, after: &Firewall, counters: bool, args: &Optimize) -
         bail!("{REFUSED}: {:?} differs for {:?}", d.difference, d.witness.packet);
     }
     let unknown = comparison.unknowns().next().map(|(_, why)| why.to_owned());
-    let new = Interpreter::new(after);
+    let new = Interpreter::comparing(after, before);
     let options = Packets { seed: args.seed, packets: args.packets };
     let checked = equal(
         before,
