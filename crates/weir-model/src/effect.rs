@@ -26,7 +26,7 @@ use crate::set::ElementPart;
 use crate::target::{Effect, Extension, NatTarget, Target};
 
 /// A set of fields.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FieldSet(u32);
 
 impl FieldSet {
@@ -113,6 +113,9 @@ pub struct TargetRow {
     pub emits: bool,
     /// What it does depends on more than the packet: elements of a set, a memory of its own.
     pub stateful: bool,
+    /// It changes what no field says and other matches may look at: bytes of the packet, its
+    /// priority or queue, the connection's helper.
+    pub unmodelled: bool,
 }
 
 const PLAIN: TargetRow = TargetRow {
@@ -124,6 +127,7 @@ const PLAIN: TargetRow = TargetRow {
     ends: Ends::Never,
     emits: false,
     stateful: false,
+    unmodelled: false,
 };
 
 const fn writes(name: &'static str, fields: &[Field]) -> TargetRow {
@@ -148,6 +152,7 @@ pub const UNKNOWN_TARGET: TargetRow = TargetRow {
     ends: Ends::Perhaps,
     emits: true,
     stateful: true,
+    unmodelled: true,
 };
 
 /// All targets that are known (net/netfilter/xt_*.c, net/ipv4/netfilter/ipt_*.c, ip6t_*.c).
@@ -162,9 +167,8 @@ pub const TARGETS: [TargetRow; 30] = {
         emits("AUDIT"),
         emits("TRACE"),
         emits("TEE"),
-        writes("CHECKSUM", &[]),
-        // The priority, which no match reads.
-        writes("CLASSIFY", &[]),
+        TargetRow { unmodelled: true, ..writes("CHECKSUM", &[]) },
+        TargetRow { unmodelled: true, ..writes("CLASSIFY", &[]) },
         writes("MARK", &[Mark]),
         TargetRow { emits: true, ..writes("CONNMARK", &[Mark, CtMark]) },
         writes("TOS", &[Tos]),
@@ -176,22 +180,30 @@ pub const TARGETS: [TargetRow; 30] = {
         TargetRow {
             unknown: FieldSet::of(&[CtMark]),
             emits: true,
+            unmodelled: true,
             ..writes("CT", &[CtState, CtMark])
         },
         // ipt_ECN.c rewrites TCP flags where a TCP header would be, and drops what has none.
         TargetRow {
             unknown: FieldSet::of(&[Tos, TcpFlags]),
             drops: true,
+            unmodelled: true,
             ..writes("ECN", &[Tos, TcpFlags])
         },
         // xt_TCPMSS.c drops a TCP header whose length is wrong, and adds four bytes to a SYN
         // without the option.
-        TargetRow { unknown: FieldSet::of(&[Length]), drops: true, ..writes("TCPMSS", &[Length]) },
+        TargetRow {
+            unknown: FieldSet::of(&[Length]),
+            drops: true,
+            unmodelled: true,
+            ..writes("TCPMSS", &[Length])
+        },
         TargetRow {
             unknown: FieldSet::of(&[Mark]),
             sets: SetWrites::Named,
             emits: true,
             stateful: true,
+            unmodelled: true,
             ..writes("SET", &[Mark])
         },
         ends("SNAT", &[Saddr, Sport, CtState]),
@@ -249,7 +261,7 @@ pub fn effects_of(target: &Target) -> TargetRow {
     let Some(row) = target_row(module).filter(|_| known) else { return UNKNOWN_TARGET };
     let Target::Effect(effect) = target else { return *row };
     match &**effect {
-        Effect::CtNotrack => TargetRow { name: row.name, ..writes_of("NOTRACK") },
+        Effect::CtNotrack => TargetRow { name: row.name, ..row_of("NOTRACK") },
         Effect::Other(extension) => narrowed(*row, extension),
         _ => *row,
     }
@@ -263,7 +275,7 @@ pub fn changed_within(table: &Table) -> FieldSet {
     goes_on.fold(FieldSet::NONE, |all, row| all.union(row.writes))
 }
 
-fn writes_of(name: &str) -> TargetRow {
+fn row_of(name: &str) -> TargetRow {
     target_row(name).copied().unwrap_or(UNKNOWN_TARGET)
 }
 
@@ -283,7 +295,8 @@ fn narrowed(row: TargetRow, extension: &Extension) -> TargetRow {
         "SET" => {
             let changes = has("add-set") || has("del-set");
             let sets = if changes { SetWrites::Named } else { SetWrites::None };
-            let row = TargetRow { sets, emits: changes, ..row };
+            let unmodelled = has("map-prio") || has("map-queue");
+            let row = TargetRow { sets, emits: changes, unmodelled, ..row };
             if has("map-mark") { row } else { TargetRow { stateful: false, ..only(row, &[]) } }
         }
         "ECN" => {
@@ -334,7 +347,8 @@ pub enum Depends {
 pub struct MatchRow {
     /// Name, as in `-m tcp`.
     pub name: &'static str,
-    /// Fields that it compares. What [`Depends`] names may hang on any other field.
+    /// Fields that it compares, or that its budget or memory hangs on. What else [`Depends`] names
+    /// may hang on any field.
     pub reads: FieldSet,
     /// What else its answer depends on.
     pub depends: Depends,
@@ -358,6 +372,11 @@ const fn header(name: &'static str, fields: &[Field], header_bytes: u8) -> Match
     MatchRow { hotdrop: Hotdrop::CutHeader, header_bytes, ..reads(name, fields) }
 }
 
+/// A budget or a memory that hangs on these fields of the packet.
+const fn remembers(name: &'static str, fields: &[Field]) -> MatchRow {
+    MatchRow { depends: Depends::History, ..reads(name, fields) }
+}
+
 const fn asks(name: &'static str, depends: Depends) -> MatchRow {
     MatchRow { depends, ..reads(name, &[]) }
 }
@@ -375,7 +394,7 @@ pub const UNKNOWN_MATCH: MatchRow = MatchRow {
 pub const MATCHES: [MatchRow; 47] = {
     use Depends::{Bytes, History, Host, Set};
     use Field::{
-        CtMark, CtState, Daddr, Dport, Icmp, Length, Mark, PktType, Saddr, SourceMac, Sport,
+        CtMark, CtState, Daddr, Dport, Icmp, Length, Mark, PktType, Proto, Saddr, SourceMac, Sport,
         TcpFlags, Tos, Ttl,
     };
     [
@@ -421,13 +440,19 @@ pub const MATCHES: [MatchRow; 47] = {
         asks("policy", Host),
         asks("time", Host),
         asks("limit", History),
-        asks("recent", History),
-        asks("quota", History),
         asks("statistic", History),
-        asks("connbytes", History),
-        // A packet whose ports it cannot read.
-        MatchRow { hotdrop: Hotdrop::Perhaps, ..asks("hashlimit", History) },
-        MatchRow { hotdrop: Hotdrop::Perhaps, ..asks("connlimit", History) },
+        remembers("recent", &[Saddr, Daddr, Ttl]),
+        remembers("quota", &[Length]),
+        remembers("connbytes", &[CtState]),
+        // Both drop a packet whose ports they cannot read.
+        MatchRow {
+            hotdrop: Hotdrop::Perhaps,
+            ..remembers("hashlimit", &[Saddr, Daddr, Proto, Sport, Dport, Length])
+        },
+        MatchRow {
+            hotdrop: Hotdrop::Perhaps,
+            ..remembers("connlimit", &[Saddr, Daddr, Proto, Sport, Dport, Icmp, CtState])
+        },
     ]
 };
 

@@ -200,7 +200,8 @@ impl<'f> Agreement<'f> {
         let terminal = self.meaning.terminals.get(leaf);
         let Exit::Verdict(verdict) = terminal.exit else { panic!("no end: {terminal:?}") };
         let effects = self.meaning.terminals.effects_of(terminal.effects);
-        let asked = self.meaning.terminals.asked(terminal.asked).to_vec();
+        let asked = self.meaning.terminals.asked(terminal.asked);
+        let asked = asked.iter().map(|a| (a.who, a.content)).collect();
         Some(Seen { verdict, effects, asked })
     }
 
@@ -221,7 +222,7 @@ impl<'f> Agreement<'f> {
             Unsaid::Stateless { content, hook, change } => {
                 answers.stateless(content, hook.expect("a hook"), &changed(change))
             }
-            Unsaid::Stateful { who, content, nth } => answers.stateful(who, content, nth),
+            Unsaid::Stateful { who, content, nth, .. } => answers.stateful(who, content, nth),
             Unsaid::Written { bit: FieldBit(field, bit), .. } if KEPT.contains(&field) => {
                 bits.value(self.meaning.space.layout.field(field)) >> bit & 1 == 1
             }

@@ -8,7 +8,8 @@
 use std::collections::HashMap;
 
 use weir_model::{
-    Chain, Hook, Hotdrop, Match, Policy, Rule, Table, TableName, Target, Test, located_tests_of,
+    Chain, FieldSet, Hook, Hotdrop, Match, Policy, Rule, Table, TableName, Target, Test,
+    located_tests_of, match_effects,
 };
 
 use super::library::{Made, Meant, Said};
@@ -16,8 +17,9 @@ use super::lower::{At, spans_in};
 use super::merging::{Merging, merge};
 use super::runs::{Step, steps};
 use super::store::{Full, Ref, Store};
-use super::terminal::{Exit, Terminal};
+use super::terminal::{Ask, Exit, Terminal};
 use super::then::Meaning;
+use super::unsaid::Seen;
 use super::who::Who;
 use crate::answers::{content, dropping};
 use crate::outcome::Verdict;
@@ -260,15 +262,16 @@ impl<'f> Meaning<'f> {
             let lowered = self.space.test(rule, who, *from, test, place.at)?;
             if let Some(index) = self.remembers(rule, test) {
                 let digest = content(&rule.matches[index]);
-                out = self.asked(who, digest, lowered.holds, out)?;
+                let ask = self.ask_of(rule, index, (who, digest), place);
+                out = self.asked(ask, lowered.holds, out)?;
                 if let Some(then) = &mut dying {
-                    *then = self.asked_dying(who, digest, lowered.holds, *then)?;
+                    *then = self.asked_dying(ask, lowered.holds, *then)?;
                 }
                 if lowered.drops != Ref::ZERO {
-                    let dropping = dropping(digest);
-                    out = self.asked_drop(who, dropping, lowered.drops, out)?;
+                    let dropping = Ask { content: dropping(digest), ..ask };
+                    out = self.asked_drop(dropping, lowered.drops, out)?;
                     if let Some(then) = &mut dying {
-                        *then = self.asked_drop(who, dropping, lowered.drops, *then)?;
+                        *then = self.asked_drop(dropping, lowered.drops, *then)?;
                     }
                 }
                 continue;
@@ -301,8 +304,8 @@ impl<'f> Meaning<'f> {
     }
 
     /// A stateful test of a packet that is dropped in any case.
-    fn asked_dying(&mut self, who: u64, content: u64, holds: Ref, then: Ref) -> Result<Ref, Full> {
-        let asked = self.terminals.ask((who, content));
+    fn asked_dying(&mut self, ask: Ask, holds: Ref, then: Ref) -> Result<Ref, Full> {
+        let asked = self.terminals.ask(ask);
         let goes_on = Terminal { asked, ..Terminal::of(Exit::Continue) };
         let goes_on = self.terminals.leaf(goes_on);
         let then = self.then(goes_on, then)?;
@@ -324,9 +327,19 @@ impl<'f> Meaning<'f> {
         }
     }
 
+    /// The ask of a match.
+    fn ask_of(&self, rule: &Rule, index: usize, (who, content): (u64, u64), place: Place) -> Ask {
+        let m = &rule.matches[index];
+        let reads = match m {
+            Match::Set(_) => FieldSet::ALL,
+            _ => match_effects(m, self.space.layout.family).reads,
+        };
+        Ask { who, content, of: Seen { hook: place.at.hook, reads, change: 0 } }
+    }
+
     /// Whether a stateful test drops the packet is asked first, and that it was asked remembered.
-    fn asked_drop(&mut self, who: u64, content: u64, drops: Ref, then: Ref) -> Result<Ref, Full> {
-        let asked = self.terminals.ask((who, content));
+    fn asked_drop(&mut self, ask: Ask, drops: Ref, then: Ref) -> Result<Ref, Full> {
+        let asked = self.terminals.ask(ask);
         let goes_on = Terminal { asked, ..Terminal::of(Exit::Continue) };
         let goes_on = self.terminals.leaf(goes_on);
         let then = self.then(goes_on, then)?;
@@ -336,8 +349,8 @@ impl<'f> Meaning<'f> {
     }
 
     /// A stateful test: that it was asked is part of the meaning, whatever the answer.
-    fn asked(&mut self, who: u64, content: u64, holds: Ref, then: Ref) -> Result<Ref, Full> {
-        let asked = self.terminals.ask((who, content));
+    fn asked(&mut self, ask: Ask, holds: Ref, then: Ref) -> Result<Ref, Full> {
+        let asked = self.terminals.ask(ask);
         let asked = self.terminals.leaf(Terminal { asked, ..Terminal::of(Exit::Continue) });
         let then = self.then(asked, then)?;
         self.space.store.either(holds, then, asked)

@@ -76,11 +76,18 @@ pub(crate) struct Change {
     pub ttl: TtlMap,
     /// The bits of the time to live are among those replaced.
     pub writes_ttl: bool,
+    /// Digests of targets that changed what no field says, in their order.
+    pub unmodelled: Vec<u64>,
 }
 
 impl Default for Change {
     fn default() -> Self {
-        Change { bits: BTreeMap::new(), ttl: TtlMap::SAME, writes_ttl: false }
+        Change {
+            bits: BTreeMap::new(),
+            ttl: TtlMap::SAME,
+            writes_ttl: false,
+            unmodelled: Vec::new(),
+        }
     }
 }
 
@@ -115,6 +122,7 @@ impl Change {
             bits: self.bits.clone(),
             ttl: if next.writes_ttl { next.ttl } else { self.ttl.then(next.ttl) },
             writes_ttl: self.writes_ttl || next.writes_ttl,
+            unmodelled: [&self.unmodelled[..], &next.unmodelled[..]].concat(),
         };
         for (level, source) in &next.bits {
             let source = self.resolve(source, fields_end, question);

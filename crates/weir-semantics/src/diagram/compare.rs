@@ -322,7 +322,8 @@ impl Meaning<'_> {
         for opinion in &mut opinions {
             let change = match opinion.unsaid {
                 Unsaid::Stateless { change, .. } | Unsaid::Chosen { change, .. } => change,
-                Unsaid::Stateful { .. } | Unsaid::Written { .. } => continue,
+                Unsaid::Stateful { of, .. } => of.change,
+                Unsaid::Written { .. } => continue,
             };
             let changed = self.changed(&bits, change, &answers);
             opinion.packet = Some(decode(&self.space.layout, &changed));

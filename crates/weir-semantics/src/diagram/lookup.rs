@@ -119,7 +119,7 @@ impl<'f> Lookup<'f> {
             Of::Stateful { who, .. } => Some((who, ask.content)),
             Of::Stateless(_) => None,
         });
-        let same = asked.eq(terminals.asked(terminal.asked).iter().copied());
+        let same = asked.eq(terminals.asked(terminal.asked).iter().map(|a| (a.who, a.content)));
         Ok((!same).then(|| "other stateful tests are asked in the diagram".to_owned()))
     }
 }
@@ -173,7 +173,7 @@ impl Heard {
             (Unsaid::Stateless { content, hook, .. }, Of::Stateless(at)) => {
                 ask.content == content && hook == Some(*at)
             }
-            (Unsaid::Stateful { who, content, nth }, Of::Stateful { who: whose, nth: n }) => {
+            (Unsaid::Stateful { who, content, nth, .. }, Of::Stateful { who: whose, nth: n }) => {
                 (ask.content, *whose, *n) == (content, who, nth)
             }
             _ => false,

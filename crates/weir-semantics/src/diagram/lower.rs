@@ -6,12 +6,14 @@
 //! output device, before conntrack no entry, when it is made here no MAC address.
 
 use weir_model::matching::{SetMatch, ct_state};
-use weir_model::{Family, Field, Hook, Hotdrop, Match, Predicate, Rule, Test};
+use weir_model::{
+    Family, Field, FieldSet, Hook, Hotdrop, Match, Predicate, Rule, Test, match_effects,
+};
 
 use super::Space;
 use super::layout::{Block, Layout, Levels, ct_bit};
 use super::store::{Full, Ref, Store};
-use super::unsaid::Unsaid;
+use super::unsaid::{Seen, Unsaid};
 use crate::answers::{content, dropping};
 
 /// Where a rule is asked: what of the packet is there.
@@ -307,15 +309,18 @@ impl Space<'_> {
                 let m = &rule.matches[*index];
                 let Match::Set(set) = m else { return Ok(Lowered::NEVER) };
                 if self.changes_set(set) {
-                    let unsaid = Unsaid::Stateful { who, content: content(m), nth: 0 };
+                    let of = Seen { hook: at.hook, reads: FieldSet::ALL, change: 0 };
+                    let unsaid = Unsaid::Stateful { who, content: content(m), nth: 0, of };
                     return self.ask(unsaid, || m.clone()).map(Lowered::plain);
                 }
                 Ok(Lowered::plain(self.set_test(set, at)?))
             }
             Test::Opaque { index, stateful, hotdrop } => {
                 let m = &rule.matches[*index];
+                let reads = match_effects(m, self.layout.family).reads;
+                let of = Seen { hook: at.hook, reads, change: 0 };
                 let unsaid = |content| match stateful {
-                    true => Unsaid::Stateful { who, content, nth: 0 },
+                    true => Unsaid::Stateful { who, content, nth: 0, of },
                     false => Unsaid::Stateless { content, hook: at.hook, change: 0 },
                 };
                 let digest = content(m);

@@ -22,7 +22,18 @@ pub struct Replay<'w> {
     who: Who,
     counts: HashMap<(u64, u64), u32>,
     /// Stateful tests that were asked, with their answers.
-    pub(crate) asked: Vec<(u64, u64, bool)>,
+    pub(crate) asked: Vec<Asked>,
+}
+
+/// A stateful test that was asked, and answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Asked {
+    who: u64,
+    content: u64,
+    hook: Hook,
+    /// Digest of the packet.
+    packet: u64,
+    answer: bool,
 }
 
 impl Witness {
@@ -43,10 +54,25 @@ impl Answers for Replay<'_> {
         if question.stateful {
             let ask = (self.who.of(question.rule), question.content);
             let nth = self.counts.entry(ask).or_default();
-            let unsaid = Unsaid::Stateful { who: ask.0, content: ask.1, nth: *nth };
+            let same = |o: &&Opinion| match o.unsaid {
+                Unsaid::Stateful { who, content, nth: n, of } => {
+                    (who, content, n) == (ask.0, ask.1, *nth)
+                        && of.hook.is_none_or(|h| h == question.hook)
+                }
+                _ => false,
+            };
+            let found = self.opinions.iter().filter(same);
+            let best = found.min_by_key(|o| distance(o.packet.as_ref(), question.packet));
+            let answer = best.is_some_and(|o| o.answer);
             *nth += 1;
-            let answer = self.opinions.iter().any(|o| o.unsaid == unsaid && o.answer);
-            self.asked.push((ask.0, ask.1, answer));
+            let packet = content(question.packet);
+            self.asked.push(Asked {
+                who: ask.0,
+                content: ask.1,
+                hook: question.hook,
+                packet,
+                answer,
+            });
             return answer;
         }
         // The negated test of a set and the plain one are the same question.

@@ -1,6 +1,6 @@
 //! What targets do, as diagrams: most end in one terminal, some look at the packet first.
 
-use weir_model::effect::UNKNOWN_TARGET;
+use weir_model::effect::{SetWrites, UNKNOWN_TARGET};
 use weir_model::matching::ct_state;
 use weir_model::target::{Effect, Extension, NatRange, NatTarget, TtlChange};
 use weir_model::{Addr, Field, FieldSet, Hook, Target, effects_of};
@@ -10,9 +10,9 @@ use super::change::{Change, Source, TtlMap};
 use super::layout::{Block, ct_bit};
 use super::lower::{codes, ct_bits_of, masked};
 use super::store::{Full, Ref};
-use super::terminal::{Exit, Terminal};
+use super::terminal::{Ask, Exit, Terminal};
 use super::then::Meaning;
-use super::unsaid::{Choice, FieldBit, Unsaid};
+use super::unsaid::{Choice, FieldBit, Seen, Unsaid};
 use crate::answers::{content, dropping};
 use crate::interpreter::{MarkMove, connmark_of};
 use crate::outcome::Verdict;
@@ -31,20 +31,22 @@ impl Meaning<'_> {
             }
             Target::Effect(effect) => match &**effect {
                 Effect::Other(e) => self.extension(target, e, effects, (who, place)),
-                other => self.effect(other, effects),
+                other => self.effect(other, target, effects),
             },
             Target::Nat(nat) => Ok(self.translation(nat, effects, place)?),
             Target::Opaque(opaque) => {
                 let digest = content(&**opaque);
-                let asked = self.terminals.ask((who, digest));
-                let mut change = Change::default();
+                let asked = self.terminals.ask(everything(who, digest, place));
+                let unmodelled = vec![digest];
+                let mut change = Change { unmodelled, ..Change::default() };
                 self.set_unknown(&mut change, UNKNOWN_TARGET.unknown, (who, digest));
                 let change = self.terminals.change_number(&change);
                 let go_on = Terminal { asked, change, ..decided(Exit::Continue) };
                 let go_on = self.terminals.leaf(go_on);
                 let end = Terminal { asked, ..decided(Exit::Verdict(Verdict::Unknown)) };
                 let end = self.terminals.leaf(end);
-                let unsaid = Unsaid::Stateful { who, content: digest, nth: 0 };
+                let of = everything(who, digest, place).of;
+                let unsaid = Unsaid::Stateful { who, content: digest, nth: 0, of };
                 let number = self.space.unsaid.number(unsaid, || None);
                 Ok(self.space.store.node(self.space.layout.end + number, go_on, end)?)
             }
@@ -57,9 +59,12 @@ impl Meaning<'_> {
         }
     }
 
-    fn effect(&mut self, effect: &Effect, effects: u32) -> Result<Ref, Unknown> {
+    fn effect(&mut self, effect: &Effect, target: &Target, effects: u32) -> Result<Ref, Unknown> {
         let only = Terminal { effects, ..Terminal::of(Exit::Continue) };
         let mut change = Change::default();
+        if effects_of(target).unmodelled {
+            change.unmodelled.push(content(effect));
+        }
         let mut untracks = false;
         match effect {
             Effect::Mark { value, mask } => {
@@ -103,6 +108,9 @@ impl Meaning<'_> {
         let row = effects_of(target);
         let digest = content(extension);
         let mut change = Change::default();
+        if row.unmodelled {
+            change.unmodelled.push(digest);
+        }
         let mut asked = 0;
         let entry = self.space.presence.entry;
         // The packets that it changes.
@@ -120,8 +128,10 @@ impl Meaning<'_> {
             }
             _ => {}
         }
-        if !row.unknown.is_empty() && row.stateful {
-            asked = self.terminals.ask((who, digest));
+        if row.stateful || row.sets != SetWrites::None {
+            asked = self.terminals.ask(everything(who, digest, place));
+        }
+        if row.stateful {
             self.set_unknown(&mut change, row.unknown, (who, digest));
         } else {
             self.set_chosen(&mut change, row.unknown, digest, place);
@@ -371,6 +381,12 @@ impl Meaning<'_> {
         new.changed = Some(ask(Choice::Changed));
         Ok(())
     }
+}
+
+/// An ask of a target that may depend on every field.
+fn everything(who: u64, content: u64, place: Place) -> Ask {
+    let of = Seen { hook: Some(place.hook()), reads: FieldSet::ALL, change: 0 };
+    Ask { who, content, of }
 }
 
 /// What a translation makes of address and port.

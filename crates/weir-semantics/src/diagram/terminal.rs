@@ -7,11 +7,13 @@
 
 use std::collections::HashMap;
 
-use weir_model::{Hook, TableName, Target};
+use weir_model::field::FIELDS;
+use weir_model::{Field, FieldSet, Hook, TableName, Target};
 
-use super::change::{Change, Interner};
+use super::change::{Change, Interner, TtlMap};
+use super::layout::{Layout, Levels};
 use super::store::Ref;
-use super::unsaid::{Questions, Unsaid};
+use super::unsaid::{Questions, Seen, Unsaid};
 use crate::answers::content;
 use crate::outcome::Verdict;
 
@@ -52,8 +54,16 @@ impl Terminal {
     }
 }
 
-/// What was asked: whose it is, and its content.
-pub(crate) type Ask = (u64, u64);
+/// What was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Ask {
+    /// Whose it is.
+    pub who: u64,
+    /// Digest of the match or target.
+    pub content: u64,
+    /// Of which packet.
+    pub of: Seen,
+}
 
 /// All terminals that were met.
 #[derive(Debug)]
@@ -66,6 +76,8 @@ pub(crate) struct Terminals {
     changes: Interner<Change>,
     /// The level of the first question.
     fields_end: u32,
+    /// Where the fields stand.
+    fields: Vec<(Field, Levels)>,
     /// Pairs that were composed before.
     pairs: HashMap<(u32, u32), u32>,
     /// Some terminal goes on with a change or an ask.
@@ -78,7 +90,7 @@ pub(crate) struct Terminals {
 pub(crate) const HOLE: Ref = Ref::ONE;
 
 impl Terminals {
-    pub fn new(fields_end: u32) -> Terminals {
+    pub fn new(layout: &Layout) -> Terminals {
         let mut all = Interner::new(Terminal::of(Exit::Continue));
         all.number(&Terminal::of(Exit::Hole));
         Terminals {
@@ -87,7 +99,8 @@ impl Terminals {
             lists: Interner::new(Vec::new()),
             asked: Interner::new(Vec::new()),
             changes: Interner::new(Change::default()),
-            fields_end,
+            fields_end: layout.end,
+            fields: FIELDS.iter().map(|row| (row.field, layout.field(row.field))).collect(),
             pairs: HashMap::new(),
             any_changed: false,
             with_effects: true,
@@ -155,7 +168,10 @@ impl Terminals {
         let mut effects = self.lists.get(a.effects).clone();
         effects.extend_from_slice(self.lists.get(b.effects));
         let mut asked = self.asked.get(a.asked).clone();
-        asked.extend_from_slice(self.asked.get(b.asked));
+        for ask in self.asked.get(b.asked).clone() {
+            let of = self.seen_after(ask.of, a.change, a.asked, questions);
+            asked.push(Ask { of, ..ask });
+        }
         let both = Terminal {
             exit: b.exit,
             effects: self.lists.number(&effects),
@@ -209,11 +225,13 @@ impl Terminals {
                 let change = self.change_then(change, later, asked, questions);
                 Unsaid::Chosen { content, hook, change, bit }
             }
-            Unsaid::Stateful { who, content, nth } => {
-                Unsaid::Stateful { who, content, nth: nth + self.times(asked, (who, content)) }
+            Unsaid::Stateful { who, content, nth, of } => {
+                let nth = nth + self.times(asked, who, content);
+                let of = self.seen_after(of, change, asked, questions);
+                Unsaid::Stateful { who, content, nth, of }
             }
             Unsaid::Written { who, content, nth, bit } => {
-                let nth = nth + self.times(asked, (who, content));
+                let nth = nth + self.times(asked, who, content);
                 Unsaid::Written { who, content, nth, bit }
             }
         };
@@ -221,7 +239,30 @@ impl Terminals {
     }
 
     /// How often something is in a list of what was asked.
-    fn times(&self, asked: u32, ask: Ask) -> u32 {
-        self.asked.get(asked).iter().filter(|a| **a == ask).count() as u32
+    fn times(&self, asked: u32, who: u64, content: u64) -> u32 {
+        let same = |a: &&Ask| (a.who, a.content) == (who, content);
+        self.asked.get(asked).iter().filter(same).count() as u32
+    }
+
+    /// What a budget or a memory sees of a packet after a change and some asks.
+    fn seen_after(&mut self, of: Seen, change: u32, asked: u32, questions: &mut Questions) -> Seen {
+        let both = self.change_then(change, of.change, asked, questions);
+        Seen { change: self.only(both, of.reads), ..of }
+    }
+
+    /// What a change does to some fields.
+    pub fn only(&mut self, change: u32, fields: FieldSet) -> u32 {
+        if change == 0 || fields == FieldSet::ALL {
+            return change;
+        }
+        let mut kept = self.changes.get(change).clone();
+        let wanted: Vec<Levels> =
+            self.fields.iter().filter(|(f, _)| fields.contains(*f)).map(|(_, l)| *l).collect();
+        kept.bits.retain(|level, _| wanted.iter().any(|l| (l.first..l.end()).contains(level)));
+        if !fields.contains(Field::Ttl) {
+            (kept.ttl, kept.writes_ttl) = (TtlMap::SAME, false);
+        }
+        kept.unmodelled.clear();
+        self.changes.number(&kept)
     }
 }

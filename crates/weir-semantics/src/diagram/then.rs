@@ -18,7 +18,7 @@ use super::library::Library;
 use super::merging::{Merging, merge};
 use super::space::Space;
 use super::store::{Full, Operator, Ref, Store};
-use super::terminal::{Exit, HOLE, Terminals};
+use super::terminal::{Ask, Exit, HOLE, Terminals};
 use super::unsaid::{Questions, Unsaid};
 
 /// A space, and what its diagrams of rules end in.
@@ -31,22 +31,22 @@ pub(crate) struct Meaning<'f> {
 
 impl<'f> Meaning<'f> {
     pub fn new(space: Space<'f>) -> Meaning<'f> {
-        let terminals = Terminals::new(space.layout.end);
+        let terminals = Terminals::new(&space.layout);
         Meaning { space, terminals, chains_made: Library::default() }
     }
 }
 
 /// What of a change another diagram sees: bits it asks for, and the questions in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-struct Seen {
+struct Glimpse {
     bits: Vec<(u32, Vec<u32>, bool)>,
     ttl: Option<u32>,
     /// All of the change, where there are stateless questions.
     change: u32,
     /// All that was asked, where such a question's own change depends on it.
     all_asked: u32,
-    /// How often its stateful tests were asked before.
-    asked: Vec<(u32, u32)>,
+    /// How often its stateful tests were asked before, and what was done to what they look at.
+    asked: Vec<(u32, u32, u32)>,
 }
 
 /// What a diagram asks for.
@@ -81,7 +81,7 @@ impl Meaning<'_> {
     }
 
     /// The terminals of `f` by what `g` sees of them; nothing where it sees nothing of any.
-    fn groups(&mut self, f: Ref, g: Ref) -> BTreeMap<Seen, Vec<Ref>> {
+    fn groups(&mut self, f: Ref, g: Ref) -> BTreeMap<Glimpse, Vec<Ref>> {
         let mut groups = BTreeMap::new();
         if !self.terminals.any_changed {
             return groups;
@@ -100,7 +100,7 @@ impl Meaning<'_> {
         for leaf in leaves {
             groups.entry(self.seen(leaf, &support)).or_insert_with(Vec::new).push(leaf);
         }
-        if groups.len() == 1 && groups.contains_key(&Seen::default()) {
+        if groups.len() == 1 && groups.contains_key(&Glimpse::default()) {
             groups.clear();
         }
         groups
@@ -119,9 +119,9 @@ impl Meaning<'_> {
     }
 
     /// What a diagram with that support sees of a terminal.
-    fn seen(&mut self, leaf: Ref, support: &Support) -> Seen {
+    fn seen(&mut self, leaf: Ref, support: &Support) -> Glimpse {
         let terminal = self.terminals.get(leaf);
-        let mut seen = Seen::default();
+        let mut seen = Glimpse::default();
         if !terminal.goes_on_changed() {
             return seen;
         }
@@ -142,13 +142,20 @@ impl Meaning<'_> {
         let asked = self.terminals.asked(terminal.asked).to_vec();
         for question in &support.questions {
             match self.space.unsaid.get(*question) {
-                Some((
-                    Unsaid::Stateful { who, content, .. } | Unsaid::Written { who, content, .. },
-                    _,
-                )) => {
-                    let before = asked.iter().filter(|a| **a == (*who, *content)).count() as u32;
-                    if before > 0 {
-                        seen.asked.push((*question, before));
+                Some((unsaid @ (Unsaid::Stateful { .. } | Unsaid::Written { .. }), _)) => {
+                    let (who, content, of) = match *unsaid {
+                        Unsaid::Stateful { who, content, of, .. } => (who, content, Some(of)),
+                        Unsaid::Written { who, content, .. } => (who, content, None),
+                        Unsaid::Stateless { .. } | Unsaid::Chosen { .. } => continue,
+                    };
+                    let same = |a: &&Ask| (a.who, a.content) == (who, content);
+                    let before = asked.iter().filter(same).count() as u32;
+                    let done = of.map_or(0, |of| self.terminals.only(terminal.change, of.reads));
+                    if before > 0 || done > 0 {
+                        seen.asked.push((*question, before, done));
+                    }
+                    if self.terminals.has_questions(done) {
+                        seen.all_asked = terminal.asked;
                     }
                 }
                 Some((Unsaid::Stateless { change, .. } | Unsaid::Chosen { change, .. }, _)) => {
@@ -208,7 +215,7 @@ struct Groups<'m, 'f> {
     meaning: &'m mut Meaning<'f>,
     f: Ref,
     g: Ref,
-    groups: Vec<(Seen, Vec<Ref>)>,
+    groups: Vec<(Glimpse, Vec<Ref>)>,
 }
 
 impl Merging for Groups<'_, '_> {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use weir_model::{Field, Hook, Match};
+use weir_model::{Field, FieldSet, Hook, Match};
 
 /// A question whose answer is a variable of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -24,6 +24,8 @@ pub(crate) enum Unsaid {
         content: u64,
         /// How often it was asked on this journey before.
         nth: u32,
+        /// Where it is asked, and of which packet.
+        of: Seen,
     },
     /// A bit of what a target writes that depends on more than the packet.
     Written {
@@ -48,6 +50,17 @@ pub(crate) enum Unsaid {
         /// Which bit.
         bit: Choice,
     },
+}
+
+/// What a budget or a memory sees of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Seen {
+    /// Where.
+    pub hook: Option<Hook>,
+    /// The fields that it looks at.
+    pub reads: FieldSet,
+    /// What was done to these fields before, by its number.
+    pub change: u32,
 }
 
 /// A bit of a field, counted from the lowest.

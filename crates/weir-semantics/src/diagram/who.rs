@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use weir_model::effect::SetWrites;
 use weir_model::{Family, Firewall, Match, Rule, effects_of, match_effects};
 
 use super::comparison::Identity;
@@ -45,7 +46,9 @@ impl Who {
 /// Whether answers or effects of a rule may depend on packets before; or on a set, which rules may
 /// change.
 fn keeps_state(rule: &Rule, family: Family) -> bool {
-    effects_of(&rule.target).stateful
+    let row = effects_of(&rule.target);
+    row.stateful
+        || row.sets != SetWrites::None
         || rule
             .matches
             .iter()

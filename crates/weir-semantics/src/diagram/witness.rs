@@ -39,8 +39,8 @@ impl Opinion {
     pub(crate) fn is_of_a_changed_packet(&self) -> bool {
         match self.unsaid {
             Unsaid::Stateless { change, .. } => change != 0,
+            Unsaid::Stateful { of, .. } => of.change != 0,
             Unsaid::Chosen { .. } | Unsaid::Written { .. } => true,
-            Unsaid::Stateful { .. } => false,
         }
     }
 }
@@ -146,7 +146,8 @@ impl Space<'_> {
         let (unsaid, asked) = self.unsaid.get(question).expect("a level has a question").clone();
         let hook = match unsaid {
             Unsaid::Stateless { hook, .. } => hook,
-            Unsaid::Stateful { .. } | Unsaid::Written { .. } => None,
+            Unsaid::Stateful { of, .. } => of.hook,
+            Unsaid::Written { .. } => None,
             Unsaid::Chosen { hook, .. } => Some(hook),
         };
         let words = match (&asked, unsaid) {

@@ -5,7 +5,7 @@
 //! A goto does not push, so that what follows the caller is skipped. A match on a header that is
 //! cut short drops the packet on the spot (*hotdrop*), whatever the rule says.
 
-use weir_model::effect::UNKNOWN_TARGET;
+use weir_model::effect::{SetWrites, UNKNOWN_TARGET};
 use weir_model::matching::ct_state;
 use weir_model::target::{Effect, NatTarget};
 use weir_model::{
@@ -251,12 +251,13 @@ impl<'f, O: Observer<'f>> Walk<'_, 'f, O> {
         if row.drops && self.asks_drop(rule, Subject::Target, row.stateful, digest) {
             return Next::Decide(Verdict::Drop);
         }
+        // What it does to a set is ordered with what matches find there.
+        if row.stateful || row.sets != SetWrites::None {
+            self.ask(rule, Subject::Target, true, digest);
+        }
         let changed = apply(effect, self.packet);
         if row.unknown.is_empty() {
             return if changed { Next::Reread } else { Next::Continue };
-        }
-        if row.stateful {
-            self.ask(rule, Subject::Target, true, digest);
         }
         // CT leaves a packet alone that has an entry.
         if row.name != "CT" || changed {

@@ -1,0 +1,186 @@
+//! What targets write and matches drop is part of the meaning: rulesets that differ in it are not
+//! called equal. Each pair stands beside a control in which nothing depends on it.
+
+use weir_model::Firewall;
+use weir_semantics::diagram::{CompareOptions, Identity, compare};
+use weir_syntax::iptables::{ParseOptions, parse};
+
+const SETS: &str = "create s hash:ip family inet skbinfo\nadd s 10.0.0.1 skbmark 0x1\n\
+                    create t hash:ip family inet\ncreate u hash:ip family inet\n\
+                    create l list:set size 8\nadd l u\n";
+
+fn firewall(text: &str) -> Firewall {
+    let ruleset = match parse(text, &ParseOptions::default()) {
+        Ok(ruleset) => ruleset,
+        Err(errors) => panic!("{}", weir_syntax::render(&errors, "text", text, false)),
+    };
+    let sets = weir_syntax::ipset::parse(SETS).expect("good sets");
+    Firewall { v4: Some(ruleset), sets, ..Firewall::default() }
+}
+
+fn equal(table: &str, before: &str, after: &str) -> bool {
+    let text = |rules: &str| {
+        format!("*{table}\n:PREROUTING ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\n:sub - [0:0]\n{rules}COMMIT\n")
+            .replace(if table == "filter" { ":PREROUTING ACCEPT [0:0]\n" } else { "#" }, "")
+    };
+    let options = CompareOptions { identity: Identity::Text, ..CompareOptions::default() };
+    let (before, after) = (firewall(&text(before)), firewall(&text(after)));
+    compare(&before, &after, &options).expect("no mistake in weir").is_equal()
+}
+
+/// The rule behind a target is dead to one who overlooks what the target writes.
+fn rule_behind(table: &str, guard: &str, target: &str, tested: &str) -> bool {
+    let rules = format!("-A FORWARD {guard} -j RETURN\n-A FORWARD {target}\n");
+    let with = format!("{rules}-A FORWARD {tested} -j DROP\n");
+    equal(table, &with, &rules)
+}
+
+#[test]
+fn a_rule_behind_a_target_that_writes_what_it_tests_is_not_dead() {
+    let mark = "-m mark --mark 0x1";
+    // The control: nothing is written, and the guard leaves no packet to the last rule.
+    assert!(rule_behind("mangle", mark, "-j LOG", mark));
+    assert!(!rule_behind("mangle", mark, "-j SET --map-set s src --map-mark", mark));
+    assert!(rule_behind("mangle", mark, "-j SET --map-set s src --map-prio", mark));
+    let length = "-m length --length 44";
+    let mss = "-p tcp -m tcp --tcp-flags SYN,RST SYN -j TCPMSS --set-mss 500";
+    assert!(rule_behind("mangle", length, "-j MARK --set-xmark 0x1/0x1", length));
+    assert!(!rule_behind("mangle", length, mss, length));
+    let flags = "-p tcp -m tcp --tcp-flags FIN FIN";
+    let ecn = "-p tcp -j ECN --ecn-tcp-remove";
+    assert!(rule_behind("mangle", flags, "-j LOG", flags));
+    assert!(!rule_behind("mangle", flags, ecn, flags));
+}
+
+#[test]
+fn a_rule_behind_an_unknown_target_is_not_dead_whatever_it_tests() {
+    for tested in [
+        "-s 10.0.0.1",
+        "-d 10.0.0.1",
+        "-m mark --mark 0x1",
+        "-m ttl --ttl-eq 5",
+        "-m tos --tos 0x8/0xff",
+        "-m length --length 100",
+        "-p tcp -m tcp --dport 80",
+        "-p icmp -m icmp --icmp-type 8",
+        "-m mac --mac-source 02:00:00:00:00:01",
+    ] {
+        assert!(rule_behind("mangle", tested, "-j LOG", tested), "{tested}");
+        assert!(!rule_behind("mangle", tested, "-j UNKNOWN --option", tested), "{tested}");
+    }
+}
+
+#[test]
+fn a_match_that_may_drop_the_packet_is_not_the_same_as_no_rule() {
+    for (rule, drops) in [
+        ("-p esp", false),
+        ("-p esp -m esp --espspi 1", true),
+        ("-p ah -m ah --ahspi 1", true),
+        ("-p tcp -m tcpmss --mss 1:500", true),
+        ("-m hashlimit --hashlimit-upto 1/sec --hashlimit-name h --hashlimit-mode srcport", true),
+        ("-m connlimit --connlimit-above 5", true),
+        ("-m unknown --option", true),
+        ("-m string --string x --algo bm", false),
+        ("-m addrtype --dst-type LOCAL", false),
+    ] {
+        assert_eq!(
+            equal("filter", &format!("-A FORWARD {rule} -j RETURN\n"), ""),
+            !drops,
+            "{rule}"
+        );
+    }
+    // Where an earlier rule has looked for the header, nothing is left to drop.
+    let looked = "-A FORWARD -p tcp -m tcp --dport 1:65535\n";
+    let again = format!("{looked}-A FORWARD -p tcp -m tcp --dport 80 -j RETURN\n");
+    assert!(equal("filter", &again, looked));
+    assert!(!equal("filter", &again, ""));
+}
+
+#[test]
+fn a_set_that_rules_change_is_unknown_each_time() {
+    let dropping = |set: &str| format!("-A FORWARD -m set --match-set {set} src -j DROP\n");
+    // The control: an empty set that nobody fills holds nothing.
+    assert!(equal("filter", &dropping("t"), ""));
+    for filler in ["-j SET --add-set t src", "-j SET --del-set t src"] {
+        let filler = format!("-A FORWARD {filler}\n");
+        assert!(!equal("filter", &format!("{filler}{}", dropping("t")), &filler), "{filler}");
+    }
+    // A list changes with its members, and members with their list.
+    let filler = "-A FORWARD -j SET --add-set u src\n";
+    assert!(!equal("filter", &format!("{filler}{}", dropping("l")), filler));
+    let filler = "-A FORWARD -j SET --add-set l src\n";
+    assert!(!equal("filter", &format!("{filler}{}", dropping("u")), filler));
+    let filler = "-A FORWARD -j UNKNOWN --option\n";
+    assert!(!equal("filter", &format!("{filler}{}", dropping("t")), filler));
+}
+
+#[test]
+fn what_a_target_does_to_a_set_is_ordered_with_what_matches_find_there() {
+    let fill = "-j SET --add-set t src\n";
+    let found = "-m set --match-set t src";
+    let first = format!("-A FORWARD {fill}-A FORWARD {found} -g sub\n-A sub -j DROP\n");
+    let last = format!("-A FORWARD {found} -g sub\n-A FORWARD {fill}-A sub {fill}-A sub -j DROP\n");
+    assert!(equal("filter", &first, &first));
+    assert!(!equal("filter", &first, &last));
+}
+
+#[test]
+fn a_memory_that_looks_at_addresses_is_asked_of_the_packet_as_it_is_then() {
+    let nat = "*nat\n:PREROUTING ACCEPT [0:0]\n\
+               -A PREROUTING -j DNAT --to-destination 10.0.0.9\nCOMMIT\n";
+    let mangle = |chain: &str, rule: &str| {
+        format!(
+            "{nat}*mangle\n:PREROUTING ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\n:INPUT ACCEPT [0:0]\n\
+             -A {chain} {rule} -j DROP\nCOMMIT\n"
+        )
+    };
+    let recent = "-m recent --rcheck --name x --rdest";
+    let options = CompareOptions {
+        identity: Identity::Text,
+        entry: Some(weir_semantics::Entry::Forward),
+        ..CompareOptions::default()
+    };
+    let same = |a: &str, b: &str| {
+        let (a, b) = (firewall(a), firewall(b));
+        compare(&a, &b, &options).expect("no mistake in weir").is_equal()
+    };
+    assert!(same(&mangle("FORWARD", recent), &mangle("FORWARD", recent)));
+    assert!(!same(&mangle("PREROUTING", recent), &mangle("FORWARD", recent)));
+}
+
+#[test]
+fn bytes_that_no_field_models_are_other_bytes_behind_a_target_that_writes_them() {
+    let bytes = "-m u32 --u32 0x0&0xff=0x1";
+    assert!(rule_behind("mangle", bytes, "-j LOG", bytes));
+    assert!(!rule_behind("mangle", bytes, "-j CHECKSUM --checksum-fill", bytes));
+    let helper = "-m helper --helper ftp";
+    assert!(rule_behind("mangle", helper, "-j LOG", helper));
+    assert!(!rule_behind("mangle", helper, "-j UNKNOWN --option", helper));
+}
+
+#[test]
+fn the_template_of_ct_is_an_entry_until_conntrack_takes_its_place() {
+    let raw = |rules: &str| {
+        format!(
+            "*raw\n:PREROUTING ACCEPT [0:0]\n{rules}COMMIT\n*filter\n:FORWARD ACCEPT [0:0]\n\
+                 -A FORWARD -m conntrack --ctstate UNTRACKED -j DROP\nCOMMIT\n"
+        )
+    };
+    let options = CompareOptions {
+        identity: Identity::Text,
+        level: weir_semantics::diagram::Level::Verdict,
+        ..CompareOptions::default()
+    };
+    let same = |a: &str, b: &str| {
+        let (a, b) = (firewall(&raw(a)), firewall(&raw(b)));
+        compare(&a, &b, &options).expect("no mistake in weir").is_equal()
+    };
+    // NOTRACK behind CT does nothing; before it, it does.
+    let (ct, notrack) = ("-A PREROUTING -j CT --zone 1\n", "-A PREROUTING -j NOTRACK\n");
+    assert!(same(&format!("{ct}{notrack}"), ct));
+    assert!(!same(&format!("{notrack}{ct}"), ct));
+    // Between them a rule of the raw table sees the template as NEW, not INVALID.
+    let invalid = "-A PREROUTING -m conntrack --ctstate INVALID -j DROP\n";
+    assert!(same(&format!("{ct}{invalid}"), ct));
+    assert!(!same(&format!("{invalid}{ct}"), ct));
+}
