@@ -21,7 +21,7 @@ use weir_packet::Family;
 
 use crate::field::{FIELDS, Field};
 use crate::matching::{Match, OptionValue, Value};
-use crate::ruleset::{Firewall, Name, Ruleset, Table};
+use crate::ruleset::{Firewall, Name, Rule, Ruleset, Table};
 use crate::set::ElementPart;
 use crate::target::{Effect, Extension, NatTarget, Target};
 
@@ -98,6 +98,8 @@ pub enum SetWrites {
 pub struct TargetRow {
     /// Name, as in `-j MARK`.
     pub name: &'static str,
+    /// Fields that what it does depends on.
+    pub reads: FieldSet,
     /// Fields that it may write.
     pub writes: FieldSet,
     /// Of those, the fields whose new value neither the rule nor the packet's fields give.
@@ -116,10 +118,13 @@ pub struct TargetRow {
     /// It changes what no field says and other matches may look at: bytes of the packet, its
     /// priority or queue, the connection's helper.
     pub unmodelled: bool,
+    /// A rule with it makes the kernel track connections (`nf_ct_netns_get`).
+    pub tracks: bool,
 }
 
 const PLAIN: TargetRow = TargetRow {
     name: "",
+    reads: FieldSet::NONE,
     writes: FieldSet::NONE,
     unknown: FieldSet::NONE,
     sets: SetWrites::None,
@@ -128,23 +133,36 @@ const PLAIN: TargetRow = TargetRow {
     emits: false,
     stateful: false,
     unmodelled: false,
+    tracks: false,
 };
 
 const fn writes(name: &'static str, fields: &[Field]) -> TargetRow {
     TargetRow { name, writes: FieldSet::of(fields), ..PLAIN }
 }
 
+/// Reads and writes the same fields.
+const fn updates(name: &'static str, fields: &[Field]) -> TargetRow {
+    TargetRow { reads: FieldSet::of(fields), ..writes(name, fields) }
+}
+
+/// Shows the packet to somebody.
 const fn emits(name: &'static str) -> TargetRow {
-    TargetRow { name, emits: true, ..PLAIN }
+    TargetRow { name, emits: true, reads: FieldSet::ALL, ..PLAIN }
 }
 
 const fn ends(name: &'static str, fields: &[Field]) -> TargetRow {
-    TargetRow { ends: Ends::Always, emits: true, ..writes(name, fields) }
+    TargetRow { ends: Ends::Always, emits: true, reads: FieldSet::ALL, ..writes(name, fields) }
+}
+
+/// Translates an address, and perhaps a port, of a connection.
+const fn translates(name: &'static str, fields: &[Field]) -> TargetRow {
+    TargetRow { tracks: true, ..ends(name, fields) }
 }
 
 /// A target that has no row.
 pub const UNKNOWN_TARGET: TargetRow = TargetRow {
     name: "",
+    reads: FieldSet::ALL,
     writes: FieldSet::ALL,
     unknown: FieldSet::ALL,
     sets: SetWrites::Any,
@@ -153,6 +171,7 @@ pub const UNKNOWN_TARGET: TargetRow = TargetRow {
     emits: true,
     stateful: true,
     unmodelled: true,
+    tracks: false,
 };
 
 /// All targets that are known (net/netfilter/xt_*.c, net/ipv4/netfilter/ipt_*.c, ip6t_*.c).
@@ -169,26 +188,32 @@ pub const TARGETS: [TargetRow; 30] = {
         emits("TEE"),
         TargetRow { unmodelled: true, ..writes("CHECKSUM", &[]) },
         TargetRow { unmodelled: true, ..writes("CLASSIFY", &[]) },
-        writes("MARK", &[Mark]),
-        TargetRow { emits: true, ..writes("CONNMARK", &[Mark, CtMark]) },
-        writes("TOS", &[Tos]),
-        writes("DSCP", &[Tos]),
-        writes("TTL", &[Ttl]),
-        writes("HL", &[Ttl]),
-        writes("NOTRACK", &[CtState, CtMark]),
+        updates("MARK", &[Mark]),
+        TargetRow {
+            emits: true,
+            tracks: true,
+            reads: FieldSet::of(&[Mark, CtMark, CtState]),
+            ..writes("CONNMARK", &[Mark, CtMark])
+        },
+        updates("TOS", &[Tos]),
+        updates("DSCP", &[Tos]),
+        updates("TTL", &[Ttl]),
+        updates("HL", &[Ttl]),
+        updates("NOTRACK", &[CtState, CtMark]),
         // xt_CT.c attaches a template: an entry, in state NEW, before there is a connection.
         TargetRow {
             unknown: FieldSet::of(&[CtMark]),
             emits: true,
             unmodelled: true,
-            ..writes("CT", &[CtState, CtMark])
+            tracks: true,
+            ..updates("CT", &[CtState, CtMark])
         },
         // ipt_ECN.c rewrites TCP flags where a TCP header would be, and drops what has none.
         TargetRow {
             unknown: FieldSet::of(&[Tos, TcpFlags]),
             drops: true,
             unmodelled: true,
-            ..writes("ECN", &[Tos, TcpFlags])
+            ..updates("ECN", &[Tos, TcpFlags])
         },
         // xt_TCPMSS.c drops a TCP header whose length is wrong, and adds four bytes to a SYN
         // without the option.
@@ -196,6 +221,7 @@ pub const TARGETS: [TargetRow; 30] = {
             unknown: FieldSet::of(&[Length]),
             drops: true,
             unmodelled: true,
+            reads: FieldSet::of(&[Length, TcpFlags]),
             ..writes("TCPMSS", &[Length])
         },
         TargetRow {
@@ -204,17 +230,18 @@ pub const TARGETS: [TargetRow; 30] = {
             emits: true,
             stateful: true,
             unmodelled: true,
+            reads: FieldSet::ALL,
             ..writes("SET", &[Mark])
         },
-        ends("SNAT", &[Saddr, Sport, CtState]),
-        ends("MASQUERADE", &[Saddr, Sport, CtState]),
-        ends("DNAT", &[Daddr, Dport, CtState]),
-        ends("REDIRECT", &[Daddr, Dport, CtState]),
-        ends("NETMAP", &[Saddr, Daddr, CtState]),
+        translates("SNAT", &[Saddr, Sport, CtState]),
+        translates("MASQUERADE", &[Saddr, Sport, CtState]),
+        translates("DNAT", &[Daddr, Dport, CtState]),
+        translates("REDIRECT", &[Daddr, Dport, CtState]),
+        translates("NETMAP", &[Saddr, Daddr, CtState]),
         ends("NFQUEUE", &[]),
         ends("QUEUE", &[]),
         TargetRow { drops: true, ..ends("TPROXY", &[Mark]) },
-        TargetRow { drops: true, ..ends("SYNPROXY", &[]) },
+        TargetRow { drops: true, tracks: true, ..ends("SYNPROXY", &[]) },
     ]
 };
 
@@ -261,7 +288,7 @@ pub fn effects_of(target: &Target) -> TargetRow {
     let Some(row) = target_row(module).filter(|_| known) else { return UNKNOWN_TARGET };
     let Target::Effect(effect) = target else { return *row };
     match &**effect {
-        Effect::CtNotrack => TargetRow { name: row.name, ..row_of("NOTRACK") },
+        Effect::CtNotrack => row_of("NOTRACK"),
         Effect::Other(extension) => narrowed(*row, extension),
         _ => *row,
     }
@@ -356,6 +383,8 @@ pub struct MatchRow {
     pub hotdrop: Hotdrop,
     /// Bytes of the transport header that it reads before it compares anything; 0 if none.
     pub header_bytes: u8,
+    /// A rule with it makes the kernel track connections.
+    pub tracks: bool,
 }
 
 const fn reads(name: &'static str, fields: &[Field]) -> MatchRow {
@@ -365,6 +394,7 @@ const fn reads(name: &'static str, fields: &[Field]) -> MatchRow {
         depends: Depends::Fields,
         hotdrop: Hotdrop::Never,
         header_bytes: 0,
+        tracks: false,
     }
 }
 
@@ -375,6 +405,10 @@ const fn header(name: &'static str, fields: &[Field], header_bytes: u8) -> Match
 /// A budget or a memory that hangs on these fields of the packet.
 const fn remembers(name: &'static str, fields: &[Field]) -> MatchRow {
     MatchRow { depends: Depends::History, ..reads(name, fields) }
+}
+
+const fn tracks(row: MatchRow) -> MatchRow {
+    MatchRow { tracks: true, ..row }
 }
 
 const fn asks(name: &'static str, depends: Depends) -> MatchRow {
@@ -388,6 +422,7 @@ pub const UNKNOWN_MATCH: MatchRow = MatchRow {
     depends: Depends::History,
     hotdrop: Hotdrop::Perhaps,
     header_bytes: 0,
+    tracks: false,
 };
 
 /// All matches that are known (net/netfilter/xt_*.c, net/ipv4/netfilter/ipt_*.c, ip6t_*.c).
@@ -410,9 +445,9 @@ pub const MATCHES: [MatchRow; 47] = {
         reads("iprange", &[Saddr, Daddr]),
         reads("mac", &[SourceMac]),
         reads("mark", &[Mark]),
-        reads("connmark", &[CtMark]),
-        reads("state", &[CtState]),
-        MatchRow { depends: Host, ..reads("conntrack", &[CtState]) },
+        tracks(reads("connmark", &[CtMark])),
+        tracks(reads("state", &[CtState])),
+        tracks(MatchRow { depends: Host, ..reads("conntrack", &[CtState]) }),
         reads("length", &[Length]),
         reads("ttl", &[Ttl]),
         reads("hl", &[Ttl]),
@@ -432,7 +467,7 @@ pub const MATCHES: [MatchRow; 47] = {
         asks("physdev", Host),
         asks("rpfilter", Host),
         asks("socket", Host),
-        asks("helper", Host),
+        tracks(asks("helper", Host)),
         asks("cpu", Host),
         asks("cgroup", Host),
         asks("devgroup", Host),
@@ -443,7 +478,7 @@ pub const MATCHES: [MatchRow; 47] = {
         asks("statistic", History),
         remembers("recent", &[Saddr, Daddr, Ttl]),
         remembers("quota", &[Length]),
-        remembers("connbytes", &[CtState]),
+        tracks(remembers("connbytes", &[CtState])),
         // Both drop a packet whose ports they cannot read.
         MatchRow {
             hotdrop: Hotdrop::Perhaps,
@@ -451,6 +486,7 @@ pub const MATCHES: [MatchRow; 47] = {
         },
         MatchRow {
             hotdrop: Hotdrop::Perhaps,
+            tracks: true,
             ..remembers("connlimit", &[Saddr, Daddr, Proto, Sport, Dport, Icmp, CtState])
         },
     ]
@@ -522,6 +558,19 @@ pub fn match_effects(m: &Match, family: Family) -> MatchRow {
         }
         Match::Opaque(_) => UNKNOWN_MATCH,
     }
+}
+
+/// Matches without a row of which it is known that they make the kernel track connections.
+const TRACKING: [&str; 2] = ["connlabel", "cluster"];
+
+/// Whether a rule makes the kernel track connections.
+pub fn needs_conntrack(rule: &Rule) -> bool {
+    let by_match = |m: &Match| match m {
+        Match::Opaque(o) => TRACKING.contains(&&*o.name),
+        // In both families alike.
+        _ => match_effects(m, Family::V4).tracks,
+    };
+    effects_of(&rule.target).tracks || rule.matches.iter().any(by_match)
 }
 
 impl MatchRow {

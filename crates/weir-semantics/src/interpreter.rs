@@ -27,8 +27,9 @@ mod walk;
 
 use std::collections::HashMap;
 
+use weir_model::effect::needs_conntrack;
 use weir_model::{
-    ChangingSets, CtState, Family, Firewall, Hook, IpSet, Packet, Rule, Ruleset, TableName,
+    ChangingSets, CtState, Family, Firewall, Hook, IpSet, Packet, Ruleset, TableName,
 };
 use weir_packet::Ct;
 
@@ -126,8 +127,9 @@ impl<'f> Interpreter<'f> {
             })
         });
         let sets = sets.iter().map(|s| SetIndex::new(s, &set_at)).collect();
-        let conntrack = rulesets
-            .map(|ruleset| ruleset.is_some_and(|r| r.rules().any(|(_, _, r)| nat::uses_ct(r))));
+        let conntrack = rulesets.map(|ruleset| {
+            ruleset.is_some_and(|all| all.rules().any(|(_, _, r)| needs_conntrack(r)))
+        });
         Interpreter { tables, sets, conntrack }
     }
 
@@ -378,9 +380,4 @@ impl<'f> Journey<'_, 'f> {
         };
         starts && !done && self.interpreter.conntrack_in_use(self.packet.family)
     }
-}
-
-/// Whether a rule makes the kernel track connections.
-pub fn needs_conntrack(rule: &Rule) -> bool {
-    nat::uses_ct(rule)
 }

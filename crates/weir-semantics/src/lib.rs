@@ -23,5 +23,6 @@ pub mod traffic;
 pub use answers::{
     AlwaysFalse, AlwaysTrue, Answers, Question, Scripted, Seeded, Subject, Translation, Write,
 };
-pub use interpreter::{Entry, Interpreter, needs_conntrack, tables_at};
+pub use interpreter::{Entry, Interpreter, tables_at};
 pub use outcome::{Asked, Counted, Credited, Difference, EffectSeen, Hit, Log, Outcome, Verdict};
+pub use weir_model::effect::needs_conntrack;

@@ -1,5 +1,6 @@
 //! Hooks and journeys as diagrams: what the interpreter's `Journey` does for one packet.
 
+use weir_model::effect::needs_conntrack;
 use weir_model::target::NatTarget;
 use weir_model::{Family, Field, Firewall, Hook, Ruleset, TableName, Target};
 
@@ -13,7 +14,7 @@ use super::store::{Full, Ref};
 use super::terminal::{Exit, Terminal};
 use super::then::Meaning;
 use super::who::Who;
-use crate::interpreter::{Entry, needs_conntrack, tables_at};
+use crate::interpreter::{Entry, tables_at};
 use crate::outcome::Verdict;
 
 /// One of the firewalls that are compared.

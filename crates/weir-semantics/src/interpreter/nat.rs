@@ -1,38 +1,11 @@
-//! What translations and the connection's mark do to a packet, and who makes the kernel track
-//! connections.
+//! What translations and the connection's mark do to a packet.
 
 use weir_model::matching::{OptionValue, Value};
-use weir_model::target::{Effect, Extension, NatRange, NatTarget};
-use weir_model::{Addr, Hook, Match, Packet, Rule, Target};
+use weir_model::target::{Extension, NatRange, NatTarget};
+use weir_model::{Addr, Hook, Packet};
 use weir_packet::Transport;
 
 use crate::answers::{Answers, Translation};
-
-/// Whether a rule makes the kernel track connections (`nf_ct_netns_get` in its module).
-///
-/// An unknown module is not taken for one; see
-/// [`Interpreter::with_conntrack`](super::Interpreter::with_conntrack).
-pub(crate) fn uses_ct(rule: &Rule) -> bool {
-    const MODULES: [&str; 7] =
-        ["connbytes", "connlabel", "connlimit", "helper", "cluster", "connmark", "conntrack"];
-    let by_match = |m: &Match| match m {
-        Match::State(_) | Match::Conntrack(_) | Match::ConnMark(_) => true,
-        Match::Stateful(s) => MODULES.contains(&s.module),
-        Match::Host(h) => MODULES.contains(&h.module),
-        Match::Opaque(o) => MODULES.contains(&o.name.as_str()),
-        _ => false,
-    };
-    let by_target = match &rule.target {
-        Target::Nat(_) => true,
-        Target::Divert(e) => e.module == "SYNPROXY",
-        Target::Effect(e) => match &**e {
-            Effect::Other(e) => ["CONNMARK", "CONNSECMARK", "CT"].contains(&e.module),
-            _ => false,
-        },
-        _ => false,
-    };
-    by_target || rule.matches.iter().any(by_match)
-}
 
 /// Rewrites a packet as a nat target says.
 pub(crate) fn translate(

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 
 use weir_model::matching::ct_state;
-use weir_model::{ElementPart, Family, Field, IpSet, Match, Predicate, Rule, Test, tests_of};
+use weir_model::{
+    ElementPart, Family, Field, Hotdrop, IpSet, Match, Predicate, Rule, Test, tests_of,
+};
 
 use super::dice::Dice;
 use super::wish::{Shape, Wish};
@@ -69,7 +71,9 @@ pub(crate) fn variants(
                 }
             }
             Test::Set { index } => push_set(&mut out, rule, index, family, sets, dice),
-            Test::Opaque { .. } | Test::Never => {}
+            // Also one that no field models: ESP, TCP options.
+            Test::Opaque { hotdrop, .. } => header |= hotdrop != Hotdrop::Never,
+            Test::Never => {}
         }
     }
     if allowed.fragments {

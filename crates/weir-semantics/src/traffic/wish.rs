@@ -347,8 +347,13 @@ impl Wish {
             Shape::Truncated(bytes) => {
                 let (sport, dport) = p.ports().unwrap_or((0, 0));
                 p.payload = [sport.to_be_bytes(), dport.to_be_bytes()].concat();
-                p.payload.resize(bytes.min(p.transport_header_bytes().saturating_sub(1)), 0);
-                p.transport = Transport::Truncated;
+                // Headers that no field models (ESP, AH) are bytes like any.
+                let unmodelled = p.transport == Transport::None;
+                let whole = if unmodelled { 8 } else { p.transport_header_bytes() };
+                p.payload.resize(bytes.min(whole.saturating_sub(1)), 0);
+                if !unmodelled {
+                    p.transport = Transport::Truncated;
+                }
             }
         }
         Some(())

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use weir_model::effect::sets_named_by;
 use weir_model::set::{Method, Part};
-use weir_model::{ElementPart, IpSet, Match, Name, SetOption};
+use weir_model::{ChangingSets, ElementPart, IpSet, Match, Name, SetOption};
 
 use super::super::lint::{LintFamily, define};
 use super::super::report::Context;
@@ -27,6 +27,7 @@ fn look(context: &Context<'_>, out: &mut Vec<Finding>) {
     if firewall.sets.is_empty() {
         return;
     }
+    let changing = ChangingSets::of(firewall);
     let mut used: HashSet<Name> = HashSet::new();
     for table in &context.tables {
         for (chain, i, rule) in table.rules() {
@@ -45,7 +46,7 @@ fn look(context: &Context<'_>, out: &mut Vec<Finding>) {
                         format!("set {} holds addresses of the other family", m.name),
                         "use a set that was created with the family of these rules",
                     ),
-                    Some(set) if set.elements.is_empty() => (
+                    Some(set) if set.elements.is_empty() && !changing.contains(&m.name) => (
                         &EMPTY_SET,
                         format!("set {} has no elements", m.name),
                         "other programs may fill it",
