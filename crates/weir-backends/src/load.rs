@@ -3,6 +3,12 @@
 //! They are POSIX shell, the same text for every artefact, under a head of a few variables that
 //! weir sets to words of its own: table names, an identity in hexadecimal. No name, comment or
 //! address of a ruleset is ever part of a script; data goes through the files beside it.
+//!
+//! A kill at any point leaves the old ruleset, the new one, or both in force, and a later run of
+//! either script ends what was begun. This rests on three rules: what is in force is saved, and the
+//! save verified and written to the disk, before the first change; no rule goes before what stands
+//! for it has come; and the state changes by renames alone (`load/state.sh`). `tests/faults.rs`
+//! kills the scripts at every command, lets every write fail, and runs them against each other.
 
 use weir_model::{Family, Firewall};
 
@@ -10,6 +16,10 @@ use crate::Form;
 use crate::artefact::ArtefactFile;
 
 const COMMON: &str = include_str!("load/common.sh");
+const STATE: &str = include_str!("load/state.sh");
+const KERNEL: &str = include_str!("load/kernel.sh");
+const CHECK: &str = include_str!("load/check.sh");
+const SAVE: &str = include_str!("load/save.sh");
 const LOAD: &str = include_str!("load/load.sh");
 const UNLOAD: &str = include_str!("load/unload.sh");
 
@@ -50,7 +60,7 @@ impl Touched {
 
     /// The programs that the scripts run, apart from the shell's own and coreutils.
     pub fn tools(&self) -> Vec<String> {
-        let mut tools = Vec::new();
+        let mut tools = vec!["awk", "find", "flock"];
         if !self.v4.is_empty() || !self.v4_emptied.is_empty() {
             tools.extend(["iptables-legacy-restore", "iptables-legacy-save"]);
         }
@@ -58,7 +68,7 @@ impl Touched {
             tools.extend(["ip6tables-legacy-restore", "ip6tables-legacy-save"]);
         }
         if self.sets {
-            tools.extend(["ipset", "awk"]);
+            tools.push("ipset");
         }
         if !self.nft.is_empty() {
             tools.push("nft");
@@ -79,7 +89,7 @@ pub fn scripts(form: Form, id: &str, touched: &Touched) -> [ArtefactFile; 2] {
         format!(
             "#!/bin/sh\n# {what}\nset -eu\n\nid={id}\nform={form}\nv4_tables='{}'\n\
              v6_tables='{}'\nv4_emptied='{}'\nv6_emptied='{}'\nsets={}\nnft_tables='{}'\n\n\
-             {COMMON}",
+             {COMMON}\n{STATE}\n{KERNEL}\n",
             touched.v4.join(" "),
             touched.v6.join(" "),
             touched.v4_emptied.join(" "),
@@ -88,7 +98,11 @@ pub fn scripts(form: Form, id: &str, touched: &Touched) -> [ArtefactFile; 2] {
             touched.nft.join(" "),
         )
     };
-    let load = head("Loads the ruleset beside it into this network namespace, all or nothing.");
+    let load = head("Loads the ruleset beside it into this network namespace, all or nothing.")
+        + CHECK
+        + "\n"
+        + SAVE
+        + "\n";
     let unload = head("Puts back what was in force before load.sh.");
     [
         ArtefactFile::script("load.sh", load + LOAD),

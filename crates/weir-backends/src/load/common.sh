@@ -1,4 +1,5 @@
-# What load.sh and unload.sh share: tools, state, and how tables are put back.
+# Settings that a caller may have exported do not reach the commands below.
+unset CDPATH
 LC_ALL=C
 export LC_ALL
 # ipset asks the resolver's library to read each address, which looks for a new /etc/resolv.conf
@@ -6,85 +7,108 @@ export LC_ALL
 RES_OPTIONS="${RES_OPTIONS:+$RES_OPTIONS }no-reload"
 export RES_OPTIONS
 umask 077
+set -f
 
 : "${IPTABLES_RESTORE:=iptables-legacy-restore}" "${IPTABLES_SAVE:=iptables-legacy-save}"
 : "${IP6TABLES_RESTORE:=ip6tables-legacy-restore}" "${IP6TABLES_SAVE:=ip6tables-legacy-save}"
 : "${IPSET:=ipset}" "${NFT:=nft}" "${WEIR_STATE:=/run/weir}"
 
+script=${0##*/}
+here=
+namespace=
+state=
+uses_nft=
+
+say() {
+    printf '%s: %s\n' "$script" "$*" >&2
+}
+
 die() {
-    printf '%s: %s\n' "${0##*/}" "$*" >&2
+    say "$@"
     exit 1
+}
+
+usage_error() {
+    say "$1; $script --help lists the options"
+    exit 2
 }
 
 need() {
     command -v "$1" >/dev/null 2>&1 || die "needs $1, which is not installed ($2)"
 }
 
-here=.
-case $0 in
-*/*) here=${0%/*} ;;
-esac
-here=$(cd -- "${here:-/}" && pwd -P)
-namespace=$(readlink /proc/self/ns/net) || die "cannot tell the network namespace"
-namespace=${namespace#*[}
-namespace=${namespace%]}
-state=$WEIR_STATE/$namespace-$id
-current=$WEIR_STATE/$namespace-current
-in_force=
-if [ -f "$current" ]; then
-    read -r in_force <"$current" || :
-fi
+find_here() {
+    case $0 in
+    */*) here=${0%/*}/ ;;
+    *) here=./ ;;
+    esac
+    here=$(cd -P -- "$here" && pwd -P) || die "cannot find the folder of $0"
+}
 
-# Of the tables in $2, those that this namespace has: the names in file $1.
-there() {
-    for table in $2; do
-        if grep -qx "$table" "$1" 2>/dev/null; then
-            printf '%s ' "$table"
+find_namespace() {
+    namespace=$(readlink /proc/self/ns/net) || die "cannot tell the network namespace"
+    namespace=${namespace#*[}
+    namespace=${namespace%]}
+}
+
+need_common_tools() {
+    need awk mawk
+    need find findutils
+    need flock util-linux
+    need sha256sum coreutils
+    need sync coreutils
+}
+
+# The variant that comes with the tool's version; versions before 1.8 name none and are legacy.
+need_legacy() {
+    need "$1" iptables
+    case $("$1" --version) in
+    *nf_tables*) die "$1 is iptables-nft; this artefact is for iptables-legacy" ;;
+    esac
+}
+
+need_tools_of() {
+    if [ -n "$1" ]; then
+        need_legacy "$IPTABLES_RESTORE"
+        need_legacy "$IPTABLES_SAVE"
+    fi
+    if [ -n "$2" ]; then
+        need_legacy "$IP6TABLES_RESTORE"
+        need_legacy "$IP6TABLES_SAVE"
+    fi
+    if [ -n "$3" ]; then
+        need "$IPSET" ipset
+    fi
+    if [ -n "$4" ]; then
+        need "$NFT" nftables
+        uses_nft=yes
+    fi
+}
+
+# The lock belongs to the network namespace itself, so that it is the same for scripts with
+# another WEIR_STATE or in another mount namespace. It ends with the last process that holds
+# descriptor 9: with this script, and with a tool that is still at work after a kill.
+lock() {
+    exec 9</proc/self/ns/net
+    tries=0
+    until flock -n 9; do
+        if holder=$(lock_holder); then
+            die "$holder is changing the ruleset of this network namespace:" \
+                "wait until it has ended"
         fi
+        # It ended in the meantime, or it cannot be seen from here.
+        tries=$((tries + 1))
+        [ "$tries" -lt 20 ] || die "a process of another PID namespace is changing the ruleset" \
+            "of this network namespace: wait until it has ended"
     done
 }
 
-# The text of tables without rules, which let everything pass.
-emptied() {
-    for table in "$@"; do
-        case $table in
-        raw) chains='PREROUTING OUTPUT' ;;
-        nat) chains='PREROUTING INPUT OUTPUT POSTROUTING' ;;
-        mangle) chains='PREROUTING INPUT FORWARD OUTPUT POSTROUTING' ;;
-        *) chains='INPUT FORWARD OUTPUT' ;;
-        esac
-        printf '*%s\n' "$table"
-        for chain in $chains; do
-            printf ':%s ACCEPT [0:0]\n' "$chain"
-        done
-        printf 'COMMIT\n'
-    done
-}
-
-# The nft commands that delete tables, given as ip:weir_filter.
-deletions() {
-    for table in "$@"; do
-        printf 'delete table %s %s\n' "${table%:*}" "${table#*:}"
-    done
-}
-
-# Takes away the sets whose names are in a file, one a line, as far as they are there: the last
-# first, since a list holds on to its members.
-destroy_sets() {
-    "$IPSET" list -n >"$1.there"
-    awk 'FILENAME == ARGV[1] { there[$0] = 1; next } $0 in there { names[n++] = $0 }
-        END { while (n > 0) print "destroy " names[--n] }' "$1.there" "$1" | "$IPSET" restore
-}
-
-# Puts back the tables that a folder of state holds.
-restore_tables() {
-    if [ -s "$1/iptables" ]; then
-        "$IPTABLES_RESTORE" -w 10 -c <"$1/iptables" || return
-    fi
-    if [ -s "$1/ip6tables" ]; then
-        "$IP6TABLES_RESTORE" -w 10 -c <"$1/ip6tables" || return
-    fi
-    if [ -s "$1/nft" ]; then
-        "$NFT" -f "$1/nft" || return
-    fi
-}
+lock_holder() (
+    set +f
+    held="^lock:.*FLOCK.*:$namespace 0 EOF"
+    pid=$(grep -ls "$held" /proc/[0-9]*/fdinfo/9 | cut -d / -f 3 | sort -n | head -n 1)
+    [ -n "$pid" ] || exit 1
+    command=$(tr '\0' ' ' <"/proc/$pid/cmdline") 2>/dev/null || exit 1
+    [ -n "$command" ] || exit 1
+    printf 'process %s (%s)' "$pid" "${command% }"
+)

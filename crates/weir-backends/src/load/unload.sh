@@ -1,20 +1,133 @@
-# Put back what load.sh kept.
-[ -d "$state" ] || die "this artefact is not loaded in this network namespace"
-[ "$in_force" = "$id" ] ||
-    die "artefact $in_force was loaded since: unload that one first"
+help() {
+    cat <<EOF
+usage: sh unload.sh [--check] [--latest] [--force] [--allow-edited]
 
-restore_tables "$state" || die "what was in force could not be put back; it is in $state"
-if [ -s "$state/created" ]; then
-    destroy_sets "$state/created" || die "a set is in use by something else"
+Puts back what was in force in this network namespace before the artefact of this folder ($form $id)
+was loaded. Also ends what a killed load.sh or unload.sh began.
+
+  --check         says what it would put back; changes nothing
+  --latest        unloads what was loaded last, from whatever folder
+  --force         puts back also where the artefact's rules are not in force any more
+  --allow-edited  puts back saved files that were edited after they were saved
+  --help          this text
+
+Status: 0 unloaded; 1 not unloaded, and the message says what is in force; 2 wrong arguments.
+EOF
+}
+
+check=
+latest=
+force=
+allow_edited=
+for argument in "$@"; do
+    case $argument in
+    --help)
+        help
+        exit 0
+        ;;
+    --check) check=yes ;;
+    --latest) latest=yes ;;
+    --force) force=yes ;;
+    --allow-edited) allow_edited=yes ;;
+    *) usage_error "unknown argument $argument" ;;
+    esac
+done
+
+# What was reached: `before` any change, `changing`, `done`.
+stage=before
+finish() {
+    status=$?
+    trap - EXIT HUP INT TERM
+    case $stage in
+    before)
+        if [ "$status" -ne 0 ] && [ -z "$check" ]; then
+            say "nothing was${recovered:+ otherwise} changed"
+        fi
+        ;;
+    changing)
+        [ "$status" -ne 0 ] || status=1
+        say "not everything could be put back; it is saved in $top," \
+            "and sh $here/unload.sh${latest:+ --latest} goes on"
+        ;;
+    esac
+    exit "$status"
+}
+
+unloaded() {
+    printf 'unloaded %s; what was in force before is back\n' "$1"
+}
+
+# The entry to unload: the newest, and it must be of this artefact.
+choose_entry() {
+    top=$(top_entry)
+    [ -n "$top" ] || die "this artefact is not loaded in this network namespace"
+    if is_mine "$top" || [ -n "$latest" ]; then
+        return
+    fi
+    other=$(about "$top" directory)
+    if [ -f "$other/unload.sh" ]; then
+        die "$(title "$top") was loaded since: sh $other/unload.sh unloads it"
+    fi
+    die "$(title "$top") was loaded since: sh $here/unload.sh --latest unloads it"
+}
+
+check_that_it_is_in_force() {
+    uses_nft=$(about "$top" nft_tables)
+    need_tools_of "$(about "$top" v4_tables)$(about "$top" v4_emptied)" \
+        "$(about "$top" v6_tables)$(about "$top" v6_emptied)" "$(about "$top" sets)" "$uses_nft"
+    check_entry "$top"
+    if [ -n "$force" ] || is_in_force "$top"; then
+        return
+    fi
+    die "the rules of $(title "$top") are not in force any more; what was in force before them" \
+        "is saved in $top, and sh $here/unload.sh --force puts it back"
+}
+
+report() {
+    top=$(top_entry)
+    if [ -n "$top" ] && [ "$(about "$top" boot)" != "$(boot_id)" ]; then
+        die "nothing was loaded since this machine was started"
+    fi
+    if [ -n "$top" ] && [ "$(mark_of "$top")" != loaded ]; then
+        printf 'interrupted: %s of %s, which would be ended first\n' \
+            "$(mark_of "$top" | sed 's/ing$//')" "$(title "$top")"
+        check_entry "$top"
+    else
+        choose_entry
+        check_that_it_is_in_force
+    fi
+    printf 'lock: free\nwould unload: %s\nwould put back: %s\n' "$(title "$top")" "$top"
+}
+
+find_here
+find_namespace
+trap finish EXIT
+trap 'exit 129' HUP
+trap 'exit 130' INT
+trap 'exit 143' TERM
+need_common_tools
+lock
+find_state
+[ -d "$state" ] || die "this artefact is not loaded in this network namespace"
+if [ -n "$check" ]; then
+    report
+    exit 0
 fi
-previous=
-if [ -f "$state/previous" ]; then
-    read -r previous <"$state/previous" || :
+recover
+if [ -n "$recovered_mine" ]; then
+    stage=done
+    unloaded "$form $id"
+    exit 0
 fi
-if [ -n "$previous" ]; then
-    printf '%s\n' "$previous" >"$current"
-else
-    rm -f -- "$current"
+choose_entry
+check_that_it_is_in_force
+if [ -n "$force" ]; then
+    : >"$top/forced" || die "cannot write to $top"
 fi
-rm -rf -- "$state"
-printf 'unloaded %s %s; what was in force before is back\n' "$form" "$id"
+set_mark "$top" loaded unloading || die "cannot write to $top"
+stage=changing
+what=$(title "$top")
+put_back "$top"
+drop "$top"
+stage=done
+unloaded "$what"

@@ -1,0 +1,180 @@
+# Reading and changing what is in force.
+
+# Of the tables in $2, those that this namespace has: the names in file $1. The others have no
+# rules, and looking at them by iptables would make them.
+there() {
+    for table in $2; do
+        if grep -qx "$table" "$1" 2>/dev/null; then
+            printf '%s ' "$table"
+        fi
+    done
+}
+
+# The text of tables without rules, which let everything pass.
+emptied() {
+    for table in "$@"; do
+        case $table in
+        raw) chains='PREROUTING OUTPUT' ;;
+        nat) chains='PREROUTING INPUT OUTPUT POSTROUTING' ;;
+        mangle) chains='PREROUTING INPUT FORWARD OUTPUT POSTROUTING' ;;
+        *) chains='INPUT FORWARD OUTPUT' ;;
+        esac
+        printf '*%s\n' "$table"
+        for chain in $chains; do
+            printf ':%s ACCEPT [0:0]\n' "$chain"
+        done
+        printf 'COMMIT\n# Completed\n'
+    done
+}
+
+# The tables $3 with their counters, by the program $1; $2 as of `there`.
+read_tables() {
+    for table in $3; do
+        if [ -n "$(there "$2" "$table")" ]; then
+            "$1" -c -t "$table" || return
+        else
+            emptied "$table"
+        fi
+    done
+}
+
+# The nft tables of weir that are in force, as ip:weir_filter, copies included.
+weir_tables() {
+    command -v "$NFT" >/dev/null 2>&1 || return 0
+    # A kernel without nf_tables has none; where some were loaded, they must be found.
+    list=$("$NFT" list tables 2>/dev/null) || [ -z "$uses_nft" ] || return
+    printf '%s\n' "$list" | awk '$1 == "table" && ($2 == "ip" || $2 == "ip6") &&
+        $3 ~ /^weir_(old_|new_)?(raw|mangle|nat|filter|security)$/ { print $2 ":" $3 }'
+}
+
+read_nft() {
+    for table in "$@"; do
+        "$NFT" list table "${table%:*}" "${table#*:}" || return
+    done
+}
+
+# The nft commands that delete tables, given as ip:weir_filter.
+deletions() {
+    for table in "$@"; do
+        printf 'delete table %s %s\n' "${table%:*}" "${table#*:}"
+    done
+}
+
+# One transaction: the tables after $1 go, those of the file $1 come. A word that nft does not
+# know keeps it from taking half a file.
+replace_nft() {
+    file=$1
+    shift
+    {
+        deletions "$@"
+        cat -- "$file" || printf 'incomplete\n'
+    } | "$NFT" -f -
+}
+
+# The tables of a file under names with `old_` or `new_` in them, beside those in force.
+add_copies() {
+    {
+        sed -e "s/^create table \(ip6*\) weir_/create table \1 weir_$2_/" \
+            -e "s/^table \(ip6*\) weir_/table \1 weir_$2_/" "$1" || printf 'incomplete\n'
+    } | "$NFT" -f -
+}
+
+change_iptables() {
+    if [ -s "$1.iptables" ]; then
+        "$IPTABLES_RESTORE" -w 10 -c <"$1.iptables" || return
+    fi
+    if [ -s "$1.ip6tables" ]; then
+        "$IP6TABLES_RESTORE" -w 10 -c <"$1.ip6tables" || return
+    fi
+}
+
+# Whether files of iptables-save do anything to a packet.
+has_rules() {
+    grep -qs -e '^\(\[[0-9:]*\] \)\{0,1\}-A ' -e '^:[A-Z]* DROP ' "$@"
+}
+
+# Replaces what is in force by the files $1/$2.*, `old` or `new`. iptables and nft cannot change in
+# one transaction; a packet meets both rulesets in between, never none: nothing goes before all
+# that stands for it has come.
+change_to() {
+    target=$1/$2
+    present=$(weir_tables) || return
+    if [ ! -s "$target.nft" ]; then
+        change_iptables "$target" || return
+        if [ -n "$present" ]; then
+            deletions $present | "$NFT" -f - || return
+        fi
+    elif [ -n "$present" ] && has_rules "$target.iptables" "$target.ip6tables"; then
+        # Both rulesets have hooks in nft and hooks in iptables, and perhaps not the same ones.
+        case "$present" in
+        *:weir_"$2"_*) ;;
+        *) add_copies "$target.nft" "$2" || return ;;
+        esac
+        change_iptables "$target" || return
+        present=$(weir_tables) || return
+        replace_nft "$target.nft" $present || return
+    else
+        replace_nft "$target.nft" $present || return
+        change_iptables "$target" || return
+    fi
+}
+
+# Removes the sets that a load created, as far as they are there: the last first, since a list
+# holds on to its members.
+destroy_created() {
+    [ -s "$1/created" ] || return 0
+    names=$("$IPSET" list -n) || return
+    doomed=$({ printf '%s\n\n' "$names" && cat -- "$1/created"; } | awk '
+        !ours && $0 == "" { ours = 1; next }
+        !ours { there[$0] = 1; next }
+        $0 in there { doomed[n++] = $0 }
+        END { while (n > 0) print "destroy " doomed[--n] }')
+    [ -n "$doomed" ] || return 0
+    printf '%s\n' "$doomed" | "$IPSET" restore 2>/dev/null && return
+    printf '%s\n' "$doomed" | while IFS= read -r line; do
+        printf '%s\n' "$line" | "$IPSET" restore 2>/dev/null ||
+            say "set ${line#destroy } is in use by something else and was left"
+    done
+}
+
+# Puts back the ruleset that an entry holds.
+put_back() {
+    change_to "$1" old || return
+    if [ -s "$1/old.sets" ]; then
+        "$IPSET" -exist restore <"$1/old.sets" || return
+    fi
+    destroy_created "$1"
+}
+
+# Whether table $3 holds the empty chain that names artefact $4; $1 and $2 as of read_tables.
+has_mark() {
+    [ -n "$(there "$2" "$3")" ] || return 1
+    "$1" -t "$3" | awk -v mark=":weir:$4 " '
+        index($0, mark) == 1 { found = 1 }
+        /^# Completed/ { whole = 1 }
+        END { exit whole ? !found : 2 }' && return
+    [ $? -eq 1 ] || die "cannot read table $3 by $1"
+    return 1
+}
+
+# Whether rules of an entry's artefact are in the kernel. The number of a namespace that is gone
+# can be given to a new one, and rules can be replaced by hand: then what the entry holds is not
+# what was in force before.
+is_in_force() {
+    artefact=$(about "$1" id)
+    for table in $(about "$1" v4_tables); do
+        if has_mark "$IPTABLES_SAVE" /proc/net/ip_tables_names "$table" "$artefact"; then
+            return
+        fi
+    done
+    for table in $(about "$1" v6_tables); do
+        if has_mark "$IP6TABLES_SAVE" /proc/net/ip6_tables_names "$table" "$artefact"; then
+            return
+        fi
+    done
+    # An artefact without tables changes no packet's way.
+    [ -n "$(about "$1" v4_tables)$(about "$1" v6_tables)$(about "$1" nft_tables)" ] || return 0
+    [ -n "$(about "$1" nft_tables)" ] || return
+    present=$(weir_tables) || die "cannot list the nft tables by $NFT"
+    [ -n "$present" ]
+}

@@ -1,0 +1,137 @@
+# What was in force is kept in $state, one entry for each load that is not unloaded yet: 1 is the
+# oldest. An entry holds the old ruleset (old.*), the names of the sets that the load creates
+# (created), what is loaded (about), and one of three marks:
+#   loading    the old ruleset, the new one, or both are in force: the load has not ended
+#   loaded     the new ruleset is in force
+#   unloading  as `loading`: the unload has not ended
+# An entry appears, changes its mark and goes by one rename each. It is complete, and on the disk,
+# before the first change of the ruleset, and it goes after the last.
+
+# Whether $1 is a folder of this user's that nobody else can write to.
+is_private() {
+    [ -n "$(find "$1" -prune -type d -user "$(id -u)" ! -perm -020 ! -perm -002 2>/dev/null)" ]
+}
+
+# Finds the state of this namespace and refuses one that somebody else could have put there.
+find_state() {
+    case $WEIR_STATE in
+    /*) ;;
+    *) die "WEIR_STATE=$WEIR_STATE is no absolute path" ;;
+    esac
+    while [ "$WEIR_STATE" != "${WEIR_STATE%/}" ]; do
+        WEIR_STATE=${WEIR_STATE%/}
+    done
+    state=$WEIR_STATE/net-$namespace
+    for folder in "$WEIR_STATE" "$state"; do
+        if [ -e "$folder" ] || [ -L "$folder" ]; then
+            is_private "$folder" || die "$folder is a symbolic link, or others can write to it:" \
+                "remove it, or set WEIR_STATE to a folder of your own"
+        fi
+    done
+    if [ -d "$state" ]; then
+        odd=$(find "$state" ! \( -user "$(id -u)" \( -type d -o -type f \) \) | head -n 1)
+        [ -z "$odd" ] || die "$odd is a symbolic link or belongs to somebody else: remove it"
+    fi
+}
+
+make_state() {
+    if [ ! -d "$state" ]; then
+        mkdir -p -- "$WEIR_STATE" && mkdir -m 700 -- "$state" || die "cannot make $state"
+        find_state
+    fi
+}
+
+flush() {
+    sync -- "$@"
+}
+
+boot_id() {
+    cat /proc/sys/kernel/random/boot_id
+}
+
+# The newest entry; nothing where there is none.
+top_entry() {
+    number=0
+    while [ -d "$state/$((number + 1))" ]; do
+        number=$((number + 1))
+    done
+    if [ "$number" -gt 0 ]; then
+        printf '%s\n' "$state/$number"
+    fi
+}
+
+# A line of an entry's description.
+about() {
+    sed -n "s/^$2=//p" "$1/about"
+}
+
+title() {
+    printf '%s %s of %s' "$(about "$1" form)" "$(about "$1" id)" "$(about "$1" directory)"
+}
+
+mark_of() {
+    for mark in loading loaded unloading; do
+        if [ -e "$1/$mark" ]; then
+            printf '%s\n' "$mark"
+        fi
+    done
+}
+
+set_mark() {
+    mv -- "$1/$2" "$1/$3" && flush "$1"
+}
+
+drop() {
+    rm -rf -- "$state/gone" && mv -- "$1" "$state/gone" && flush "$state" || return
+    rm -rf -- "$state/gone" || :
+}
+
+# Whether an entry's artefact is this one, or was loaded from this folder before it was replaced.
+is_mine() {
+    [ "$(about "$1" id)" = "$id" ] || [ "$(about "$1" directory)" = "$(directory_line)" ]
+}
+
+directory_line() {
+    printf '%s' "$here" | tr '\n' '?'
+}
+
+# What the state holds is not of this namespace as it is now: it is kept, but not used.
+set_aside() {
+    rm -rf -- "$state.old" && mv -- "$state" "$state.old" || die "cannot move $state away"
+    say "what is saved of $1 is not in force here; it is kept in $state.old"
+}
+
+# Refuses saved files that are not as they were saved.
+check_entry() {
+    (cd -P -- "$1" && sha256sum -c digests >/dev/null 2>&1) || [ -n "$allow_edited" ] ||
+        die "$1 was edited after it was saved; --allow-edited puts it back as it is"
+}
+
+# Ends what a killed script began: it goes back to the old ruleset, which is what an unload is
+# after, and where a load has to begin again.
+recovered=
+recovered_mine=
+recover() {
+    rm -rf -- "$state/new" "$state/gone"
+    top=$(top_entry)
+    [ -n "$top" ] || return 0
+    if [ "$(about "$top" boot)" != "$(boot_id)" ]; then
+        set_aside "an earlier boot"
+        return
+    fi
+    [ "$(mark_of "$top")" != loaded ] || return 0
+    check_entry "$top"
+    uses_nft=$uses_nft$(about "$top" nft_tables)
+    what="the interrupted $(mark_of "$top" | sed 's/ing$//') of $(title "$top")"
+    if [ -e "$top/forced" ] || is_in_force "$top"; then
+        put_back "$top" || die "$what could not be undone; the old ruleset is saved in $top"
+    else
+        destroy_created "$top"
+    fi
+    if is_mine "$top" && [ "$(about "$top" kind)" = load ]; then
+        recovered_mine=yes
+    fi
+    drop "$top" || die "cannot remove $top"
+    recovered=yes
+    say "$what was ended: the ruleset from before it is in force"
+}
