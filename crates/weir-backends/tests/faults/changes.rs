@@ -1,0 +1,65 @@
+//! Changes from form to form while packets come.
+
+use std::fs;
+
+use weir_testkit::random::Dice;
+
+use crate::number;
+use crate::world::World;
+
+/// Nanoseconds from the first change of rules to the last one, as the tools wrote them down.
+fn span(log: &str) -> u64 {
+    let times = log.lines().filter_map(|l| l.split(' ').nth(1)?.parse::<u64>().ok());
+    let (mut first, mut last) = (u64::MAX, 0);
+    for time in times {
+        (first, last) = (first.min(time), last.max(time));
+    }
+    last.saturating_sub(first)
+}
+
+#[test]
+fn no_change_of_form_loses_an_allowed_packet_or_delivers_a_forbidden_one() {
+    let Some(world) = World::new("changes") else { return };
+    let flows = world.flows();
+    let bare = world.snapshot();
+    let mut dice = Dice::new(number("WEIR_SEED", 1));
+    let changes = number("WEIR_CHANGES", 12);
+    let mut stack: Vec<&str> = Vec::new();
+    let mut spans = Vec::new();
+    for _ in 0..changes {
+        let unload = stack.len() == 5 || (!stack.is_empty() && dice.chance(45));
+        let line = match unload {
+            true => format!("{}/unload.sh", stack.pop().expect("something is loaded")),
+            false => {
+                let name = dice.pick(&world.names);
+                // A load over itself is one entry.
+                if stack.last() != Some(&name) {
+                    stack.push(name);
+                }
+                format!("{name}/load.sh")
+            }
+        };
+        let log = world.path("log");
+        fs::write(&log, "").expect("the log is written");
+        let mut command = world.faulty("sh", "count");
+        command.env("FAULT_LOG", &log).args(world.words(&line));
+        let out = command.output().expect("sh runs");
+        assert!(out.status.success(), "{line}: {out:?}");
+        flows.wait_for_packets(5);
+        spans.push((span(&fs::read_to_string(&log).expect("the log")), line));
+    }
+    let delivered = flows.delivered();
+    spans.sort();
+    let (longest, line) = spans.last().expect("something changed");
+    println!("{changes} changes: {delivered:?}");
+    println!(
+        "from the first to the last change of rules: median {:.1} ms, longest {:.1} ms ({line})",
+        spans[spans.len() / 2].0 as f64 / 1e6,
+        *longest as f64 / 1e6,
+    );
+    assert!(delivered.allowed_sent > changes * 5, "{delivered:?}");
+    assert_eq!(delivered.forbidden_received, 0, "packets met no ruleset: {delivered:?}");
+    assert_eq!(delivered.allowed_lost, 0, "packets were lost: {delivered:?}");
+    world.unload_all();
+    assert_eq!(world.snapshot(), bare);
+}
