@@ -6,14 +6,16 @@ check_files() {
     [ -f "$manifest" ] || die "$manifest is missing: start load.sh in the folder of an artefact"
     for file in load.sh unload.sh $files; do
         [ -f "$here/$file" ] || die "$here/$file is missing: compile again"
-        [ -z "$allow_edited" ] || continue
-        compiled=$(awk -F '"' -v file="$file" '$2 == "name" { name = $4 }
-            $2 == "sha256" && name == file { print $4 }' "$manifest")
-        found=$(sha256sum <"$here/$file")
-        [ "${found%% *}" = "$compiled" ] ||
-            die "$here/$file was edited after it was compiled:" \
-                "compile again, or load it as it is by --allow-edited"
     done
+    [ -z "$allow_edited" ] || return 0
+    digests=$(awk -F '"' -v files=" load.sh unload.sh $files " '$2 == "name" { name = $4 }
+        $2 == "sha256" && index(files, " " name " ") { print $4 "  " name }' "$manifest")
+    [ "$(printf '%s\n' "$digests" | grep -c .)" -eq "$(count load.sh unload.sh $files)" ] ||
+        die "$manifest does not name all files: compile again"
+    result=$(cd -P -- "$here" && printf '%s\n' "$digests" | sha256sum -c 2>/dev/null) && return
+    edited=$(printf '%s\n' "$result" | sed -n 's/: FAILED.*//p' | head -n 1)
+    die "$here/$edited was edited after it was compiled:" \
+        "compile again, or load it as it is by --allow-edited"
 }
 
 # Refuses to load beside rules of iptables-nft in the same tables: a packet would meet both.
@@ -34,6 +36,11 @@ refuse_other_variant() {
         *) refuse_beside ip6 "${table#ip6:weir_}" ip6tables ;;
         esac
     done
+}
+
+# Whether text of iptables-save does anything to a packet.
+has_rules() {
+    grep -q -e '^\(\[[0-9:]*\] \)\{0,1\}-A ' -e '^:[A-Z]* DROP '
 }
 
 refuse_beside() {
@@ -76,7 +83,7 @@ report_state() {
         printf 'loaded by weir: %s\n' "$(title "$top")"
     else
         printf 'interrupted: %s of %s, which would be ended first\n' \
-            "$(mark_of "$top" | sed 's/ing$//')" "$(title "$top")"
+            "$(interrupted "$top")" "$(title "$top")"
     fi
 }
 
@@ -114,12 +121,10 @@ report() {
     report_state
     names=/proc/net/ip_tables_names
     report_tables iptables "$IPTABLES_SAVE" "$names" "$v4_tables" 'would replace'
-    there=$(there "$names" "$v4_emptied")
-    report_tables iptables "$IPTABLES_SAVE" "$names" "$there" 'would empty'
+    report_tables iptables "$IPTABLES_SAVE" "$names" "$v4_emptied" 'would empty'
     names=/proc/net/ip6_tables_names
     report_tables ip6tables "$IP6TABLES_SAVE" "$names" "$v6_tables" 'would replace'
-    there=$(there "$names" "$v6_emptied")
-    report_tables ip6tables "$IP6TABLES_SAVE" "$names" "$there" 'would empty'
+    report_tables ip6tables "$IP6TABLES_SAVE" "$names" "$v6_emptied" 'would empty'
     for table in $(weir_tables); do
         printf 'would replace: nft table %s %s\n' "${table%:*}" "${table#*:}"
     done

@@ -53,6 +53,7 @@ find_namespace() {
 
 need_common_tools() {
     need awk mawk
+    need cmp diffutils
     need find findutils
     need flock util-linux
     need sha256sum coreutils
@@ -70,11 +71,11 @@ need_legacy() {
 need_tools_of() {
     if [ -n "$1" ]; then
         need_legacy "$IPTABLES_RESTORE"
-        need_legacy "$IPTABLES_SAVE"
+        need "$IPTABLES_SAVE" iptables
     fi
     if [ -n "$2" ]; then
         need_legacy "$IP6TABLES_RESTORE"
-        need_legacy "$IP6TABLES_SAVE"
+        need "$IP6TABLES_SAVE" iptables
     fi
     if [ -n "$3" ]; then
         need "$IPSET" ipset

@@ -3,11 +3,14 @@
 # Of the tables in $2, those that this namespace has: the names in file $1. The others have no
 # rules, and looking at them by iptables would make them.
 there() {
-    for table in $2; do
-        if grep -qx "$table" "$1" 2>/dev/null; then
-            printf '%s ' "$table"
-        fi
-    done
+    [ -r "$1" ] || return 0
+    found=
+    while read -r name; do
+        case " $2 " in
+        *" $name "*) found="$found$name " ;;
+        esac
+    done <"$1"
+    printf '%s' "${found% }"
 }
 
 # The text of tables without rules, which let everything pass.
@@ -60,23 +63,30 @@ deletions() {
     done
 }
 
-# One transaction: the tables after $1 go, those of the file $1 come. A word that nft does not
-# know keeps it from taking half a file.
-replace_nft() {
-    file=$1
-    shift
-    {
-        deletions "$@"
-        cat -- "$file" || printf 'incomplete\n'
-    } | "$NFT" -f -
+# The nft text of a file with `old_` or `new_` in the names of its tables: copies, which can be in
+# force beside the tables themselves.
+as_copies() {
+    sed -e "s/^create table \(ip6*\) weir_/create table \1 weir_$2_/" \
+        -e "s/^table \(ip6*\) weir_/table \1 weir_$2_/" "$1" || printf 'incomplete\n'
 }
 
-# The tables of a file under names with `old_` or `new_` in them, beside those in force.
-add_copies() {
-    {
-        sed -e "s/^create table \(ip6*\) weir_/create table \1 weir_$2_/" \
-            -e "s/^table \(ip6*\) weir_/table \1 weir_$2_/" "$1" || printf 'incomplete\n'
-    } | "$NFT" -f -
+# The nft commands that give the policy $1 to all base chains of a listing that drop by policy.
+policies() {
+    awk -v policy="$1" '
+        /^table / { table = $2 " " $3 }
+        /^\tchain / { chain = $2 }
+        /^\t\ttype .* policy drop;/ { print "chain " table " " chain " { policy " policy "; }" }'
+}
+
+# Takes nft tables away. The kernel removes rules, chains and policies one after the other, so
+# that for some microseconds a chain without rules drops what its rules accepted. Therefore the
+# policies go first; by now other tables drop what must be dropped.
+remove_nft() {
+    listing=$("$NFT" list chains) || return
+    printf '%s\n' "$listing" | awk -v tables=" $* " '
+        /^table / { ours = index(tables, " " $2 ":" $3 " ") } ours' | policies accept |
+        "$NFT" -f - || return
+    deletions "$@" | "$NFT" -f -
 }
 
 change_iptables() {
@@ -88,9 +98,39 @@ change_iptables() {
     fi
 }
 
-# Whether files of iptables-save do anything to a packet.
-has_rules() {
-    grep -qs -e '^\(\[[0-9:]*\] \)\{0,1\}-A ' -e '^:[A-Z]* DROP ' "$@"
+# Replaces nft tables by those of the file $1/$2.nft, and iptables tables in between. The two may
+# not have the same hooks in nft, and a new chain of nft gets its policy some microseconds after
+# its rules, when the old chain may be gone (nf_tables_commit). Therefore copies of the new tables
+# are in force as long as anything changes.
+change_by_copies() {
+    target=$1/$2
+    split_tables "$2" || return
+    if [ -n "$copies" ]; then
+        # An interrupted change left them, perhaps without their policies.
+        as_copies "$target.nft" "$2" | policies drop | "$NFT" -f - || return
+    else
+        as_copies "$target.nft" "$2" | "$NFT" -f - || return
+    fi
+    change_iptables "$target" || return
+    if [ -n "$others" ]; then
+        remove_nft $others || return
+    fi
+    "$NFT" -f "$target.nft" || return
+    split_tables "$2" || return
+    remove_nft $copies
+}
+
+# Sets $copies to the tables that are copies (`old` or `new`), and $others to the other ones.
+split_tables() {
+    copies=
+    others=
+    present=$(weir_tables) || return
+    for table in $present; do
+        case $table in
+        *:weir_"$1"_*) copies="$copies $table" ;;
+        *) others="$others $table" ;;
+        esac
+    done
 }
 
 # Replaces what is in force by the files $1/$2.*, `old` or `new`. iptables and nft cannot change in
@@ -102,19 +142,12 @@ change_to() {
     if [ ! -s "$target.nft" ]; then
         change_iptables "$target" || return
         if [ -n "$present" ]; then
-            deletions $present | "$NFT" -f - || return
+            remove_nft $present || return
         fi
-    elif [ -n "$present" ] && has_rules "$target.iptables" "$target.ip6tables"; then
-        # Both rulesets have hooks in nft and hooks in iptables, and perhaps not the same ones.
-        case "$present" in
-        *:weir_"$2"_*) ;;
-        *) add_copies "$target.nft" "$2" || return ;;
-        esac
-        change_iptables "$target" || return
-        present=$(weir_tables) || return
-        replace_nft "$target.nft" $present || return
+    elif [ -n "$present" ]; then
+        change_by_copies "$1" "$2" || return
     else
-        replace_nft "$target.nft" $present || return
+        "$NFT" -f "$target.nft" || return
         change_iptables "$target" || return
     fi
 }

@@ -88,6 +88,9 @@ look_around() {
     v4_emptied=$(there /proc/net/ip_tables_names "$v4_emptied")
     v6_emptied=$(there /proc/net/ip6_tables_names "$v6_emptied")
     need_tools_of "$v4_tables$v4_emptied" "$v6_tables$v6_emptied" "$sets" "$nft_tables"
+}
+
+choose_kind() {
     top=$(top_entry)
     kind=load
     if [ -n "$top" ] && [ "$(about "$top" id)" = "$id" ]; then
@@ -114,7 +117,7 @@ trap 'exit 129' HUP
 trap 'exit 130' INT
 trap 'exit 143' TERM
 need_common_tools
-need_tools_of "$v4_tables" "$v6_tables" "$sets" "$nft_tables"
+look_around
 check_files
 lock
 find_state
@@ -128,7 +131,7 @@ make_state
 forget_what_is_not_in_force
 make_state
 refuse_other_variant
-look_around
+choose_kind
 save
 announce
 create_sets

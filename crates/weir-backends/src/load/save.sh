@@ -6,39 +6,42 @@ keep() {
     kept=$entry/$1
     shift
     "$@" >"$kept" || return
-    [ "$(digest <"$kept")" = "$("$@" | digest)" ]
+    "$@" | cmp -s - "$kept"
+}
+
+# The same for what has counters.
+keep_counting() {
+    kept=$entry/$1
+    shift
+    "$@" >"$kept" || return
+    sum=$(steady <"$kept" | sha256sum) && [ -n "$sum" ] &&
+        [ "$sum" = "$("$@" | steady | sha256sum)" ]
 }
 
 # Without what changes from one moment to the next: dates, counters, what is used up.
-digest() {
+steady() {
     sed -e '/^#/d' -e 's/\[[0-9]*:[0-9]*\]//' -e 's/packets [0-9]* bytes [0-9]*//' \
-        -e 's/ used [0-9]* [a-z]*//' -e 's/ expires [0-9a-z]*//g' | sha256sum
+        -e 's/ used [0-9]* [a-z]*//' -e 's/ expires [0-9a-z]*//g'
+}
+
+count() {
+    printf '%s\n' "$#"
 }
 
 # A save of iptables is whole if each table has its last line.
-is_whole() {
-    wanted=0
-    for table in $2; do
-        wanted=$((wanted + 1))
-    done
-    [ "$(grep -c '^# Completed' "$entry/$1")" -eq "$wanted" ]
-}
-
 save_tables() {
-    keep "old.$1" read_tables "$2" "$3" "$4" && is_whole "old.$1" "$4" ||
+    [ -n "$4" ] || return 0
+    keep_counting "old.$1" read_tables "$2" "$3" "$4" &&
+        [ "$(grep -c '^# Completed' "$entry/old.$1")" -eq "$(count $4)" ] ||
         die "the $1 tables could not be saved whole below $WEIR_STATE: is the disk full?"
 }
 
 save_nft() {
     present=$(weir_tables) || die "cannot list the nft tables by $NFT"
-    keep old.nft read_nft $present ||
+    [ -n "$present" ] || return 0
+    keep_counting old.nft read_nft $present &&
+        [ "$(grep -c '^}$' "$entry/old.nft")" -eq "$(count $present)" ] ||
         die "the nft tables could not be saved whole below $WEIR_STATE: is the disk full?"
-    wanted=0
-    for table in $present; do
-        wanted=$((wanted + 1))
-    done
-    [ "$(grep -c '^}$' "$entry/old.nft")" -eq "$wanted" ] ||
-        die "the nft tables could not be saved whole by $NFT"
 }
 
 # The lines of an ipset file whose set is named in the file $1, or (`not`) is not.
@@ -73,8 +76,8 @@ zeroed_sets() {
 
 # Of a load over itself, the sets with their counters; as many elements as the kernel says.
 save_own_sets() {
-    keep own own_names && keep old.sets own_sets || die "the sets could not be saved whole:" \
-        "is the disk full?"
+    keep own own_names && keep_counting old.sets own_sets ||
+        die "the sets could not be saved whole below $WEIR_STATE: is the disk full?"
     elements=$(grep -c '^add ' "$entry/old.sets") || :
     listed=$("$IPSET" -t list | awk 'FILENAME == ARGV[1] { own[$0] = 1; next }
         $1 == "Name:" { name = $2 } /^Number of entries:/ && name in own { n += $4 }
@@ -124,9 +127,9 @@ prepare_new() {
 }
 
 description() {
-    printf '%s\n' "kind=$kind" "id=$id" "form=$form" "boot=$(boot_id)" "namespace=$namespace" \
+    printf '%s\n' "kind=$kind" "id=$id" "form=$form" "boot=$boot" "namespace=$namespace" \
         "v4_tables=$v4_tables" "v6_tables=$v6_tables" "nft_tables=$nft_tables" "sets=$sets" \
-        "v4_emptied=$v4_emptied" "v6_emptied=$v6_emptied" "directory=$(directory_line)"
+        "v4_emptied=$v4_emptied" "v6_emptied=$v6_emptied" "directory=$directory"
 }
 
 flush_entry() (
@@ -141,10 +144,14 @@ digests() {
 # Writes the new entry, all but its mark, to the disk. Nothing is changed before.
 save() {
     entry=$state/new
-    mkdir -- "$entry" && : >"$entry/old.sets" && : >"$entry/created" ||
-        die "cannot write to $entry: is the disk full?"
-    save_tables iptables "$IPTABLES_SAVE" /proc/net/ip_tables_names "$v4_tables $v4_emptied"
-    save_tables ip6tables "$IP6TABLES_SAVE" /proc/net/ip6_tables_names "$v6_tables $v6_emptied"
+    mkdir -- "$entry" || die "cannot write to $state: is the disk full?"
+    for file in old.iptables old.ip6tables old.nft old.sets created; do
+        : >"$entry/$file" || die "cannot write to $entry: is the disk full?"
+    done
+    save_tables iptables "$IPTABLES_SAVE" /proc/net/ip_tables_names \
+        "$v4_tables${v4_emptied:+ $v4_emptied}"
+    save_tables ip6tables "$IP6TABLES_SAVE" /proc/net/ip6_tables_names \
+        "$v6_tables${v6_emptied:+ $v6_emptied}"
     save_nft
     if [ -n "$sets" ]; then
         prepare_sets

@@ -9,11 +9,14 @@
 
 # Whether $1 is a folder of this user's that nobody else can write to.
 is_private() {
-    [ -n "$(find "$1" -prune -type d -user "$(id -u)" ! -perm -020 ! -perm -002 2>/dev/null)" ]
+    [ -n "$(find "$1" -prune -type d -user "$user" ! -perm -020 ! -perm -002 2>/dev/null)" ]
 }
 
 # Finds the state of this namespace and refuses one that somebody else could have put there.
 find_state() {
+    user=$(id -u)
+    read -r boot </proc/sys/kernel/random/boot_id
+    directory=$(printf '%s' "$here" | tr '\n' '?')
     case $WEIR_STATE in
     /*) ;;
     *) die "WEIR_STATE=$WEIR_STATE is no absolute path" ;;
@@ -29,7 +32,7 @@ find_state() {
         fi
     done
     if [ -d "$state" ]; then
-        odd=$(find "$state" ! \( -user "$(id -u)" \( -type d -o -type f \) \) | head -n 1)
+        odd=$(find "$state" ! \( -user "$user" \( -type d -o -type f \) \) | head -n 1)
         [ -z "$odd" ] || die "$odd is a symbolic link or belongs to somebody else: remove it"
     fi
 }
@@ -45,10 +48,6 @@ flush() {
     sync -- "$@"
 }
 
-boot_id() {
-    cat /proc/sys/kernel/random/boot_id
-}
-
 # The newest entry; nothing where there is none.
 top_entry() {
     number=0
@@ -60,9 +59,16 @@ top_entry() {
     fi
 }
 
-# A line of an entry's description.
+# The value of a line of an entry's description.
 about() {
-    sed -n "s/^$2=//p" "$1/about"
+    while IFS= read -r line; do
+        case $line in
+        "$2="*)
+            printf '%s\n' "${line#*=}"
+            return
+            ;;
+        esac
+    done <"$1/about"
 }
 
 title() {
@@ -77,6 +83,12 @@ mark_of() {
     done
 }
 
+# What was interrupted: `load` or `unload`.
+interrupted() {
+    mark=$(mark_of "$1")
+    printf '%s' "${mark%ing}"
+}
+
 set_mark() {
     mv -- "$1/$2" "$1/$3" && flush "$1"
 }
@@ -88,11 +100,7 @@ drop() {
 
 # Whether an entry's artefact is this one, or was loaded from this folder before it was replaced.
 is_mine() {
-    [ "$(about "$1" id)" = "$id" ] || [ "$(about "$1" directory)" = "$(directory_line)" ]
-}
-
-directory_line() {
-    printf '%s' "$here" | tr '\n' '?'
+    [ "$(about "$1" id)" = "$id" ] || [ "$(about "$1" directory)" = "$directory" ]
 }
 
 # What the state holds is not of this namespace as it is now: it is kept, but not used.
@@ -115,14 +123,14 @@ recover() {
     rm -rf -- "$state/new" "$state/gone"
     top=$(top_entry)
     [ -n "$top" ] || return 0
-    if [ "$(about "$top" boot)" != "$(boot_id)" ]; then
+    if [ "$(about "$top" boot)" != "$boot" ]; then
         set_aside "an earlier boot"
         return
     fi
     [ "$(mark_of "$top")" != loaded ] || return 0
     check_entry "$top"
     uses_nft=$uses_nft$(about "$top" nft_tables)
-    what="the interrupted $(mark_of "$top" | sed 's/ing$//') of $(title "$top")"
+    what="the interrupted $(interrupted "$top") of $(title "$top")"
     if [ -e "$top/forced" ] || is_in_force "$top"; then
         put_back "$top" || die "$what could not be undone; the old ruleset is saved in $top"
     else

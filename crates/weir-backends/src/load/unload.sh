@@ -85,12 +85,12 @@ check_that_it_is_in_force() {
 
 report() {
     top=$(top_entry)
-    if [ -n "$top" ] && [ "$(about "$top" boot)" != "$(boot_id)" ]; then
+    if [ -n "$top" ] && [ "$(about "$top" boot)" != "$boot" ]; then
         die "nothing was loaded since this machine was started"
     fi
     if [ -n "$top" ] && [ "$(mark_of "$top")" != loaded ]; then
         printf 'interrupted: %s of %s, which would be ended first\n' \
-            "$(mark_of "$top" | sed 's/ing$//')" "$(title "$top")"
+            "$(interrupted "$top")" "$(title "$top")"
         check_entry "$top"
     else
         choose_entry

@@ -9,9 +9,13 @@
 mod changes;
 mod flows;
 mod kills;
+mod order;
 mod pairs;
+mod refusals;
+mod rollback;
 mod rulesets;
 mod snapshot;
+mod variants;
 mod world;
 mod writes;
 

@@ -117,3 +117,20 @@ fn a_killed_holder_does_not_keep_the_lock() {
     assert!(world.path("count").exists(), "it had the lock");
     world.done("tree/load.sh");
 }
+
+#[test]
+fn scripts_with_another_state_folder_share_the_lock() {
+    let Some(world) = World::new("elsewhere") else { return };
+    world.load_bare();
+    let held = "exec 9</proc/self/ns/net; flock -n 9 || exit 9
+        (exec 9<&-; WEIR_STATE=$2 sh \"$1\")";
+    let run = |held: &str| {
+        let mut command = world.command("sh");
+        command.args(["-c", held, "sh"]).arg(world.path("tree/load.sh")).arg(world.path("other"));
+        Ended::of(&command.output().expect("sh runs"))
+    };
+    let refused = run(held);
+    assert!(!refused.is_done() && refused.said.contains("(sh -c "), "{}", refused.said);
+    let alone = run(&held.replace("flock -n 9", "true"));
+    assert!(alone.is_done(), "{}", alone.said);
+}

@@ -1,5 +1,7 @@
 //! The rulesets of the tests: all let UDP port 5001 through and drop port 5002.
 
+use std::sync::LazyLock;
+
 use weir_backends::{Artefact, CompileOptions, Form, compile};
 use weir_model::{Family, Firewall};
 use weir_syntax::iptables::{self, ParseOptions};
@@ -70,12 +72,12 @@ fn firewall(more: More) -> Firewall {
     Firewall { v4: parse(&text(more), Family::V4), v6, sets: Vec::new() }
 }
 
-/// All artefacts, compiled.
-pub fn artefacts() -> Vec<(&'static str, Artefact)> {
+/// All artefacts, compiled once.
+pub static ALL: LazyLock<Vec<(&str, Artefact)>> = LazyLock::new(|| {
     let options = CompileOptions { check_packets: 200, ..Default::default() };
     let compiled = ARTEFACTS.iter().map(|&(name, more, form)| {
         let made = compile(&firewall(more), form, &options, &mut |_, _| {});
         (name, made.unwrap_or_else(|e| panic!("{name}: {e}")))
     });
     compiled.collect()
-}
+});

@@ -3,6 +3,7 @@
 #   FAULT_PATH   where the tools are
 #   FAULT_COUNT  a file of the run's own, a line for each call
 #   FAULT_AT     the number of the call at which the process group is killed,
+#   FAULT_ONLY   set: only calls that change rules are counted
 #   FAULT_WHEN   `before` or `after` the tool's work
 #   FAULT_CUT    saves that go into a file end after so many bytes, with status 0
 #   FAULT_TOOL   whose saves
@@ -10,7 +11,13 @@
 #   FAULT_LOG    where the time of each change of rules is written
 name=${0##*/}
 PATH=$FAULT_PATH
-if [ -n "${FAULT_AT-}" ]; then
+case "$name $*" in
+*-restore\ -w* | nft\ -f*) changes=yes ;;
+*) changes= ;;
+esac
+if [ -n "${FAULT_ONLY-}" ] && [ -z "$changes" ]; then
+    :
+elif [ -n "${FAULT_AT-}" ]; then
     printf '%s\n' "$name" >>"$FAULT_COUNT"
     n=0
     while read -r _; do
@@ -27,13 +34,11 @@ elif [ -n "${FAULT_GATE-}" ] && [ "$name" = find ] && [ ! -e "$FAULT_COUNT" ]; t
     : >"$FAULT_COUNT"
     read -r _ <"$FAULT_GATE"
 elif [ -n "${FAULT_LOG-}" ]; then
-    case "$name $*" in
-    *-restore\ * | nft\ -f*)
+    if [ -n "$changes" ]; then
         "$name" "$@"
         status=$?
         date "+$name %s%N" >>"$FAULT_LOG"
         exit "$status"
-        ;;
-    esac
+    fi
 fi
 exec "$name" "$@"

@@ -11,12 +11,13 @@ use weir_kernel::{Namespace, Session};
 use weir_testkit::lacking;
 
 use crate::flows::Flows;
-use crate::rulesets::{BARE, BARE6, artefacts};
+use crate::rulesets::{ALL, BARE, BARE6};
 use crate::snapshot::snapshot;
 
 /// The programs that the scripts run; each is a point where they can be killed.
-const TOOLS: [&str; 24] = [
+const TOOLS: [&str; 25] = [
     "awk",
+    "cmp",
     "cat",
     "cut",
     "find",
@@ -100,9 +101,9 @@ impl World {
         let make = |role| session.namespace(role).expect("a namespace");
         let (source, firewall, sink) = (make("source"), make("fw"), make("sink"));
         let mut names = Vec::new();
-        for (name, made) in artefacts() {
-            artefact::write(&made, &folder.join(name)).expect("the artefact is written");
-            names.push(name);
+        for (name, made) in ALL.iter() {
+            artefact::write(made, &folder.join(name)).expect("the artefact is written");
+            names.push(*name);
         }
         let world = World { _session: session, source, firewall, sink, folder, names };
         world.connect();
@@ -164,7 +165,13 @@ impl World {
         self.folder.join(name)
     }
 
-    fn tool(&self, argv: &[&str], input: &str) -> String {
+    /// The firewall's name in messages and in the state: the number of its namespace.
+    pub fn number(&self) -> u64 {
+        self.firewall.inode()
+    }
+
+    /// Runs a tool in the firewall.
+    pub fn tool(&self, argv: &[&str], input: &str) -> String {
         let out = self.firewall.run(argv, input.as_bytes()).expect("the tool runs");
         String::from_utf8(out).expect("text")
     }

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use crate::number;
 use crate::snapshot::snapshot;
 use crate::world::{Ended, World};
 
@@ -80,17 +81,24 @@ fn world_said(folder: &Path) -> String {
         .collect()
 }
 
-/// Loads with more and more room until it loads; how often it did not.
-fn fill(world: &World, name: &str, before: &str, by_inodes: bool) -> u64 {
+/// Loads with more and more room, from `first` on in steps, until it loads; how often it did not.
+fn fill(
+    world: &World,
+    (name, before): (&str, &str),
+    by_inodes: bool,
+    (first, step): (usize, usize),
+) -> u64 {
+    let mut refused = 0;
     // A tmpfs of size 0 has no limit.
-    for room in 1..400 {
+    for room in (first.max(1) as u64..400).step_by(step) {
         let (pages, inodes) = if by_inodes { (4000, room) } else { (room, 4000) };
         let full = on_a_full_disk(world, name, before, pages, inodes);
         assert_eq!(full.back, full.old, "{name} over {before}: {}", full.said);
         if full.loaded {
             assert_ne!(full.new, full.old, "{name} over {before}");
-            return room - 1;
+            return refused;
         }
+        refused += 1;
         assert_eq!(full.new, full.old, "{name} over {before}: {}", full.said);
         assert!(
             full.said.contains("nothing was changed: the old ruleset is in force"),
@@ -105,11 +113,14 @@ fn fill(world: &World, name: &str, before: &str, by_inodes: bool) -> u64 {
 fn on_a_full_disk_the_old_ruleset_stays_in_force_and_unloading_needs_no_room() {
     let Some(world) = World::new("full") else { return };
     world.load_bare();
+    // At length, at every size; otherwise at some, which the seed chooses.
+    let step = number("WEIR_WRITE_STEP", 5) as usize;
+    let first = number("WEIR_SEED", 1) as usize % step;
     let mut failed = 0;
     for (name, before) in [("nft-kept-input", "bare"), ("ipset", "nft"), ("tree", "ipset-other")] {
         for by_inodes in [false, true] {
-            let sizes = fill(&world, name, before, by_inodes);
-            assert!(sizes > 3, "{name} over {before} writes more than that");
+            let sizes = fill(&world, (name, before), by_inodes, (first, step));
+            assert!(sizes > 0, "{name} over {before} needs more room than that");
             failed += sizes;
         }
     }
@@ -152,10 +163,10 @@ fn a_save_that_ends_early_is_not_taken_for_whole() {
                 assert!(ended.said.contains(told), "{tool} {cut}: {}", ended.said);
             }
             assert_eq!(world.snapshot(), old, "{tool} ends after {cut} bytes: {}", ended.said);
-            cut = cut * 2 + 1;
+            cut = cut * 4 + 3;
         }
         world.unload_all();
     }
     println!("{refused} cut saves refused, {whole} that were whole taken");
-    assert!(refused > 20 && whole > 3, "{refused} refused, {whole} taken");
+    assert!(refused > 15 && whole > 3, "{refused} refused, {whole} taken");
 }

@@ -1,0 +1,71 @@
+//! In which order rules come and go.
+
+use std::fs;
+
+use crate::world::World;
+
+/// Whether what is in force drops a forwarded packet that no rule accepts.
+fn is_guarded(snapshot: &str) -> bool {
+    let by_nft = |line: &str| line.contains("hook forward") && line.contains("policy drop");
+    let legacy = snapshot.split("*filter").nth(1);
+    // The first table is that of IPv4.
+    legacy.is_some_and(|t| t.split("COMMIT").next().is_some_and(|t| t.contains(":FORWARD DROP")))
+        || nft_filter(snapshot).is_some_and(|t| t.lines().any(by_nft))
+}
+
+fn nft_filter(snapshot: &str) -> Option<&str> {
+    let from = snapshot.find("table ip weir_")?;
+    Some(&snapshot[from..])
+}
+
+/// Kills a line after each call of a tool that changes rules; what is in force then.
+fn after_each_change(world: &World, before: &[&str], line: &str) -> Vec<String> {
+    let prepare = || before.iter().for_each(|name| world.done(&format!("{name}/load.sh")));
+    let run = |at: usize| {
+        let mut command = world.faulty("sh", "count");
+        command.env("FAULT_AT", at.to_string()).env("FAULT_WHEN", "after");
+        command.env("FAULT_ONLY", "changes");
+        command.args(world.words(line)).output().expect("sh runs")
+    };
+    prepare();
+    let out = run(0);
+    assert!(out.status.success(), "{line} over {before:?}: {out:?}");
+    world.unload_all();
+    let calls = fs::read_to_string(world.path("count")).expect("the calls").lines().count();
+    let mut seen = Vec::new();
+    for at in 1..=calls {
+        prepare();
+        let out = run(at);
+        assert!(!out.status.success(), "it was killed: {out:?}");
+        seen.push(world.snapshot());
+        world.unload_all();
+    }
+    seen
+}
+
+#[test]
+fn what_comes_is_in_force_before_what_is_in_force_goes() {
+    let Some(world) = World::new("order") else { return };
+    assert!(!is_guarded(&world.snapshot()), "without rules nothing is guarded");
+    world.load_bare();
+    assert!(is_guarded(&world.snapshot()));
+    let mut states = 0;
+    for (below, above) in [
+        ("nft", "tree"),
+        ("tree", "nft"),
+        ("nft-kept-forward", "nft-kept-input"),
+        ("nft-kept-forward", "nft"),
+    ] {
+        for (before, line) in [
+            (vec![below], format!("{above}/load.sh")),
+            (vec![below, above], format!("{above}/unload.sh")),
+        ] {
+            for state in after_each_change(&world, &before, &line) {
+                assert!(is_guarded(&state), "{line} over {before:?} opens the host:\n{state}");
+                states += 1;
+            }
+        }
+    }
+    println!("{states} states between, all guarded");
+    assert!(states > 10, "{states}");
+}

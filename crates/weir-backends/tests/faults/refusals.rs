@@ -1,0 +1,160 @@
+//! What the scripts refuse before they change anything.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+use crate::world::{Ended, World};
+
+#[test]
+fn help_and_unknown_arguments_change_nothing() {
+    let Some(world) = World::new("arguments") else { return };
+    world.load_bare();
+    let before = world.snapshot();
+    for script in ["load.sh", "unload.sh"] {
+        let ended = world.script(&format!("tree/{script} --help"));
+        assert!(ended.is_done() && ended.said.contains("--check"), "{}", ended.said);
+        for unknown in ["--helpp", "-x", "now", "--check=yes"] {
+            let ended = world.script(&format!("tree/{script} {unknown}"));
+            assert_eq!(ended.status, Some(2), "{}", ended.said);
+            assert!(ended.said.contains(&format!("unknown argument {unknown}")), "{}", ended.said);
+        }
+        assert_eq!(world.snapshot(), before);
+        assert!(!world.path("state").exists(), "nothing is written either");
+    }
+    world.done("tree/load.sh");
+    assert_ne!(world.snapshot(), before, "without arguments it loads");
+}
+
+#[test]
+fn check_says_what_would_be_replaced_and_changes_nothing() {
+    let Some(world) = World::new("check") else { return };
+    world.load_bare();
+    let before = world.snapshot();
+    let ended = world.script("nft-kept-input/load.sh --check");
+    assert!(ended.is_done(), "{}", ended.said);
+    for line in [
+        "files: as compiled",
+        "lock: free",
+        "loaded by weir: nothing",
+        "would replace: table filter of iptables (3 rules)",
+        "it loads in a network namespace of its own",
+    ] {
+        assert!(ended.said.contains(line), "{line}: {}", ended.said);
+    }
+    assert_eq!(world.snapshot(), before);
+    assert!(!world.path("state").exists());
+    assert!(!world.script("nft/unload.sh --check").is_done(), "nothing is loaded");
+    world.done("nft/load.sh");
+    let loaded = world.snapshot();
+    let ended = world.script("nft/unload.sh --check");
+    assert!(ended.is_done() && ended.said.contains("would unload: nft "), "{}", ended.said);
+    assert_eq!(world.snapshot(), loaded);
+
+    // What the kernel refuses is found, too.
+    let rules = world.path("linear/ip6tables.rules");
+    let broken = fs::read_to_string(&rules).unwrap().replacen("-j ACCEPT", "-j NOWHERE", 1);
+    fs::write(&rules, broken).unwrap();
+    let ended = world.script("linear/load.sh --check --allow-edited");
+    assert!(ended.said.contains("does not load in a network namespace of its own"));
+    assert_eq!(ended.status, Some(1));
+    assert_eq!(world.snapshot(), loaded);
+}
+
+#[test]
+fn files_edited_after_compilation_are_refused_by_name() {
+    let Some(world) = World::new("edited") else { return };
+    world.load_bare();
+    let before = world.snapshot();
+    for (artefact, file) in [
+        ("tree", "iptables.rules"),
+        ("nft", "ruleset.nft"),
+        ("ipset", "weir.ipset"),
+        ("linear", "unload.sh"),
+    ] {
+        let path = world.path(artefact).join(file);
+        let text = fs::read_to_string(&path).unwrap();
+        fs::write(&path, text + "# edited\n").unwrap();
+        let ended = world.script(&format!("{artefact}/load.sh"));
+        let told = format!("{artefact}/{file} was edited after it was compiled");
+        assert!(ended.said.contains(&told), "{}", ended.said);
+        assert!(ended.said.contains("--allow-edited"), "{}", ended.said);
+        assert_eq!(world.snapshot(), before, "{file}");
+        world.done(&format!("{artefact}/load.sh --allow-edited"));
+        world.done(&format!("{artefact}/unload.sh"));
+    }
+    fs::remove_file(world.path("ipset-other/manifest.json")).unwrap();
+    let ended = world.script("ipset-other/load.sh");
+    assert!(ended.said.contains("manifest.json is missing"), "{}", ended.said);
+    assert_eq!(world.snapshot(), before);
+}
+
+#[test]
+fn exported_variables_do_not_lead_to_another_folder() {
+    let Some(world) = World::new("cdpath") else { return };
+    world.load_bare();
+    let elsewhere = world.path("elsewhere");
+    fs::create_dir_all(elsewhere.join("tree")).unwrap();
+    for file in ["iptables.rules", "ip6tables.rules"] {
+        fs::write(elsewhere.join("tree").join(file), "*filter\nCOMMIT\n").unwrap();
+    }
+    let run = |variables: &[(&str, &str)]| {
+        let mut command = world.command("sh");
+        command.arg("tree/load.sh").current_dir(world.path("."));
+        let out = command.envs(variables.iter().copied()).output().expect("sh runs");
+        let ended = Ended::of(&out);
+        assert!(ended.is_done(), "{}", ended.said);
+        let loaded = world.snapshot();
+        world.unload_all();
+        loaded
+    };
+    let plain = run(&[]);
+    let elsewhere = elsewhere.display().to_string();
+    let words = ["state", "entry", "kind", "top", "here", "id", "stage", "recovered", "force"];
+    let mut exported: Vec<_> = words.iter().map(|w| (*w, "x")).collect();
+    exported.extend([("CDPATH", &*elsewhere), ("LC_ALL", "de_DE.UTF-8"), ("IFS", "/")]);
+    assert_eq!(run(&exported), plain);
+}
+
+#[test]
+fn links_and_folders_of_others_are_no_place_for_the_state() {
+    let Some(world) = World::new("links") else { return };
+    world.load_bare();
+    let before = world.snapshot();
+    let (state, real) = (world.path("state"), world.path("real"));
+    let refused = |why: &str| {
+        let ended = world.script("tree/load.sh");
+        assert!(!ended.is_done() && ended.said.contains(why), "{why}: {}", ended.said);
+        assert_eq!(world.snapshot(), before);
+    };
+    fs::create_dir(&real).unwrap();
+    symlink(&real, &state).unwrap();
+    refused("is a symbolic link");
+    assert_eq!(fs::read_dir(&real).unwrap().count(), 0, "nothing was written behind it");
+
+    fs::remove_file(&state).unwrap();
+    fs::create_dir(&state).unwrap();
+    fs::set_permissions(&state, fs::Permissions::from_mode(0o777)).unwrap();
+    refused("others can write to it");
+    fs::set_permissions(&state, fs::Permissions::from_mode(0o755)).unwrap();
+
+    let inner = state.join(format!("net-{}", world.number()));
+    symlink(&real, &inner).unwrap();
+    refused("is a symbolic link");
+    fs::remove_file(&inner).unwrap();
+
+    world.done("tree/load.sh");
+    assert_eq!(fs::metadata(&inner).unwrap().permissions().mode() & 0o777, 0o700);
+    let victim = world.path("victim");
+    fs::write(&victim, "mine\n").unwrap();
+    symlink(&victim, inner.join("1/created.next")).unwrap();
+    let loaded = world.snapshot();
+    for line in ["tree/load.sh", "tree/unload.sh", "nft/load.sh"] {
+        let ended = world.script(line);
+        assert!(ended.said.contains("created.next is a symbolic link"), "{}", ended.said);
+        assert_eq!(world.snapshot(), loaded);
+    }
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "mine\n");
+    fs::remove_file(inner.join("1/created.next")).unwrap();
+    world.done("tree/unload.sh");
+    assert_eq!(world.snapshot(), before);
+}

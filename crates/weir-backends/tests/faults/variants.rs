@@ -1,0 +1,84 @@
+//! Rules that stand beside those of iptables-legacy and of weir's nft tables.
+
+use crate::world::World;
+
+const DROPS: &str = "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n\
+    -A INPUT -s 192.0.2.1/32 -j DROP\nCOMMIT\n";
+
+#[test]
+fn rules_of_iptables_nft_in_the_same_table_are_refused_with_the_cure() {
+    let Some(world) = World::new("variants") else { return };
+    world.load_bare();
+    let refuses = |line: &str| {
+        let before = world.snapshot();
+        let ended = world.script(line);
+        assert!(!ended.is_done(), "{line}: {}", ended.said);
+        assert!(ended.said.contains("iptables-nft has rules in force"), "{}", ended.said);
+        assert_eq!(world.snapshot(), before, "{line}");
+        ended.said
+    };
+    world.tool(&["iptables-nft-restore"], DROPS);
+    for name in &world.names {
+        refuses(&format!("{name}/load.sh"));
+    }
+    let said = refuses("tree/load.sh --check");
+    let cure = said.split("first: ").nth(1).expect("a cure").lines().next().expect("a line");
+    assert_eq!(
+        cure,
+        "iptables-nft-save -t filter | iptables-legacy-restore && nft delete table ip filter"
+    );
+
+    // A policy is enough; so are rules for IPv6.
+    let policy = DROPS.replace(":FORWARD ACCEPT", ":FORWARD DROP").replace("-A INPUT -s", "#");
+    world.tool(&["iptables-nft-restore"], &policy);
+    refuses("tree/load.sh");
+    world.tool(&["sh", "-c", cure], "");
+    world.tool(&["ip6tables-nft-restore"], &DROPS.replace("192.0.2.1/32", "2001:db8::1/128"));
+    assert!(refuses("nft/load.sh").contains("ip6tables-nft-save"));
+    world.tool(&["nft", "delete", "table", "ip6", "filter"], "");
+    world.done("tree/load.sh");
+}
+
+#[test]
+fn tables_of_iptables_nft_that_do_nothing_are_no_obstacle() {
+    let Some(world) = World::new("idle") else { return };
+    world.load_bare();
+    // Empty, and a chain that nothing jumps to.
+    world.tool(&["iptables-nft", "-A", "INPUT", "-j", "DROP"], "");
+    assert!(!world.script("tree/load.sh").is_done(), "a rule is an obstacle");
+    world.tool(&["iptables-nft", "-F"], "");
+    world.tool(&["iptables-nft", "-N", "unused"], "");
+    world.tool(&["iptables-nft", "-A", "unused", "-j", "DROP"], "");
+    // Rules in another table are another matter, and so are native tables of other names.
+    world.tool(
+        &["iptables-nft", "-t", "raw", "-A", "PREROUTING", "-s", "192.0.2.1", "-j", "DROP"],
+        "",
+    );
+    let native = "table inet mine {\n\tchain in {\n\t\ttype filter hook input priority 10; \
+        policy accept;\n\t\tip saddr 192.0.2.9 drop\n\t}\n}\n";
+    world.tool(&["nft", "-f", "-"], native);
+    let others = world.tool(&["nft", "list", "table", "inet", "mine"], "");
+    let checked = world.script("tree/load.sh --check");
+    let told = "stays in force beside it: nft table inet mine";
+    assert!(checked.is_done() && checked.said.contains(told), "{}", checked.said);
+    for name in ["tree", "nft"] {
+        world.done(&format!("{name}/load.sh"));
+        assert_eq!(world.tool(&["nft", "list", "table", "inet", "mine"], ""), others);
+        world.done(&format!("{name}/unload.sh"));
+    }
+    assert_eq!(world.tool(&["nft", "list", "table", "inet", "mine"], ""), others);
+}
+
+#[test]
+fn iptables_nft_in_the_place_of_iptables_legacy_is_refused() {
+    let Some(world) = World::new("programs") else { return };
+    world.load_bare();
+    let before = world.snapshot();
+    let mut command = world.command("sh");
+    command.env("IPTABLES_RESTORE", "iptables-nft-restore").args(world.words("tree/load.sh"));
+    let out = command.output().expect("sh runs");
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(!out.status.success() && said.contains("is iptables-nft"), "{said}");
+    assert_eq!(world.snapshot(), before);
+    world.done("tree/load.sh");
+}
