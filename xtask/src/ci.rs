@@ -76,6 +76,44 @@ pub fn differential(options: &[&str]) -> Result<bool> {
     Ok(steps.summary())
 }
 
+/// The scripts of an artefact under faults, at length: kills, full disks, pairs, changes of form.
+///
+/// # Errors
+/// Where an option is not understood, or cargo cannot be started.
+pub fn faults(options: &[&str]) -> Result<bool> {
+    // Every size of a disk that is too small is tried.
+    let mut environment = vec![("WEIR_WRITE_STEP", "1")];
+    let known = [
+        ("--seed", "WEIR_SEED", "1"),
+        ("--kills", "WEIR_KILLS", "1000"),
+        ("--pairs", "WEIR_PAIRS", "100"),
+        ("--changes", "WEIR_CHANGES", "200"),
+    ];
+    for option in options.chunks(2) {
+        let is_known = |word: &str| known.iter().any(|(name, ..)| *name == word);
+        match option {
+            [name, number] if is_known(name) => {
+                ensure!(number.parse::<u64>().is_ok(), "{number} is no number");
+            }
+            _ => bail!(
+                "faults takes --seed S, --kills N, --pairs N and --changes N, not `{}`",
+                option.join(" ")
+            ),
+        }
+    }
+    for (name, variable, default) in known {
+        let given = options.chunks(2).filter(|o| o[0] == name).map(|o| o[1]).next_back();
+        environment.push((variable, given.unwrap_or(default)));
+    }
+    let words = ["test", "-p", "weir-backends", "--test", "faults", "--"];
+    let mut command = tests(&words);
+    // One at a time: the flows of one test are not to wait for the scripts of another.
+    command.args(["--nocapture", "--test-threads=1"]).envs(environment);
+    let mut steps = Steps::default();
+    steps.run("faults", command)?;
+    Ok(steps.summary())
+}
+
 /// Runs the tests with the order to rewrite what they compare with, then shows what changed.
 ///
 /// # Errors
@@ -201,6 +239,13 @@ mod tests {
         assert!(steps.summary());
         steps.done.insert(0, step(Outcome::Failed));
         assert!(!steps.summary());
+    }
+
+    #[test]
+    fn an_option_of_faults_that_is_not_known_is_refused() {
+        for options in [&["--kill", "5"][..], &["--kills"], &["--kills", "many"]] {
+            assert!(faults(options).is_err(), "{options:?}");
+        }
     }
 
     #[test]

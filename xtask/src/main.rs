@@ -20,6 +20,8 @@ cargo xtask COMMAND
   corpus DIR    the tests over a folder of published rulesets
   differential [--seed S] [--pairs N]
                 random rulesets and packets: interpreter, kernel and every form (root)
+  faults [--seed S] [--kills N] [--pairs N] [--changes N]
+                load.sh and unload.sh killed, on a full disk and against each other (root)
   bless         rewrite the golden files from what the program does now
   hooks         run tidy before each commit, ci before each push
   help          this text
@@ -48,6 +50,7 @@ fn run() -> Result<bool> {
         ["ci"] => ci::all(),
         ["corpus", folder] => ci::corpus(folder),
         ["differential", ref options @ ..] => ci::differential(options),
+        ["faults", ref options @ ..] => ci::faults(options),
         ["bless"] => ci::bless(),
         ["hooks"] => hooks::install(),
         [] | ["help" | "-h" | "--help"] => {

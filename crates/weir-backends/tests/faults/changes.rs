@@ -63,3 +63,23 @@ fn no_change_of_form_loses_an_allowed_packet_or_delivers_a_forbidden_one() {
     world.unload_all();
     assert_eq!(world.snapshot(), bare);
 }
+
+#[test]
+fn nft_tables_replace_each_other_without_a_gap() {
+    let Some(world) = World::new("gap") else { return };
+    let flows = world.flows();
+    // In one transaction, the kernel has a new chain without its policy for some microseconds.
+    let times = number("WEIR_CHANGES", 12).div_ceil(2);
+    for _ in 0..times {
+        world.done("nft/load.sh");
+        world.done("nft/load.sh");
+        world.done("nft-kept-input/load.sh");
+        world.done("nft-kept-input/unload.sh");
+    }
+    let delivered = flows.delivered();
+    println!("{} replacements of nft tables: {delivered:?}", 4 * times - 1);
+    assert!(delivered.forbidden_sent > 100, "{delivered:?}");
+    assert_eq!(delivered.forbidden_received, 0, "packets met no ruleset: {delivered:?}");
+    assert_eq!(delivered.allowed_lost, 0, "packets were lost: {delivered:?}");
+    world.unload_all();
+}

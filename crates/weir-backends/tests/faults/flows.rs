@@ -10,8 +10,10 @@ use std::time::{Duration, Instant};
 
 use weir_kernel::Namespace;
 
-/// Between two packets of a flow.
+/// Between two bursts.
 const GAP: Duration = Duration::from_micros(500);
+/// Packets of the forbidden flow in a burst, which has one of the allowed flow.
+const FORBIDDEN: usize = 6;
 
 /// Packets of one flow.
 #[derive(Debug, Default)]
@@ -141,7 +143,7 @@ fn send(
             answer.send(()).expect("somebody asked");
             continue;
         }
-        for (port, counts) in flows {
+        for (port, counts) in flows.iter().chain(std::iter::repeat_n(&flows[1], FORBIDDEN - 1)) {
             if socket.send_to(b"weir", (to, *port)).is_ok() {
                 counts.sent.fetch_add(1, SeqCst);
             }
