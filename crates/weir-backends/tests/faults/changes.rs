@@ -20,7 +20,7 @@ fn span(log: &str) -> u64 {
 #[test]
 fn no_change_of_form_loses_an_allowed_packet_or_delivers_a_forbidden_one() {
     let Some(world) = World::new("changes") else { return };
-    let flows = world.flows();
+    let flows = world.flows(6);
     let bare = world.snapshot();
     let mut dice = Dice::new(number("WEIR_SEED", 1));
     let changes = number("WEIR_CHANGES", 12);
@@ -67,7 +67,7 @@ fn no_change_of_form_loses_an_allowed_packet_or_delivers_a_forbidden_one() {
 #[test]
 fn nft_tables_replace_each_other_without_a_gap() {
     let Some(world) = World::new("gap") else { return };
-    let flows = world.flows();
+    let flows = world.flows(200);
     // In one transaction, the kernel has a new chain without its policy for some microseconds.
     let times = number("WEIR_CHANGES", 12).div_ceil(2);
     for _ in 0..times {

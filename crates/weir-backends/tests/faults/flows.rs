@@ -1,6 +1,7 @@
 //! Two flows through the firewall: one that every ruleset of the tests lets through, one that every
 //! one of them drops.
 
+use std::iter::repeat_n;
 use std::net::UdpSocket;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -12,8 +13,6 @@ use weir_kernel::Namespace;
 
 /// Between two bursts.
 const GAP: Duration = Duration::from_micros(500);
-/// Packets of the forbidden flow in a burst, which has one of the allowed flow.
-const FORBIDDEN: usize = 6;
 
 /// Packets of one flow.
 #[derive(Debug, Default)]
@@ -44,8 +43,9 @@ pub struct Delivered {
 }
 
 impl Flows {
-    /// Starts them: from `from` to the address `to`, which `receiver` has.
-    pub fn start(from: &Namespace, receiver: &Namespace, to: &str) -> Flows {
+    /// Starts them: from `from` to the address `to`, which `receiver` has, in bursts of one allowed
+    /// and so many forbidden packets.
+    pub fn start(from: &Namespace, receiver: &Namespace, to: &str, forbid: usize) -> Flows {
         let end = Arc::new(AtomicBool::new(false));
         let (allowed, forbidden) = (Arc::<Counts>::default(), Arc::<Counts>::default());
         let mut threads = Vec::new();
@@ -70,7 +70,9 @@ impl Flows {
         let (answer, resting) = channel();
         let to = to.to_owned();
         let both = [(5001, Arc::clone(&allowed)), (5002, Arc::clone(&forbidden))];
-        threads.push(thread::spawn(move || send(&socket, &to, &both, &orders, &answer)));
+        threads.push(thread::spawn(move || {
+            send((&socket, &to), (&both, forbid), &orders, &answer);
+        }));
         Flows { allowed, forbidden, rest, resting, end, threads }
     }
 
@@ -92,6 +94,15 @@ impl Flows {
         };
         self.rest.send(false).expect("the sender lives");
         counted
+    }
+
+    /// Whether a forbidden packet arrives within a few seconds.
+    pub fn forbidden_arrives(&self) -> bool {
+        let limit = Instant::now() + Duration::from_secs(10);
+        while self.forbidden.received.load(SeqCst) == 0 && Instant::now() < limit {
+            thread::yield_now();
+        }
+        self.forbidden.received.load(SeqCst) > 0
     }
 
     /// Waits until both flows have sent so many packets more.
@@ -120,9 +131,8 @@ fn bound(namespace: &Namespace, address: &str) -> UdpSocket {
 }
 
 fn send(
-    socket: &UdpSocket,
-    to: &str,
-    flows: &[(u16, Arc<Counts>)],
+    (socket, to): (&UdpSocket, &str),
+    (flows, forbid): (&[(u16, Arc<Counts>); 2], usize),
     orders: &Receiver<bool>,
     answer: &Sender<()>,
 ) {
@@ -143,7 +153,7 @@ fn send(
             answer.send(()).expect("somebody asked");
             continue;
         }
-        for (port, counts) in flows.iter().chain(std::iter::repeat_n(&flows[1], FORBIDDEN - 1)) {
+        for (port, counts) in flows.iter().chain(repeat_n(&flows[1], forbid - 1)) {
             if socket.send_to(b"weir", (to, *port)).is_ok() {
                 counts.sent.fetch_add(1, SeqCst);
             }
