@@ -60,7 +60,7 @@ impl Touched {
 
     /// The programs that the scripts run, apart from the shell's own and coreutils.
     pub fn tools(&self) -> Vec<String> {
-        let mut tools = vec!["awk", "find", "flock"];
+        let mut tools = vec!["awk", "cmp", "find", "flock"];
         if !self.v4.is_empty() || !self.v4_emptied.is_empty() {
             tools.extend(["iptables-legacy-restore", "iptables-legacy-save"]);
         }

@@ -1,3 +1,5 @@
+# load.sh: saves what is in force, then changes it to the ruleset beside it.
+
 help() {
     cat <<EOF
 usage: sh load.sh [--check] [--allow-edited]

@@ -1,3 +1,5 @@
+# unload.sh: puts back what load.sh saved.
+
 help() {
     cat <<EOF
 usage: sh unload.sh [--check] [--latest] [--force] [--allow-edited]

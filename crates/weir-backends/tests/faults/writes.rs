@@ -24,7 +24,8 @@ fi
 look "$5/old"
 blocks=$(stat -f -c '%b - %f' "$WEIR_STATE")
 inodes=$(stat -f -c '%c - %d' "$WEIR_STATE")
-mount -o "remount,size=$((($blocks + $3) * 4))k,nr_inodes=$(($inodes + $4))" "$WEIR_STATE" || exit 99
+room="size=$((($blocks + $3) * 4))k,nr_inodes=$(($inodes + $4))"
+mount -o "remount,$room" "$WEIR_STATE" || exit 99
 sh "$1/load.sh" >"$5/said" 2>&1
 echo $? >"$5/status"
 look "$5/new"
@@ -88,17 +89,16 @@ fn fill(
     by_inodes: bool,
     (first, step): (usize, usize),
 ) -> u64 {
-    let mut refused = 0;
     // A tmpfs of size 0 has no limit.
-    for room in (first.max(1) as u64..400).step_by(step) {
+    let rooms = (first.max(1) as u64..400).step_by(step);
+    for (refused, room) in rooms.enumerate() {
         let (pages, inodes) = if by_inodes { (4000, room) } else { (room, 4000) };
         let full = on_a_full_disk(world, name, before, pages, inodes);
         assert_eq!(full.back, full.old, "{name} over {before}: {}", full.said);
         if full.loaded {
             assert_ne!(full.new, full.old, "{name} over {before}");
-            return refused;
+            return refused as u64;
         }
-        refused += 1;
         assert_eq!(full.new, full.old, "{name} over {before}: {}", full.said);
         assert!(
             full.said.contains("nothing was changed: the old ruleset is in force"),
