@@ -137,6 +137,17 @@ impl TableCounters {
         if kept.next().is_some() { Err(self.unreadable()) } else { Ok(out) }
     }
 
+    /// All entries of the table as the kernel hands them out, byte for byte: with the values that
+    /// it stores, which `iptables-save` may round. What the kernel keeps for itself is zero.
+    ///
+    /// # Errors
+    /// Where the kernel refuses.
+    pub fn entries(&mut self) -> Result<Vec<u8>, KernelError> {
+        let info = self.info()?;
+        self.fetch(&info)?;
+        Ok(self.bytes()[..info.bytes].to_vec())
+    }
+
     fn unreadable(&self) -> KernelError {
         KernelError::io("read table", &self.table)(io::ErrorKind::InvalidData.into())
     }
