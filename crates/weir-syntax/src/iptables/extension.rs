@@ -121,6 +121,8 @@ pub(super) static TARGETS: &[&Extension<Target>] = &[
 
 /// The match of that name.
 pub(super) fn find_match(name: &str, family: Family) -> Option<&'static Extension<Match>> {
+    // The tool takes three names for this one (`xtables_find_match` of libxtables).
+    let name = if matches!(name, "icmpv6" | "ipv6-icmp") { "icmp6" } else { name };
     MATCHES.iter().copied().find(|e| e.name == name && e.family.is_none_or(|f| f == family))
 }
 

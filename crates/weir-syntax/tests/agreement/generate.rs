@@ -242,7 +242,19 @@ fn option_words(m: &Module, o: &OptionRow, family: Family, random: &mut Random) 
 fn second(m: &Module, random: &mut Random) -> String {
     let (good, bad): (&[&str], &[&str]) = match m.name {
         "tcp" => (&["SYN", "SYN,ACK", "NONE", "fin", "ALL", "RST"], &["", "SY", "SYN,X"]),
-        "sctp" => (&["DATA", "INIT,SACK", "ALL", "NONE", "DATA:Be", "ABORT:T"], &["x", "DATA:x"]),
+        "sctp" => (
+            &[
+                "DATA",
+                "INIT,SACK",
+                "ALL",
+                "NONE",
+                "DATA:Be",
+                "ABORT:T",
+                "I_DATA",
+                "PAD,I_FORWARD_TSN",
+            ],
+            &["x", "DATA:x"],
+        ),
         _ => (&["src", "dst", "src,dst", "src,src,dst"], &["", "x", "src,", "SRC"]),
     };
     quoted(if random.percent(93) { random.pick(good) } else { random.pick(bad) })
@@ -441,9 +453,19 @@ fn good_values(module: &str, option: &str, family: Family) -> &'static [&'static
             &["plain", "two words", "it's", "a \"quote\"", "back\\slash", "", "$(x) <b>&", "-j"]
         }
         "mac-source" => &["00:11:22:aa:BB:cc", "1:2:3:4:5:6", "ff:ff:ff:ff:ff:ff", "0:0:0:0:0:0"],
-        "limit" => {
-            &["5/sec", "3/minute", "10/hour", "7/day", "100/s", "1", "9999/sec", "60/min", "5x/h"]
-        }
+        "limit" => &[
+            "5/sec",
+            "3/minute",
+            "10/hour",
+            "7/day",
+            "100/s",
+            "1",
+            "9999/sec",
+            "60/min",
+            "5x/h",
+            "4838/minute",
+            "1428/sec",
+        ],
         "limit-burst" => &["1", "5", "7", "100", "10000", "0"],
         "mark" | "set-mark" | "set-xmark" | "tproxy-mark" => {
             &["1", "0x10", "0x1/0xff", "0/0", "0xffffffff", "5/7", "0x5/0x3", "010"]
@@ -558,6 +580,27 @@ fn more_values(module: &str, option: &str, v4: bool) -> &'static [&'static str] 
     }
 }
 
+const HASHLIMITS: &[&str] = &[
+    "5/sec",
+    "3/minute",
+    "10/hour",
+    "7/day",
+    "60/min",
+    "512kb/s",
+    "1mb/s",
+    "100",
+    "9999/sec",
+    "2047kb/s",
+    "1500kb/s",
+    "12345678b/s",
+    "123456b/sec",
+    "15b/s",
+    "40000mb/s",
+    "4838/minute",
+    "1/day",
+    "2000000/min",
+];
+
 fn last_values(module: &str, option: &str, v4: bool) -> &'static [&'static str] {
     match option {
         "connlimit-upto" | "connlimit-above" => &["0", "5", "100"],
@@ -569,11 +612,8 @@ fn last_values(module: &str, option: &str, v4: bool) -> &'static [&'static str] 
         "seconds" => &["60", "1", "0x10"],
         "hitcount" => &["4", "20", "255", "256", "0"],
         "name" => &["ssh", "DEFAULT", "a-b_c"],
-        "hashlimit" | "hashlimit-upto" | "hashlimit-above" => &[
-            "5/sec", "3/minute", "10/hour", "7/day", "60/min", "512kb/s", "1mb/s", "100",
-            "9999/sec",
-        ],
-        "hashlimit-burst" => &["1", "5", "9", "1000", "2mb"],
+        "hashlimit" | "hashlimit-upto" | "hashlimit-above" => HASHLIMITS,
+        "hashlimit-burst" => &["1", "5", "9", "1000", "2mb", "5k", "100000000b"],
         "hashlimit-mode" => &["srcip", "srcip,dstport", "dstport,dstip,srcport,srcip", "dstip"],
         "hashlimit-name" => &["h1", "h2", "long-name-of-a-table"],
         "hashlimit-htable-size" | "hashlimit-htable-max" => &["100", "1000", "0"],

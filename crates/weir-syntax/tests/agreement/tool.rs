@@ -265,7 +265,7 @@ const SAFER: [&str; 7] = [
 ];
 
 /// Lines that `iptables-save` prints so that they cannot be read back as they were.
-const KNOWN_LOSSES: [fn(&str, &str) -> bool; 8] = [
+const KNOWN_LOSSES: [fn(&str, &str) -> bool; 13] = [
     // A negated test of everything is left out.
     |ours, theirs| ours.contains("! -i +") && !theirs.contains("! -i +"),
     |ours, theirs| ours.contains("! -o +") && !theirs.contains("! -o +"),
@@ -278,4 +278,27 @@ const KNOWN_LOSSES: [fn(&str, &str) -> bool; 8] = [
     |ours, theirs| ours.contains("! --monthdays") && theirs.contains("--monthdays  "),
     // Names with blanks are not quoted.
     |ours, theirs| ours.replace('"', "") == theirs,
+    // A base port that SNAT lost is printed as 0, which is refused.
+    |ours, theirs| ours.contains("--to-source") && theirs.contains("-90/0"),
+    // Flags that a mask of none cannot have: the rule never holds.
+    |ours, theirs| ours.contains("--tcp-flags NONE ") && !theirs.contains("--tcp-flags"),
+    // Zone 0 of one direction.
+    |ours, theirs| ours.contains("--zone-") && !theirs.contains("--zone"),
+    // A rate below 16 bytes a second is printed as none.
+    |ours, theirs| ours.replace(" 1b/s", " 0b/s") == theirs,
+    // Rates and bursts are rounded.
+    |ours, theirs| {
+        ["--limit ", "--hashlimit-burst "].iter().any(|o| without(ours, o) == without(theirs, o))
+    },
 ];
+
+/// A line without an option and its value.
+fn without(line: &str, option: &str) -> String {
+    match line.split_once(option) {
+        Some((before, after)) => {
+            let rest = after.split_once(' ').map_or("", |(_, rest)| rest);
+            format!("{before}{rest}")
+        }
+        None => line.to_owned(),
+    }
+}

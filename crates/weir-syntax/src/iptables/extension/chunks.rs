@@ -5,26 +5,30 @@ use weir_model::matching::Neg;
 use crate::diagnostic::Fallible;
 use crate::iptables::option::Taken;
 
-/// Name, number, and the letters of its flag bits (bit 7 first).
-const CHUNKS: [(&str, u8, &str); 18] = [
-    ("DATA", 0, "----IUBE"),
-    ("INIT", 1, "--------"),
-    ("INIT_ACK", 2, "--------"),
-    ("SACK", 3, "--------"),
-    ("HEARTBEAT", 4, "--------"),
-    ("HEARTBEAT_ACK", 5, "--------"),
-    ("ABORT", 6, "-------T"),
-    ("SHUTDOWN", 7, "--------"),
-    ("SHUTDOWN_ACK", 8, "--------"),
-    ("ERROR", 9, "--------"),
-    ("COOKIE_ECHO", 10, "--------"),
-    ("COOKIE_ACK", 11, "--------"),
-    ("ECN_ECNE", 12, "--------"),
-    ("ECN_CWR", 13, "--------"),
-    ("SHUTDOWN_COMPLETE", 14, "-------T"),
-    ("ASCONF", 193, "--------"),
-    ("ASCONF_ACK", 128, "--------"),
-    ("FORWARD_TSN", 192, "--------"),
+/// Name, and the letters of its flag bits (bit 7 first), in the order of printing.
+const CHUNKS: [(&str, &str); 22] = [
+    ("DATA", "----IUBE"),
+    ("INIT", "--------"),
+    ("INIT_ACK", "--------"),
+    ("SACK", "--------"),
+    ("HEARTBEAT", "--------"),
+    ("HEARTBEAT_ACK", "--------"),
+    ("ABORT", "-------T"),
+    ("SHUTDOWN", "--------"),
+    ("SHUTDOWN_ACK", "--------"),
+    ("ERROR", "--------"),
+    ("COOKIE_ECHO", "--------"),
+    ("COOKIE_ACK", "--------"),
+    ("ECN_ECNE", "--------"),
+    ("ECN_CWR", "--------"),
+    ("SHUTDOWN_COMPLETE", "-------T"),
+    ("I_DATA", "----IUBE"),
+    ("RE_CONFIG", "--------"),
+    ("PAD", "--------"),
+    ("ASCONF", "--------"),
+    ("ASCONF_ACK", "--------"),
+    ("FORWARD_TSN", "--------"),
+    ("I_FORWARD_TSN", "--------"),
 ];
 
 /// `all|any|only LIST`, spelled as `iptables-save` does.
@@ -56,7 +60,7 @@ pub(super) fn parse(t: &Taken) -> Fallible<Neg<String>> {
         };
         set[i] = true;
         for letter in letters.chars() {
-            let place = CHUNKS[i].2.find(letter.to_ascii_uppercase()).filter(|_| letter != '-');
+            let place = CHUNKS[i].1.find(letter.to_ascii_uppercase()).filter(|_| letter != '-');
             let Some(place) = place else {
                 return t.second_problem(format!("chunk {name} has no flag {letter}")).fail();
             };
@@ -68,9 +72,8 @@ pub(super) fn parse(t: &Taken) -> Fallible<Neg<String>> {
         }
     }
     let mut value = format!("{how} ");
-    if set.iter().all(|s| *s) {
-        value.push_str("ALL");
-    } else if !set.contains(&true) {
+    // ALL is every number from 0 to 255: more than all that have a name.
+    if !set.contains(&true) {
         value.push_str("NONE");
     } else {
         print_set(&mut value, &set, &flags);
@@ -80,7 +83,7 @@ pub(super) fn parse(t: &Taken) -> Fallible<Neg<String>> {
 
 fn print_set(out: &mut String, set: &[bool], flags: &[(u8, u8)]) {
     let chosen = CHUNKS.iter().zip(set.iter().zip(flags)).filter(|(_, (s, _))| **s);
-    crate::write::comma_list(out, chosen, |out, ((name, _, letters), (_, (value, mask)))| {
+    crate::write::comma_list(out, chosen, |out, ((name, letters), (_, (value, mask)))| {
         out.push_str(name);
         if *mask == 0 {
             return;

@@ -297,7 +297,8 @@ fn push_zone(g: &Given, options: &mut super::Options) -> Fallible<()> {
             zone = Value::Number(n);
         }
     }
-    if zone != Value::Number(0) {
+    // Zone 0 of one direction is kept: the kernel holds the direction, iptables-save leaves it out.
+    if zone != Value::Number(0) || g.has(5) != g.has(6) {
         let name = match (g.has(5), g.has(6)) {
             (true, false) => "zone-orig",
             (false, true) => "zone-reply",

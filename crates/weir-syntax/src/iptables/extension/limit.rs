@@ -26,7 +26,8 @@ fn build(g: &Given) -> Fallible<Match> {
     let mut burst = BURST;
     for t in g.iter() {
         match t.id {
-            0 => ticks = period(t, t.arg, SCALE)?,
+            // The tool keeps the count in 32 bits: a negative one is huge.
+            0 => ticks = period(t, SCALE, |n| u64::from(n as u32))?.ticks,
             _ => burst = value::integer(t, 0, 10_000)?,
         }
     }
@@ -47,24 +48,35 @@ fn build(g: &Given) -> Fallible<Match> {
     Ok(Match::Stateful(Box::new(Stateful { module: "limit", options })))
 }
 
-/// Ticks between two packets of `5/min`, at `scale` ticks a second.
-pub(super) fn period(t: &Taken, text: &str, scale: u64) -> Fallible<u64> {
-    let (count, unit) = text.split_once('/').map_or((text, None), |(c, u)| (c, Some(u)));
+/// A rate as the tool computes it.
+pub(super) struct Period {
+    /// Ticks between two packets.
+    pub ticks: u64,
+    /// Seconds of the unit that was written.
+    pub seconds: u64,
+}
+
+/// The period of `5/min`, at `scale` ticks a second; `narrow` makes of the count what the tool
+/// keeps of it.
+pub(super) fn period(t: &Taken, scale: u64, narrow: fn(i64) -> u64) -> Fallible<Period> {
+    let (count, unit) = t.arg.split_once('/').map_or((t.arg, None), |(c, u)| (c, Some(u)));
     let seconds = match unit {
         None => Some(1),
         Some(u) => seconds_of(u),
     };
-    let count = number::atoi(count) as i32;
+    let count = narrow(number::atoi(count));
     let (Some(seconds), true) = (seconds, count != 0) else {
         return t
-            .problem(format!("{text} is no rate"))
+            .problem(format!("{} is no rate", t.arg))
             .help("write a number and /second, /minute, /hour or /day")
             .fail();
     };
-    // The tool computes in 32 bits: a negative count is a huge one.
-    match scale * seconds / u64::from(count as u32) {
-        0 => t.problem(format!("{text} is faster than the kernel's clock")).fail(),
-        period => Ok(period),
+    match scale * seconds / count {
+        0 => t
+            .problem(format!("{} is faster than the kernel's clock", t.arg))
+            .help(format!("the fastest rate is {scale}/sec"))
+            .fail(),
+        ticks => Ok(Period { ticks, seconds }),
     }
 }
 
@@ -80,7 +92,12 @@ pub(super) fn seconds_of(unit: &str) -> Option<u64> {
         .map(|(_, seconds)| seconds)
 }
 
-/// The rate that the tools print for a period in ticks: count, and the unit in milliseconds.
+/// The rate that stands for a period in ticks: count, and the unit in milliseconds.
+///
+/// It is what the tools print, unless that would be read back as another period: `80/sec` stands
+/// for 125 ticks of a ten-thousandth of a second, and `iptables-save` prints it for 124, too. Then
+/// it is the rate in the next larger unit that is read back as it was; in days every period is,
+/// because each is a whole part of a day's ticks divided by a count.
 pub(super) fn printed(period: u64, scale: u64) -> (u64, u64) {
     let units = [86_400, 3600, 60, 1].map(|seconds| seconds * scale);
     let mut chosen = 0;
@@ -89,6 +106,10 @@ pub(super) fn printed(period: u64, scale: u64) -> (u64, u64) {
             break;
         }
         chosen = i;
+    }
+    let reads_back = |ticks: u64| ticks / (ticks / period) == period;
+    while chosen > 0 && !reads_back(units[chosen]) {
+        chosen -= 1;
     }
     (units[chosen] / period, units[chosen] / scale * 1000)
 }
@@ -101,4 +122,38 @@ fn credits(ticks: u32) -> u32 {
         return (ticks / SCALE as u32).wrapping_mul(PER_SECOND);
     }
     ticks.wrapping_mul(PER_SECOND) / SCALE as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every period that a rate can have: those of all counts a day, which hold those of the
+    /// shorter units.
+    fn periods(scale: u64) -> impl Iterator<Item = u64> {
+        let day = 86_400 * scale;
+        std::iter::successors(Some(day), move |p| {
+            let next = day / (day / p + 1);
+            (next > 0).then_some(next)
+        })
+    }
+
+    #[test]
+    fn every_period_is_printed_as_a_rate_that_is_read_back_as_it() {
+        for scale in [SCALE, 1_000_000] {
+            let mut count = 0;
+            for period in periods(scale) {
+                let (rate, millis) = printed(period, scale);
+                assert_eq!(scale * millis / 1000 / rate, period, "{rate} in {millis} ms");
+                count += 1;
+            }
+            assert!(count > 50_000, "{count} periods at {scale}");
+        }
+    }
+
+    #[test]
+    fn a_rate_that_would_be_read_back_otherwise_has_a_larger_unit() {
+        assert_eq!(printed(125, SCALE), (80, 1000));
+        assert_eq!(printed(124, SCALE), (4838, 60_000));
+    }
 }

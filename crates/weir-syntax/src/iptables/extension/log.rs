@@ -67,17 +67,21 @@ fn level(t: &Taken) -> Fallible<u64> {
     }
 }
 
+/// A prefix of at most `max` bytes: the tool cuts off the rest.
 fn prefix(t: &Taken, max: usize) -> Fallible<Value> {
     if t.arg.is_empty() {
         return t.problem("empty prefix").help("leave the option out").fail();
     }
-    if t.arg.len() > max {
-        return t.problem(format!("prefix is longer than {max} bytes")).fail();
-    }
     if t.arg.contains('\n') {
         return t.problem("line end in a prefix").fail();
     }
-    Ok(Value::Text(t.arg.to_owned()))
+    match t.arg.get(..max.min(t.arg.len())) {
+        Some(kept) => Ok(Value::Text(kept.to_owned())),
+        None => t
+            .problem(format!("the tool cuts the prefix after {max} bytes, inside a character"))
+            .help("write a shorter prefix")
+            .fail(),
+    }
 }
 
 fn log(g: &Given) -> Fallible<Target> {

@@ -8,7 +8,7 @@ use super::value;
 use crate::diagnostic::Fallible;
 use crate::iptables::address;
 use crate::iptables::option::{Extension, Given, Place, Taken, flag, opt};
-use crate::write;
+use crate::{number, write};
 
 const NAT: &[TableName] = &[TableName::Nat];
 
@@ -135,32 +135,76 @@ fn range(g: &Given, destination: bool) -> Fallible<NatRange> {
     Ok(out)
 }
 
-/// `port[-port[/base]]`, numbers or names of services.
+/// `port[-port[/base]]`. The first port and the base may be names of services; the end of a range
+/// is a number.
 fn read_ports(t: &Taken, text: &str, shift: Shift, out: &mut NatRange) -> Fallible<()> {
-    let port = |p: &str| super::ports::port(t, p, "");
-    let (lo, rest) = text.split_once('-').map_or((text, None), |(lo, r)| (lo, Some(r)));
-    let lo = port(lo)?;
-    let (hi, base) = match rest {
-        None => (lo, None),
-        Some(rest) => match (rest.split_once('/'), shift) {
-            (None, _) => (port(rest)?, None),
-            (Some((hi, base)), Shift::Kept) => (port(hi)?, Some(port(base)?)),
-            // Read, and forgotten by the tool.
-            (Some((hi, base)), Shift::Lost) => {
-                port(base)?;
-                (port(hi)?, Some(0))
-            }
-            (Some(_), Shift::Refused) => {
-                return t.problem("a shifted range of ports is only for DNAT").fail();
-            }
-        },
+    let (lo, rest) = match number::leading(text) {
+        Some((n, rest)) => (port_number(t, n)?, rest),
+        // Names hold hyphens (`ftp-data`): the whole text is one.
+        None => (super::ports::port(t, text, "")?, ""),
     };
+    out.ports = Some((lo, lo));
+    if rest.is_empty() {
+        return Ok(());
+    }
+    let Some(range) = rest.strip_prefix('-') else {
+        return t
+            .problem(format!("{rest:?} after port {lo}"))
+            .help("a range of ports is written with a hyphen: 1000-2000")
+            .fail();
+    };
+    let Some((hi, rest)) = number::leading(range) else {
+        return t
+            .problem(format!("{range:?} is no number of a port"))
+            .help("a range of ports ends in a number, not in the name of a service")
+            .fail();
+    };
+    let hi = port_number(t, hi)?;
     if hi < lo {
-        return t.problem(format!("port range {text} begins above its end")).fail();
+        return t
+            .problem(format!("port range {text} begins above its end"))
+            .help("write the lower port first")
+            .fail();
     }
     out.ports = Some((lo, hi));
-    out.base_port = base;
+    if rest.is_empty() {
+        return Ok(());
+    }
+    let Some(base) = rest.strip_prefix('/') else {
+        return t
+            .problem(format!("{rest:?} after the range of ports"))
+            .help("only a base may follow it: 1000-2000/80")
+            .fail();
+    };
+    let base = super::ports::port(t, base, "")?;
+    if base == 0 {
+        return t
+            .problem("base port 0")
+            .help("the base of a shifted range of ports is from 1 to 65535")
+            .fail();
+    }
+    out.base_port = match shift {
+        Shift::Kept => Some(base),
+        // The tool reads the base and does not hand it to the kernel.
+        Shift::Lost => Some(0),
+        Shift::Refused => {
+            return t
+                .problem("a shifted range of ports is only for DNAT")
+                .help("leave the base out, or use DNAT")
+                .fail();
+        }
+    };
     Ok(())
+}
+
+fn port_number(t: &Taken, n: u64) -> Fallible<u16> {
+    match u16::try_from(n) {
+        Ok(port) => Ok(port),
+        Err(_) => t
+            .problem(format!("port {n} is above 65535"))
+            .help("ports are numbers of 16 bits")
+            .fail(),
+    }
 }
 
 /// What becomes of the base of a shifted range of ports.
@@ -215,7 +259,8 @@ fn print_range(out: &mut String, words: &str, r: &NatRange, family: Family) {
         print_ports(out, lo, hi);
         if let Some(base) = r.base_port {
             out.push('/');
-            write::decimal(out, base.into());
+            // SNAT loses its base, and 0 cannot be read back: any other loads as 0.
+            write::decimal(out, base.max(1).into());
         }
     }
     print_flags(out, r);

@@ -32,7 +32,7 @@ pub(super) static U32: Extension<Match> = Extension {
         let Some(text) = u32_tests(t.arg) else {
             return t
                 .problem(format!("{:?} is no u32 expression", t.arg))
-                .help("e.g. 0>>22&0x3C@0&0xFF=1:5; at most 10 tests of 10 steps and 10 ranges")
+                .help("e.g. 0>>22&0x3C@0&0xFF=1:5; at most 10 tests of 10 steps and 10 ranges, shifts below 32")
                 .fail();
         };
         let options =
@@ -162,7 +162,12 @@ fn u32_tests(text: &str) -> Option<String> {
                 break;
             };
             out.push_str(operator);
-            rest = hex_number(after.trim_start(), &mut out)?;
+            let after = after.trim_start();
+            // The kernel refuses to shift all bits out (`u32_mt_checkentry`).
+            if matches!(operator, "<<" | ">>") && number::leading(after)?.0 > 31 {
+                return None;
+            }
+            rest = hex_number(after, &mut out)?;
             steps += 1;
         }
         let mut ranges = 0;

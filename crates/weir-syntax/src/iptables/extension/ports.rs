@@ -96,8 +96,10 @@ fn both_ports(g: &Given, protocol: &str) -> Fallible<(PortTest, PortTest)> {
     let mut ports = [None, None];
     for t in g.iter().filter(|t| t.id <= DPORT) {
         let value = span(t, t.arg, protocol)?;
-        // The whole range is no test: the kernel's tools do not print it back.
-        if t.negated || value.lo != 0 || value.hi != u16::MAX {
+        // For tcp and udp the whole range is what the kernel holds where no port is asked, and is
+        // not printed back; for sctp and dccp it is a test of its own.
+        let flagged = matches!(protocol, "sctp" | "dccp");
+        if flagged || t.negated || value.lo != 0 || value.hi != u16::MAX {
             ports[t.id as usize] = Some(Neg { negated: t.negated, value });
         }
     }
@@ -178,7 +180,8 @@ fn bad_port(t: &Taken, text: &str, protocol: &str) -> Diagnostic {
         Some(_) => format!("/etc/services knows {text}, but not for {protocol}: write the number"),
         None => "write the port's number, or a name that /etc/services has".to_owned(),
     };
-    t.problem(format!("no service {text} of {protocol}")).help(help)
+    let of = if protocol.is_empty() { "any protocol" } else { protocol };
+    t.problem(format!("no service {text} of {of}")).help(help)
 }
 
 fn tcp(g: &Given) -> Fallible<Match> {
@@ -351,7 +354,8 @@ pub(super) fn print_tcp(
     out.push_str(" -m tcp");
     print_ports(out, sport, dport);
     print_option(out, "--tcp-option", option);
-    if let Some(Neg { negated, value }) = flags.filter(|f| f.negated || f.value.mask != 0) {
+    // A mask of zero with flags never holds; iptables-save leaves it out.
+    if let Some(Neg { negated, value }) = flags {
         write::option(out, *negated, "--tcp-flags");
         print_flags(out, value.mask);
         out.push(' ');
