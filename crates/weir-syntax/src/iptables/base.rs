@@ -53,26 +53,56 @@ const LONG: [(&str, u8); 35] = [
     ("fragments", b'f'),
 ];
 
-/// Targets of other packages that stand without options, so that they look like chains.
+/// Targets of extensions that may stand without options, so that they look like chains.
+///
+/// `iptables-restore` tells the two apart by the extension's library on its own host
+/// (`command_jump` in xshared.c): what has none is a chain, or an error. weir goes by this list of
+/// names, which were found in the sources of iptables 1.2 to 1.8 and patch-o-matic, of
+/// xtables-addons 1.0 to 3.x, and in the packages and kernels of OpenWrt and of routers by their
+/// vendors. A chain that a table declares under one of these names is the chain.
 pub(super) const FOREIGN_TARGETS: &[&str] = &[
-    "ULOG",
-    "TARPIT",
-    "DELUDE",
-    "CHAOS",
-    "STEAL",
-    "ECHO",
-    "LOGMARK",
-    "SYSRQ",
+    // iptables and the kernel, now or once.
+    "BALANCE",
+    "FTOS",
     "MIRROR",
-    "NETFLOW",
-    "IPMARK",
+    "NETLINK",
+    "ROUTE",
+    "SAME",
+    "TCPLAG",
+    "ULOG",
+    "XOR",
+    // xtables-addons.
     "ACCOUNT",
+    "CHAOS",
+    "DELUDE",
+    "DHCPMAC",
+    "DNETMAP",
+    "ECHO",
+    "IPMARK",
+    "LOGMARK",
     "PROTO",
-    "SYNPROXY",
-    "CLUSTERIP",
-    "TRIGGER",
-    "NDPI",
+    "RAWDNAT",
+    "RAWSNAT",
+    "STEAL",
+    "SYSRQ",
+    "TARPIT",
+    // OpenWrt, routers by their vendors, and modules of their own.
+    "BCOUNT",
+    "BLOG",
+    "CONE",
+    "DC",
+    "FLOWOFFLOAD",
     "FULLCONENAT",
+    "IMQ",
+    "JOOL",
+    "JOOL_SIIT",
+    "LUA",
+    "NATTYPE",
+    "NDPI",
+    "NETFLOW",
+    "RTPENGINE",
+    "SKIPLOG",
+    "TRIGGER",
 ];
 
 /// How many arguments a letter takes; `None` where there is no such option.
@@ -142,8 +172,17 @@ pub(super) fn check_target_name(arg: Arg) -> Fallible<()> {
 
 /// The error for a jump to a chain that is not there.
 pub(super) fn no_chain(arg: Arg, table: TableName) -> Diagnostic {
-    Diagnostic::new(format!("no chain or target {} in table {table}", arg.text), arg.span)
-        .help(format!("declare it before the rules of the table: :{} - [0:0]", arg.text))
+    let name = arg.text;
+    let d = Diagnostic::new(format!("no chain or target {name} in table {table}"), arg.span);
+    let declare = format!("declare it before the rules of the table: :{name} - [0:0]");
+    // Names of targets are in capitals; so are those of many chains.
+    let capitals = name.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_');
+    match capitals && !matches!(name, "ACCEPT" | "DROP" | "RETURN" | "QUEUE") {
+        true => d.help(format!(
+            "a chain: {declare}; the target of an extension: weir does not know one of this name"
+        )),
+        false => d.help(declare),
+    }
 }
 
 impl<'w> Scan<'_, '_, 'w> {

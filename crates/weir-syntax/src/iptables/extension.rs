@@ -3,7 +3,7 @@
 //!
 //! To add one: its file, a row in [`MATCHES`] or [`TARGETS`], and where the model has a variant of
 //! its own for it an arm in [`print_match`] or [`print_target`]. The agreement test picks up the
-//! row by itself.
+//! row by itself. One whose options are only checked goes into [`letter`].
 
 mod chunks;
 mod divert;
@@ -13,6 +13,7 @@ mod hashlimit;
 mod header;
 mod host;
 mod icmp;
+mod letter;
 mod limit;
 mod log;
 mod marking;
@@ -123,20 +124,29 @@ pub(super) static TARGETS: &[&Extension<Target>] = &[
 pub(super) fn find_match(name: &str, family: Family) -> Option<&'static Extension<Match>> {
     // The tool takes three names for this one (`xtables_find_match` of libxtables).
     let name = if matches!(name, "icmpv6" | "ipv6-icmp") { "icmp6" } else { name };
-    MATCHES.iter().copied().find(|e| e.name == name && e.family.is_none_or(|f| f == family))
+    let mut all = MATCHES.iter().chain(letter::MATCHES).copied();
+    all.find(|e| e.name == name && e.family.is_none_or(|f| f == family))
 }
 
 /// The target of that name.
 pub(super) fn find_target(name: &str, family: Family) -> Option<&'static Extension<Target>> {
-    TARGETS.iter().copied().find(|e| e.name == name && e.family.is_none_or(|f| f == family))
+    let mut all = TARGETS.iter().chain(letter::TARGETS).copied();
+    all.find(|e| e.name == name && e.family.is_none_or(|f| f == family))
+}
+
+/// Whether a target is kept to the letter, its options checked.
+pub(super) fn is_checked_only(target: &Extension<Target>) -> bool {
+    letter::TARGETS.iter().any(|e| e.name == target.name)
 }
 
 /// The module that has an option of that name, with the flag that names it.
 pub(super) fn owner_of(option: &str, family: Family) -> Option<(&'static str, &'static str)> {
     let has = |options: &[super::option::Opt]| options.iter().any(|o| o.name == option);
     let fits = |f: Option<Family>| f.is_none_or(|f| f == family);
-    let m = MATCHES.iter().find(|e| fits(e.family) && has(e.options)).map(|e| ("-m", e.name));
-    m.or_else(|| TARGETS.iter().find(|e| fits(e.family) && has(e.options)).map(|e| ("-j", e.name)))
+    let mut matches = MATCHES.iter().chain(letter::MATCHES);
+    let mut targets = TARGETS.iter().chain(letter::TARGETS);
+    let m = matches.find(|e| fits(e.family) && has(e.options)).map(|e| ("-m", e.name));
+    m.or_else(|| targets.find(|e| fits(e.family) && has(e.options)).map(|e| ("-j", e.name)))
 }
 
 /// The match that an option of a rule brings in by the rule's protocol alone.

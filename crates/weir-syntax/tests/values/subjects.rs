@@ -210,4 +210,32 @@ pub const SUBJECTS: &[Subject] = &[
         "mangle",
         "-A INPUT -p tcp -j ECN --ecn-tcp-cwr {n:1} --ecn-tcp-ece {n:2} --ecn-ip-ect {n:4}",
     ),
+    // Kept to the letter: what weir refuses of them the tool or the kernel refuses, too.
+    filter(
+        "-A INPUT -m cluster --cluster-total-nodes {n:1-33} {not}--cluster-local-node {n:1-8} \
+             --cluster-hash-seed {n:4294967295}",
+    ),
+    filter("-A INPUT -m connlabel {not}--label {n:128}"),
+    filter("-A INPUT -p ipcomp -m ipcomp {not}--ipcompspi {range:4294967296}"),
+    v4("filter", "-A INPUT -p tcp -m osf {not}--genre Linux --ttl {n:3} --log {n:3}"),
+    v6("filter", "-A INPUT -m frag {not}--fragid {range:4294967295} {not}--fraglen {n:4294967296}"),
+    v6("filter", "-A INPUT -p mh -m mh {not}--mh-type {range:256}"),
+    v6("filter", "-A INPUT -m dst {not}--dst-len {n:4294967296}"),
+    v6("filter", "-A INPUT -m hbh --hbh-opts {n:256}:{n:255}"),
+    filter("-A INPUT -j IDLETIMER --timeout {n:2000000} --label {name}"),
+    filter(
+        "-A INPUT -j HMARK --hmark-tuple src,dst --hmark-rnd {n:4294967296} --hmark-mod \
+             {n:4294967295} --hmark-offset {n:4294967295}",
+    ),
+    v4(
+        "filter",
+        "-A INPUT -j HMARK --hmark-src-prefix {decimal:32} --hmark-rnd 1 --hmark-mod 2 \
+             --hmark-sport-mask {n:65536}",
+    ),
+    mangle("-A INPUT -p tcp -j TCPOPTSTRIP --strip-options {decimal:256}"),
+    v6(
+        "mangle",
+        "-A POSTROUTING -j SNPT --src-pfx 2001:db8::/{decimal:32-66} --dst-pfx \
+             fd00::/{decimal:8-64}",
+    ),
 ];

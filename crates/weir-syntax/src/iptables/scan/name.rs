@@ -5,7 +5,7 @@ use weir_model::{Family, Name, Span, TableName, Target};
 
 use super::{Arg, Jump, Open, Scan, base};
 use crate::diagnostic::{Diagnostic, Fallible};
-use crate::iptables::extension::{find_match, find_target};
+use crate::iptables::extension::{find_match, find_target, is_checked_only};
 use crate::iptables::word::Word;
 
 impl<'w> Scan<'_, '_, 'w> {
@@ -75,12 +75,14 @@ impl<'w> Scan<'_, '_, 'w> {
                 options: Vec::new(),
             }))),
             name => match find_target(name, family) {
-                Some(e) => {
+                // Those that weir only checks give way to a chain of their name: where the tool has
+                // no such extension, the chain is what it jumps to.
+                Some(e) if !(is_checked_only(e) && (self.around.is_chain)(name)) => {
                     self.open.push((Open::Target(e), span));
                     Jump::Extension
                 }
-                None if (self.around.is_chain)(name) => Jump::Plain(Target::Jump(self.intern(arg))),
-                None => return self.unknown_target(arg),
+                _ if (self.around.is_chain)(name) => Jump::Plain(Target::Jump(self.intern(arg))),
+                _ => return self.unknown_target(arg),
             },
         };
         Ok(())
