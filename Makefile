@@ -28,7 +28,7 @@ ifeq ($(firstword $(MAKECMDGOALS)),test-corpus)
 DIR ?= $(word 2,$(MAKECMDGOALS))
 endif
 
-test-corpus: deps ## Run the tests over a folder of published rulesets (DIR=...)
+test-corpus: deps ## Run the tests over published rulesets (DIR=...) and iptables' own suite
 	@$(CARGO) xtask corpus '$(DIR)'
 
 look: deps ## Look at the pages of all studies in a headless Chromium

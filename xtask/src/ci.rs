@@ -12,8 +12,8 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::tidy;
 use crate::tree::{self, Tree};
+use crate::{suite, tidy};
 
 /// Everything that a change must pass.
 ///
@@ -37,18 +37,36 @@ pub fn all() -> Result<bool> {
 const CLIPPY: [&str; 8] =
     ["clippy", "--workspace", "--all-targets", "--profile", "test", "--", "-D", "warnings"];
 
-/// The tests that run over a folder of published rulesets: every target named `corpus`.
+/// The tests that run over a folder of published rulesets (every target named `corpus`), and the
+/// one that runs over iptables' own suite.
 ///
 /// # Errors
-/// Where the folder is not there, or cargo cannot be started.
-pub fn corpus(folder: &str) -> Result<bool> {
-    let folder = Path::new(folder);
-    ensure!(folder.is_dir(), "no folder {}: give it as DIR=...", folder.display());
-    let folder = folder.canonicalize().with_context(|| format!("find {}", folder.display()))?;
-    let mut command = tests(&["test", "--workspace", "--test", "corpus", "--", "--nocapture"]);
-    command.env("WEIR_CORPUS", &folder);
+/// Where a folder that was named is not there, or cargo cannot be started.
+pub fn corpus(folder: Option<&str>) -> Result<bool> {
     let mut steps = Steps::default();
-    steps.run("corpus", command)?;
+    match folder {
+        Some(folder) => {
+            let folder = Path::new(folder);
+            ensure!(folder.is_dir(), "no folder {}: give it as DIR=...", folder.display());
+            let folder =
+                folder.canonicalize().with_context(|| format!("find {}", folder.display()))?;
+            let words = ["test", "--workspace", "--test", "corpus", "--", "--nocapture"];
+            let mut command = tests(&words);
+            command.env("WEIR_CORPUS", &folder);
+            steps.run("corpus", command)?;
+        }
+        None => steps.leave_out("corpus", "no folder of rulesets: give one as DIR=..."),
+    }
+    match suite::find()? {
+        Ok(folder) => {
+            let words = ["test", "-p", "weir-syntax", "--test", "suite", "--", "--nocapture"];
+            let mut command = tests(&words);
+            command.env(suite::VARIABLE, &folder);
+            steps.run("suite", command)?;
+        }
+        Err(why) => steps.leave_out("suite", &why),
+    }
+    ensure!(steps.done.iter().any(|s| s.seconds > 0.0), "nothing to run\n{}", steps.reasons());
     Ok(steps.summary())
 }
 
@@ -165,8 +183,8 @@ fn sudo_needs_no_password() -> bool {
 enum Outcome {
     Passed,
     Failed,
-    /// The tool that is not installed.
-    Absent(&'static str),
+    /// Left out, and why.
+    Absent(String),
 }
 
 fn outcome(passed: bool) -> Outcome {
@@ -203,8 +221,22 @@ impl Steps {
         if there {
             return self.run(name, cargo(words));
         }
-        self.done.push(Step { name, seconds: 0.0, outcome: Outcome::Absent(component) });
+        self.leave_out(name, &format!("not installed; rustup component add {component}"));
         Ok(())
+    }
+
+    /// Notes a step that cannot run here.
+    fn leave_out(&mut self, name: &'static str, why: &str) {
+        self.done.push(Step { name, seconds: 0.0, outcome: Outcome::Absent(why.to_owned()) });
+    }
+
+    /// Why steps were left out.
+    fn reasons(&self) -> String {
+        let reason = |s: &Step| match &s.outcome {
+            Outcome::Absent(why) => Some(format!("{}: {why}", s.name)),
+            _ => None,
+        };
+        self.done.iter().filter_map(reason).collect::<Vec<_>>().join("\n")
     }
 
     /// Prints a line a step; whether none failed.
@@ -214,9 +246,7 @@ impl Steps {
             match outcome {
                 Outcome::Passed => println!("{name:<12} passed {seconds:>7.1} s"),
                 Outcome::Failed => println!("{name:<12} FAILED {seconds:>7.1} s"),
-                Outcome::Absent(component) => {
-                    println!("{name:<12} LEFT OUT: not installed; rustup component add {component}")
-                }
+                Outcome::Absent(why) => println!("{name:<12} LEFT OUT: {why}"),
             }
         }
         self.done.iter().all(|s| s.outcome != Outcome::Failed)
@@ -235,7 +265,7 @@ mod tests {
     fn one_failed_step_fails_the_whole() {
         let mut steps = Steps { done: vec![step(Outcome::Passed)] };
         assert!(steps.summary());
-        steps.done.push(step(Outcome::Absent("clippy")));
+        steps.done.push(step(Outcome::Absent("not installed".to_owned())));
         assert!(steps.summary());
         steps.done.insert(0, step(Outcome::Failed));
         assert!(!steps.summary());
@@ -250,7 +280,7 @@ mod tests {
 
     #[test]
     fn a_corpus_folder_that_is_not_there_is_refused() {
-        let error = corpus("no/such/folder").expect_err("refused");
+        let error = corpus(Some("no/such/folder")).expect_err("refused");
         assert!(error.to_string().contains("no folder no/such/folder"), "{error}");
     }
 }

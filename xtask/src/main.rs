@@ -5,6 +5,7 @@
 mod ci;
 mod hooks;
 mod source;
+mod suite;
 mod tidy;
 mod tree;
 
@@ -17,7 +18,7 @@ cargo xtask COMMAND
 
   tidy          house rules: arrows between crates, sizes, banned calls, comments, links
   ci            format, clippy, tests, doc tests, docs, tidy: what `make test` runs
-  corpus DIR    the tests over a folder of published rulesets
+  corpus [DIR]  the tests over a folder of published rulesets, and over iptables' own suite
   differential [--seed S] [--pairs N]
                 random rulesets and packets: interpreter, kernel and every form (root)
   faults [--seed S] [--kills N] [--pairs N] [--changes N]
@@ -48,7 +49,8 @@ fn run() -> Result<bool> {
             Ok(tidy::print(&tidy::check(&tree)))
         }
         ["ci"] => ci::all(),
-        ["corpus", folder] => ci::corpus(folder),
+        ["corpus"] | ["corpus", ""] => ci::corpus(None),
+        ["corpus", folder] => ci::corpus(Some(folder)),
         ["differential", ref options @ ..] => ci::differential(options),
         ["faults", ref options @ ..] => ci::faults(options),
         ["bless"] => ci::bless(),
@@ -57,7 +59,6 @@ fn run() -> Result<bool> {
             print!("{HELP}");
             Ok(true)
         }
-        ["corpus"] => bail!("corpus needs a folder: cargo xtask corpus DIR"),
         _ => bail!("unknown command `{}`; cargo xtask help lists all", words.join(" ")),
     }
 }

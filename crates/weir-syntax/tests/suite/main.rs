@@ -1,0 +1,90 @@
+//! The cases of iptables' own suite (`extensions/*.t` of its sources): what the kernel takes weir
+//! takes, and prints so that it loads to the same bytes; what the tool refuses for its text weir
+//! refuses.
+//!
+//! Runs by `make test-corpus`. `WEIR_IPTABLES_SUITE` names the folder `extensions`; nothing of it
+//! is part of this repository. A file of the suite names chains (`:INPUT,FORWARD`), a table
+//! (`*mangle`), commands to run before (`%iptables …`, `@nfct …`), and one rule a line, of which
+//! each chain makes a case. What the suite expects is not read: the judges are
+//! `iptables-legacy-restore --test` for the text and a load into a namespace for the kernel.
+
+mod cases;
+mod judge;
+#[path = "../loaded/mod.rs"]
+mod loaded;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use judge::{Judge, Outcome};
+
+/// Rows of the report, in its order.
+const ROWS: [(&str, &[Outcome]); 2] = [
+    (
+        "taken by the kernel",
+        &[Outcome::Same, Outcome::SameOpaque, Outcome::Different, Outcome::Refused],
+    ),
+    (
+        "refused by the kernel or the tool",
+        &[
+            Outcome::BothRefuse,
+            Outcome::TakenAgainstKernel,
+            Outcome::TakenOpaque,
+            Outcome::TakenAgainstText,
+        ],
+    ),
+];
+
+#[test]
+fn cases_of_the_suite_load_as_they_were_or_are_refused_as_the_tool_refuses_them() {
+    let folder = std::env::var_os("WEIR_IPTABLES_SUITE").map(PathBuf::from);
+    let folder = folder.expect("WEIR_IPTABLES_SUITE names the folder extensions of iptables");
+    if weir_testkit::lacks_root() {
+        return;
+    }
+    let judge = Judge::new();
+    let mut counts: BTreeMap<Outcome, usize> = BTreeMap::new();
+    // Each rule once, with the chains that it was tried in, or a cause with the lines of the file.
+    let mut told: BTreeMap<Outcome, BTreeMap<String, Vec<String>>> = BTreeMap::new();
+    let files = cases::files(&folder);
+    for file in &files {
+        for case in &file.cases {
+            let (outcome, why) = judge.decide(case);
+            *counts.entry(outcome).or_default() += 1;
+            let (rule, place) = match outcome {
+                // What a kernel has not, or has not set up: by cause.
+                Outcome::TakenAgainstKernel => {
+                    (format!("{} {:?} ({why})", file.name, case.family), case.line.to_string())
+                }
+                _ => {
+                    let (name, line, family) = (&file.name, case.line, case.family);
+                    (format!("{name}:{line} {family:?} {} ({why})", case.rule), case.chain.clone())
+                }
+            };
+            let places = told.entry(outcome).or_default().entry(rule).or_default();
+            if !places.contains(&place) {
+                places.push(place);
+            }
+        }
+    }
+    for (title, outcomes) in ROWS {
+        let count = |o: &Outcome| counts.get(o).copied().unwrap_or(0);
+        println!("{title}: {}", outcomes.iter().map(count).sum::<usize>());
+        for outcome in outcomes {
+            println!("  {:>5} {outcome}", count(outcome));
+        }
+    }
+    for (outcome, rules) in told.iter().filter(|(outcome, _)| outcome.is_listed()) {
+        println!("\n{outcome}:\n{}", list(rules));
+    }
+    let same = counts.get(&Outcome::Same).copied().unwrap_or(0);
+    assert!(same > 500, "{same} cases of {} load as they were: no suite?", folder.display());
+    for outcome in [Outcome::Different, Outcome::Refused, Outcome::TakenAgainstText] {
+        let rules = told.remove(&outcome).unwrap_or_default();
+        assert!(rules.is_empty(), "{outcome}:\n{}", list(&rules));
+    }
+}
+
+fn list(rules: &BTreeMap<String, Vec<String>>) -> String {
+    rules.iter().map(|(rule, chains)| format!("  {rule}: {}\n", chains.join(", "))).collect()
+}
