@@ -29,6 +29,9 @@ pub enum LabError {
         /// What there is.
         known: String,
     },
+    /// Options that exclude each other, or that the study cannot be run with.
+    #[error("{0}")]
+    Options(String),
     /// A file could not be read or written.
     #[error("{action} {}: {source}", path.display())]
     File {

@@ -22,7 +22,7 @@ use weir_stats::ProbeKind;
 use kernels::Kernel;
 
 use crate::LabError;
-use crate::study::{self, Loaded};
+use crate::study::{self, Feature, Loaded};
 use crate::topology::Way;
 
 /// The hosts of a run, as their file says.
@@ -143,11 +143,10 @@ impl Hosts {
 fn fits(loaded: &Loaded) -> Result<(), LabError> {
     let study = &loaded.study;
     let line = |place: &str| loaded.text.find(place).unwrap_or(0);
-    let has_sockets = study.connecting().is_some_and(|c| c.sockets.is_some());
+    let is_elsewhere = loaded.workload().lacks(Feature::Hosts).is_none();
     let has_shell = study.probe.as_ref().is_some_and(|p| p.kinds.contains(&ProbeKind::Shell));
     let parts = [
-        (has_sockets, "kind `sockets`", "[traffic]"),
-        (study.looping().is_some(), "kind `loopback`", "[traffic]"),
+        (!is_elsewhere, loaded.workload().name(), "[traffic]"),
         (has_shell, "`[probe]` by a shell", "[probe]"),
     ];
     let parts = parts.into_iter().filter(|(is_asked, ..)| *is_asked);

@@ -74,8 +74,8 @@ pub(crate) struct Run<'a> {
 /// after the step that it is in; the records so far are kept, marked as incomplete.
 ///
 /// # Errors
-/// A study that cannot be read, commands that fail, a machine that lacks something (not root),
-/// [`LabError::Interrupted`].
+/// A study that cannot be read or run with these options, commands that fail, a machine that lacks
+/// something (not root), [`LabError::Interrupted`].
 pub fn run(
     study: &Path,
     out: &Path,
@@ -86,6 +86,7 @@ pub fn run(
     if let Some(subject) = &options.against_itself {
         loaded.against_itself(subject, SELF_TESTS)?;
     }
+    loaded.refuse_options(options)?;
     let preset = loaded.preset(&options.preset)?;
     let hosts = options.hosts.as_deref().map(|path| Hosts::of(path, &loaded)).transpose()?;
     let prior = if options.resume { Some(resume::prior(out, &loaded, options)?) } else { None };
@@ -169,6 +170,7 @@ impl Run<'_> {
         folder::save_run(self.out, &records::finish(self, false))?;
         self.raise_limits(&points)?;
         self.make_files(&points, &rulesets)?;
+        searching::refuse_without_loss(self, &points)?;
         self.bench.topology.send_files(self.files.root())?;
         loading::all(self, &rulesets)?;
         if self.loaded.study.traffic.is_none() {

@@ -43,6 +43,25 @@ pub(crate) fn one(
     Ok(())
 }
 
+/// Refuses a search at a point where every frame has to be dropped: nothing can be lost there, and
+/// every rate would pass.
+pub(crate) fn refuse_without_loss(run: &mut Run<'_>, points: &[Scenario]) -> Result<(), LabError> {
+    if run.options.search.is_none() {
+        return Ok(());
+    }
+    for point in points {
+        let (_, frames) = run.files.frames(&run.loaded.study, point);
+        if frames.iter().all(|frame| frame.to_drop) {
+            let what = format!(
+                "`--search` at {point}: every frame has to be dropped, so none can be lost; leave \
+                 the point out of the preset"
+            );
+            return Err(LabError::Options(what));
+        }
+    }
+    Ok(())
+}
+
 /// A trial at a rate, and the share that arrived of what was to be sent and not dropped.
 fn at_rate(run: &mut Run<'_>, step: &Step, rate_pps: u64) -> Result<(f64, Trial), LabError> {
     let study = &run.loaded.study;
@@ -54,7 +73,8 @@ fn at_rate(run: &mut Run<'_>, step: &Step, rate_pps: u64) -> Result<(f64, Trial)
         duration: Duration::from_secs_f64(run.preset.trial_seconds),
         rate_pps: rate_pps.max(1),
         packets_max: 0,
-        shuffled: true,
+        // A mix is even as it stands.
+        shuffled: study.drop_axis().is_none(),
         seed: run.options.seed as u32 ^ step.order,
     };
     let seen = run.bench.trial(firewall, &play, Rules::Unwatched)?;

@@ -5,6 +5,7 @@
 //! place: a field that is not known, a subject or an axis that is not there.
 
 mod paths;
+mod workload;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -22,6 +23,8 @@ use crate::sockets::Client;
 use crate::subject::Subjects;
 use crate::topology::Devices;
 use crate::traffic::{Connecting, Traffic};
+
+pub(crate) use workload::Feature;
 
 /// A study as its file says.
 #[derive(Clone, Debug, Deserialize)]
@@ -296,8 +299,9 @@ impl Loaded {
     /// no claims, and no loads where there is anything else.
     pub(crate) fn against_itself(&mut self, name: &str, times: u32) -> Result<(), LabError> {
         self.check_subject(name, 0)?;
-        let study = &mut self.study;
         let subject = Spanned::new(0..0, name.to_owned());
+        self.check_against_itself(&subject)?;
+        let study = &mut self.study;
         study.subjects = vec![subject.clone()];
         study.again = Some(Again { subject, at: Scenario::default() });
         study.claims.clear();
@@ -354,6 +358,7 @@ impl Loaded {
                 let message = "a preset needs blocks, and trials of up to 600 seconds".to_owned();
                 return Err(refused(&self.path, &self.text, at, message));
             }
+            self.check_preset(name, preset)?;
         }
         for claim in &study.claims {
             self.check_claim(claim.get_ref(), claim.span().start)?;
@@ -372,9 +377,12 @@ impl Loaded {
                 let taken = [KIND_AXIS, LOAD_AXIS]
                     .into_iter()
                     .find(|axis| self.study.axes.contains_key(*axis));
-                match (taken, self.study.frames()) {
+                match (taken, self.workload().lacks(Feature::Probe)) {
                     (Some(axis), _) => Err(format!("`[probe]` has the axis `{axis}` for itself")),
-                    (_, None) => Err("`[probe]` needs `[traffic]` of frames".to_owned()),
+                    (_, Some(why)) => {
+                        let name = self.workload().name();
+                        Err(format!("`[probe]` needs `[traffic]` of frames: {name} {why}"))
+                    }
                     _ => Ok(()),
                 }
             })

@@ -236,6 +236,23 @@ fn the_highest_rate_without_much_loss_is_searched() {
 }
 
 #[test]
+fn a_search_where_every_frame_has_to_be_dropped_is_refused() {
+    let search = |name: &str, verdict: &str| {
+        let study = study(name, r#""linear""#, r#"{ rules = [8], source = ["far"] }"#);
+        let verdicts = frames::verdicts_path(&study.with_file_name("far.pcap"));
+        fs::write(verdicts, format!("{verdict}\n").repeat(16)).unwrap();
+        let goal = Goal { loss_ratio: 0.05, width: 0.3, ..Goal::PARTIAL_LOSS };
+        let options = RunOptions { search: Some(goal), ..options() };
+        run(&study, &study.with_file_name("records"), &options, &mut |_| ())
+    };
+    assert_eq!(search("search-some", "accept").unwrap().searches.len(), 1);
+    let error = search("search-none", "drop").unwrap_err();
+    assert!(matches!(error, LabError::Options(_)), "{error}");
+    let said = error.to_string();
+    assert!(said.contains("`--search` at rules=8 source=far: every frame"), "{said}");
+}
+
+#[test]
 fn a_rate_is_offered_and_what_is_lost_is_told() {
     let axes = r#"{ rules = [8], source = ["far"] }"#;
     let study = study("paced", r#""linear""#, axes);

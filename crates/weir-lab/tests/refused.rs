@@ -4,6 +4,8 @@ use std::fs;
 use std::path::PathBuf;
 
 use weir_lab::study::load;
+use weir_lab::{LabError, RunOptions, run};
+use weir_stats::search::Goal;
 
 const SUBJECTS: &str = "[none]\ntitle = \"t\"\nabout = \"a\"\nload = \"true\"\n";
 
@@ -39,14 +41,132 @@ shape = { min = 0.5 }
 
 /// What is said of a study and subjects.
 fn refused(name: &str, study: &str, subjects: &str) -> String {
+    match load(&written(name, study, subjects)) {
+        Ok(_) => String::new(),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// What is said of a run of a study with options; what it wrote is none.
+fn run_refused(name: &str, study: &str, subjects: &str, options: &RunOptions) -> LabError {
+    let folder = written(name, study, subjects);
+    let out = folder.with_file_name("records");
+    let error = run(&folder, &out, options, &mut |_| ()).unwrap_err();
+    if matches!(error, LabError::Study { .. } | LabError::Options(_)) {
+        assert!(!out.exists(), "{name}: refused before anything is written");
+    }
+    error
+}
+
+fn written(name: &str, study: &str, subjects: &str) -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("refused-{name}"));
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(folder.join("s")).unwrap();
     fs::write(folder.join("subjects.toml"), subjects).unwrap();
     fs::write(folder.join("s/study.toml"), study).unwrap();
-    match load(&folder.join("s")) {
-        Ok(_) => String::new(),
-        Err(error) => error.to_string(),
+    folder.join("s")
+}
+
+const FRAMES: &str = "[traffic]\naxes = [\"rules\"]\ncommand = \"true\"\n";
+
+/// The study with other traffic than frames, or none.
+fn with_traffic(traffic: &str) -> String {
+    assert!(STUDY.contains(FRAMES));
+    STUDY.replace(FRAMES, traffic)
+}
+
+#[test]
+fn a_search_of_what_plays_no_frames_is_refused_before_the_run() {
+    let search = RunOptions { search: Some(Goal::ZERO_LOSS), ..RunOptions::default() };
+    // Frames can be searched: what stops this run is that its command makes none.
+    let frames = run_refused("search-frames", STUDY, SUBJECTS, &search);
+    assert!(!matches!(frames, LabError::Study { .. } | LabError::Options(_)), "{frames}");
+    let kinds = [
+        ("connections", "kind = \"connections\"\n"),
+        ("concurrent", "kind = \"concurrent\"\nconnections = 10\n"),
+        ("sockets", "kind = \"sockets\"\nrate_axis = \"rules\"\n"),
+        ("loopback", "kind = \"loopback\"\n"),
+    ];
+    for (kind, text) in kinds {
+        let study = with_traffic(&format!("[traffic]\n{text}"));
+        let said = run_refused(&format!("search-{kind}"), &study, SUBJECTS, &search).to_string();
+        let expected = format!("study.toml:10: kind `{kind}` plays no frames");
+        assert!(said.contains(&expected) && said.contains("without `--search`"), "{kind}: {said}");
+    }
+    let said = run_refused("search-loads", &with_traffic(""), SUBJECTS, &search).to_string();
+    assert!(said.contains("a study without `[traffic]` plays no frames"), "{said}");
+}
+
+#[test]
+fn options_that_exclude_a_search_are_refused_by_name() {
+    let search = RunOptions { search: Some(Goal::ZERO_LOSS), ..RunOptions::default() };
+    let resume = RunOptions { resume: true, ..search.clone() };
+    let said = run_refused("search-resume", STUDY, SUBJECTS, &resume).to_string();
+    assert!(said.contains("`--search` and `--resume` exclude each other"), "{said}");
+    let itself = RunOptions { against_itself: Some("none".to_owned()), ..search.clone() };
+    let study = STUDY.replace("[presets.quick]", "[presets.aa]");
+    let itself = RunOptions { preset: "aa".to_owned(), ..itself };
+    let said = run_refused("search-aa", &study, SUBJECTS, &itself).to_string();
+    assert!(said.contains("`--search` and `--aa` exclude each other"), "{said}");
+    let paced = STUDY.replace("loads = 1", "loads = 1\nrate_pps = 1000");
+    let said = run_refused("search-paced", &paced, SUBJECTS, &search).to_string();
+    assert!(said.contains(":13: preset `quick` has a `rate_pps`"), "{said}");
+}
+
+#[test]
+fn a_subject_against_itself_has_to_fit_the_study() {
+    let itself = |name: &str| RunOptions {
+        against_itself: Some(name.to_owned()),
+        preset: "quick".to_owned(),
+        ..RunOptions::default()
+    };
+    let other = "[other]\ntitle = \"t\"\nabout = \"a\"\nload = \"true\"\n";
+    let subjects = |more: &str| format!("{SUBJECTS}{other}{more}");
+    // A subject that the study does not list, and that fits.
+    let fits = run_refused("aa-fits", STUDY, &subjects(""), &itself("other"));
+    assert!(!matches!(fits, LabError::Study { .. } | LabError::Options(_)), "{fits}");
+    let loads = with_traffic("");
+    let cases = [
+        ("path", STUDY, "path = \"one-armed\"\n", "has a `path`"),
+        ("client", STUDY, "client = \"wrk\"\n", "has a `client`"),
+        ("baseline", loads.as_str(), "baseline = true\n", "is a `baseline`: it loads nothing"),
+    ];
+    for (name, study, more, expected) in cases {
+        let of = itself("other");
+        let said = run_refused(&format!("aa-{name}"), study, &subjects(more), &of).to_string();
+        assert!(said.contains("`other`") || said.contains("--aa other"), "{name}: {said}");
+        assert!(said.contains(expected), "{name}: {said}");
+    }
+}
+
+#[test]
+fn fields_of_a_preset_that_the_study_has_no_use_for_are_refused() {
+    let connections = with_traffic("[traffic]\nkind = \"connections\"\n");
+    let more = |study: &str, field: &str| {
+        assert!(study.contains("loads = 1\n"));
+        study.replace("loads = 1\n", &format!("loads = 1\n{field}\n"))
+    };
+    assert_eq!(refused("field-rate", &more(STUDY, "rate_pps = 10"), SUBJECTS), "");
+    assert_eq!(refused("field-table", &more(&connections, "table_entries = 9"), SUBJECTS), "");
+    let loopback = with_traffic("[traffic]\nkind = \"loopback\"\n");
+    let loads = with_traffic("");
+    let rated = |kind: &str| {
+        with_traffic(&format!("[traffic]\nkind = \"{kind}\"\nrate_axis = \"rules\"\n"))
+    };
+    let (swept, sockets) = (rated("connections"), rated("sockets"));
+    let cases = [
+        ("frames-table", STUDY, "table_entries = 9", "opens no connections"),
+        ("loopback-rate", loopback.as_str(), "rate_pps = 10", "as fast as the host takes it"),
+        ("swept-rate", swept.as_str(), "rate_pps = 10", "its rates on `rate_axis`"),
+        ("sockets-rate", sockets.as_str(), "rate_pps = 10", "its rates on `rate_axis`"),
+        ("loads-rate", loads.as_str(), "rate_pps = 10", "sends nothing"),
+        ("probe", STUDY, "probe_seconds = 1", "the study has no `[probe]`"),
+        ("adds", STUDY, "adds = 1", "the study has no `[more]`"),
+    ];
+    for (name, study, field, expected) in cases {
+        let said = refused(&format!("field-{name}"), &more(study, field), SUBJECTS);
+        let (field, _) = field.split_once(' ').unwrap();
+        assert!(said.contains(expected) && said.contains(&format!("`{field}`")), "{name}: {said}");
     }
 }
 
@@ -96,11 +216,8 @@ fn what_is_not_there_is_refused_with_its_line() {
 
 #[test]
 fn paths_that_the_traffic_cannot_take_are_refused() {
-    let frames = "[traffic]\naxes = [\"rules\"]\ncommand = \"true\"\n";
-    let connections = |more: &str| {
-        assert!(STUDY.contains(frames));
-        STUDY.replace(frames, &format!("[traffic]\nkind = \"connections\"\n{more}"))
-    };
+    let connections =
+        |more: &str| with_traffic(&format!("[traffic]\nkind = \"connections\"\n{more}"));
     let subject = |more: &str| format!("{SUBJECTS}{more}");
     let baseline = "path = \"direct\"\nbaseline = true\n";
     assert_eq!(refused("path-direct", &connections(""), &subject(baseline)), "");

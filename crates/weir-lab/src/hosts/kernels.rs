@@ -90,6 +90,7 @@ impl PerKernel {
     ) -> Result<Option<PerKernel>, LabError> {
         let Some(path) = &options.hosts else { return Ok(None) };
         let loaded = study::load(study)?;
+        loaded.refuse_options(options)?;
         let hosts = Hosts::of(path, &loaded)?;
         let Some(first) = hosts.firewall.kernels.first() else { return Ok(None) };
         if options.against_itself.is_some() {

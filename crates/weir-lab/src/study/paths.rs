@@ -24,7 +24,7 @@ impl Loaded {
     }
 
     /// Why a subject's path does not go with this study.
-    fn unfit(&self, name: &str) -> Option<String> {
+    pub(super) fn unfit(&self, name: &str) -> Option<String> {
         let subject = &self.subjects.0[name];
         let connecting = match (subject.path, self.study.connecting()) {
             (Way::Gateway, _) => return None,
