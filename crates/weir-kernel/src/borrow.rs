@@ -196,6 +196,12 @@ pub(crate) fn give_back(record: &Record, namespaces: &[String]) -> Vec<String> {
 }
 
 impl Borrowed {
+    /// Whether its names are names of devices: they become arguments of `ip`.
+    pub(crate) fn check(&self) -> Result<(), KernelError> {
+        check_name(&self.device)?;
+        check_name(&self.name)
+    }
+
     /// Moves it back from a namespace of ours, if it is there.
     fn back(&self, namespace: &str, home: &std::path::Path) -> Result<(), KernelError> {
         let Borrowed { device, name, .. } = self;

@@ -46,6 +46,12 @@ pub enum KernelError {
         /// Why not.
         why: String,
     },
+    /// Process ids do not mean here what `/proc` says.
+    #[error("{message}")]
+    PidNamespace {
+        /// Why, and what to do.
+        message: String,
+    },
     /// A session file that is not what weir writes.
     #[error("read session file {path}: {message}")]
     Record {

@@ -13,6 +13,7 @@
 //!
 //! Nothing here knows what a ruleset or a study is.
 
+mod beneath;
 mod borrow;
 mod bpf;
 pub mod conntrack;
@@ -27,6 +28,7 @@ mod namespace;
 mod netlink;
 pub mod nflog;
 pub mod nftables;
+mod pid_namespace;
 pub mod process;
 pub mod reaper;
 mod record;

@@ -1,12 +1,17 @@
 //! Removes what dead sessions left behind.
 //!
-//! A session is dead where no process has its owner's id and start time. The owner stands in the
-//! session file, and also in the name of each namespace, so that a namespace is found even where
-//! the file was lost. Everything is done in an order that can be cut short and begun again:
-//! processes, pins, borrowed devices, namespaces (their links, rules and routes go with them),
-//! sysctls, and the session file last.
+//! A session is dead where no process has its owner's id and start time in the owner's PID
+//! namespace. The owner stands in the session file, and also in the name of each namespace, so that
+//! a namespace is found even where the file was lost. What cannot be judged is left alone and said:
+//! an owner in a PID namespace that cannot be seen from here, a file that weir did not write.
+//!
+//! Everything is done in an order that can be cut short and begun again: processes, pins, borrowed
+//! devices, namespaces (their links, rules and routes go with them), sysctls, and the session file
+//! last.
 
+use std::collections::BTreeMap;
 use std::fs;
+use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -15,25 +20,60 @@ use std::time::Duration;
 use rustix::fs::{CWD, FlockOperation, Mode, OFlags, flock, openat};
 use rustix::mount::{UnmountFlags, unmount};
 
+use crate::beneath;
 use crate::borrow::give_back;
-use crate::namespace::write_sysctl;
+use crate::pid_namespace::{Fate, PidNamespace};
 use crate::process::{self, ProcessId};
-use crate::record::{self, NETNS, PINS, Record, SESSIONS};
+use crate::record::{self, BPF, NETNS, PINS, Record, SESSIONS, SYSCTLS};
 
 /// How long a killed process may take to end.
 const KILL_LIMIT: Duration = Duration::from_secs(5);
 
-/// Removes what dead sessions left; returns one line for each thing that it removed.
-///
-/// Sessions whose owner lives are not touched.
-pub fn reap() -> Vec<String> {
-    let Some(_lock) = lock() else { return Vec::new() };
-    let mut removed = Vec::new();
-    for record in dead_sessions() {
-        removed.append(&mut remove(&record));
-    }
-    removed
+/// What came of reaping.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reaped {
+    /// A line for each thing that was removed.
+    pub removed: Vec<String>,
+    /// A line for each session that was left alone although its owner may be dead, with the reason
+    /// and the cure.
+    pub left: Vec<String>,
 }
+
+/// Removes what dead sessions left.
+///
+/// Sessions whose owner lives are not touched, and neither are those that cannot be judged.
+pub fn reap() -> Reaped {
+    let mut reaped = Reaped::default();
+    let Some(_lock) = lock() else { return reaped };
+    let here = match PidNamespace::own() {
+        Ok(here) => here,
+        Err(why) => {
+            reaped.left = sessions().keys().map(|run| format!("session {run}: {why}")).collect();
+            return reaped;
+        }
+    };
+    for (run, record) in sessions() {
+        let record = match record {
+            Ok(record) => record,
+            Err(why) => {
+                reaped.left.push(format!("session {run}: {why}; {BY_NAME}"));
+                continue;
+            }
+        };
+        match here.fate(record.noted(record.owner)) {
+            Fate::Alive => (),
+            Fate::Dead => reaped.removed.append(&mut remove(&record, &here)),
+            Fate::Unknown(why) => {
+                let cure = "run `weir reap` there or on the host";
+                reaped.left.push(format!("session {run}: {why}, which is not seen here; {cure}"));
+            }
+        }
+    }
+    reaped
+}
+
+/// What to do about a session file that is not used.
+const BY_NAME: &str = "remove the file, and the next `weir reap` finds by name what is left";
 
 /// One reaper at a time; the lock goes with the descriptor.
 fn lock() -> Option<OwnedFd> {
@@ -44,35 +84,25 @@ fn lock() -> Option<OwnedFd> {
     Some(fd)
 }
 
-/// Records of the sessions without an owner: from their files, and from names that tell an owner.
-fn dead_sessions() -> Vec<Record> {
-    let mut records: Vec<Record> = entries(SESSIONS)
+/// All sessions by run: from their files, and from names that tell an owner; or why a file is not
+/// used.
+fn sessions() -> BTreeMap<String, Result<Record, String>> {
+    let files = entries(SESSIONS);
+    let mut sessions: BTreeMap<String, Result<Record, String>> = files
         .iter()
-        .filter(|name| name.ends_with(".json"))
-        .filter_map(|name| Record::read(&Path::new(SESSIONS).join(name)).ok())
+        .filter_map(|name| name.strip_suffix(".json"))
+        .map(|run| (run.to_owned(), Record::read(run).map_err(|error| error.to_string())))
         .collect();
-    let directories = entries(SESSIONS);
     let named = entries(NETNS)
         .into_iter()
         .filter_map(|name| record::run_of(&name).map(str::to_owned))
         .chain(entries(PINS))
-        .chain(directories.iter().filter_map(|n| n.strip_suffix(".d")).map(str::to_owned));
+        .chain(files.iter().filter_map(|n| n.strip_suffix(".d")).map(str::to_owned));
     for run in named {
         let Some(owner) = record::owner_of(&run) else { continue };
-        if !records.iter().any(|r| r.run == run) {
-            records.push(Record {
-                run,
-                owner,
-                namespaces: Vec::new(),
-                pins: Vec::new(),
-                children: Vec::new(),
-                sysctls: Vec::new(),
-                borrowed: Vec::new(),
-            });
-        }
+        sessions.entry(run.clone()).or_insert_with(|| Ok(Record::new(run, owner, None)));
     }
-    records.retain(|r| !r.owner.is_alive());
-    records
+    sessions
 }
 
 fn entries(directory: &str) -> Vec<String> {
@@ -80,22 +110,19 @@ fn entries(directory: &str) -> Vec<String> {
     entries.flatten().filter_map(|e| e.file_name().into_string().ok()).collect()
 }
 
-/// Removes everything of one session.
-pub(crate) fn remove(record: &Record) -> Vec<String> {
+/// Removes everything of one session. Paths of its record are reached without following links.
+pub(crate) fn remove(record: &Record, here: &PidNamespace) -> Vec<String> {
     let mut removed = Vec::new();
     for child in &record.children {
-        if child.is_alive() && child.kill(KILL_LIMIT).is_ok() {
+        let Some(child) = here.here(record.noted(*child)) else { continue };
+        if child.kill(KILL_LIMIT).is_ok() {
             removed.push(format!("process {}", child.pid));
         }
     }
     let pins = Record::pin_directory(&record.run);
     for pin in record.pins.iter().chain([&pins]) {
-        // Only what is on the BPF file system: a record is a file, and files can be wrong.
-        if pin.starts_with("/sys/fs/bpf") && pin.exists() {
-            let done = fs::remove_dir_all(pin).or_else(|_| fs::remove_file(pin));
-            if done.is_ok() {
-                removed.push(format!("pins {}", pin.display()));
-            }
+        if beneath::remove(Path::new(BPF), pin).is_ok() {
+            removed.push(format!("pins {}", pin.display()));
         }
     }
     let namespaces = entries(NETNS);
@@ -106,8 +133,9 @@ pub(crate) fn remove(record: &Record) -> Vec<String> {
         }
     }
     for sysctl in &record.sysctls {
-        if sysctl.path.starts_with("/proc/sys") && write_sysctl(&sysctl.path, &sysctl.value).is_ok()
-        {
+        let file = beneath::open(Path::new(SYSCTLS), &sysctl.path, OFlags::WRONLY);
+        let written = file.and_then(|f| fs::File::from(f).write_all(sysctl.value.as_bytes()));
+        if written.is_ok() {
             removed.push(format!("sysctl {}", sysctl.path.display()));
         }
     }

@@ -7,15 +7,21 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::KernelError;
+use crate::beneath::is_beneath;
 use crate::borrow::Borrowed;
+use crate::pid_namespace::{Noted, PidNamespace};
 use crate::process::ProcessId;
 
 /// Where session files are.
 pub(crate) const SESSIONS: &str = "/run/weir/sessions";
 /// Where named network namespaces are (iproute2's folder).
 pub(crate) const NETNS: &str = "/run/netns";
+/// The BPF file system.
+pub(crate) const BPF: &str = "/sys/fs/bpf";
 /// Where pins are, one folder a session.
 pub(crate) const PINS: &str = "/sys/fs/bpf/weir";
+/// Where sysctls are.
+pub(crate) const SYSCTLS: &str = "/proc/sys";
 
 /// A session file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -24,6 +30,13 @@ pub(crate) struct Record {
     pub run: String,
     /// The process that owns it.
     pub owner: ProcessId,
+    /// Inode of the owner's PID namespace, which all ids of processes here belong to; `None` where
+    /// the name of something told the owner, or an earlier weir wrote the file.
+    #[serde(default)]
+    pub pid_namespace: Option<u64>,
+    /// Identifier of the boot, likewise.
+    #[serde(default)]
+    pub boot: Option<String>,
     /// Names of its namespaces.
     pub namespaces: Vec<String>,
     /// Pinned objects outside of the session's own pin folder.
@@ -46,19 +59,33 @@ pub(crate) struct SavedSysctl {
     pub value: String,
 }
 
+/// The owner of a session, as the session's name tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Owner {
+    /// Its id in its own PID namespace.
+    pub id: ProcessId,
+    /// Inode of that namespace; names of earlier weirs have none.
+    pub pid_namespace: Option<u64>,
+}
+
 /// The run's name: its owner is in it, so that a namespace tells whose it is even where the
-/// session file is lost. Pid, start time, and a count for several sessions of one process.
-pub(crate) fn run_name(owner: ProcessId, count: u32) -> String {
-    format!("{:x}.{:x}.{count:x}", owner.pid, owner.start)
+/// session file is lost. Pid, start time, PID namespace, and a count for several sessions of one
+/// process.
+pub(crate) fn run_name(owner: ProcessId, here: &PidNamespace, count: u32) -> String {
+    format!("{:x}.{:x}.{:x}.{count:x}", owner.pid, owner.start, here.inode())
 }
 
 /// The owner that a run's name tells.
-pub(crate) fn owner_of(run: &str) -> Option<ProcessId> {
-    let mut parts = run.split('.');
-    let pid = u32::from_str_radix(parts.next()?, 16).ok()?;
-    let start = u64::from_str_radix(parts.next()?, 16).ok()?;
-    u32::from_str_radix(parts.next()?, 16).ok()?;
-    parts.next().is_none().then_some(ProcessId { pid, start })
+pub(crate) fn owner_of(run: &str) -> Option<Owner> {
+    let parts: Option<Vec<u64>> =
+        run.split('.').map(|part| u64::from_str_radix(part, 16).ok()).collect();
+    let (pid, start, pid_namespace) = match *parts? {
+        [pid, start, _] => (pid, start, None),
+        [pid, start, namespace, _] => (pid, start, Some(namespace)),
+        _ => return None,
+    };
+    let id = ProcessId { pid: u32::try_from(pid).ok()?, start };
+    Some(Owner { id, pid_namespace })
 }
 
 /// The run that a namespace's name tells.
@@ -68,6 +95,26 @@ pub(crate) fn run_of(namespace: &str) -> Option<&str> {
 }
 
 impl Record {
+    /// Of a session that has made nothing.
+    pub fn new(run: String, owner: Owner, boot: Option<&str>) -> Record {
+        Record {
+            run,
+            owner: owner.id,
+            pid_namespace: owner.pid_namespace,
+            boot: boot.map(str::to_owned),
+            namespaces: Vec::new(),
+            pins: Vec::new(),
+            children: Vec::new(),
+            sysctls: Vec::new(),
+            borrowed: Vec::new(),
+        }
+    }
+
+    /// A process of the session, with what its id means.
+    pub fn noted(&self, id: ProcessId) -> Noted<'_> {
+        Noted { id, boot: self.boot.as_deref(), namespace: self.pid_namespace }
+    }
+
     /// Its file.
     pub fn path(run: &str) -> PathBuf {
         Path::new(SESSIONS).join(format!("{run}.json"))
@@ -95,13 +142,48 @@ impl Record {
         write().map_err(KernelError::path("write", &path))
     }
 
-    /// Reads a file.
-    pub fn read(path: &Path) -> Result<Record, KernelError> {
-        let text = fs::read_to_string(path).map_err(KernelError::path("read", path))?;
-        serde_json::from_str(&text).map_err(|e| KernelError::Record {
-            path: path.display().to_string(),
-            message: e.to_string(),
-        })
+    /// Reads the file of a run.
+    ///
+    /// # Errors
+    /// Files that are links, or that hold anything that weir does not write: what is named here is
+    /// killed, removed and written to.
+    pub fn read(run: &str) -> Result<Record, KernelError> {
+        let path = Record::path(run);
+        let failed =
+            |message: String| KernelError::Record { path: path.display().to_string(), message };
+        let kind = fs::symlink_metadata(&path).map_err(KernelError::path("read", &path))?;
+        if !kind.is_file() {
+            return Err(failed("it is not a regular file".to_owned()));
+        }
+        let text = fs::read_to_string(&path).map_err(KernelError::path("read", &path))?;
+        let record: Record =
+            serde_json::from_str(&text).map_err(|error| failed(error.to_string()))?;
+        record.check(run).map_err(failed)?;
+        Ok(record)
+    }
+
+    /// What it names has to be what a session of this name can have.
+    fn check(&self, run: &str) -> Result<(), String> {
+        let told = owner_of(run).filter(|told| {
+            let namespace = told.pid_namespace.or(self.pid_namespace);
+            self.run == run && told.id == self.owner && namespace == self.pid_namespace
+        });
+        if told.is_none() {
+            return Err(format!("it is that of run `{}`, not of the run of its name", self.run));
+        }
+        let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
+        let is_own = |name: &str| run_of(name) == Some(run) && name.bytes().all(plain);
+        if let Some(name) = self.namespaces.iter().find(|name| !is_own(name)) {
+            return Err(format!("`{name}` is no namespace of this run"));
+        }
+        let sysctls = self.sysctls.iter().map(|sysctl| &sysctl.path);
+        let paths = self.pins.iter().map(|pin| (BPF, pin));
+        for (root, path) in paths.chain(sysctls.map(|path| (SYSCTLS, path))) {
+            if !is_beneath(Path::new(root), path) {
+                return Err(format!("`{}` is no plain path beneath {root}", path.display()));
+            }
+        }
+        self.borrowed.iter().try_for_each(Borrowed::check).map_err(|error| error.to_string())
     }
 }
 
@@ -112,15 +194,51 @@ mod tests {
     #[test]
     fn a_namespace_tells_its_owner() {
         let owner = ProcessId { pid: 4711, start: 99_000_000 };
-        let run = run_name(owner, 3);
+        let here = PidNamespace::own().unwrap();
+        let run = run_name(owner, &here, 3);
         let name = format!("weir-{run}-wan-0");
         assert_eq!(run_of(&name), Some(&*run));
-        assert_eq!(owner_of(&run), Some(owner));
+        let told = Owner { id: owner, pid_namespace: Some(here.inode()) };
+        assert_eq!(owner_of(&run), Some(told));
+        let earlier = Owner { pid_namespace: None, ..told };
+        assert_eq!(owner_of("1267.5e69ec0.3"), Some(earlier), "a name without a PID namespace");
+    }
+
+    #[test]
+    fn a_file_that_names_what_no_session_makes_is_refused() {
+        let owner = Owner { id: ProcessId { pid: 7, start: 9 }, pid_namespace: Some(5) };
+        let run = "7.9.5.0";
+        let whole = Record {
+            namespaces: vec![format!("weir-{run}-fw_1")],
+            pins: vec!["/sys/fs/bpf/weir/x".into()],
+            sysctls: vec![saved("/proc/sys/net/core/message_burst")],
+            ..Record::new(run.to_owned(), owner, Some("boot"))
+        };
+        assert_eq!(whole.check(run), Ok(()));
+        let wrong = [
+            Record { run: "../../..".to_owned(), ..whole.clone() },
+            Record { run: "7.9.5.1".to_owned(), ..whole.clone() },
+            Record { owner: ProcessId { pid: 1, start: 9 }, ..whole.clone() },
+            Record { pid_namespace: None, ..whole.clone() },
+            Record { namespaces: vec!["weir-7.9.5.1-fw".to_owned()], ..whole.clone() },
+            Record { namespaces: vec![format!("weir-{run}-../../x")], ..whole.clone() },
+            Record { pins: vec!["/sys/fs/bpf/../../../srv".into()], ..whole.clone() },
+            Record { pins: vec!["/sys/fs/bpf".into()], ..whole.clone() },
+            Record { sysctls: vec![saved("/proc/sys/../sysrq-trigger")], ..whole.clone() },
+            Record { sysctls: vec![saved("/etc/passwd")], ..whole.clone() },
+        ];
+        for record in wrong {
+            assert!(record.check(run).is_err(), "{record:?}");
+        }
+    }
+
+    fn saved(path: &str) -> SavedSysctl {
+        SavedSysctl { path: path.into(), value: "10".to_owned() }
     }
 
     #[test]
     fn names_of_others_tell_none() {
-        for name in ["weir-lab", "weir-x.y.z-a", "blue", "weir-1.2-a", "weir-1.2.3.4-a"] {
+        for name in ["weir-lab", "weir-x.y.z-a", "blue", "weir-1.2-a", "weir-1.2.3.4.5-a"] {
             assert_eq!(run_of(name), None, "{name}");
         }
     }

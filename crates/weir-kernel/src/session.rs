@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use crate::namespace::{die_with, run_to_end, sysctl_path, write_sysctl};
+use crate::pid_namespace::PidNamespace;
 use crate::process::ProcessId;
-use crate::record::{self, Record, SavedSysctl};
+use crate::record::{self, Owner, Record, SavedSysctl};
 use crate::{KernelError, Namespace, reaper};
 
 static COUNT: AtomicU32 = AtomicU32::new(0);
@@ -16,38 +17,35 @@ static COUNT: AtomicU32 = AtomicU32::new(0);
 /// Owner of namespaces, processes, pins and changed sysctls; dropping it removes them all.
 ///
 /// Everything is written to `/run/weir/sessions/<run>.json` before it is made, with the process
-/// id and the start time of the owner. Where the owner is killed, the next [`Session::new`] on the
-/// machine does what its drop would have done.
+/// id and the start time of the owner, its PID namespace and the boot. Where the owner is killed,
+/// the next [`Session::new`] on the machine does what its drop would have done.
 #[derive(Debug)]
 pub struct Session {
     run: String,
     record: Mutex<Record>,
+    pids: PidNamespace,
 }
 
 impl Session {
     /// Begins a session, after removing what dead ones left.
     ///
     /// # Errors
-    /// Where `/run/weir` cannot be written (not root).
+    /// Where `/run/weir` cannot be written (not root), or `/proc` is not that of this PID
+    /// namespace.
     pub fn new() -> Result<Session, KernelError> {
         let directory = Path::new(record::SESSIONS);
         fs::create_dir_all(directory).map_err(KernelError::path("create", directory))?;
+        let unclear = |message| KernelError::PidNamespace { message };
+        let here = PidNamespace::own().map_err(unclear)?;
         reaper::reap();
         let owner = ProcessId::own();
-        let run = record::run_name(owner, COUNT.fetch_add(1, Ordering::Relaxed));
-        let record = Record {
-            run: run.clone(),
-            owner,
-            namespaces: Vec::new(),
-            pins: Vec::new(),
-            children: Vec::new(),
-            sysctls: Vec::new(),
-            borrowed: Vec::new(),
-        };
+        let run = record::run_name(owner, &here, COUNT.fetch_add(1, Ordering::Relaxed));
+        let owner = Owner { id: owner, pid_namespace: Some(here.inode()) };
+        let record = Record::new(run.clone(), owner, Some(here.boot()));
         record.write()?;
         let own = Record::directory(&run);
         fs::create_dir_all(&own).map_err(KernelError::path("create", &own))?;
-        Ok(Session { run, record: Mutex::new(record) })
+        Ok(Session { run, record: Mutex::new(record), pids: here })
     }
 
     /// The run's name.
@@ -154,7 +152,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        reaper::remove(&self.lock());
+        reaper::remove(&self.lock(), &self.pids);
     }
 }
 

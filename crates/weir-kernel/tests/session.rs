@@ -135,7 +135,12 @@ fn owner_process() {
 
 /// Starts an owner, reads its lines until one begins with `until`, and returns what it said.
 fn start_owner(until: &str) -> (std::process::Child, Vec<String>) {
-    let mut child = Command::new(std::env::current_exe().unwrap())
+    start_owner_by(Command::new(std::env::current_exe().unwrap()), until)
+}
+
+/// The same by a command that starts this program, with its first arguments.
+fn start_owner_by(mut command: Command, until: &str) -> (std::process::Child, Vec<String>) {
+    let mut child = command
         .args(["--exact", "owner_process", "--nocapture"])
         .env("WEIR_TEST_OWNER", "1")
         .stdout(Stdio::piped())
@@ -174,7 +179,7 @@ fn after_kill_9_the_next_session_removes_all() {
     assert_eq!(names("/run/netns", &run).len(), 2);
     assert_eq!(output("sysctl", &["-n", "net.core.message_burst"]), "11\n");
 
-    let removed = reaper::reap();
+    let removed = reaper::reap().removed;
     assert!(
         !removed.iter().any(|r| r.contains(&run)),
         "a live session is not touched: {removed:?}"
@@ -255,4 +260,141 @@ fn a_borrowed_device_comes_back_as_it_was_and_one_in_use_is_not_lent() {
     let said = session.borrow_device("d0", &room, "eth0").unwrap_err().to_string();
     assert!(said.contains("d0") && said.contains("192.0.2.1"), "{said}");
     assert!(home.device("d0").is_ok());
+}
+
+/// Not a test of its own: reaps where the tests below start it, and prints what came of it.
+#[test]
+fn reaping_process() {
+    if std::env::var_os("WEIR_TEST_REAPER").is_none() {
+        return;
+    }
+    let reaper::Reaped { removed, left } = reaper::reap();
+    for (what, lines) in [("removed", removed), ("left", left)] {
+        lines.iter().for_each(|line| println!("\n{what} {line}"));
+    }
+}
+
+/// This program in other namespaces, by the options of `unshare`.
+fn in_other_namespaces(options: &[&str]) -> Command {
+    let mut command = Command::new("unshare");
+    command.args(options).args(["--fork", "--kill-child"]);
+    command.arg(std::env::current_exe().unwrap());
+    command
+}
+
+/// What a reaper in other namespaces says of a run.
+fn reaped_in(options: &[&str], run: &str) -> Vec<String> {
+    let out = in_other_namespaces(options)
+        .args(["--exact", "reaping_process", "--nocapture"])
+        .env("WEIR_TEST_REAPER", "1")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert!(out.status.success(), "{options:?}: {text}{}", String::from_utf8_lossy(&out.stderr));
+    text.lines().filter(|line| line.contains(run)).map(str::to_owned).collect()
+}
+
+#[test]
+fn a_living_session_is_left_alone_by_reapers_that_cannot_see_its_owner() {
+    let _machine = machine();
+    let (mut owner, lines) = start_owner("ready");
+    let run = run_of(&lines);
+    let places: [(&[&str], &str); 3] = [
+        (&["--pid", "--mount-proc"], "which is not seen here"),
+        (&["--pid"], "/proc is not that of this PID namespace"),
+        (&["--time", "--boottime", "1000"], "is in another time namespace"),
+    ];
+    for (options, expected) in places {
+        let said = reaped_in(options, &run);
+        let [line] = said.as_slice() else { panic!("{options:?}: {said:?}") };
+        assert!(line.starts_with("left session") && line.contains(expected), "{line}");
+        assert_eq!(names("/run/netns", &run).len(), 2, "{options:?}");
+    }
+    assert!(owner.try_wait().unwrap().is_none(), "the owner lives");
+    owner.kill().unwrap();
+    owner.wait().unwrap();
+    // Dead or not, it cannot be judged from there; its own namespace can.
+    assert_eq!(reaped_in(&["--pid", "--mount-proc"], &run).len(), 1);
+    assert_eq!(names("/run/netns", &run).len(), 2);
+    let reaped = reaper::reap();
+    assert!(reaped.removed.iter().any(|line| line.contains(&run)), "{reaped:?}");
+    assert!(names("/run/netns", &run).is_empty());
+}
+
+#[test]
+fn a_session_of_a_pid_namespace_below_is_seen_to_live_and_to_die() {
+    let _machine = machine();
+    let burst = output("sysctl", &["-n", "net.core.message_burst"]);
+    let options = ["--pid", "--mount-proc"];
+    let (mut owner, lines) = start_owner_by(in_other_namespaces(&options), "ready");
+    let run = run_of(&lines);
+    let reaped = reaper::reap();
+    let said = reaped.removed.iter().chain(&reaped.left).find(|line| line.contains(&run));
+    assert_eq!(said, None, "it lives, and that is seen");
+    assert_eq!(names("/run/netns", &run).len(), 2);
+    owner.kill().unwrap();
+    owner.wait().unwrap();
+    // The owner dies with `unshare`, a moment later.
+    let begun = Instant::now();
+    while !names("/run/netns", &run).is_empty() && begun.elapsed() < Duration::from_secs(20) {
+        reaper::reap();
+    }
+    assert!(names("/run/netns", &run).is_empty());
+    assert!(names("/run/weir/sessions", &run).is_empty());
+    assert_eq!(output("sysctl", &["-n", "net.core.message_burst"]), burst);
+}
+
+#[test]
+fn a_session_file_with_a_path_that_leads_elsewhere_is_not_used() {
+    use std::os::unix::fs::{MetadataExt, symlink};
+    let _machine = machine();
+    fs::create_dir_all("/run/weir/sessions").unwrap();
+    let folder = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("elsewhere");
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(folder.join("precious")).unwrap();
+    fs::write(folder.join("file"), "old").unwrap();
+    let own = ProcessId::own();
+    // A process with this id that started at another time: it is dead.
+    let (pid, start) = (own.pid, own.start + 1);
+    let namespace = fs::metadata("/proc/self/ns/pid").unwrap().ino();
+    let run = format!("{pid:x}.{start:x}.{namespace:x}.ee");
+    let path = std::path::PathBuf::from(format!("/run/weir/sessions/{run}.json"));
+    let record = |pin: &str, sysctl: &str| {
+        let record = serde_json::json!({
+            "run": run, "owner": { "pid": pid, "start": start }, "pid_namespace": namespace,
+            "namespaces": [], "pins": if pin.is_empty() { vec![] } else { vec![pin] },
+            "children": [], "sysctls": [{ "path": sysctl, "value": "10" }],
+        });
+        record.to_string()
+    };
+    let plain = record("", "/proc/sys/net/core/message_burst");
+    let burst = output("sysctl", &["-n", "net.core.message_burst"]);
+    fs::write(&path, plain.replace("\"10\"", &format!("{:?}", burst.trim()))).unwrap();
+    let reaped = reaper::reap();
+    let sysctl = "sysctl /proc/sys/net/core/message_burst".to_owned();
+    assert!(reaped.removed.contains(&sysctl), "what weir writes is used: {reaped:?}");
+    assert!(!path.exists());
+
+    let target = folder.strip_prefix("/").unwrap().display();
+    let texts = [
+        record(&format!("/sys/fs/bpf/../../../{target}/precious"), "/proc/sys/net/core/x"),
+        record("", &format!("/proc/sys/../../{target}/file")),
+    ];
+    for text in texts {
+        fs::write(&path, &text).unwrap();
+        let reaped = reaper::reap();
+        let left = reaped.left.iter().find(|line| line.contains(&run));
+        let left = left.unwrap_or_else(|| panic!("{text}: {reaped:?}"));
+        assert!(left.contains("is no plain path beneath") && left.contains("remove the file"));
+        assert!(folder.join("precious").exists(), "{text}");
+        assert_eq!(fs::read_to_string(folder.join("file")).unwrap(), "old", "{text}");
+        assert!(path.exists(), "it is left for a person to look at");
+    }
+    fs::remove_file(&path).unwrap();
+    fs::write(folder.join("linked"), &plain).unwrap();
+    symlink(folder.join("linked"), &path).unwrap();
+    let reaped = reaper::reap();
+    let left = reaped.left.iter().find(|line| line.contains(&run));
+    assert!(left.is_some_and(|line| line.contains("not a regular file")), "{reaped:?}");
+    fs::remove_file(&path).unwrap();
 }

@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use weir_kernel::doctor::{Probe, probes};
+use weir_kernel::reaper::Reaped;
 
 use super::Answer;
 use crate::cli::Doctor;
@@ -28,9 +29,12 @@ fn line(probe: &Probe) -> String {
     format!("lacks  {name:<28} {detail}: {lacking}{cure}\n")
 }
 
-/// Removes what a killed weir left behind, and says what that was.
+/// Removes what a killed weir left behind, and says what that was, and what it left alone.
 pub fn reap() -> Result<Answer> {
-    let removed = weir_kernel::reaper::reap();
+    let Reaped { removed, left } = weir_kernel::reaper::reap();
+    for what in left {
+        eprintln!("weir: left alone: {what}");
+    }
     let text: String = removed.iter().map(|what| format!("removed {what}\n")).collect();
     terminal::print(&text)
 }
