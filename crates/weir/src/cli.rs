@@ -193,10 +193,22 @@ pub struct Operand {
     /// Read what is in force in this network namespace (never writes).
     #[arg(long, conflicts_with_all = ["ip6", "ipset"])]
     pub live: bool,
+    /// The variant of iptables to read by --live; needed only where both hold rules.
+    #[arg(long, value_enum, requires = "live")]
+    pub variant: Option<Variant>,
     /// Only this table.
     #[arg(long, value_name = "TABLE")]
     pub table: Option<String>,
     /// Look host names up; without it they are refused.
     #[arg(long)]
     pub resolve: bool,
+}
+
+/// A variant of iptables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Variant {
+    /// Tables of ip_tables: iptables-legacy.
+    Legacy,
+    /// Tables of nf_tables: iptables-nft.
+    Nft,
 }

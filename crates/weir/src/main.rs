@@ -5,6 +5,7 @@
 
 mod cli;
 mod command;
+mod in_force;
 mod live;
 mod operand;
 mod side;

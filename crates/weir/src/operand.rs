@@ -11,6 +11,7 @@ use weir_syntax::iptables::{self, ParseOptions};
 use weir_syntax::{Diagnostic, ipset};
 
 use crate::cli::Operand;
+use crate::in_force;
 
 /// A firewall with the texts it was read from.
 pub struct Loaded {
@@ -55,7 +56,18 @@ pub fn load(file: Option<&Path>, operand: &Operand, color: bool) -> Result<Loade
     };
     let mut texts = Texts::default();
     if operand.live {
-        texts.read_live()?;
+        let found = in_force::read(operand.variant)?;
+        eprintln!("weir: --live: {}", found.read);
+        for what in &found.not_read {
+            eprintln!("weir: --live: not read: {what}");
+        }
+        for (family, name) in &found.of_weir {
+            eprintln!(
+                "weir: --live: not read: nft table {family} {name}: it is that of an artefact, \
+                 which `weir diff --live` compares"
+            );
+        }
+        texts = found.texts;
     } else {
         let names = [file, operand.ip6.as_deref(), operand.ipset.as_deref()];
         if names.iter().flatten().filter(|p| p.as_os_str() == "-").count() > 1 {
@@ -77,29 +89,6 @@ pub struct Texts {
     pub ip6: Option<(String, String)>,
     /// `ipset save` text.
     pub sets: Option<(String, String)>,
-}
-
-impl Texts {
-    /// What is in force in this network namespace. The save commands only read.
-    pub fn read_live(&mut self) -> Result<()> {
-        let mut tried = Vec::new();
-        for (slot, words) in [
-            (&mut self.main, &["iptables-legacy-save", "-c"][..]),
-            (&mut self.ip6, &["ip6tables-legacy-save", "-c"][..]),
-            (&mut self.sets, &["ipset", "save"][..]),
-        ] {
-            match output_of(words) {
-                // A family of which no table was ever asked for prints nothing.
-                Ok(text) if text.trim().is_empty() => {}
-                Ok(text) => *slot = Some((words.join(" "), text)),
-                Err(error) => tried.push(format!("{error:#}")),
-            }
-        }
-        if self.main.is_none() && self.ip6.is_none() && !tried.is_empty() {
-            bail!("cannot read what is in force: {}", tried.join("; "));
-        }
-        Ok(())
-    }
 }
 
 /// What a command prints.

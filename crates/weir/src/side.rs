@@ -10,6 +10,7 @@ use weir_model::manifest::Manifest;
 use weir_model::{Firewall, nft};
 
 use crate::cli::Operand;
+use crate::in_force::{self, InForce};
 use crate::operand::{self, Texts};
 
 /// The word for what is in force.
@@ -92,28 +93,18 @@ fn folder(name: &str, files: &Operand, color: bool) -> Result<Side> {
     Ok(Side { name: name.to_owned(), firewall, tables, manifest: Some(manifest), left_out })
 }
 
-/// What is in force in this network namespace: legacy iptables, ipset, weir's tables of nft.
+/// What is in force in this network namespace: iptables, ipset, weir's tables of nft.
 fn live(files: &Operand, color: bool) -> Result<Side> {
-    let mut texts = Texts::default();
-    texts.read_live()?;
+    let InForce { texts, read, not_read: mut left_out, of_weir, by_nft } =
+        in_force::read(files.variant)?;
+    eprintln!("weir: --live: {read}");
+    left_out.extend(by_nft.then(|| in_force::DEVIATIONS.to_owned()));
     let firewall = operand::parse(texts, None, files, color)?.firewall;
     let mut tables = nft::Ruleset::default();
-    let mut left_out = Vec::new();
-    // Without nft there are no tables of it that weir wrote.
-    let listed = operand::output_of(&["nft", "list", "tables"]).unwrap_or_default();
-    for line in listed.lines() {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        match words[..] {
-            ["table", family @ ("ip" | "ip6"), name] if name.starts_with("weir_") => {
-                let text = operand::output_of(&["nft", "list", "table", family, name])?;
-                let shown = format!("nft list table {family} {name}");
-                tables.tables.extend(nft_tables(&shown, &text, color)?.tables);
-            }
-            ["table", family, name] => {
-                left_out.push(format!("the nft table {family} {name} is not weir's"));
-            }
-            _ => {}
-        }
+    for (family, name) in &of_weir {
+        let text = operand::output_of(&["nft", "list", "table", family, name])?;
+        let shown = format!("nft list table {family} {name}");
+        tables.tables.extend(nft_tables(&shown, &text, color)?.tables);
     }
     Ok(Side { name: LIVE.to_owned(), firewall, tables, manifest: None, left_out })
 }

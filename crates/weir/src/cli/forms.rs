@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::Operand;
+use super::{Operand, Variant};
 
 /// What a ruleset is compiled to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -141,6 +141,9 @@ pub struct Diff {
     /// What is in force in this network namespace (never written): in the place of an operand.
     #[arg(long)]
     pub live: bool,
+    /// The variant of iptables to read by --live; needed only where both hold rules.
+    #[arg(long, value_enum, requires = "live")]
+    pub variant: Option<Variant>,
     /// ip6tables-save text that belongs to a file: A's, then B's; one stands for both.
     #[arg(long, value_name = "FILE")]
     pub ip6: Vec<PathBuf>,

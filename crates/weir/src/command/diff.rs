@@ -92,6 +92,7 @@ fn files(args: &Diff, number: usize) -> Operand {
         ip6: of(&args.ip6),
         ipset: of(&args.ipset),
         live: false,
+        variant: args.variant,
         table: None,
         resolve: args.resolve,
     }
