@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use sha2::{Digest as _, Sha256};
-use weir_model::manifest::{FileEntry, Manifest};
+use weir_model::manifest::{self, FileEntry, Manifest};
 
 /// Name of the description in an artefact's folder.
 pub const MANIFEST: &str = "manifest.json";
@@ -112,6 +112,19 @@ pub enum ReadError {
         /// What is wrong with it.
         source: serde_json::Error,
     },
+    /// A later weir wrote it.
+    #[error(
+        "{} is a manifest of version {version}, and this weir reads up to {}: use the weir that \
+         wrote it",
+        path.display(),
+        manifest::VERSION
+    )]
+    Version {
+        /// Which file.
+        path: PathBuf,
+        /// Its version.
+        version: u32,
+    },
 }
 
 fn io_error(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> WriteError {
@@ -210,7 +223,12 @@ pub fn read_manifest(dir: &Path) -> Result<Manifest, ReadError> {
     let path = dir.join(MANIFEST);
     let text =
         fs::read_to_string(&path).map_err(|source| ReadError::Io { path: path.clone(), source })?;
-    serde_json::from_str(&text).map_err(|source| ReadError::Json { path, source })
+    let manifest: Manifest = serde_json::from_str(&text)
+        .map_err(|source| ReadError::Json { path: path.clone(), source })?;
+    match manifest.version {
+        0..=manifest::VERSION => Ok(manifest),
+        version => Err(ReadError::Version { path, version }),
+    }
 }
 
 /// SHA-256 of bytes, in hexadecimal.
@@ -223,6 +241,30 @@ mod tests {
     use weir_testkit::Folder;
 
     use super::*;
+
+    #[test]
+    fn a_manifest_of_a_later_version_is_refused_and_one_of_the_first_is_read() {
+        let folder = Folder::new("manifest-version");
+        let text = |version: &str| {
+            let mut value = serde_json::to_value(Manifest::default()).unwrap();
+            let object = value.as_object_mut().unwrap();
+            match version.parse::<u32>() {
+                Ok(version) => drop(object.insert("version".to_owned(), version.into())),
+                Err(_) => {
+                    object.remove("version");
+                    object.remove("share");
+                }
+            }
+            value.to_string()
+        };
+        for (version, expected) in [("none", 1), ("2", manifest::VERSION)] {
+            fs::write(folder.path().join(MANIFEST), text(version)).unwrap();
+            assert_eq!(read_manifest(folder.path()).unwrap().version, expected);
+        }
+        fs::write(folder.path().join(MANIFEST), text("3")).unwrap();
+        let said = read_manifest(folder.path()).unwrap_err().to_string();
+        assert!(said.contains("version 3, and this weir reads up to 2"), "{said}");
+    }
 
     fn artefact(text: &str) -> Artefact {
         let files =

@@ -1,6 +1,6 @@
 //! From a firewall to an artefact.
 
-use weir_model::manifest::Manifest;
+use weir_model::manifest::{self, Manifest};
 use weir_model::{Chain, Family, Firewall, IpSet, Name};
 use weir_passes::{CheckedRun, passes};
 use weir_syntax::{ipset, iptables};
@@ -8,7 +8,7 @@ use weir_syntax::{ipset, iptables};
 use crate::artefact::{Artefact, ArtefactFile, sha256};
 use crate::form::{CompileError, CompileOptions, Form, Progress};
 use crate::load::{self, Touched};
-use crate::{counters, memory, nft, read_back, steps};
+use crate::{counters, memory, nft, read_back, share, steps};
 
 /// Compiles a firewall to a form that is equal to it, with the scripts that load it.
 ///
@@ -66,11 +66,16 @@ fn by_iptables(
     let mut deviations = deviations(form, &own);
     deviations.extend(by_passes.into_iter().map(str::to_owned));
     let manifest = Manifest {
+        version: manifest::VERSION,
         weir: env!("CARGO_PKG_VERSION").to_owned(),
         form: form.to_string(),
         tools: touched.tools(),
         files: Vec::new(),
         memory_bytes: memory::estimate(&after, options.cpus),
+        share: match form {
+            Form::Linear => Default::default(),
+            _ => share::of_iptables(firewall, &after, &kept, &options.programs),
+        },
         compiled,
         barriers: kept,
         deviations,
@@ -117,6 +122,7 @@ fn by_nft(
     }
     files.extend(load::scripts(Form::Nft, &id, &touched));
     let manifest = Manifest {
+        version: manifest::VERSION,
         weir: env!("CARGO_PKG_VERSION").to_owned(),
         form: Form::Nft.to_string(),
         tools: touched.tools(),
@@ -124,6 +130,7 @@ fn by_nft(
         memory_bytes: made.memory_bytes + memory::estimate(&kept, options.cpus),
         compiled: made.compiled,
         barriers: made.barriers,
+        share: made.share,
         deviations: made.deviations,
         checked,
         counters: made.counters,

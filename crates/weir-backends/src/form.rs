@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use weir_model::manifest::Share;
 use weir_model::{Family, Span};
 use weir_passes::programs::Program;
 use weir_passes::{CostModel, Counterexample, Refused};
@@ -80,6 +81,8 @@ pub struct CompileOptions {
     pub allow_counters: bool,
     /// Programs whose chains may be rewritten.
     pub programs: Vec<Program>,
+    /// A form that leaves rules to another program than the form's own is refused.
+    pub strict: bool,
 }
 
 impl Default for CompileOptions {
@@ -95,6 +98,7 @@ impl Default for CompileOptions {
             trust: false,
             allow_counters: false,
             programs: Vec::new(),
+            strict: false,
         }
     }
 }
@@ -109,6 +113,16 @@ pub enum CompileError {
         /// Which form.
         form: Form,
         /// Everything that it cannot say.
+        refusals: Vec<Refusal>,
+    },
+    /// The form would leave rules in iptables, and a mixture was not wanted. Nothing is written.
+    #[error("{form} evaluates {} of {} rules, iptables keeps {}", share.in_form, share.rules, share.left)]
+    Mixture {
+        /// Which form.
+        form: Form,
+        /// What would be where.
+        share: Share,
+        /// The rules that are the cause.
         refusals: Vec<Refusal>,
     },
     /// The form treats a packet in another way than the ruleset. Nothing is written.

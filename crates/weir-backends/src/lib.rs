@@ -16,6 +16,7 @@ pub mod memory;
 pub mod nft;
 pub mod original;
 mod read_back;
+mod share;
 mod steps;
 pub mod written;
 

@@ -23,11 +23,12 @@ mod names;
 mod print;
 mod proof;
 pub mod said;
+mod share;
 mod table;
 
 use std::collections::HashMap;
 
-use weir_model::manifest::{Checked, CheckedPass, CompiledRun, Kept};
+use weir_model::manifest::{Checked, CheckedPass, CompiledRun, Kept, Share};
 use weir_model::nft::{self, Credit};
 use weir_model::{CreditMap, Family, Firewall, Hook, RuleId, Ruleset, Span, TableName};
 use weir_passes::check::{self, CheckOptions};
@@ -61,6 +62,8 @@ pub struct NftForm {
     pub compiled: Vec<CompiledRun>,
     /// Rules that nft cannot say, and what stays in iptables for their sake.
     pub barriers: Vec<Kept>,
+    /// How many rules of each hook went to nft.
+    pub share: Share,
     /// What nft does differently, in words of `docs/semantics.md`.
     pub deviations: Vec<String>,
     /// Counters by original rule.
@@ -149,13 +152,17 @@ pub(crate) fn compile_run(
         let refusals = builder.refusals;
         return Err(CompileError::Unsupported { form: Form::Nft, refusals });
     }
+    if options.strict && builder.share.left > 0 {
+        let (share, refusals) = (builder.share, builder.refusals);
+        return Err(CompileError::Mixture { form: Form::Nft, share, refusals });
+    }
     let stays = builder.kept_as_it_is.clone();
     let mut form = builder.form(firewall, options);
     form.deviations.extend(run.deviations.iter().map(|d| (*d).to_owned()));
     let mut step = CheckedPass {
         pass: passes::FOLD_INTO_VERDICT_MAP.to_owned(),
         by: "trusted".to_owned(),
-        rules_before: firewall.rulesets().flat_map(Ruleset::rules).count() as u64,
+        rules_before: form.share.in_form,
         rules_after: form
             .ruleset
             .tables
@@ -234,6 +241,7 @@ struct Builder {
     moved: Vec<Moved>,
     compiled: Vec<CompiledRun>,
     barriers: Vec<Kept>,
+    share: Share,
     refusals: Vec<Refusal>,
     counters: CreditMap,
     stateful: bool,
@@ -258,8 +266,8 @@ impl Builder {
         for (at, table) in ruleset.tables.iter().enumerate() {
             let mut plan = Plan::new(table, family, &options.programs);
             self.refuse(&plan, ruleset);
-            let emitted = emit(&plan, guard, self.maps);
-            match emitted {
+            let mut is_deep = false;
+            match emit(&plan, guard, self.maps) {
                 _ if plan.moved.is_empty() => {}
                 Ok((written, runs)) => {
                     self.note_runs(runs, &places);
@@ -285,9 +293,14 @@ impl Builder {
                         cure: None,
                         span: Span::NONE,
                     });
-                    self.barriers.push(Kept { rule, why });
                     plan.moved.clear();
+                    share::add(&mut self.share, &plan, Some(&why));
+                    self.barriers.push(Kept { rule, why });
+                    is_deep = true;
                 }
+            }
+            if !is_deep {
+                share::add(&mut self.share, &plan, None);
             }
             rest.tables[at] = plan.rest();
             credit::stays(&mut self.counters, &plan);
@@ -409,6 +422,7 @@ impl Builder {
             moved: self.moved,
             compiled: self.compiled,
             barriers: self.barriers,
+            share: self.share,
             counters: self.counters,
             checked: Checked::default(),
         }

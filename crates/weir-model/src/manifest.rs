@@ -7,9 +7,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::CreditMap;
 
+/// Version of the description: 2 has [`Manifest::share`].
+pub const VERSION: u32 = 2;
+
+const fn first_version() -> u32 {
+    1
+}
+
 /// An artefact's `manifest.json`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
+    /// Version of this description; files without it are of version 1.
+    #[serde(default = "first_version")]
+    pub version: u32,
     /// Version of weir that wrote it.
     pub weir: String,
     /// `linear`, `tree`, `ipset` or `nft`.
@@ -27,6 +37,9 @@ pub struct Manifest {
     pub compiled: Vec<CompiledRun>,
     /// Rules that stay as they are although they lie between compiled ones, and why.
     pub barriers: Vec<Kept>,
+    /// How much of each hook the form changed.
+    #[serde(default)]
+    pub share: Share,
     /// What the form does differently by its nature, in words of `docs/semantics.md`.
     pub deviations: Vec<String>,
     /// What the equality check did before the artefact was written.
@@ -75,6 +88,47 @@ pub struct Kept {
     pub rule: String,
     /// Why.
     pub why: String,
+}
+
+/// How many of the rules that hooks enter the form changed, and how many it left.
+///
+/// In the nft form a rule is in the form where nft evaluates it, and left where iptables still
+/// does; a rule that hooks of both kinds enter is both. In the forms for iptables a rule is left
+/// where it stands as it was, in the chain in which it was.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Share {
+    /// Rules that a hook enters.
+    pub rules: u64,
+    /// Those that are in the form.
+    pub in_form: u64,
+    /// Those that are left.
+    pub left: u64,
+    /// The same for each hook that enters rules.
+    pub hooks: Vec<HookShare>,
+}
+
+/// The rules that one hook enters, also through other chains.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HookShare {
+    /// The hook's chain, `iptables/filter/FORWARD`.
+    pub hook: String,
+    /// Its rules.
+    pub rules: u64,
+    /// Those that are in the form.
+    pub in_form: u64,
+    /// Those that are left.
+    pub left: u64,
+    /// Why, the cause with most rules first.
+    pub causes: Vec<Cause>,
+}
+
+/// Why rules are left.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cause {
+    /// The cause.
+    pub why: String,
+    /// Rules that are the cause: the rules around them, which stay for their sake, are not counted.
+    pub rules: u64,
 }
 
 /// What the check before writing did.

@@ -58,6 +58,10 @@ pub struct Compile {
     /// Rewrite the chains of these programs as well: docker, kube-proxy, firewalld, ufw.
     #[arg(long, value_delimiter = ',', value_name = "PROGRAMS")]
     pub programs: Vec<String>,
+    /// Refuse an nft form that leaves rules in iptables: all rules are in nft, or nothing is
+    /// written. Other forms are iptables as a whole.
+    #[arg(long)]
+    pub strict: bool,
     /// JSON on standard output.
     #[arg(long)]
     pub json: bool,

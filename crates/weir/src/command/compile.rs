@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, Result, bail};
 use weir_backends::{CompileError, CompileOptions, Form, Refusal, artefact, compile};
-use weir_model::manifest::{CheckedPass, Manifest};
+use weir_model::manifest::{Cause, CheckedPass, Manifest, Share};
 use weir_passes::programs::{Program, rules_of_programs};
 use weir_syntax::Diagnostic;
 
@@ -24,6 +24,7 @@ pub fn run(args: &Compile, color: bool) -> Result<Answer> {
         trust: args.trust,
         allow_counters: args.allow.contains(&cli::Allow::Counters),
         programs: programs(&args.programs)?,
+        strict: args.strict,
         ..CompileOptions::default()
     };
     let progress = Progress::new();
@@ -69,14 +70,32 @@ fn form(form: cli::Form) -> Form {
 
 /// Draws what the form cannot say at its place in the text.
 fn refuse(loaded: &Loaded, error: CompileError, color: bool) -> Result<Answer> {
-    let CompileError::Unsupported { form, refusals } = error else { return Err(error.into()) };
+    let (form, refusals) = match &error {
+        CompileError::Unsupported { form, refusals }
+        | CompileError::Mixture { form, refusals, .. } => (*form, refusals),
+        _ => return Err(error.into()),
+    };
     for source in &loaded.sources {
         let operand::Kind::Rules(family) = source.kind else { continue };
         let here: Vec<Diagnostic> =
             refusals.iter().filter(|r| r.family == family).map(|r| diagnostic(form, r)).collect();
         eprint!("{}", weir_syntax::render(&here, &source.name, &source.text, color));
     }
-    bail!("the {form} form cannot express {} of the rules: nothing was written", refusals.len());
+    let CompileError::Mixture { share, .. } = &error else {
+        bail!(
+            "the {form} form cannot express {} of the rules: nothing was written",
+            refusals.len()
+        );
+    };
+    bail!(
+        "--strict: {form} would evaluate {} of {} rules, and iptables {}: nothing was written\n\
+         {}compile without --strict for both side by side, or --to ipset or --to tree for iptables \
+         alone",
+        share.in_form,
+        share.rules,
+        share.left,
+        of_hooks(share, "left in iptables", "  "),
+    );
 }
 
 fn diagnostic(form: Form, refusal: &Refusal) -> Diagnostic {
@@ -98,6 +117,7 @@ fn summary(manifest: &Manifest, left: &[(Program, usize)], dir: &str) -> String 
         if runs == 1 { "" } else { "s" },
         manifest.barriers.len(),
     );
+    text.push_str(&of_share(&manifest.form, &manifest.share));
     text.push_str(&format!("  memory    about {} in the kernel\n", bytes(manifest.memory_bytes)));
     for pass in &manifest.checked.passes {
         text.push_str(&of_pass(pass));
@@ -122,6 +142,42 @@ fn summary(manifest: &Manifest, left: &[(Program, usize)], dir: &str) -> String 
         text.push_str(&format!("  note      {deviation}\n"));
     }
     text.push_str(&format!("load it with: sh {dir}/load.sh\n"));
+    text
+}
+
+/// How many rules of each hook the form changed, and why it left the others.
+fn of_share(form: &str, share: &Share) -> String {
+    let Share { rules, in_form, left, .. } = share;
+    let (whole, what) = match form {
+        _ if *rules == 0 => return String::new(),
+        "nft" => {
+            let stay = if *left == 0 { "none" } else { &left.to_string() };
+            (
+                format!("nft evaluates {in_form} of {rules} rules, iptables {stay}"),
+                "left in iptables",
+            )
+        }
+        _ => (format!("{in_form} of {rules} rules compiled, {left} unchanged"), "unchanged"),
+    };
+    format!("  share     {whole}\n{}", of_hooks(share, what, "            "))
+}
+
+/// Causes that are shown of a hook; the manifest has all.
+const CAUSES: usize = 4;
+
+/// A line for each hook that has rules left.
+fn of_hooks(share: &Share, what: &str, indent: &str) -> String {
+    let count = |n: u64| if n == 1 { "1 rule".to_owned() } else { format!("{n} rules") };
+    let cause = |Cause { why, rules }: &Cause| format!("{why} ({})", count(*rules));
+    let mut text = String::new();
+    for hook in share.hooks.iter().filter(|hook| hook.left > 0) {
+        let mut causes: Vec<String> = hook.causes.iter().take(CAUSES).map(cause).collect();
+        if let more @ 1.. = hook.causes.len().saturating_sub(CAUSES) {
+            causes.push(format!("{more} more, in the manifest"));
+        }
+        let (left, rules, why) = (hook.left, count(hook.rules), causes.join(", "));
+        text.push_str(&format!("{indent}{}: {left} of {rules} {what}: {why}\n", hook.hook));
+    }
     text
 }
 

@@ -1,0 +1,61 @@
+//! Which rules of each hook nft evaluates, and why iptables keeps the others.
+
+use std::collections::{BTreeMap, HashSet};
+
+use weir_model::manifest::{HookShare, Share};
+use weir_model::{Name, RuleId};
+
+use super::table::Plan;
+use crate::share::{by_size, hooks, place};
+
+/// Adds a table's plan; `deep` says why the table stays as a whole, where it does.
+pub(super) fn add(share: &mut Share, plan: &Plan<'_>, deep: Option<&str>) {
+    let (mut moved, mut left) = (HashSet::new(), HashSet::new());
+    for (hook, entered) in hooks(plan.family, plan.table) {
+        let is_moved = plan
+            .moved
+            .iter()
+            .any(|h| place(plan.family, plan.table, &Name::from(h.chain())) == hook);
+        let rules = entered.len() as u64;
+        let (in_form, stays) = if is_moved { (rules, 0) } else { (0, rules) };
+        let causes = match (is_moved, deep) {
+            (true, _) => Vec::new(),
+            (false, Some(why)) => by_size([(why.to_owned(), rules)].into_iter()),
+            (false, None) => by_size(causes(plan, &hook, &entered).into_iter()),
+        };
+        share.hooks.push(HookShare { hook, rules, in_form, left: stays, causes });
+        if is_moved { &mut moved } else { &mut left }.extend(entered);
+    }
+    share.rules += moved.union(&left).count() as u64;
+    share.in_form += moved.len() as u64;
+    share.left += left.len() as u64;
+}
+
+/// Why a hook stays: the rules that it enters and that are the cause, by cause.
+fn causes(plan: &Plan<'_>, hook: &str, entered: &HashSet<RuleId>) -> BTreeMap<String, u64> {
+    let mut causes = BTreeMap::new();
+    let mut count = |why: String, ids: &[RuleId]| {
+        let rules = ids.iter().filter(|id| entered.contains(id)).count() as u64;
+        if rules > 0 {
+            *causes.entry(why).or_default() += rules;
+        }
+    };
+    for refused in &plan.refused {
+        let rule = plan.table.chain(&refused.chain);
+        let rule = rule.and_then(|chain| chain.rules.get(refused.number as usize - 1));
+        let ids = rule.map_or(&[][..], |rule| &rule.credit);
+        count(format!("nft cannot express {}", refused.why), ids);
+    }
+    for (chain, program) in &plan.foreign {
+        let rules = plan.table.chain(chain).into_iter().flat_map(|chain| &chain.rules);
+        let ids: Vec<RuleId> = rules.flat_map(|rule| rule.credit.iter().copied()).collect();
+        count(format!("{program} keeps their chains in iptables"), &ids);
+    }
+    for (tied, why) in &plan.tied {
+        if place(plan.family, plan.table, &Name::from(tied.chain())) == hook {
+            let all: Vec<RuleId> = entered.iter().copied().collect();
+            count((*why).to_owned(), &all);
+        }
+    }
+    causes
+}

@@ -1,0 +1,139 @@
+//! How much of a ruleset a form changed, hook by hook, and why it left the rest.
+//!
+//! A form is equal to its ruleset whatever it leaves as it was, so nothing but these figures says
+//! whether it can be any faster.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use weir_model::manifest::{Cause, HookShare, Kept, Share};
+use weir_model::{Chain, Family, Firewall, Name, Rule, RuleId, Ruleset, Table};
+use weir_passes::programs::{Program, program_of};
+use weir_passes::run::{Places, barrier};
+
+/// Why a rule is left that nothing else keeps where it is.
+const ALONE: &str = "too few rules of a kind stand beside each other there";
+
+/// Of the forms for iptables: `after` is what was made of `before`. Chains of `programs` are
+/// nobody's.
+pub(crate) fn of_iptables(
+    before: &Firewall,
+    after: &Firewall,
+    kept: &[Kept],
+    programs: &[Program],
+) -> Share {
+    let kept: HashMap<&str, &str> = kept.iter().map(|k| (&*k.rule, &*k.why)).collect();
+    let mut share = Share::default();
+    for ruleset in before.rulesets() {
+        let Some(after) = after.ruleset(ruleset.family) else { continue };
+        let places = Places::of(ruleset);
+        for table in &ruleset.tables {
+            let standing = standing(after, table);
+            let cause = |chain: &Chain, rule: &Rule| -> Option<String> {
+                let is_left = standing.contains(&(&*chain.name, *rule.credit.first()?));
+                is_left.then(|| {
+                    let program = program_of(&chain.name).filter(|p| !programs.contains(p));
+                    let noted = || Some((*kept.get(&*places.of_rule(rule)?)?).to_owned());
+                    let barrier = || barrier(rule, ruleset.family).map(|b| b.to_string());
+                    let program = program.map(|p| format!("its chain is {p}'s"));
+                    program.or_else(noted).or_else(barrier).unwrap_or_else(|| ALONE.to_owned())
+                })
+            };
+            add(&mut share, ruleset.family, table, cause);
+        }
+    }
+    share
+}
+
+/// The rules of a table that stand as they were, in the chain in which they were.
+fn standing<'a>(after: &Ruleset, before: &'a Table) -> HashSet<(&'a str, RuleId)> {
+    let Some(table) = after.table(&before.name) else { return HashSet::new() };
+    let index: HashMap<&str, &Chain> = table.chains.iter().map(|c| (&*c.name, c)).collect();
+    let mut credited: HashMap<RuleId, usize> = HashMap::new();
+    for id in table.chains.iter().flat_map(|c| &c.rules).flat_map(|r| &r.credit) {
+        *credited.entry(*id).or_default() += 1;
+    }
+    let mut standing = HashSet::new();
+    for chain in &before.chains {
+        let there = index.get(&*chain.name).into_iter().flat_map(|c| &c.rules);
+        let by_id: HashMap<RuleId, &Rule> =
+            there.filter(|r| r.credit.len() == 1).map(|r| (r.credit[0], r)).collect();
+        for rule in &chain.rules {
+            let Some(&id) = rule.credit.first() else { continue };
+            let is_same = |r: &&Rule| {
+                r.base == rule.base && r.matches == rule.matches && r.target == rule.target
+            };
+            if credited.get(&id) == Some(&1) && by_id.get(&id).is_some_and(is_same) {
+                standing.insert((&*chain.name, id));
+            }
+        }
+    }
+    standing
+}
+
+/// Adds a table of which `left` says why a rule is left.
+fn add(
+    share: &mut Share,
+    family: Family,
+    table: &Table,
+    left: impl Fn(&Chain, &Rule) -> Option<String>,
+) {
+    let reasons: HashMap<RuleId, String> = table
+        .chains
+        .iter()
+        .flat_map(|chain| chain.rules.iter().map(move |rule| (chain, rule)))
+        .filter_map(|(chain, rule)| Some((*rule.credit.first()?, left(chain, rule)?)))
+        .collect();
+    let mut all = HashSet::new();
+    for (hook, entered) in hooks(family, table) {
+        let mut causes: BTreeMap<&str, u64> = BTreeMap::new();
+        for why in entered.iter().filter_map(|id| reasons.get(id)) {
+            *causes.entry(why).or_default() += 1;
+        }
+        let left = causes.values().sum();
+        let rules = entered.len() as u64;
+        let causes = by_size(causes.into_iter().map(|(why, n)| (why.to_owned(), n)));
+        share.hooks.push(HookShare { hook, rules, in_form: rules - left, left, causes });
+        all.extend(entered);
+    }
+    let left = all.iter().filter(|id| reasons.contains_key(id)).count() as u64;
+    share.rules += all.len() as u64;
+    share.left += left;
+    share.in_form += all.len() as u64 - left;
+}
+
+/// The hooks of a table that enter rules, with what they enter.
+pub(crate) fn hooks(family: Family, table: &Table) -> Vec<(String, HashSet<RuleId>)> {
+    let chains = table.name.hooks().iter().filter_map(|hook| {
+        let chain = table.chains.iter().find(|c| c.policy.is_some() && &*c.name == hook.chain());
+        chain.map(|chain| &chain.name)
+    });
+    let entered = chains.map(|name| {
+        let rules = reach(table, name).into_iter().flat_map(|c| &c.rules);
+        (place(family, table, name), rules.flat_map(|r| r.credit.iter().copied()).collect())
+    });
+    entered.filter(|(_, rules): &(String, HashSet<RuleId>)| !rules.is_empty()).collect()
+}
+
+/// A chain as manifests name it.
+pub(crate) fn place(family: Family, table: &Table, chain: &Name) -> String {
+    format!("{}/{}/{chain}", crate::counters::tool(family), table.name)
+}
+
+/// The chains that a walk from a chain may enter, itself included.
+fn reach<'t>(table: &'t Table, start: &'t str) -> Vec<&'t Chain> {
+    let index: HashMap<&str, &Chain> = table.chains.iter().map(|c| (&*c.name, c)).collect();
+    let (mut seen, mut open, mut out) = (HashSet::new(), vec![start], Vec::new());
+    while let Some(name) = open.pop() {
+        let Some(chain) = index.get(name).filter(|_| seen.insert(name)) else { continue };
+        out.push(*chain);
+        open.extend(chain.rules.iter().filter_map(|r| r.target.chain()).map(|c| &**c));
+    }
+    out
+}
+
+/// Causes in the order of a manifest.
+pub(crate) fn by_size(causes: impl Iterator<Item = (String, u64)>) -> Vec<Cause> {
+    let mut causes: Vec<Cause> = causes.map(|(why, rules)| Cause { why, rules }).collect();
+    causes.sort_by(|a, b| b.rules.cmp(&a.rules).then_with(|| a.why.cmp(&b.why)));
+    causes
+}

@@ -1,0 +1,122 @@
+//! How much of each hook a form changed, and why it left the rest.
+
+use weir_backends::nft::{self, NftForm};
+use weir_backends::{CompileError, CompileOptions, Form, compile};
+use weir_model::Firewall;
+use weir_model::manifest::{HookShare, Share};
+use weir_syntax::iptables::{self, ParseOptions};
+
+fn firewall(text: &str) -> Firewall {
+    let parsed = iptables::parse(text, &ParseOptions::default()).expect("the text is read");
+    Firewall { v4: Some(parsed), ..Firewall::default() }
+}
+
+fn options() -> CompileOptions {
+    CompileOptions { check_packets: 500, ..CompileOptions::default() }
+}
+
+fn nft_form(text: &str) -> NftForm {
+    nft::compile(&firewall(text), &options(), &mut |_, _| ()).expect("there is such a form")
+}
+
+/// `in_form/left/rules` of each hook, with its causes.
+fn shares(share: &Share) -> Vec<String> {
+    let hook = |h: &HookShare| {
+        let causes = h.causes.iter().map(|c| format!("; {} {}", c.rules, c.why));
+        format!("{} {}/{}/{}{}", h.hook, h.in_form, h.left, h.rules, causes.collect::<String>())
+    };
+    share.hooks.iter().map(hook).collect()
+}
+
+#[test]
+fn the_share_of_each_hook_that_nft_evaluates_is_told_with_what_keeps_the_rest() {
+    let whole = "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD DROP [0:0]\n:own - [0:0]\n:idle - [0:0]\n\
+                 -A INPUT -s 192.0.2.1/32 -j ACCEPT\n-A INPUT -j own\n-A FORWARD -j own\n\
+                 -A own -s 192.0.2.2/32 -j DROP\n-A own -s 192.0.2.3/32 -j DROP\n\
+                 -A idle -j DROP\nCOMMIT\n";
+    let share = nft_form(whole).share;
+    assert_eq!(shares(&share), ["iptables/filter/INPUT 4/0/4", "iptables/filter/FORWARD 3/0/3"]);
+    assert_eq!((share.rules, share.in_form, share.left), (5, 5, 0), "no hook enters `idle`");
+    // Two rules that nft cannot say, one of them in a chain of both hooks.
+    let recent = "-A own -m recent --name a --set\n";
+    let text = whole.replace("-A idle", &format!("{recent}-A INPUT -m recent --rcheck\n-A idle"));
+    let form = nft_form(&text);
+    assert_eq!(form.moved.len(), 1, "OUTPUT goes to nft");
+    assert_eq!(
+        shares(&form.share),
+        [
+            "iptables/filter/INPUT 0/6/6; 2 nft cannot express -m recent",
+            "iptables/filter/FORWARD 0/4/4; 1 nft cannot express -m recent",
+        ]
+    );
+    assert_eq!((form.share.rules, form.share.in_form, form.share.left), (7, 0, 7));
+    let moved = form.checked.passes.iter().map(|step| step.rules_before);
+    assert_eq!(moved.collect::<Vec<_>>(), [0], "rules that stay are not counted as rewritten");
+    // One hook of two: the chain of both is evaluated by both.
+    let text = whole.replace("-A idle", "-A INPUT -m recent --rcheck\n-A idle");
+    let share = nft_form(&text).share;
+    assert_eq!(
+        shares(&share),
+        [
+            "iptables/filter/INPUT 0/5/5; 1 nft cannot express -m recent",
+            "iptables/filter/FORWARD 3/0/3",
+        ]
+    );
+    assert_eq!((share.rules, share.in_form, share.left), (6, 3, 5));
+}
+
+#[test]
+fn a_strict_form_is_whole_or_refused_with_its_rules() {
+    let whole = "*filter\n:INPUT ACCEPT [0:0]\n-A INPUT -s 192.0.2.1/32 -j DROP\nCOMMIT\n";
+    let strict = CompileOptions { strict: true, ..CompileOptions::default() };
+    assert!(nft::compile(&firewall(whole), &strict, &mut |_, _| ()).is_ok());
+    let text = whole.replace("COMMIT", "-A INPUT -m recent --set\nCOMMIT");
+    let split = text.replace("*filter", "*filter\n:FORWARD DROP [0:0]");
+    let default = CompileOptions::default();
+    assert!(nft::compile(&firewall(&split), &default, &mut |_, _| ()).is_ok(), "a mixture");
+    let refused = nft::compile(&firewall(&split), &strict, &mut |_, _| ()).unwrap_err();
+    let CompileError::Mixture { share, refusals, .. } = refused else { panic!("{refused}") };
+    assert_eq!((share.in_form, share.left), (0, 2));
+    assert_eq!(refusals[0].place, "iptables/filter/INPUT/2");
+    assert_eq!(refusals[0].what, "-m recent");
+}
+
+#[test]
+fn the_forms_for_iptables_tell_which_rules_stand_as_they_were_and_why() {
+    let listed: String =
+        (1..=200).map(|n| format!("-A FORWARD -s 192.0.2.{n}/32 -j DROP\n")).collect();
+    let text = |more: &str| {
+        format!(
+            "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\n:DOCKER-USER - [0:0]\n\
+             {listed}{more}COMMIT\n"
+        )
+    };
+    let more = "-A FORWARD -m recent --set -j DROP\n-A FORWARD -j DOCKER-USER\n\
+                -A DOCKER-USER -s 203.0.113.1/32 -j DROP\n-A INPUT -p udp -j DROP\n\
+                -A INPUT -m limit --limit 1/sec -j LOG\n";
+    for form in [Form::Tree, Form::Ipset] {
+        let share = |text: &str| {
+            let made = compile(&firewall(text), form, &options(), &mut |_, _| ());
+            made.expect("it is equal").manifest.share
+        };
+        let whole = share(&text(""));
+        assert_eq!(shares(&whole), ["iptables/filter/FORWARD 200/0/200"], "{form}");
+        let alone = "too few rules of a kind stand beside each other there";
+        let state = "has a match that keeps a budget or a memory";
+        let mixed = share(&text(more));
+        assert_eq!(
+            shares(&mixed),
+            [
+                format!("iptables/filter/INPUT 0/2/2; 1 {state}; 1 {alone}"),
+                format!(
+                    "iptables/filter/FORWARD 200/3/203; 1 {state}; 1 its chain is docker's; \
+                     1 {alone}"
+                ),
+            ],
+            "{form}"
+        );
+        assert_eq!((mixed.rules, mixed.in_form, mixed.left), (205, 200, 5));
+    }
+    let linear = compile(&firewall(&text(more)), Form::Linear, &options(), &mut |_, _| ());
+    assert_eq!(linear.expect("it is the ruleset").manifest.share, Share::default());
+}
