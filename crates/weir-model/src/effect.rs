@@ -22,7 +22,7 @@ use weir_packet::Family;
 use crate::field::{FIELDS, Field};
 use crate::matching::{Match, OptionValue, Value};
 use crate::ruleset::{Firewall, Name, Rule, Ruleset, Table};
-use crate::set::ElementPart;
+use crate::set::{ElementPart, Method, Part, SetOption};
 use crate::target::{Effect, Extension, NatTarget, Target};
 
 /// A set of fields.
@@ -154,6 +154,11 @@ const fn ends(name: &'static str, fields: &[Field]) -> TargetRow {
     TargetRow { ends: Ends::Always, emits: true, reads: FieldSet::ALL, ..writes(name, fields) }
 }
 
+/// Hands the packet to somebody who may give it back, changed.
+const fn hands_over(name: &'static str, unknown: FieldSet) -> TargetRow {
+    TargetRow { writes: unknown, unknown, stateful: true, unmodelled: true, ..ends(name, &[]) }
+}
+
 /// Translates an address, and perhaps a port, of a connection.
 const fn translates(name: &'static str, fields: &[Field]) -> TargetRow {
     TargetRow { tracks: true, ..ends(name, fields) }
@@ -238,10 +243,13 @@ pub const TARGETS: [TargetRow; 30] = {
         translates("DNAT", &[Daddr, Dport, CtState]),
         translates("REDIRECT", &[Daddr, Dport, CtState]),
         translates("NETMAP", &[Saddr, Daddr, CtState]),
-        ends("NFQUEUE", &[]),
-        ends("QUEUE", &[]),
-        TargetRow { drops: true, ..ends("TPROXY", &[Mark]) },
-        TargetRow { drops: true, tracks: true, ..ends("SYNPROXY", &[]) },
+        // A program may change the packet and give it back to the next table.
+        hands_over("NFQUEUE", FieldSet::ALL),
+        hands_over("QUEUE", FieldSet::ALL),
+        // NF_ACCEPT with the mark written where a socket listens, else NF_DROP (xt_TPROXY.c).
+        hands_over("TPROXY", FieldSet::of(&[Mark])),
+        // Packets that are neither a SYN nor its answer go on with the next rule (ipt_SYNPROXY.c).
+        TargetRow { ends: Ends::Perhaps, tracks: true, ..hands_over("SYNPROXY", FieldSet::NONE) },
     ]
 };
 
@@ -283,7 +291,7 @@ pub fn module_of(target: &Target) -> Option<&str> {
 /// What a rule's target does: its row, narrowed by its options.
 pub fn effects_of(target: &Target) -> TargetRow {
     let Some(module) = module_of(target) else { return PLAIN };
-    // Options of a module that the model keeps as text may say anything.
+    // A module that the model keeps as text may do anything.
     let known = !matches!(target, Target::Opaque(_));
     let Some(row) = target_row(module).filter(|_| known) else { return UNKNOWN_TARGET };
     let Target::Effect(effect) = target else { return *row };
@@ -297,9 +305,10 @@ pub fn effects_of(target: &Target) -> TargetRow {
 /// The fields that rules of a table may change for the rules behind them: a target that ends the
 /// table changes nothing there.
 pub fn changed_within(table: &Table) -> FieldSet {
-    let rows = table.chains.iter().flat_map(|c| &c.rules).map(|r| effects_of(&r.target));
-    let goes_on = rows.filter(|row| row.ends != Ends::Always);
-    goes_on.fold(FieldSet::NONE, |all, row| all.union(row.writes))
+    let rules = || table.chains.iter().flat_map(|c| &c.rules);
+    let rows = rules().map(|r| effects_of(&r.target)).filter(|row| row.ends != Ends::Always);
+    let matches = rules().flat_map(|r| &r.matches).map(|m| match_effects(m, Family::V4).writes);
+    rows.map(|row| row.writes).chain(matches).fold(FieldSet::NONE, FieldSet::union)
 }
 
 fn row_of(name: &str) -> TargetRow {
@@ -381,6 +390,8 @@ pub struct MatchRow {
     pub depends: Depends,
     /// Whether evaluating it may drop the packet.
     pub hotdrop: Hotdrop,
+    /// Fields that it writes where it holds, with a value that no field gives.
+    pub writes: FieldSet,
     /// Bytes of the transport header that it reads before it compares anything; 0 if none.
     pub header_bytes: u8,
     /// A rule with it makes the kernel track connections.
@@ -393,6 +404,7 @@ const fn reads(name: &'static str, fields: &[Field]) -> MatchRow {
         reads: FieldSet::of(fields),
         depends: Depends::Fields,
         hotdrop: Hotdrop::Never,
+        writes: FieldSet::NONE,
         header_bytes: 0,
         tracks: false,
     }
@@ -415,12 +427,14 @@ const fn asks(name: &'static str, depends: Depends) -> MatchRow {
     MatchRow { depends, ..reads(name, &[]) }
 }
 
-/// A match that has no row.
+/// A match that has no row. It is handed a packet that it must not write (`struct xt_match`,
+/// include/linux/netfilter/x_tables.h; only xt_socket.c does so all the same).
 pub const UNKNOWN_MATCH: MatchRow = MatchRow {
     name: "",
     reads: FieldSet::ALL,
     depends: Depends::History,
     hotdrop: Hotdrop::Perhaps,
+    writes: FieldSet::NONE,
     header_bytes: 0,
     tracks: false,
 };
@@ -466,7 +480,8 @@ pub const MATCHES: [MatchRow; 47] = {
         asks("owner", Host),
         asks("physdev", Host),
         asks("rpfilter", Host),
-        asks("socket", Host),
+        // With --restore-skmark.
+        MatchRow { writes: FieldSet::of(&[Mark]), ..asks("socket", Host) },
         tracks(asks("helper", Host)),
         asks("cpu", Host),
         asks("cgroup", Host),
@@ -538,6 +553,10 @@ pub fn match_effects(m: &Match, family: Family) -> MatchRow {
         Match::Dscp(_) => row("dscp"),
         Match::Tos(_) => row("tos"),
         Match::PktType(_) => row("pkttype"),
+        // Counters that the match itself raises: the next test of the packet may find more.
+        Match::Set(m) if reads_counters(m) => {
+            MatchRow { depends: Depends::History, reads: FieldSet::ALL, ..row("set") }
+        }
         Match::Set(_) => row("set"),
         Match::Comment(_) => row("comment"),
         Match::Stateful(s) => {
@@ -547,21 +566,38 @@ pub fn match_effects(m: &Match, family: Family) -> MatchRow {
                 Value::Words(words) => words.iter().any(|w| w.ends_with("port")),
                 _ => false,
             });
-            let reads = s.module != "hashlimit" || ports;
+            // A full table has no room for what is new.
+            let full = s.options.iter().any(|o| o.name.starts_with("hashlimit-htable-"));
+            let reads = s.module != "hashlimit" || ports || full;
             MatchRow { hotdrop: if reads { row.hotdrop } else { Hotdrop::Never }, ..row }
         }
         Match::Host(h) => {
             let row = row(h.module);
             // ip6t_ah.c looks for the header among the extension headers.
             let find = h.module == "ah" && family == Family::V6;
-            MatchRow { hotdrop: if find { Hotdrop::Perhaps } else { row.hotdrop }, ..row }
+            let restores = h.options.iter().any(|o| o.name == "restore-skmark");
+            MatchRow {
+                hotdrop: if find { Hotdrop::Perhaps } else { row.hotdrop },
+                writes: if restores { row.writes } else { FieldSet::NONE },
+                ..row
+            }
         }
         Match::Opaque(_) => UNKNOWN_MATCH,
     }
 }
 
+/// Whether a `-m set` compares the counters of the element.
+fn reads_counters(m: &crate::matching::SetMatch) -> bool {
+    let words = m.options.iter().flat_map(|o| o.split_whitespace());
+    words
+        .map(|w| w.trim_start_matches('-'))
+        .any(|w| w.starts_with("packets") || w.starts_with("bytes"))
+}
+
 /// Matches without a row of which it is known that they make the kernel track connections.
 const TRACKING: [&str; 2] = ["connlabel", "cluster"];
+/// The same of targets.
+const TRACKING_TARGETS: [&str; 2] = ["CONNSECMARK", "FLOWOFFLOAD"];
 
 /// Whether a rule makes the kernel track connections.
 pub fn needs_conntrack(rule: &Rule) -> bool {
@@ -570,7 +606,11 @@ pub fn needs_conntrack(rule: &Rule) -> bool {
         // In both families alike.
         _ => match_effects(m, Family::V4).tracks,
     };
-    effects_of(&rule.target).tracks || rule.matches.iter().any(by_match)
+    let by_target = match &rule.target {
+        Target::Opaque(o) => TRACKING_TARGETS.contains(&&*o.name),
+        other => effects_of(other).tracks,
+    };
+    by_target || rule.matches.iter().any(by_match)
 }
 
 impl MatchRow {
@@ -584,7 +624,9 @@ impl MatchRow {
 /// The ipsets whose content the rules of a host may change while packets pass.
 ///
 /// `-j SET` names its set; a list and its members change together, whichever of them is named; an
-/// unknown target may change any. What such a set held when it was saved says nothing of what a
+/// unknown target may change any. Elements with a timeout go by themselves, those of
+/// `bitmap:ip,mac` learn the address of the first packet, and where a rule compares the counters of
+/// a set, each match of it counts. What such a set held when it was saved says nothing of what a
 /// later rule finds in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChangingSets {
@@ -606,7 +648,13 @@ impl ChangingSets {
         let mut changing = ChangingSets::default();
         for (_, _, rule) in rulesets.flat_map(Ruleset::rules) {
             changing.see(&rule.target);
+            let counted = rule.matches.iter().filter_map(|m| match m {
+                Match::Set(m) if reads_counters(m) => Some(m.name.clone()),
+                _ => None,
+            });
+            changing.names.extend(counted);
         }
+        changing.names.extend(sets.iter().filter(|s| changes_itself(s)).map(|s| s.name.clone()));
         if changing.names.is_empty() {
             return changing;
         }
@@ -653,6 +701,13 @@ impl ChangingSets {
     pub fn contains(&self, name: &str) -> bool {
         self.any || self.names.contains(name)
     }
+}
+
+/// Whether a set changes though no target names it.
+fn changes_itself(set: &crate::set::IpSet) -> bool {
+    let ages = |o: &SetOption| matches!(o, SetOption::Timeout(_));
+    let learns = set.kind.method == Method::Bitmap && set.kind.parts == [Part::Ip, Part::Mac];
+    learns || set.options.iter().any(ages)
 }
 
 /// The sets that a `SET` target names, and whether it adds to or deletes from each.

@@ -20,8 +20,9 @@ pub enum Target {
     Goto(Name),
     /// `-j REJECT --reject-with WORD`: drops, and answers.
     Reject(&'static str),
-    /// Ends the table with the packet handed to user space or a local socket
-    /// (`NFQUEUE`, `QUEUE`, `TPROXY`, `SYNPROXY`): module and options.
+    /// Hands the packet to user space or a local socket (`NFQUEUE`, `QUEUE`, `TPROXY`, `SYNPROXY`),
+    /// from where it may come back to the next table (`SYNPROXY`: the next rule): module and
+    /// options.
     Divert(Box<Extension>),
     /// Address translation: ends the nat table.
     Nat(Box<NatTarget>),
@@ -132,10 +133,12 @@ impl Target {
 
     /// True where the rule decides: nothing after it in this table sees the packet.
     pub fn decides(&self) -> bool {
-        matches!(
-            self,
-            Target::Accept | Target::Drop | Target::Reject(_) | Target::Divert(_) | Target::Nat(_)
-        )
+        match self {
+            Target::Accept | Target::Drop | Target::Reject(_) | Target::Nat(_) => true,
+            // SYNPROXY lets go on what is neither a SYN nor its answer.
+            Target::Divert(e) => e.module != "SYNPROXY",
+            _ => false,
+        }
     }
 
     /// The chain that a jump or goto names.

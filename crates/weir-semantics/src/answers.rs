@@ -84,6 +84,12 @@ pub trait Answers {
         false
     }
 
+    /// Whether a packet that a target hands over (`NFQUEUE`, `TPROXY`, `SYNPROXY`) comes back: it
+    /// goes on with the next table, behind `SYNPROXY` with the next rule. The default is no.
+    fn comes_back(&mut self, _question: &Question<'_>) -> bool {
+        false
+    }
+
     /// The value that a target writes where the rule does not say it: a mark out of a set, the
     /// length after an option was added, any field after an unknown target. The default is the old
     /// value.
@@ -143,6 +149,10 @@ impl Answers for Seeded {
 
     fn drops(&mut self, q: &Question<'_>) -> bool {
         self.hash(q, "drops").is_multiple_of(8)
+    }
+
+    fn comes_back(&mut self, q: &Question<'_>) -> bool {
+        self.hash(q, "comes back").is_multiple_of(4)
     }
 
     /// The old value, a small number, one bit flipped, or any: what rules tend to test.

@@ -49,6 +49,11 @@ pub(crate) struct SetIndex<'f> {
 const NONE: u32 = u32::MAX;
 
 impl<'f> SetIndex<'f> {
+    /// Whether it is a list of sets.
+    pub fn is_list(&self) -> bool {
+        self.set.kind.method == Method::List
+    }
+
     /// Indexes a set; `set_at` finds the members of a list.
     pub fn new(set: &'f IpSet, set_at: &HashMap<&str, usize>) -> Self {
         let mut index = SetIndex {

@@ -149,6 +149,69 @@ fn a_memory_that_looks_at_addresses_is_asked_of_the_packet_as_it_is_then() {
 }
 
 #[test]
+fn a_packet_that_is_handed_over_may_come_back() {
+    let filter = "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\n";
+    let same = |before: &str, with: &str, without: &str| {
+        let text = |rules: &str| firewall(&format!("{before}{filter}{rules}COMMIT\n"));
+        let options = CompareOptions { identity: Identity::Text, ..CompareOptions::default() };
+        compare(&text(with), &text(without), &options).expect("no mistake in weir").is_equal()
+    };
+    let mangle = |chain: &str, target: &str| {
+        format!("*mangle\n:{chain} ACCEPT [0:0]\n-A {chain} -p tcp {target}\nCOMMIT\n")
+    };
+    let drop = "-A FORWARD -p tcp -j DROP\n-A INPUT -p tcp -j DROP\n";
+    // The control: what is dropped does not come back.
+    assert!(same(&mangle("PREROUTING", "-j DROP"), drop, ""));
+    assert!(!same(&mangle("PREROUTING", "-j NFQUEUE --queue-num 0"), drop, ""));
+    let tproxy = "-j TPROXY --on-port 80 --tproxy-mark 0x1/0x1";
+    assert!(!same(&mangle("PREROUTING", tproxy), drop, ""));
+    let synproxy = "-A INPUT -p tcp -m tcp -j SYNPROXY\n";
+    assert!(!same("", &format!("{synproxy}{drop}"), synproxy));
+}
+
+#[test]
+fn a_set_that_changes_by_itself_is_unknown() {
+    let text = "create age hash:ip family inet timeout 600\nadd age 10.0.0.1 timeout 2\n\
+                create mac bitmap:ip,mac range 10.0.0.0/24\nadd mac 10.0.0.1\n\
+                create count hash:ip family inet counters\nadd count 10.0.0.1\n\
+                create plain hash:ip family inet\nadd plain 10.0.0.1\n";
+    let of = |rules: &str| {
+        let sets = weir_syntax::ipset::parse(text).expect("good sets");
+        let rules = format!("*filter\n:FORWARD ACCEPT [0:0]\n{rules}COMMIT\n");
+        Firewall { sets, ..firewall(&rules) }
+    };
+    let same = |a: &str, b: &str| {
+        let options = CompareOptions { identity: Identity::Text, ..CompareOptions::default() };
+        compare(&of(a), &of(b), &options).expect("no mistake in weir").is_equal()
+    };
+    let behind = |set: &str, dirs: &str| {
+        let first = format!("-A FORWARD -m set --match-set {set} {dirs} -j ACCEPT\n");
+        same(&format!("{first}-A FORWARD -s 10.0.0.1 -j DROP\n"), &first)
+    };
+    assert!(behind("plain", "src"));
+    assert!(behind("count", "src"), "nobody reads the counters");
+    assert!(!behind("age", "src"));
+    assert!(!behind("mac", "src,src"));
+    let reads = "-A FORWARD -m set --match-set count src --packets-gt 5 -j DROP\n";
+    let counts = format!("-A FORWARD -m set --match-set count src\n{reads}");
+    assert!(same(reads, reads));
+    assert!(!same(&counts, reads));
+    assert!(!same(&format!("{reads}{reads}"), reads));
+}
+
+#[test]
+fn a_match_that_writes_the_mark_is_followed() {
+    let mark = "-m mark --mark 0x1";
+    let restore = |options: &str| {
+        let rules = format!("-A PREROUTING {mark} -j ACCEPT\n-A PREROUTING -m socket {options}\n");
+        let with = format!("{rules}-A PREROUTING {mark} -j DROP\n");
+        equal("mangle", &with, &rules)
+    };
+    assert!(restore("--transparent"));
+    assert!(!restore("--restore-skmark"));
+}
+
+#[test]
 fn bytes_that_no_field_models_are_other_bytes_behind_a_target_that_writes_them() {
     let bytes = "-m u32 --u32 0x0&0xff=0x1";
     assert!(rule_behind("mangle", bytes, "-j LOG", bytes));

@@ -42,6 +42,10 @@ impl<A: Answers> Answers for Bytes<A> {
         self.0.drops(question)
     }
 
+    fn comes_back(&mut self, question: &Question<'_>) -> bool {
+        self.0.comes_back(question)
+    }
+
     fn write(&mut self, write: &Write<'_>) -> u128 {
         self.0.write(write)
     }

@@ -9,6 +9,9 @@
 //! still reach it: one with a time to live of 1 that is to be forwarded is answered by the host
 //! before FORWARD drops it, so the copies ask for a time to live above 1.
 //!
+//! Rulesets that translate addresses are left alone: the answers of a translated connection have
+//! other addresses in raw than in FORWARD or INPUT, and only the kernel knows which.
+//!
 //! Equal is, for packets that a copy drops: they were dropped, silently, without effects that could
 //! be seen and without questions to stateful matches. For all others: everything
 //! ([`Sameness::EarlyDrop`]). What is lost are the counters on the way: they count what comes so
@@ -58,6 +61,10 @@ impl Pass for EarlyDrop {
 
     fn run(&self, ruleset: &Ruleset, context: &Context<'_>) -> Rewritten {
         let mut made = Rewritten::unchanged(ruleset);
+        // Packets of a translated connection have other addresses in raw than behind nat.
+        if ruleset.rules().any(|(_, _, rule)| matches!(rule.target, Target::Nat(_))) {
+            return made;
+        }
         let mut early: Vec<Rule> = Vec::new();
         for (_, _, rule) in
             rewritable(ruleset, context).flat_map(|(t, c)| c.rules.iter().map(move |r| (t, c, r)))

@@ -119,6 +119,10 @@ impl Answers for Seeded {
         self.answer(&Question { subject: Subject::Target, ..*q })
     }
 
+    fn comes_back(&mut self, q: &Question<'_>) -> bool {
+        self.answer(q)
+    }
+
     fn write(&mut self, w: &Write<'_>) -> u128 {
         let (q, who) = (w.question, self.who.of(w.question.rule));
         let met = self.asked.iter().filter(|a| **a == (who, q.content)).count() as u32;

@@ -12,6 +12,7 @@ use weir_model::{
     located_tests_of, match_effects,
 };
 
+use super::change::Change;
 use super::library::{Made, Meant, Said};
 use super::lower::{At, spans_in};
 use super::merging::{Merging, merge};
@@ -260,6 +261,8 @@ impl<'f> Meaning<'f> {
         let drop = self.terminals.exit(Exit::Verdict(Verdict::Drop));
         for (from, test) in tests.iter().rev() {
             let lowered = self.space.test(rule, who, *from, test, place.at)?;
+            // What a match writes is there for what follows, also where the rule fails later.
+            out = self.written_by_match(rule, test, place, (lowered.holds, out))?;
             if let Some(index) = self.remembers(rule, test) {
                 let digest = content(&rule.matches[index]);
                 let ask = self.ask_of(rule, index, (who, digest), place);
@@ -292,6 +295,29 @@ impl<'f> Meaning<'f> {
             }
         }
         Ok(out)
+    }
+
+    /// What follows a match that writes, where it holds.
+    fn written_by_match(
+        &mut self,
+        rule: &Rule,
+        test: &Test,
+        place: Place,
+        (holds, then): (Ref, Ref),
+    ) -> Result<Ref, Full> {
+        let Test::Opaque { index, .. } = test else { return Ok(then) };
+        let m = &rule.matches[*index];
+        let writes = match_effects(m, self.space.layout.family).writes;
+        if writes.is_empty() {
+            return Ok(then);
+        }
+        let mut change = Change::default();
+        self.set_chosen(&mut change, writes, content(m), place);
+        let change = self.terminals.change_number(&change);
+        let changed = Terminal { change, ..Terminal::of(Exit::Continue) };
+        let changed = self.terminals.leaf(changed);
+        let then = self.then(changed, then)?;
+        self.space.store.and(holds, then)
     }
 
     /// A target, and then a drop whatever it decides; a chain is not entered.

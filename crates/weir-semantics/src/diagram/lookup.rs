@@ -267,6 +267,13 @@ impl Answers for Overhearing<'_> {
         answer
     }
 
+    fn comes_back(&mut self, question: &Question<'_>) -> bool {
+        let answer = self.answers.comes_back(question);
+        let (content, of) = (question.content, self.of(question));
+        self.heard.asks.push(Ask { content, of, answer });
+        answer
+    }
+
     fn write(&mut self, write: &Write<'_>) -> u128 {
         let value = self.answers.write(write);
         let Question { rule, content, hook, .. } = write.question;

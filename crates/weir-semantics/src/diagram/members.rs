@@ -51,7 +51,10 @@ impl Space<'_> {
     pub(crate) fn set_members(&mut self, m: &SetMatch, at: At) -> Result<Ref, Full> {
         let options = options(m);
         let set = self.sides[self.side].iter().position(|s| s.name == m.name);
-        let found = match set.filter(|_| !options.asks) {
+        // Lists hand --return-nomatch on to their members (ip_set_list_set.c): not modelled.
+        let is_list = |set: &usize| self.sides[self.side][*set].kind.method == Method::List;
+        let known = set.filter(|set| !options.asks && !(options.return_nomatch && is_list(set)));
+        let found = match known {
             None => UNKNOWN,
             Some(set) => self.membership(set, &m.dirs, at)?,
         };

@@ -97,6 +97,10 @@ impl Answers for Replay<'_> {
         self.answer(&Question { subject: Subject::Target, ..*question })
     }
 
+    fn comes_back(&mut self, question: &Question<'_>) -> bool {
+        self.answer(question)
+    }
+
     fn write(&mut self, write: &Write<'_>) -> u128 {
         let Write { question, field, old } = *write;
         let ask = (self.who.of(question.rule), question.content);

@@ -3,7 +3,7 @@
 use weir_model::effect::{SetWrites, UNKNOWN_TARGET};
 use weir_model::matching::ct_state;
 use weir_model::target::{Effect, Extension, NatRange, NatTarget, TtlChange};
-use weir_model::{Addr, Field, FieldSet, Hook, Target, effects_of};
+use weir_model::{Addr, Ends, Field, FieldSet, Hook, Target, effects_of};
 
 use super::chain::{Place, Unknown};
 use super::change::{Change, Source, TtlMap};
@@ -27,7 +27,24 @@ impl Meaning<'_> {
                 Ok(self.terminals.leaf(decided(Exit::Verdict(Verdict::Reject(with)))))
             }
             Target::Divert(e) => {
-                Ok(self.terminals.leaf(decided(Exit::Verdict(Verdict::Divert(e.module)))))
+                let digest = content(&**e);
+                let ask = everything(who, digest, place);
+                let asked = self.terminals.ask(ask);
+                let row = effects_of(target);
+                let mut change = Change { unmodelled: vec![digest], ..Change::default() };
+                self.set_unknown(&mut change, row.unknown, (who, digest));
+                let change = self.terminals.change_number(&change);
+                let back = match row.ends {
+                    Ends::Always => Exit::Verdict(Verdict::Accept),
+                    Ends::Never | Ends::Perhaps => Exit::Continue,
+                };
+                let back = Terminal { asked, change, ..decided(back) };
+                let back = self.terminals.leaf(back);
+                let gone = Exit::Verdict(Verdict::Divert(e.module));
+                let gone = self.terminals.leaf(Terminal { asked, ..decided(gone) });
+                let unsaid = Unsaid::Stateful { who, content: digest, nth: 0, of: ask.of };
+                let comes_back = self.space.ask_of_target(unsaid)?;
+                Ok(self.space.store.either(comes_back, back, gone)?)
             }
             Target::Effect(effect) => match &**effect {
                 Effect::Other(e) => self.extension(target, e, effects, (who, place)),
@@ -160,7 +177,13 @@ impl Meaning<'_> {
     }
 
     /// Fields take values that the packet determines, in a way that is not modelled.
-    fn set_chosen(&mut self, change: &mut Change, fields: FieldSet, content: u64, place: Place) {
+    pub fn set_chosen(
+        &mut self,
+        change: &mut Change,
+        fields: FieldSet,
+        content: u64,
+        place: Place,
+    ) {
         let hook = place.hook();
         self.set_bits(change, fields, |bit| {
             let bit = Choice::Field(bit);

@@ -161,7 +161,9 @@ impl Space<'_> {
             (None, Unsaid::Stateless { .. }) => {
                 "a match or target drops the packet by itself".to_owned()
             }
-            (None, _) => "an unknown match or target ends the walk".to_owned(),
+            (None, _) => "an unknown match or target ends the walk, or a packet that was handed \
+                          over comes back"
+                .to_owned(),
         };
         Opinion { asked, words, hook, answer, packet: None, unsaid }
     }

@@ -7,8 +7,8 @@ use std::collections::HashMap;
 
 use weir_model::matching::{Neg, SetMatch};
 use weir_model::{
-    Chain, ChangingSets, Family, Field, Hook, Hotdrop, Match, Name, Predicate, Rule, Table,
-    TableName, Target, Test, located_tests_of, match_effects,
+    Chain, ChangingSets, Family, Field, FieldSet, Hook, Hotdrop, Match, Name, Predicate, Rule,
+    Table, TableName, Target, Test, located_tests_of, match_effects,
 };
 
 use super::view::{MULTIPORT_DPORT, MULTIPORT_SPORT, is_narrow, wide_slot};
@@ -144,6 +144,8 @@ pub(crate) struct OpaqueTest {
     pub hotdrop: Hotdrop,
     /// Bytes of the transport header that it reads.
     pub header_bytes: u8,
+    /// Fields that it writes where it holds.
+    pub writes: FieldSet,
 }
 
 /// What is known of the ipsets that rules name.
@@ -302,8 +304,15 @@ impl<'f> TableIndex<'f> {
                         .push(ConntrackTest { state: c.state.as_ref(), content: digest });
                     return Compact::Conntrack { index: index as u16, at };
                 }
-                let header_bytes = match_effects(&rule.matches[index], family).header_bytes;
-                self.opaques.push(OpaqueTest { content: digest, stateful, hotdrop, header_bytes });
+                let row = match_effects(&rule.matches[index], family);
+                let (header_bytes, writes) = (row.header_bytes, row.writes);
+                self.opaques.push(OpaqueTest {
+                    content: digest,
+                    stateful,
+                    hotdrop,
+                    header_bytes,
+                    writes,
+                });
                 Compact::Opaque { index: index as u16, at: self.opaques.len() as u32 - 1 }
             }
             Test::Never => Compact::Never,

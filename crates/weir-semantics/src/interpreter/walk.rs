@@ -9,7 +9,8 @@ use weir_model::effect::{SetWrites, UNKNOWN_TARGET};
 use weir_model::matching::ct_state;
 use weir_model::target::{Effect, NatTarget};
 use weir_model::{
-    FieldSet, Hook, Hotdrop, Name, Packet, Policy, Rule, RuleId, TableName, Target, effects_of,
+    Ends, FieldSet, Hook, Hotdrop, Name, Packet, Policy, Rule, RuleId, TableName, Target,
+    effects_of,
 };
 
 use super::lower::{Action, Compact, CompactRule, OpaqueTest, TableIndex, hook_index};
@@ -122,7 +123,7 @@ impl<'f, O: Observer<'f>> Walk<'_, 'f, O> {
             let rule = &chain.chain.rules[(at.rule - chain.first) as usize];
             let number = at.rule - chain.first + 1;
             self.log.tried += 1;
-            let (failed, dying) = self.tests(table, compact, rule, &view);
+            let (failed, dying) = self.tests(table, compact, rule, &mut view);
             self.observer.rule(rule, number, failed, self.packet);
             match failed {
                 None => {}
@@ -211,7 +212,7 @@ impl<'f, O: Observer<'f>> Walk<'_, 'f, O> {
             }
             Target::Divert(extension) => {
                 self.log.effects.push(seen);
-                Next::Decide(Verdict::Divert(extension.module))
+                self.hand_over(rule, extension.module, content(&**extension))
             }
             Target::Nat(nat) => {
                 self.log.effects.push(seen);
@@ -266,6 +267,25 @@ impl<'f, O: Observer<'f>> Walk<'_, 'f, O> {
         Next::Reread
     }
 
+    /// A packet that is handed over, and perhaps comes back.
+    fn hand_over(&mut self, rule: &'f Rule, module: &'static str, content: u64) -> Next {
+        let packet: &Packet = self.packet;
+        let (family, hook, subject) = (packet.family, self.hook, Subject::Target);
+        let question = Question { family, hook, rule, subject, stateful: true, content, packet };
+        let answer = self.answers.comes_back(&question);
+        let credit: &'f [RuleId] = &rule.credit;
+        self.log.asked.push(Asked { credit, subject, content, stateful: true, answer });
+        let row = effects_of(&rule.target);
+        if !answer {
+            return Next::Decide(Verdict::Divert(module));
+        }
+        self.write(rule, row.unknown, content);
+        match row.ends {
+            Ends::Always => Next::Decide(Verdict::Accept),
+            Ends::Never | Ends::Perhaps => Next::Reread,
+        }
+    }
+
     /// Writes fields whose new values the caller gives.
     fn write(&mut self, rule: &'f Rule, fields: FieldSet, content: u64) {
         for field in fields.iter() {
@@ -287,14 +307,18 @@ impl<'f, O: Observer<'f>> Walk<'_, 'f, O> {
         table: &TableIndex<'f>,
         compact: CompactRule,
         rule: &'f Rule,
-        view: &View,
+        view: &mut View,
     ) -> (Option<Failed>, bool) {
         let mut dying = false;
         let first = compact.first as usize;
         for (test, t) in table.tests[first..first + compact.count as usize].iter().enumerate() {
             let held = match *t {
                 Compact::Set { .. } | Compact::Conntrack { .. } | Compact::Opaque { .. } => {
-                    self.asked(table, *t, rule)
+                    let held = self.asked(table, *t, rule);
+                    if matches!(held, Held::Yes | Held::YesAndHotdrop) {
+                        self.written_by_match(table, *t, rule, view);
+                    }
+                    held
                 }
                 _ => field_test(table, t, view, self.packet),
             };
@@ -306,6 +330,22 @@ impl<'f, O: Observer<'f>> Walk<'_, 'f, O> {
             }
         }
         (None, dying)
+    }
+
+    /// Some matches write where they hold.
+    fn written_by_match(
+        &mut self,
+        table: &TableIndex<'f>,
+        test: Compact,
+        rule: &'f Rule,
+        view: &mut View,
+    ) {
+        let Compact::Opaque { at, .. } = test else { return };
+        let test = table.opaques[at as usize];
+        if !test.writes.is_empty() {
+            self.write(rule, test.writes, test.content);
+            *view = View::of(self.packet);
+        }
     }
 
     /// Tests that may need the caller.
@@ -358,6 +398,10 @@ impl<'f, O: Observer<'f>> Walk<'_, 'f, O> {
         let interpreter = self.interpreter;
         let test = &table.sets[at as usize];
         let found = match test.set {
+            // Lists hand --return-nomatch on to their members (ip_set_list_set.c): not modelled.
+            Some(set) if test.return_nomatch && interpreter.sets[set].is_list() => {
+                Membership::Unknown
+            }
             Some(set) if !test.asks && !test.changing => {
                 membership(&interpreter.sets, set, self.packet, test.dirs)
             }
