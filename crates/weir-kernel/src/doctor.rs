@@ -129,8 +129,14 @@ fn programs() -> Vec<Probe> {
         (
             "awk",
             &["awk", "BEGIN { print \"yes\" }"],
-            "load.sh of forms with sets",
+            "no form can be loaded: load.sh and unload.sh need it",
             "apt install mawk",
+        ),
+        (
+            "flock",
+            &["flock", "--version"],
+            "no form can be loaded: load.sh and unload.sh need it",
+            "apt install util-linux",
         ),
         (
             "clang",
