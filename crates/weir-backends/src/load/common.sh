@@ -104,12 +104,20 @@ lock() {
     done
 }
 
+# The script that holds the lock: its tools have the descriptor, too, but their parent as well.
 lock_holder() (
     set +f
     held="^lock:.*FLOCK.*:$namespace 0 EOF"
-    pid=$(grep -ls "$held" /proc/[0-9]*/fdinfo/9 | cut -d / -f 3 | sort -n | head -n 1)
-    [ -n "$pid" ] || exit 1
-    command=$(tr '\0' ' ' <"/proc/$pid/cmdline") 2>/dev/null || exit 1
-    [ -n "$command" ] || exit 1
-    printf 'process %s (%s)' "$pid" "${command% }"
+    set -- $(grep -ls "$held" /proc/[0-9]*/fdinfo/9 | cut -d / -f 3)
+    for pid in "$@"; do
+        parent=$(sed -n 's/^PPid:[^0-9]*//p' "/proc/$pid/status" 2>/dev/null)
+        case " $* " in
+        *" $parent "*) continue ;;
+        esac
+        command=$(tr '\0' ' ' <"/proc/$pid/cmdline") 2>/dev/null || continue
+        [ -n "$command" ] || continue
+        printf 'process %s (%s)' "$pid" "${command% }"
+        exit 0
+    done
+    exit 1
 )

@@ -131,7 +131,9 @@ recover() {
     check_entry "$top"
     uses_nft=$uses_nft$(about "$top" nft_tables)
     what="the interrupted $(interrupted "$top") of $(title "$top")"
-    if [ -e "$top/forced" ] || is_in_force "$top"; then
+    split_tables old || die "cannot list the nft tables by $NFT"
+    # Copies are there from the first change of rules to the last.
+    if [ -e "$top/forced" ] || [ -n "$copies" ] || is_in_force "$top"; then
         put_back "$top" || die "$what could not be undone; the old ruleset is saved in $top"
     else
         destroy_created "$top"

@@ -1,6 +1,7 @@
 //! In which order rules come and go.
 
 use std::fs;
+use std::process::Output;
 
 use crate::world::World;
 
@@ -18,15 +19,18 @@ fn nft_filter(snapshot: &str) -> Option<&str> {
     Some(&snapshot[from..])
 }
 
+/// Kills a line after the call of that number, of tools that change rules.
+fn kill_after_change(world: &World, line: &str, at: usize) -> Output {
+    let mut command = world.faulty("sh", "count");
+    command.env("FAULT_AT", at.to_string()).env("FAULT_WHEN", "after");
+    command.env("FAULT_ONLY", "changes");
+    command.args(world.words(line)).output().expect("sh runs")
+}
+
 /// Kills a line after each call of a tool that changes rules; what is in force then.
 fn after_each_change(world: &World, before: &[&str], line: &str) -> Vec<String> {
     let prepare = || before.iter().for_each(|name| world.done(&format!("{name}/load.sh")));
-    let run = |at: usize| {
-        let mut command = world.faulty("sh", "count");
-        command.env("FAULT_AT", at.to_string()).env("FAULT_WHEN", "after");
-        command.env("FAULT_ONLY", "changes");
-        command.args(world.words(line)).output().expect("sh runs")
-    };
+    let run = |at| kill_after_change(world, line, at);
     prepare();
     let out = run(0);
     assert!(out.status.success(), "{line} over {before:?}: {out:?}");
@@ -68,4 +72,32 @@ fn what_comes_is_in_force_before_what_is_in_force_goes() {
     }
     println!("{states} states between, all guarded");
     assert!(states > 10, "{states}");
+}
+
+#[test]
+fn an_undo_that_is_interrupted_is_ended_as_well() {
+    let Some(world) = World::new("undo") else { return };
+    world.load_bare();
+    let bare = world.snapshot();
+    for (below, above) in [("nft", "ipset"), ("nft-kept-forward", "nft-kept-input")] {
+        world.done(&format!("{below}/load.sh"));
+        let old = world.snapshot();
+        let load = format!("{above}/load.sh");
+        let unload = format!("{above}/unload.sh");
+        let mut interrupted = 0;
+        for at in 1.. {
+            // Old and new are both in force.
+            assert!(!kill_after_change(&world, &load, 1).status.success());
+            if kill_after_change(&world, &unload, at).status.success() {
+                break;
+            }
+            interrupted += 1;
+            world.script(&unload);
+            assert_eq!(world.snapshot(), old, "{unload} over {below} killed after change {at}");
+        }
+        assert!(interrupted > 3, "{interrupted}");
+        assert_eq!(world.snapshot(), old);
+        world.unload_all();
+        assert_eq!(world.snapshot(), bare);
+    }
 }
