@@ -244,7 +244,7 @@ fn a_kill_at_any_command_leaves_the_old_or_the_new_ruleset_to_the_next_script() 
     let Some(world) = World::new("kills") else { return };
     let flows = world.flows(6);
     let seed = number("WEIR_SEED", 1);
-    let wanted = number("WEIR_KILLS", 30);
+    let wanted = number("WEIR_KILLS", 24);
     let mut kills = Kills {
         world: &world,
         dice: Dice::new(seed),

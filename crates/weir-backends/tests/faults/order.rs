@@ -56,9 +56,7 @@ fn what_comes_is_in_force_before_what_is_in_force_goes() {
     let mut states = 0;
     for (below, above) in [
         ("nft", "tree"),
-        ("tree", "nft"),
         ("nft-kept-forward", "nft-kept-input"),
-        ("nft-kept-forward", "nft"),
     ] {
         for (before, line) in [
             (vec![below], format!("{above}/load.sh")),
