@@ -54,10 +54,7 @@ fn what_comes_is_in_force_before_what_is_in_force_goes() {
     world.load_bare();
     assert!(is_guarded(&world.snapshot()));
     let mut states = 0;
-    for (below, above) in [
-        ("nft", "tree"),
-        ("nft-kept-forward", "nft-kept-input"),
-    ] {
+    for (below, above) in [("nft", "tree"), ("nft-kept-forward", "nft-kept-input")] {
         for (before, line) in [
             (vec![below], format!("{above}/load.sh")),
             (vec![below, above], format!("{above}/unload.sh")),
