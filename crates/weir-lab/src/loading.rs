@@ -31,7 +31,11 @@ pub(crate) fn load(
     Ok(Some(seconds))
 }
 
-/// Times every load, each in a fresh namespace, and the adding of single rules after it.
+/// Times every load, each in a fresh namespace with the firewall's devices, and the adding of
+/// single rules after it.
+///
+/// A subject that has nothing to load there is left out of the loads alone: whether it has anything
+/// to measure is said by its load into the firewall.
 ///
 /// The order is that of trials: each ruleset is loaded by every subject, there and back; a block
 /// has each of them once on the way there, so that all blocks together hold the preset's number
@@ -44,7 +48,8 @@ pub(crate) fn all(run: &mut Run<'_>, rulesets: &[Scenario]) -> Result<(), LabErr
         let leg = block % 2;
         for step in steps.into_iter().filter(|step| step.leg == leg) {
             let step = Step { block, ..step };
-            if run.done.load(&step) {
+            let place = (step.scenario.clone(), step.arm.subject.clone());
+            if run.done.load(&step) || run.not_timed.contains(&place) {
                 continue;
             }
             let of = format!("load {} at {}", step.arm.subject, step.scenario);
@@ -75,7 +80,7 @@ fn one(run: &mut Run<'_>, step: &Step) -> Result<(), LabError> {
     let memory = is_measured.then(|| kernel_memory(&ground, true)).transpose()?;
     let before = Moment::now(run.core);
     let Some(seconds) = load(run, &ground, &step.scenario, name)? else {
-        run.left_out.insert((step.scenario.clone(), name.clone()));
+        run.not_timed.insert((step.scenario.clone(), name.clone()));
         return run.bench.topology.remove(ground);
     };
     let mut trial = trial(run, step, Kind::Load, seconds);

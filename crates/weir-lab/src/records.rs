@@ -5,8 +5,8 @@ use std::path::Path;
 
 use weir_stats::run::FORMAT;
 use weir_stats::{
-    Axis, Kind, NoiseFloor, Preset, Run as RunRecord, State, Subject, Trial, TrialCounts, claim,
-    series,
+    Axis, Kind, NoiseFloor, Preset, Run as RunRecord, Scenario, State, Subject, Trial, TrialCounts,
+    claim, series,
 };
 
 use crate::LabError;
@@ -123,14 +123,28 @@ fn subjects(run: &Run<'_>) -> Vec<Subject> {
     run.loaded.study.subjects.iter().map(|name| subject(name.get_ref())).collect()
 }
 
-/// Where a subject said that it has nothing to measure.
+/// Where a subject said that it has nothing to measure, or that its load has nothing to time.
 fn limit_of(run: &Run<'_>, name: &str) -> Option<String> {
-    let points = run.left_out.iter().filter(|(_, subject)| subject == name);
+    let nothing = "its command says that there is nothing to measure";
+    let left_out = run.left_out.iter();
+    // Where nothing but loads is measured, these are what is left out.
+    let is_loads = run.loaded.study.traffic.is_none();
+    let left_out = left_out.chain(run.not_timed.iter().filter(|_| is_loads));
+    let measured = places(left_out, name).map(|at| format!("{nothing} at {at}"));
+    let timed = run.not_timed.iter().filter(|place| !is_loads && !run.left_out.contains(place));
+    let timed = places(timed, name)
+        .map(|at| format!("its loads are not timed at {at}: {nothing} in a namespace of its own"));
+    let both: Vec<String> = measured.into_iter().chain(timed).collect();
+    (!both.is_empty()).then(|| both.join("; "))
+}
+
+/// The points of a subject, in words.
+fn places<'a>(all: impl Iterator<Item = &'a (Scenario, String)>, name: &str) -> Option<String> {
+    let points = all.filter(|(_, subject)| subject == name);
     let places: Vec<String> = points.map(|(point, _)| point.to_string()).collect();
     // A ruleset that lies on no axis is the same at every point.
-    let at = if places.iter().any(String::is_empty) { "any point" } else { &places.join("; ") };
-    let why = || format!("its command says that there is nothing to measure at {at}");
-    (!places.is_empty()).then(why)
+    let is_any = places.iter().any(String::is_empty);
+    (!places.is_empty()).then(|| if is_any { "any point".to_owned() } else { places.join("; ") })
 }
 
 fn counts(run: &Run<'_>) -> TrialCounts {

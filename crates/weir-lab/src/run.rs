@@ -48,6 +48,8 @@ pub(crate) struct Run<'a> {
     pub(crate) firewalls: BTreeMap<(Scenario, Arm), Firewall>,
     /// Subjects that have nothing to measure with a ruleset.
     pub(crate) left_out: BTreeSet<(Scenario, String)>,
+    /// Subjects whose loads of a ruleset have nothing to time.
+    pub(crate) not_timed: BTreeSet<(Scenario, String)>,
     pub(crate) trials: Vec<Trial>,
     pub(crate) searches: Vec<Search>,
     pub(crate) rulesets: Vec<RulesetRecord>,
@@ -86,8 +88,7 @@ pub fn run(
     if let Some(subject) = &options.against_itself {
         loaded.against_itself(subject, SELF_TESTS)?;
     }
-    loaded.refuse_options(options)?;
-    let preset = loaded.preset(&options.preset)?;
+    let preset = loaded.preset_for(options)?;
     let hosts = options.hosts.as_deref().map(|path| Hosts::of(path, &loaded)).transpose()?;
     let prior = if options.resume { Some(resume::prior(out, &loaded, options)?) } else { None };
     match prior {
@@ -134,6 +135,7 @@ pub fn run(
         files: Files::new(work, tools, surroundings)?,
         firewalls: BTreeMap::new(),
         left_out: BTreeSet::new(),
+        not_timed: BTreeSet::new(),
         given_up: prior.as_ref().map_or(0, |prior| prior.run.counts.given_up),
         before: prior.as_ref().map(|prior| prior.run.clone()),
         done: Done::default(),

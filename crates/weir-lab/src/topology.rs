@@ -168,10 +168,23 @@ impl Topology {
         &mut self.sink
     }
 
-    /// A namespace without links.
+    /// A namespace with the firewall's devices, which are each other's ends: what is loaded is
+    /// bound to them where it is, and nothing comes by.
     fn bare_here(&mut self) -> Result<Namespace, LabError> {
         self.links += 1;
-        Ok(self.session.namespace(&format!("load{}", self.links))?)
+        let namespace = self.session.namespace(&format!("load{}", self.links))?;
+        let Devices { input, output } = &self.devices;
+        if input != output {
+            quieten(&namespace, false)?;
+            let options = VethOptions {
+                a: end(FIREWALL_MAC),
+                b: end(OUT_MAC),
+                gro: true,
+                ..VethOptions::default()
+            };
+            self.session.veth(&namespace, input, &namespace, output, &options)?;
+        }
+        Ok(namespace)
     }
 
     /// Joins source and sink by one link, with nothing between them; the index of the device that

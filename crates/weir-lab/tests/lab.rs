@@ -41,6 +41,16 @@ title = "a firewall for no rules"
 about = "has nothing to do with any"
 load = 'test "$RULES" = 0 || exit 77'
 
+[bound]
+title = "a firewall of a device"
+about = "loads nothing where its device is not there"
+load = 'ip link show dev "$IN" > /dev/null 2>&1 && ip link show dev "$OUT" > /dev/null || exit 77'
+
+[untimed]
+title = "a firewall between others"
+about = "has nothing to load where no route leads anywhere"
+load = 'ip route show default | grep -q . || exit 77'
+
 [leaky]
 title = "a firewall that does nothing"
 about = "has rules and loads none"
@@ -134,6 +144,27 @@ fn a_study_runs_from_its_file_to_its_records() {
     let read = weir_stats::folder::load(&study.with_file_name("records")).unwrap();
     assert!(read == record, "records are read as they were written");
     assert!(matches!(run_study(&study), Err(LabError::Occupied(_))), "records are kept");
+}
+
+#[test]
+fn loads_are_timed_where_the_devices_are_and_do_not_decide_about_rates() {
+    let axes = r#"{ rules = [8], source = ["far"] }"#;
+    let study = study("bound", r#""none", "bound", "untimed", "picky""#, axes);
+    let record = run_study(&study).unwrap();
+    let accepted =
+        |subject, kind| of(&record, subject, kind).filter(|t| t.state == State::Accepted).count();
+    assert_eq!(accepted("bound", Kind::Load), 2, "its devices are there");
+    assert_eq!(accepted("untimed", Kind::Load), 0);
+    for subject in ["none", "bound", "untimed"] {
+        assert_eq!(accepted(subject, Kind::Rate), 2 * 2, "{subject}: blocks, legs");
+    }
+    assert_eq!(accepted("picky", Kind::Rate), 0, "it has nothing to measure in its firewall");
+    let limits: Vec<Option<&str>> =
+        record.run.subjects.iter().map(|subject| subject.limit.as_deref()).collect();
+    let untimed = "its loads are not timed at rules=8: its command says that there is nothing to \
+                   measure in a namespace of its own";
+    let picky = "its command says that there is nothing to measure at rules=8";
+    assert_eq!(limits, [None, None, Some(untimed), Some(picky)]);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use weir_stats::Record;
+use weir_stats::{Record, State, Subject};
 
 use crate::digest::{Digest, label};
 use crate::number::{interval, plain, rate, times};
@@ -38,12 +38,31 @@ pub fn summary(record: &Record) -> String {
         text.push('\n');
         text.push_str(&aligned(&rows));
     }
+    for subject in &record.run.subjects {
+        if let Some(why) = left_out(record, subject) {
+            let line = format!("left out: {}: {why}", label(subject));
+            let _ = writeln!(text, "{}", clean(&line));
+        }
+    }
     let (trust, reasons) = trust(&digest);
     let _ = writeln!(text, "\n{}{}", trust.word(), if reasons.is_empty() { "" } else { ":" });
     for reason in reasons {
         let _ = writeln!(text, "  {}", clean(&reason));
     }
     text
+}
+
+/// Why a subject was not measured, or not everywhere.
+fn left_out(record: &Record, subject: &Subject) -> Option<String> {
+    if let Some(why) = subject.lacking.as_ref().or(subject.limit.as_ref()) {
+        return Some(why.clone());
+    }
+    let mut trials = record.trials.iter().filter(|t| t.subject == subject.name).peekable();
+    trials.peek()?;
+    let last = trials.clone().filter_map(|trial| trial.why.as_ref()).next_back();
+    let is_measured = trials.any(|trial| trial.state == State::Accepted);
+    let why = last.map_or(String::new(), |why| format!(": {why}"));
+    (!is_measured).then(|| format!("none of its trials was accepted{why}"))
 }
 
 fn against(digest: &Digest<'_>) -> String {
@@ -87,6 +106,29 @@ mod tests {
     fn a_summary_has_a_line_a_subject() {
         let text = summary(&sample::record());
         insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn what_is_left_out_is_named_with_its_reason() {
+        let mut record = sample::record();
+        record.run.subjects.iter_mut().for_each(|s| (s.lacking, s.limit) = (None, None));
+        assert!(!summary(&record).contains("left out"), "{}", summary(&record));
+        let name = record.run.subjects[3].name.clone();
+        record.run.subjects[2].limit = Some("nothing to measure at rules=8".to_owned());
+        record.run.subjects[1].lacking = Some("bpftool is not installed".to_owned());
+        for trial in record.trials.iter_mut().filter(|trial| trial.subject == name) {
+            trial.state = State::Failed;
+            trial.why = Some("7 packets leaked".to_owned());
+        }
+        let text = summary(&record);
+        let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("left out")).collect();
+        let ends = [
+            "bpftool is not installed",
+            "nothing to measure at rules=8",
+            "none of its trials was accepted: 7 packets leaked",
+        ];
+        assert_eq!(lines.len(), 3, "{text}");
+        assert!(lines.iter().zip(ends).all(|(line, end)| line.ends_with(end)), "{lines:?}");
     }
 
     #[test]

@@ -90,14 +90,13 @@ impl PerKernel {
     ) -> Result<Option<PerKernel>, LabError> {
         let Some(path) = &options.hosts else { return Ok(None) };
         let loaded = study::load(study)?;
-        loaded.refuse_options(options)?;
         let hosts = Hosts::of(path, &loaded)?;
         let Some(first) = hosts.firewall.kernels.first() else { return Ok(None) };
         if options.against_itself.is_some() {
             let message = "a subject is measured against itself on one kernel: leave these out";
             return Err(hosts.refused(&first.name, message));
         }
-        loaded.preset(&options.preset)?;
+        loaded.preset_for(options)?;
         if !options.resume {
             records::refuse_occupied(out)?;
         }

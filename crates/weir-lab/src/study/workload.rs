@@ -110,14 +110,14 @@ impl Loaded {
         Workload::of(self.study.traffic.as_ref())
     }
 
-    /// Refuses what the options ask for and the study cannot do.
+    /// The preset that the options name, if the study can do all that they ask for.
     ///
     /// # Errors
     /// With file and line where the study is the cause, else by the names of the options.
-    pub(crate) fn refuse_options(&self, options: &RunOptions) -> Result<(), LabError> {
+    pub(crate) fn preset_for(&self, options: &RunOptions) -> Result<&PresetText, LabError> {
         let RunOptions { search, resume, against_itself, .. } = options;
         if search.is_none() {
-            return Ok(());
+            return self.preset(&options.preset);
         }
         for (is_asked, option) in
             [(*resume, "--resume"), (against_itself.is_some(), "--aa")].into_iter()
@@ -143,7 +143,7 @@ impl Loaded {
             );
             return Err(self.refused_at(&format!("[presets.{}", options.preset), message));
         }
-        Ok(())
+        Ok(preset)
     }
 
     /// Refuses a preset whose fields ask for what the study does not do.

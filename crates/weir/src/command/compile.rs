@@ -134,8 +134,8 @@ fn summary(manifest: &Manifest, left: &[(Program, usize)], dir: &str) -> String 
     });
     for (program, rules) in left {
         text.push_str(&format!(
-            "  note      {rules} rules are in chains of {program}, which rewrites them: they are as \
-             they were; --programs {program} compiles them too, and the program will not know\n"
+            "  note      {rules} rules are in chains of {program}, which rewrites them: they are \
+             as they were; --programs {program} compiles them too, and the program will not know\n"
         ));
     }
     for deviation in &manifest.deviations {
