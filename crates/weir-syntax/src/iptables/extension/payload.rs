@@ -32,7 +32,10 @@ pub(super) static U32: Extension<Match> = Extension {
         let Some(text) = u32_tests(t.arg) else {
             return t
                 .problem(format!("{:?} is no u32 expression", t.arg))
-                .help("e.g. 0>>22&0x3C@0&0xFF=1:5; at most 10 tests of 10 steps and 10 ranges, shifts below 32")
+                .help(
+                    "e.g. 0>>22&0x3C@0&0xFF=1:5; at most 10 tests of 10 steps and 10 ranges, \
+                     shifts below 32",
+                )
                 .fail();
         };
         let options =
