@@ -163,7 +163,7 @@ impl Answers for Seeded {
         let value = match h % 4 {
             0 => w.old,
             1 => u128::from(h >> 8 & 7),
-            2 => w.old ^ 1 << (h >> 8) % u64::from(bits),
+            2 => w.old ^ (1 << ((h >> 8) % u64::from(bits))),
             _ => u128::from(h) << 64 | u128::from(h),
         };
         value & max

@@ -53,7 +53,7 @@ impl Space<'_> {
         let set = self.sides[self.side].iter().position(|s| s.name == m.name);
         // Lists hand --return-nomatch on to their members (ip_set_list_set.c): not modelled.
         let is_list = |set: &usize| self.sides[self.side][*set].kind.method == Method::List;
-        let known = set.filter(|set| !options.asks && !(options.return_nomatch && is_list(set)));
+        let known = set.filter(|s| !(options.asks || options.return_nomatch && is_list(s)));
         let found = match known {
             None => UNKNOWN,
             Some(set) => self.membership(set, &m.dirs, at)?,
