@@ -475,7 +475,6 @@ pub const MATCHES: [MatchRow; 47] = {
         asks("ecn", Bytes),
         asks("string", Bytes),
         asks("u32", Bytes),
-        asks("bpf", Bytes),
         asks("addrtype", Host),
         asks("owner", Host),
         asks("physdev", Host),
@@ -492,6 +491,8 @@ pub const MATCHES: [MatchRow; 47] = {
         asks("limit", History),
         asks("statistic", History),
         remembers("recent", &[Saddr, Daddr, Ttl]),
+        // A program may load a random number, or keep maps.
+        MatchRow { reads: FieldSet::ALL, ..asks("bpf", History) },
         remembers("quota", &[Length]),
         tracks(remembers("connbytes", &[CtState])),
         // Both drop a packet whose ports they cannot read.

@@ -58,6 +58,29 @@ pub struct Write<'a> {
     pub old: u128,
 }
 
+/// What the host knows of a packet's connection, and the packet does not say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Fact {
+    /// An earlier packet of the connection has met the nat table at this hook: an unanswered
+    /// connection stays NEW, and its rules see the first packet only.
+    Bound,
+    /// The host answers another packet (REJECT, an ICMP error): what it sends carries that packet's
+    /// entry when it comes to the raw table.
+    Attached,
+}
+
+impl Fact {
+    /// The digest of the question.
+    pub(crate) fn content(self) -> u64 {
+        content(&("fact", self))
+    }
+}
+
+/// The digest of what nat makes of a packet whose connection is translated already.
+pub(crate) fn translating() -> u64 {
+    content(&"translated already")
+}
+
 /// A translation whose outcome the rule leaves open.
 #[derive(Clone, Copy, Debug)]
 pub struct Translation<'a> {
@@ -88,6 +111,17 @@ pub trait Answers {
     /// goes on with the next table, behind `SYNPROXY` with the next rule. The default is no.
     fn comes_back(&mut self, _question: &Question<'_>) -> bool {
         false
+    }
+
+    /// What the host knows of the packet's connection. The default is no.
+    fn knows(&mut self, _fact: Fact, _hook: Hook, _packet: &Packet) -> bool {
+        false
+    }
+
+    /// The destination that nat gives a packet whose connection is translated already, at the hook
+    /// where its table stands. `None` (the default) is: the packet has it already.
+    fn translated(&mut self, _hook: Hook, _packet: &Packet) -> Option<(Addr, Option<u16>)> {
+        None
     }
 
     /// The value that a target writes where the rule does not say it: a mark out of a set, the
@@ -153,6 +187,12 @@ impl Answers for Seeded {
 
     fn comes_back(&mut self, q: &Question<'_>) -> bool {
         self.hash(q, "comes back").is_multiple_of(4)
+    }
+
+    fn knows(&mut self, fact: Fact, hook: Hook, packet: &Packet) -> bool {
+        let mut h = DefaultHasher::new();
+        (self.0, fact, hook, packet).hash(&mut h);
+        h.finish().is_multiple_of(8)
     }
 
     /// The old value, a small number, one bit flipped, or any: what rules tend to test.

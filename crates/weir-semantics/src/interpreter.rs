@@ -34,7 +34,7 @@ use weir_model::{
 use weir_packet::Ct;
 
 use self::lower::{KnownSets, TableIndex};
-use crate::answers::Answers;
+use crate::answers::{Answers, Fact};
 use crate::outcome::{Log, Outcome, Verdict};
 use crate::sets::SetIndex;
 
@@ -318,7 +318,10 @@ impl<'f> Journey<'_, 'f> {
     ) -> Verdict {
         for table in tables_at(hook) {
             let verdict = match table {
-                TableName::Nat if !self.consults_nat(hook) => continue,
+                TableName::Nat if !self.consults_nat(hook, answers) => {
+                    self.translate_again(hook, answers);
+                    continue;
+                }
                 TableName::Raw => self.before_conntrack(hook, answers, observer),
                 _ => self.table(*table, hook, answers, observer),
             };
@@ -344,7 +347,7 @@ impl<'f> Journey<'_, 'f> {
     }
 
     /// The raw table runs before conntrack: no entry is there yet, except over `lo`, where the
-    /// packet brings the one that OUTPUT made.
+    /// packet brings the one that OUTPUT made, and on what the host sends in answer to a packet.
     fn before_conntrack<O: Observer<'f>>(
         &mut self,
         hook: Hook,
@@ -352,7 +355,11 @@ impl<'f> Journey<'_, 'f> {
         observer: &mut O,
     ) -> Verdict {
         let later = self.packet.ct;
-        if self.packet.iif != "lo" {
+        let attached = hook == Hook::Output
+            && later.has_entry()
+            && self.has_table(TableName::Raw)
+            && answers.knows(Fact::Attached, hook, &self.packet);
+        if self.packet.iif != "lo" && !attached {
             self.packet.ct = Ct::of(CtState::Invalid);
         }
         let brought = self.packet.ct;
@@ -366,7 +373,7 @@ impl<'f> Journey<'_, 'f> {
 
     /// nf_nat_inet_fn in nf_nat_core.c: the rules see what starts a connection, once for its
     /// source and once for its destination.
-    fn consults_nat(&self, hook: Hook) -> bool {
+    fn consults_nat(&self, hook: Hook, answers: &mut dyn Answers) -> bool {
         let icmp = matches!(self.packet.proto, 1 | 58);
         let starts = match self.packet.ct.state {
             CtState::New => true,
@@ -378,6 +385,30 @@ impl<'f> Journey<'_, 'f> {
             Hook::Input | Hook::Postrouting => self.translated.snat,
             Hook::Forward => true,
         };
-        starts && !done && self.interpreter.conntrack_in_use(self.packet.family)
+        starts && !done && self.uses_nat() && !answers.knows(Fact::Bound, hook, &self.packet)
+    }
+
+    /// Packets behind the first of a translated connection have their destination rewritten where
+    /// the nat table stands, and their source where nobody looks any more.
+    fn translate_again(&mut self, hook: Hook, answers: &mut dyn Answers) {
+        let is_translated = self.translated.snat || self.translated.dnat;
+        let early = matches!(hook, Hook::Prerouting | Hook::Output);
+        if !early || !is_translated || !self.packet.ct.has_entry() || !self.uses_nat() {
+            return;
+        }
+        if let Some((addr, port)) = answers.translated(hook, &self.packet) {
+            self.packet.daddr = addr;
+            if let Some(port) = port {
+                nat::set_port(&mut self.packet, false, port);
+            }
+        }
+    }
+
+    fn uses_nat(&self) -> bool {
+        self.interpreter.conntrack_in_use(self.packet.family) && self.has_table(TableName::Nat)
+    }
+
+    fn has_table(&self, name: TableName) -> bool {
+        self.interpreter.table(self.packet.family, name).is_some()
     }
 }

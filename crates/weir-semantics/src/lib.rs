@@ -21,7 +21,7 @@ mod sets;
 pub mod traffic;
 
 pub use answers::{
-    AlwaysFalse, AlwaysTrue, Answers, Question, Scripted, Seeded, Subject, Translation, Write,
+    AlwaysFalse, AlwaysTrue, Answers, Fact, Question, Scripted, Seeded, Subject, Translation, Write,
 };
 pub use interpreter::{Entry, Interpreter, tables_at};
 pub use outcome::{Asked, Counted, Credited, Difference, EffectSeen, Hit, Log, Outcome, Verdict};

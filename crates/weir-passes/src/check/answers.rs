@@ -8,8 +8,9 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use weir_model::Hook;
 use weir_model::matching::{Match, Value};
-use weir_semantics::{Answers, Question, Write};
+use weir_semantics::{Answers, Fact, Question, Write};
 
 /// Answers what bytes say, and leaves all else to others.
 #[derive(Clone, Copy, Debug, Default)]
@@ -44,6 +45,18 @@ impl<A: Answers> Answers for Bytes<A> {
 
     fn comes_back(&mut self, question: &Question<'_>) -> bool {
         self.0.comes_back(question)
+    }
+
+    fn knows(&mut self, fact: Fact, hook: Hook, packet: &weir_model::Packet) -> bool {
+        self.0.knows(fact, hook, packet)
+    }
+
+    fn translated(
+        &mut self,
+        hook: Hook,
+        packet: &weir_model::Packet,
+    ) -> Option<(weir_model::Addr, Option<u16>)> {
+        self.0.translated(hook, packet)
     }
 
     fn write(&mut self, write: &Write<'_>) -> u128 {

@@ -15,7 +15,7 @@ use super::terminal::Exit;
 use super::then::Meaning;
 use super::unsaid::{Choice, FieldBit, Unsaid};
 use super::who::Who;
-use crate::answers::{Answers, Question, Subject, Translation, Write, content};
+use crate::answers::{Answers, Fact, Question, Subject, Translation, Write, content, translating};
 use crate::interpreter::{Entry, Interpreter};
 use crate::outcome::Verdict;
 use crate::traffic::{TrafficOptions, packets};
@@ -117,6 +117,16 @@ impl Answers for Seeded {
 
     fn drops(&mut self, q: &Question<'_>) -> bool {
         self.answer(&Question { subject: Subject::Target, ..*q })
+    }
+
+    fn knows(&mut self, fact: Fact, hook: Hook, packet: &Packet) -> bool {
+        self.stateless(fact.content(), hook, packet)
+    }
+
+    fn translated(&mut self, hook: Hook, packet: &Packet) -> Option<(Addr, Option<u16>)> {
+        let h = hash((self.seed, translating(), hook, changeable(packet)));
+        let addr = Addr(u128::from(h) & packet.family.max());
+        Some((addr, packet.ports().map(|_| (h >> 32) as u16)))
     }
 
     fn comes_back(&mut self, q: &Question<'_>) -> bool {
@@ -235,6 +245,15 @@ impl<'f> Agreement<'f> {
             }
             Unsaid::Chosen { content, hook, change, bit: Choice::Field(FieldBit(field, bit)) } => {
                 answers.chosen(content, hook, &changed(change), field) >> bit & 1 == 1
+            }
+            Unsaid::Chosen { content, hook, change, bit } if content == translating() => {
+                let packet = changed(change);
+                let (addr, port) = answers.clone().translated(hook, &packet).expect("an answer");
+                match bit {
+                    Choice::Addr(bit) => addr.0 >> bit & 1 == 1,
+                    Choice::Port(bit) => port.is_some_and(|p| p >> bit & 1 == 1),
+                    Choice::Changed | Choice::Field(_) => unreachable!("only addresses and ports"),
+                }
             }
             Unsaid::Chosen { content: digest, hook, change, bit } => {
                 let packet = changed(change);

@@ -13,7 +13,9 @@ use super::lower::{At, codes, masked, spans_in};
 use super::store::{Full, Ref};
 use super::terminal::{Exit, Terminal};
 use super::then::Meaning;
+use super::unsaid::{Choice, Unsaid};
 use super::who::Who;
+use crate::answers::{Fact, translating};
 use crate::interpreter::{Entry, tables_at};
 use crate::outcome::Verdict;
 
@@ -122,7 +124,8 @@ impl<'f> Meaning<'f> {
             TableName::Raw => self.before_conntrack(made, piece.hook)?,
             TableName::Nat => {
                 let consulted = self.consults_nat(piece.hook)?;
-                self.space.store.and(consulted, made)?
+                let made = self.space.store.and(consulted, made)?;
+                self.translated_again(made, consulted, piece.hook)?
             }
             _ => made,
         })
@@ -263,7 +266,12 @@ impl<'f> Meaning<'f> {
         let places = change.bits.into_iter().collect();
         let without = self.with_places(raw, &places, TtlMap::SAME)?;
         if hook == Hook::Output {
-            return self.without_templates(without);
+            let fact = Fact::Attached.content();
+            let unsaid = Unsaid::Stateless { content: fact, hook: Some(hook), change: 0 };
+            let attached = self.space.ask_of_target(unsaid)?;
+            let attached = self.space.store.and(attached, self.space.presence.entry)?;
+            let both = self.space.store.either(attached, raw, without)?;
+            return self.without_templates(both);
         }
         let over_lo = self.space.device_test(Field::Iif, true, |name| name == "lo")?;
         let both = self.space.store.either(over_lo, raw, without)?;
@@ -315,6 +323,41 @@ impl<'f> Meaning<'f> {
             let is_icmp = masked(&mut space.store, protos, icmp.into(), 0xff)?;
             related = space.store.minus(related, is_icmp)?;
         }
-        space.store.over(new, related)
+        let starts = space.store.over(new, related)?;
+        let fact = Fact::Bound.content();
+        let unsaid = Unsaid::Stateless { content: fact, hook: Some(hook), change: 0 };
+        let bound = space.ask_of_target(unsaid)?;
+        space.store.minus(starts, bound)
+    }
+
+    /// Packets behind the first of a translated connection have their destination rewritten where
+    /// the nat table stands; that of the source is the last that happens to a packet.
+    fn translated_again(&mut self, nat: Ref, consulted: Ref, hook: Hook) -> Result<Ref, Full> {
+        if !matches!(hook, Hook::Prerouting | Hook::Output) {
+            return Ok(nat);
+        }
+        let space = &mut self.space;
+        let ct = space.layout.field(Field::CtState);
+        let has = |code: u32, bit: u32| code >> bit & 1 == 1;
+        let translated = codes(&mut space.store, ct, |code| {
+            has(code, ct_bit::ENTRY) && (has(code, ct_bit::SNAT) || has(code, ct_bit::DNAT))
+        })?;
+        let again = space.store.minus(translated, consulted)?;
+        let mut change = Change::default();
+        let (content, end) = (translating(), space.layout.end);
+        let mut put = |field: Field, choice: &dyn Fn(u32) -> Choice| {
+            let levels = space.layout.field(field);
+            for bit in (0..levels.bits).rev() {
+                let unsaid = Unsaid::Chosen { content, hook, change: 0, bit: choice(bit) };
+                let number = space.unsaid.number(unsaid, || None);
+                change.bits.insert(levels.of_bit(bit), Source::bit(end + number, false));
+            }
+        };
+        put(Field::Daddr, &|bit| Choice::Addr(bit as u8));
+        put(Field::Dport, &|bit| Choice::Port(bit as u8));
+        let change = self.terminals.change_number(&change);
+        let changed = Terminal { change, ..Terminal::of(Exit::Continue) };
+        let changed = self.terminals.leaf(changed);
+        self.space.store.either(again, changed, nat)
     }
 }

@@ -18,7 +18,7 @@ use super::terminal::Exit;
 use super::then::Meaning;
 use super::unsaid::{Choice, FieldBit, Unsaid};
 use super::who::Who;
-use crate::answers::{Answers, Question, Translation, Write, content};
+use crate::answers::{Answers, Fact, Question, Translation, Write, content, translating};
 use crate::interpreter::{Entry, usual_choice};
 use crate::outcome::Outcome;
 
@@ -264,6 +264,21 @@ impl Answers for Overhearing<'_> {
         let answer = self.answers.drops(question);
         let (content, of) = (question.content, self.of(question));
         self.heard.asks.push(Ask { content, of, answer });
+        answer
+    }
+
+    fn knows(&mut self, fact: Fact, hook: Hook, packet: &Packet) -> bool {
+        let answer = self.answers.knows(fact, hook, packet);
+        let (content, of) = (fact.content(), Of::Stateless(hook));
+        self.heard.asks.push(Ask { content, of, answer });
+        answer
+    }
+
+    fn translated(&mut self, hook: Hook, packet: &Packet) -> Option<(Addr, Option<u16>)> {
+        let answer = self.answers.translated(hook, packet);
+        let (addr, port) = answer.unwrap_or((packet.daddr, packet.ports().map(|p| p.1)));
+        let content = translating();
+        self.heard.chosen.push(Chosen { content, hook, addr, port, changed: false });
         answer
     }
 

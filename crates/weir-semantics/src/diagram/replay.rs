@@ -10,7 +10,7 @@ use super::comparison::Identity;
 use super::unsaid::{Choice, Unsaid};
 use super::who::Who;
 use super::witness::{Opinion, Witness};
-use crate::answers::{Answers, Question, Subject, Translation, Write, content};
+use crate::answers::{Answers, Fact, Question, Subject, Translation, Write, content, translating};
 
 /// Gives the answers of a [`Witness`]; what it has no opinion on does not hold.
 ///
@@ -95,6 +95,40 @@ impl Answers for Replay<'_> {
 
     fn drops(&mut self, question: &Question<'_>) -> bool {
         self.answer(&Question { subject: Subject::Target, ..*question })
+    }
+
+    fn knows(&mut self, fact: Fact, hook: Hook, packet: &Packet) -> bool {
+        let same = |o: &&Opinion| match o.unsaid {
+            Unsaid::Stateless { content, hook: at, .. } => {
+                content == fact.content() && at == Some(hook)
+            }
+            _ => false,
+        };
+        let found = self.opinions.iter().filter(same);
+        let best = found.min_by_key(|o| distance(o.packet.as_ref(), packet));
+        best.is_some_and(|o| o.answer)
+    }
+
+    fn translated(&mut self, hook: Hook, packet: &Packet) -> Option<(Addr, Option<u16>)> {
+        let (mut addr, mut port) = (packet.daddr.0, packet.ports().map(|p| p.1));
+        let mut found = false;
+        for opinion in self.opinions {
+            let Unsaid::Chosen { content, hook: at, bit, .. } = opinion.unsaid else { continue };
+            if content != translating() || at != hook {
+                continue;
+            }
+            found = true;
+            match (bit, &mut port) {
+                (Choice::Addr(bit), _) => {
+                    addr = addr & !(1 << bit) | u128::from(opinion.answer) << bit;
+                }
+                (Choice::Port(bit), Some(port)) => {
+                    *port = *port & !(1 << bit) | u16::from(opinion.answer) << bit;
+                }
+                _ => {}
+            }
+        }
+        found.then_some((Addr(addr), port))
     }
 
     fn comes_back(&mut self, question: &Question<'_>) -> bool {

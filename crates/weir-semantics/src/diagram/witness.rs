@@ -7,6 +7,7 @@ use super::space::{PacketSet, Space};
 use super::store::{BOTTOM, Full, Ref};
 use super::unsaid::{Choice, FieldBit, Unsaid};
 use super::words::match_words;
+use crate::answers::Fact;
 use crate::language::parse_packet;
 
 /// A packet of a set.
@@ -158,6 +159,12 @@ impl Space<'_> {
                 | Unsaid::Written { bit: FieldBit(field, bit), .. },
             ) => format!("bit {bit} of the {} that a target writes", field.row().name),
             (None, Unsaid::Chosen { bit, .. }) => format!("what a translation chooses: {bit:?}"),
+            (None, Unsaid::Stateless { content, .. }) if content == Fact::Bound.content() => {
+                "an earlier packet of the connection met nat".to_owned()
+            }
+            (None, Unsaid::Stateless { content, .. }) if content == Fact::Attached.content() => {
+                "the host sends it in answer to a tracked packet".to_owned()
+            }
             (None, Unsaid::Stateless { .. }) => {
                 "a match or target drops the packet by itself".to_owned()
             }

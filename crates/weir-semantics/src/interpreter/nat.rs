@@ -81,7 +81,7 @@ fn default_choice(range: &NatRange, old: Addr, old_port: Option<u16>) -> (Addr, 
     (addr, port)
 }
 
-fn set_port(packet: &mut Packet, source: bool, port: u16) {
+pub(super) fn set_port(packet: &mut Packet, source: bool, port: u16) {
     if let Transport::Tcp { sport, dport, .. }
     | Transport::Udp { sport, dport }
     | Transport::Sctp { sport, dport, .. }
