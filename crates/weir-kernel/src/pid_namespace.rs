@@ -81,7 +81,9 @@ impl PidNamespace {
     /// What became of a process that another process wrote down.
     pub(crate) fn fate(&self, noted: Noted<'_>) -> Fate {
         if noted.boot.is_some_and(|boot| boot != self.boot) {
-            return Fate::Dead;
+            // A boot id can be mounted over, and a process that runs proves that it was.
+            let is_here = noted.namespace == Some(self.inode);
+            return if is_here && noted.id.is_alive() { Fate::Alive } else { Fate::Dead };
         }
         let namespace = match noted.namespace {
             Some(inode) if inode == self.inode => return fate_here(noted.id),
@@ -197,10 +199,13 @@ mod tests {
     }
 
     #[test]
-    fn nothing_of_an_earlier_boot_is_alive() {
+    fn of_an_earlier_boot_only_a_process_that_runs_is_alive() {
         let (here, own) = (PidNamespace::own().unwrap(), ProcessId::own());
-        assert_eq!(here.fate(Noted { boot: Some("earlier"), ..noted(own, &here) }), Fate::Dead);
-        assert_eq!(here.here(Noted { boot: Some("earlier"), ..noted(own, &here) }), None);
+        let earlier = |id| Noted { boot: Some("earlier"), ..noted(id, &here) };
+        assert_eq!(here.fate(earlier(own)), Fate::Alive, "a boot id that was mounted over");
+        let other = ProcessId { start: own.start + 1, ..own };
+        assert_eq!(here.fate(earlier(other)), Fate::Dead);
+        assert_eq!(here.here(earlier(own)), None);
     }
 
     #[test]
