@@ -290,15 +290,21 @@ pub fn module_of(target: &Target) -> Option<&str> {
 
 /// What a rule's target does: its row, narrowed by its options.
 pub fn effects_of(target: &Target) -> TargetRow {
+    effects_in(&TARGETS, target)
+}
+
+/// The same, if these were the rows: for tests that change one of them.
+pub fn effects_in(rows: &[TargetRow], target: &Target) -> TargetRow {
     let Some(module) = module_of(target) else { return PLAIN };
     // A module that the model keeps as text may do anything.
     let known = !matches!(target, Target::Opaque(_));
-    let Some(row) = target_row(module).filter(|_| known) else { return UNKNOWN_TARGET };
-    let Target::Effect(effect) = target else { return *row };
+    let named = |name: &str| rows.iter().find(|row| row.name == name).copied();
+    let Some(row) = named(module).filter(|_| known) else { return UNKNOWN_TARGET };
+    let Target::Effect(effect) = target else { return row };
     match &**effect {
-        Effect::CtNotrack => row_of("NOTRACK"),
-        Effect::Other(extension) => narrowed(*row, extension),
-        _ => *row,
+        Effect::CtNotrack => named("NOTRACK").unwrap_or(UNKNOWN_TARGET),
+        Effect::Other(extension) => narrowed(row, extension),
+        _ => row,
     }
 }
 
@@ -311,10 +317,6 @@ pub fn changed_within(table: &Table) -> FieldSet {
     rows.map(|row| row.writes).chain(matches).fold(FieldSet::NONE, FieldSet::union)
 }
 
-fn row_of(name: &str) -> TargetRow {
-    target_row(name).copied().unwrap_or(UNKNOWN_TARGET)
-}
-
 /// A row without what the options of a rule rule out.
 fn narrowed(row: TargetRow, extension: &Extension) -> TargetRow {
     let has = |name: &str| extension.options.iter().any(|o| o.name == name);
@@ -324,10 +326,14 @@ fn narrowed(row: TargetRow, extension: &Extension) -> TargetRow {
         TargetRow { writes: keep(row.writes), unknown: keep(row.unknown), ..row }
     };
     match row.name {
-        "CONNMARK" if has("restore-mark") => {
-            TargetRow { emits: false, ..only(row, &[Field::Mark]) }
+        "CONNMARK" => {
+            let restores = has("restore-mark");
+            let row = only(row, &[if restores { Field::Mark } else { Field::CtMark }]);
+            // A shifted mark is not modelled bit by bit.
+            let shifts = has("left-shift-mark") || has("right-shift-mark");
+            let unknown = if shifts { row.writes } else { row.unknown };
+            TargetRow { emits: !restores, unknown, ..row }
         }
-        "CONNMARK" => only(row, &[Field::CtMark]),
         "SET" => {
             let changes = has("add-set") || has("del-set");
             let sets = if changes { SetWrites::Named } else { SetWrites::None };
@@ -515,7 +521,12 @@ pub fn match_row(name: &str) -> Option<&'static MatchRow> {
 
 /// What evaluating a match may do: its row, narrowed and widened by its options.
 pub fn match_effects(m: &Match, family: Family) -> MatchRow {
-    let row = |name: &str| match_row(name).copied().unwrap_or(UNKNOWN_MATCH);
+    match_effects_in(&MATCHES, m, family)
+}
+
+/// The same, if these were the rows: for tests that change one of them.
+pub fn match_effects_in(rows: &[MatchRow], m: &Match, family: Family) -> MatchRow {
+    let row = |name: &str| rows.iter().find(|r| r.name == name).copied().unwrap_or(UNKNOWN_MATCH);
     // Options and chunks lie behind the header, and are cut where the packet is.
     let with_bytes = |row: MatchRow, hotdrop: Option<Hotdrop>| match hotdrop {
         Some(hotdrop) => MatchRow { depends: Depends::Bytes, hotdrop, ..row },
@@ -538,7 +549,7 @@ pub fn match_effects(m: &Match, family: Family) -> MatchRow {
             let depends = if types.is_some() { Depends::Bytes } else { row.depends };
             MatchRow { depends, ..row }
         }
-        Match::Icmp(_) => row("icmp"),
+        Match::Icmp(_) => row(if family == Family::V4 { "icmp" } else { "icmp6" }),
         Match::Multiport { .. } => row("multiport"),
         Match::IpRange { .. } => row("iprange"),
         Match::Mac(_) => row("mac"),
@@ -550,7 +561,7 @@ pub fn match_effects(m: &Match, family: Family) -> MatchRow {
             None => row("conntrack"),
         },
         Match::Length(_) => row("length"),
-        Match::Ttl { .. } => row("ttl"),
+        Match::Ttl { .. } => row(if family == Family::V4 { "ttl" } else { "hl" }),
         Match::Dscp(_) => row("dscp"),
         Match::Tos(_) => row("tos"),
         Match::PktType(_) => row("pkttype"),

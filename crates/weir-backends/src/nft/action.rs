@@ -193,6 +193,9 @@ fn connmark(ext: &Extension) -> Result<String, String> {
             _ => 0,
         })
     };
+    if has("left-shift-mark") || has("right-shift-mark") {
+        return Err("-j CONNMARK of a shifted mark".into());
+    }
     let (nfmask, ctmask) = (mask("nfmask"), mask("ctmask"));
     let part = |mark: &str, mask: u32| match mask {
         u32::MAX => mark.to_string(),

@@ -120,6 +120,10 @@ pub(crate) enum MarkMove {
 /// Reads the options of a `CONNMARK` target; `None` where it moves nothing.
 pub(crate) fn connmark_of(extension: &Extension) -> Option<MarkMove> {
     let option = |name: &str| extension.options.iter().find(|o| o.name == name);
+    // The table of effects takes what is shifted for unknown.
+    if option("left-shift-mark").or(option("right-shift-mark")).is_some() {
+        return None;
+    }
     let mask = |name: &str| match option(name).map(|o| &o.value) {
         Some(Value::Number(n) | Value::Hex(n) | Value::Masked(n, _)) => *n as u32,
         _ => u32::MAX,

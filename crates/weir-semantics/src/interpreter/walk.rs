@@ -260,8 +260,13 @@ impl<'f, O: Observer<'f>> Walk<'_, 'f, O> {
         if row.unknown.is_empty() {
             return if changed { Next::Reread } else { Next::Continue };
         }
-        // CT leaves a packet alone that has an entry.
-        if row.name != "CT" || changed {
+        // CT leaves a packet alone that has an entry, CONNMARK one that has none.
+        let writes = match row.name {
+            "CT" => changed,
+            "CONNMARK" => self.packet.ct.has_entry(),
+            _ => true,
+        };
+        if writes {
             self.write(rule, row.unknown, digest);
         }
         Next::Reread
