@@ -15,6 +15,7 @@ const STATUS: u16 = 3;
 const PROTOINFO: u16 = 4;
 const TIMEOUT: u16 = 7;
 const MARK: u16 = 8;
+const NAT_DST: u16 = 13;
 const HELP: u16 = 5;
 const HELP_NAME: u16 = 1;
 
@@ -73,6 +74,9 @@ pub struct Entry {
     /// The connection that this one announces: its first packet is RELATED. Only a TCP
     /// connection can announce one (it gets the helper for FTP).
     pub announces: Option<Tuple>,
+    /// nat has seen its first packet and translated nothing. Without this the nat tables take a
+    /// connection as one that they have not decided on.
+    pub untranslated: bool,
     /// Connection mark.
     pub mark: u32,
 }
@@ -165,6 +169,10 @@ fn push_entry(m: &mut Messages, entry: &Entry) {
     m.attribute(TIMEOUT, &LIFE_SECONDS.to_be_bytes());
     if entry.mark != 0 {
         m.attribute(MARK, &entry.mark.to_be_bytes());
+    }
+    if entry.untranslated {
+        // No range: a binding to what is there already.
+        m.nested(NAT_DST, |_| {});
     }
     if entry.announces.is_some() {
         m.nested(HELP, |m| m.attribute(HELP_NAME, b"ftp\0"));

@@ -258,7 +258,14 @@ fn ctnetlink(namespace: &Namespace) -> Probe {
         let key = Key::Ports(1, 2);
         let original = Tuple { family: Family::V4, saddr, daddr, proto: 17, key };
         let reply = original.reversed();
-        let entry = Entry { original, reply, answered: true, announces: None, mark: 0 };
+        let entry = Entry {
+            original,
+            reply,
+            answered: true,
+            announces: None,
+            untranslated: false,
+            mark: 0,
+        };
         let refused = table.create(&[entry])?;
         table.flush()?;
         let why = || std::io::Error::from(std::io::ErrorKind::Unsupported);

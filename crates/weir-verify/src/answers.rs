@@ -1,16 +1,21 @@
 //! Answers to what a packet's fields do not say: from how the namespaces are made where that
 //! decides, else from what the kernel's own counter of the rule said.
+//!
+//! A counter tells whether all matches of its rule held. It does not tell which one failed, which
+//! matters where one of them drops the packet ([`hotdrop`]): such answers are left open, and both
+//! are tried ([`Known::with_script`]).
 
 use std::collections::HashMap;
 
 use weir_model::matching::{Host, Value};
-use weir_model::target::NatTarget;
-use weir_model::{Addr, Effect, Family, Match, RuleId, Target};
-use weir_packet::Packet;
-use weir_semantics::{Answers, Entry, Question, Subject, Translation};
+use weir_model::target::{Extension, NatTarget};
+use weir_model::{Addr, Effect, Family, Field, Match, RuleId, Target};
+use weir_packet::{Packet, Transport};
+use weir_semantics::{Answers, Entry, Question, Subject, Translation, Write};
 
 use crate::arm::ADDRS;
 use crate::batch::Way;
+use crate::hotdrop;
 
 /// Targets that leave the packet and all that later rules see as they are.
 const SILENT: [&str; 5] = ["LOG", "NFLOG", "AUDIT", "TRACE", "CHECKSUM"];
@@ -30,6 +35,12 @@ pub(crate) struct Known<'a> {
     pub maybe: Vec<RuleId>,
     /// What is taken for granted of rules on which more depends, until counters contradict.
     guesses: Option<&'a Guesses>,
+    /// Answers to what the counters leave open, in the order of the questions; then `false`.
+    script: &'a [bool],
+    /// How many questions the counters left open.
+    pub left_open: usize,
+    /// Why it is not known what happened to this packet, if so.
+    pub unknown: Option<String>,
 }
 
 /// What the kernel last answered each rule.
@@ -41,12 +52,18 @@ impl<'a> Known<'a> {
         let to = if is_local { Entry::Input } else { way.entry };
         let (open, maybe) = (false, Vec::new());
         let arrived = (packet.daddr, to);
-        Known { way, arrived, counted: None, open, maybe, guesses: None }
+        let (counted, guesses, script, left_open, unknown) = (None, None, &[][..], 0, None);
+        Known { way, arrived, counted, open, maybe, guesses, script, left_open, unknown }
     }
 
     /// And what the kernel's counters said.
     pub fn and_counters(self, counted: &'a HashMap<RuleId, u64>) -> Self {
         Known { counted: Some(counted), ..self }
+    }
+
+    /// And answers to what these leave open.
+    pub fn with_script(self, script: &'a [bool]) -> Self {
+        Known { script, ..self }
     }
 
     /// And, where that leaves something open, guesses.
@@ -64,10 +81,15 @@ impl Answers for Known<'_> {
         }
         let id = question.rule.credit.first();
         if let Some(counted) = self.counted {
-            return id.and_then(|id| counted.get(id)).is_some_and(|n| *n > 0);
+            let counts = id.and_then(|id| counted.get(id)).is_some_and(|n| *n > 0);
+            if counts || !drops_behind(question) {
+                return counts;
+            }
+            self.left_open += 1;
+            return self.script.get(self.left_open - 1).copied().unwrap_or(false);
         }
         match id {
-            Some(id) if is_silent(question) => {
+            Some(id) if is_silent(question) && !drops_behind(question) => {
                 self.maybe.push(*id);
                 true
             }
@@ -77,6 +99,25 @@ impl Answers for Known<'_> {
                 guess.copied().unwrap_or(false)
             }
         }
+    }
+
+    fn drops(&mut self, question: &Question<'_>) -> bool {
+        let dropped = match question.asked_match() {
+            Some(m) => hotdrop::drops(m, question.packet),
+            None => hotdrop::target_drops(&question.rule.target, question.packet),
+        };
+        dropped.unwrap_or_else(|why| {
+            self.unknown = Some(why);
+            false
+        })
+    }
+
+    fn write(&mut self, write: &Write<'_>) -> u128 {
+        let Write { question, field, old } = write;
+        written(&question.rule.target, *field, *old, question.packet).unwrap_or_else(|| {
+            self.unknown = Some("a target wrote a value that is not known".to_owned());
+            *old
+        })
     }
 
     fn translate(&mut self, translation: &Translation<'_>) -> Option<(Addr, Option<u16>)> {
@@ -95,6 +136,84 @@ impl Answers for Known<'_> {
     }
 }
 
+/// The value that a target writes where its rule does not say it; `None` where it is not known.
+fn written(target: &Target, field: Field, old: u128, packet: &Packet) -> Option<u128> {
+    let Target::Effect(effect) = target else { return None };
+    let Effect::Other(extension) = &**effect else { return None };
+    let number = |name: &str| {
+        let option = extension.options.iter().find(|o| o.name == name)?;
+        match option.value {
+            Value::Number(n) | Value::Hex(n) => Some(u128::from(n)),
+            _ => None,
+        }
+    };
+    match (extension.module, field) {
+        ("TCPMSS", Field::Length) => Some(old + if is_lengthened(packet) { 4 } else { 0 }),
+        // The template of CT has no mark.
+        ("CT", Field::CtMark) => Some(0),
+        ("CONNMARK", _) => Some(shifted_mark(extension, packet).into()),
+        ("ECN", Field::Tos) => Some(number("ecn-ip-ect").map_or(old, |ect| old & !3 | ect & 3)),
+        ("ECN", Field::TcpFlags) => {
+            let removed = extension.options.iter().any(|o| o.name == "ecn-tcp-remove");
+            let bit = |old: u128, name: &str, bit: u128| {
+                let value = if removed { Some(0) } else { number(name) };
+                value.map_or(old, |v| if v == 0 { old & !bit } else { old | bit })
+            };
+            Some(bit(bit(old, "ecn-tcp-cwr", 0x80), "ecn-tcp-ece", 0x40))
+        }
+        _ => None,
+    }
+}
+
+/// The mark that CONNMARK writes where it shifts one (xt_connmark.c, `connmark_tg_shift`).
+fn shifted_mark(extension: &Extension, packet: &Packet) -> u32 {
+    let option = |name: &str| extension.options.iter().find(|o| o.name == name).map(|o| &o.value);
+    let number = |name: &str| match option(name) {
+        Some(Value::Number(n) | Value::Hex(n) | Value::Masked(n, _)) => Some(*n as u32),
+        _ => None,
+    };
+    let mask = |name: &str| number(name).unwrap_or(u32::MAX);
+    let shift = |mark: u32| match (number("left-shift-mark"), number("right-shift-mark")) {
+        (Some(bits), _) => mark << bits,
+        (None, Some(bits)) => mark >> bits,
+        (None, None) => mark,
+    };
+    let (mark, ct_mark) = (packet.mark, packet.ct.mark);
+    if option("save-mark").is_some() {
+        return (ct_mark & !mask("ctmask")) ^ shift(mark & mask("nfmask"));
+    }
+    if option("restore-mark").is_some() {
+        return (mark & !mask("nfmask")) ^ shift(ct_mark & mask("ctmask"));
+    }
+    match (option("set-xmark"), option("set-mark")) {
+        (Some(Value::Masked(value, mask)), _) => shift((ct_mark & !(*mask as u32)) ^ *value as u32),
+        (_, Some(Value::Masked(value, mask))) => {
+            shift((ct_mark & !(*mask as u32 | *value as u32)) ^ *value as u32)
+        }
+        _ => shift(number("set-xmark").or(number("set-mark")).unwrap_or(0)),
+    }
+}
+
+/// Whether TCPMSS adds its option (xt_TCPMSS.c, `tcpmss_mangle_packet`): it is not there, has room
+/// in the header, and nothing follows the header.
+fn is_lengthened(packet: &Packet) -> bool {
+    let Transport::Tcp { options, .. } = &packet.transport else { return false };
+    packet.payload.is_empty() && options.len() < 40 && !has_mss(options)
+}
+
+fn has_mss(options: &[u8]) -> bool {
+    let mut at = 0;
+    while at + 4 <= options.len() {
+        match options[at..] {
+            [2, 4, ..] => return true,
+            [0 | 1, ..] => at += 1,
+            [_, length, ..] => at += usize::from(length.max(1)),
+            _ => return false,
+        }
+    }
+    false
+}
+
 /// Whether nothing but the rule's own counter depends on the answer.
 fn is_silent(question: &Question<'_>) -> bool {
     question.subject != Subject::Target
@@ -105,6 +224,12 @@ fn is_silent(question: &Question<'_>) -> bool {
             }
             _ => false,
         }
+}
+
+/// Whether a match behind the one that is asked about may drop the packet.
+fn drops_behind(question: &Question<'_>) -> bool {
+    let Subject::Match(at) = question.subject else { return false };
+    question.rule.matches[at + 1..].iter().any(|m| hotdrop::may_drop(m, question.packet))
 }
 
 /// What a match of the host says in our namespaces, where that is certain.
@@ -157,7 +282,9 @@ fn address_type(addr: Addr, way: &Way) -> Option<&'static str> {
     let first = (addr.0 >> 24) as u8;
     let own = ADDRS[Family::V4 as usize].contains(&addr.0);
     Some(match first {
-        _ if addr.0 == 0xffff_ffff || first == 0 => "BROADCAST",
+        // Only these two are broadcasts by themselves; the rest of 0.0.0.0/8 is routed like any
+        // other network since Linux 5.3.
+        _ if addr.0 == 0xffff_ffff || addr.0 == 0 => "BROADCAST",
         224..=239 => "MULTICAST",
         127 if addr.0 & 0xff_ffff == 0xff_ffff || addr.0 & 0xff_ffff == 0 => return None,
         127 => "LOCAL",

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use weir_kernel::xtables::Count;
-use weir_model::{Effect, RuleId, TableName, Target};
+use weir_model::effect::effects_of;
+use weir_model::{Effect, Field, RuleId, TableName, Target};
 use weir_packet::{CtState, Family, Fragment, Packet, Transport};
-use weir_semantics::{Outcome, Verdict};
+use weir_semantics::{EffectSeen, Outcome, Verdict};
 
 use crate::arm::Left;
 use crate::batch::{GRE, GRE_BYTES};
@@ -24,8 +25,8 @@ pub(crate) struct Expected {
     pub hits: Vec<usize>,
     /// Originals that may count it or not: only the kernel knows, and nothing else depends on it.
     pub maybe: Vec<usize>,
-    /// Its bytes, as they count.
-    pub bytes: u64,
+    /// Its bytes, as they count: as it came, and as it left where it was lengthened.
+    pub bytes: (u64, u64),
     /// As it leaves.
     pub packet: Packet,
     /// Ports and addresses are the kernel's choice.
@@ -59,7 +60,7 @@ impl Expected {
             verdict: format!("{:?}", outcome.verdict),
             hits,
             maybe: open,
-            bytes: sent.len() as u64,
+            bytes: (sent.len() as u64, sent.len().max(outcome.packet.len()) as u64),
             packet: outcome.packet.clone(),
             translated: outcome.effects.iter().any(|e| is_nat(e.target)),
             is_dropped: outcome.verdict == Verdict::Drop,
@@ -89,6 +90,7 @@ impl Expected {
         compare("mark", format!("{:#x}", p.mark), format!("{:#x}", left.mark));
         let head = Head::of(&left.bytes, p)?;
         compare("tos", p.tos.to_string(), head.tos.to_string());
+        compare("length", p.len().to_string(), head.length.to_string());
         compare("ttl", p.ttl.to_string(), head.ttl.to_string());
         if !self.translated {
             compare("source", format!("{:x}", p.saddr.0), format!("{:x}", head.saddr));
@@ -105,6 +107,7 @@ impl Expected {
 struct Head {
     tos: u8,
     ttl: u8,
+    length: usize,
     saddr: u128,
     daddr: u128,
     ports: Option<(u16, u16)>,
@@ -122,10 +125,14 @@ impl Head {
                 (tos, *b.get(7)?, [8..24, 24..40], if packet.is_fragment() { 48 } else { 40 })
             }
         };
+        let length = match packet.family {
+            Family::V4 => number(2..4)? as usize,
+            Family::V6 => 40 + number(4..6)? as usize,
+        };
         let [saddr, daddr] = addrs.map(number);
         let port = |at: usize| number(at..at + 2).map(|n| n as u16);
         let ports = port(transport).zip(port(transport + 2));
-        Some(Head { tos, ttl, saddr: saddr?, daddr: daddr?, ports })
+        Some(Head { tos, ttl, length, saddr: saddr?, daddr: daddr?, ports })
     }
 }
 
@@ -143,10 +150,10 @@ impl Tally {
         let mut tally = Tally { least: none.clone(), most: none };
         for e in expected {
             for at in &e.hits {
-                add(&mut tally.least[credits.class[*at]], e.bytes);
+                add(&mut tally.least[credits.class[*at]], e.bytes.0);
             }
             for at in e.hits.iter().chain(&e.maybe) {
-                add(&mut tally.most[credits.class[*at]], e.bytes);
+                add(&mut tally.most[credits.class[*at]], e.bytes.1);
             }
         }
         tally
@@ -200,20 +207,19 @@ pub(crate) fn deviation(packet: &Packet) -> Option<&'static str> {
 
 /// Whether the outcome is out of reach: handed to a program, or ended by what weir does not know.
 pub(crate) fn out_of_reach(outcome: &Outcome<'_>, sent: &Packet) -> Option<&'static str> {
-    let tracks = |t: &Target| matches!(t, Target::Effect(e) if tracks(e));
-    if sent.iif == "lo"
-        && outcome.effects.iter().any(|e| e.table == TableName::Raw && tracks(e.target))
-    {
+    let tracks = |t: &Target| effects_of(t).writes.contains(Field::CtState);
+    let tracked = |e: &EffectSeen<'_>| e.table == TableName::Raw && tracks(e.target);
+    if sent.iif == "lo" && outcome.effects.iter().any(tracked) {
         // What comes over the real loopback device has met conntrack on its way out.
         return Some("over lo, where raw decides what is tracked");
+    }
+    let is_made = matches!(sent.ct.state, CtState::Established | CtState::Related);
+    if is_made && outcome.effects.iter().any(|e| is_zone(e.target)) {
+        return Some("CT puts it into a zone in which its connection was not made");
     }
     let is_translated = outcome.effects.iter().any(|e| matches!(e.target, Target::Nat(_)));
     if is_translated && sent.proto == GRE && sent.payload.len() < GRE_BYTES {
         return Some("a GRE header that is cut short cannot be translated");
-    }
-    // xt_TCPMSS.c adds the option only where nothing follows the header.
-    if sent.payload.is_empty() && outcome.effects.iter().any(|e| is(e.target, "TCPMSS")) {
-        return Some("lengthened by TCPMSS");
     }
     match outcome.verdict {
         Verdict::Divert(_) => Some("handed to a program of the host"),
@@ -229,13 +235,11 @@ fn is(target: &Target, module: &str) -> bool {
     matches!(&**effect, Effect::Other(extension) if extension.module == module)
 }
 
-/// Whether the effect decides what conntrack does.
-fn tracks(effect: &Effect) -> bool {
-    match effect {
-        Effect::Notrack => true,
-        Effect::Other(extension) => extension.module == "CT",
-        _ => false,
-    }
+/// Whether the target puts the packet's connection into a zone.
+fn is_zone(target: &Target) -> bool {
+    let Target::Effect(effect) = target else { return false };
+    let Effect::Other(extension) = &**effect else { return false };
+    extension.module == "CT" && extension.options.iter().any(|o| o.name.starts_with("zone"))
 }
 
 /// A packet in a line.

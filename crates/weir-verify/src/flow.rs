@@ -15,6 +15,7 @@ pub(crate) fn entries(packet: &Packet, number: u32) -> Vec<Entry> {
         reply: original.reversed(),
         answered: true,
         announces: None,
+        untranslated: false,
         mark: packet.ct.mark,
     };
     match packet.ct.state {
@@ -25,7 +26,14 @@ pub(crate) fn entries(packet: &Packet, number: u32) -> Vec<Entry> {
         CtState::Related => {
             let master = master(packet.family, number);
             let (reply, announces) = (master.reversed(), Some(tuple));
-            vec![Entry { original: master, reply, answered: true, announces, mark: 0 }]
+            vec![Entry {
+                original: master,
+                reply,
+                answered: true,
+                announces,
+                untranslated: false,
+                mark: 0,
+            }]
         }
         CtState::New | CtState::Invalid | CtState::Untracked => Vec::new(),
     }
@@ -88,5 +96,13 @@ pub(crate) fn quote(packet: &mut Packet, number: u32) -> Entry {
     inner.payload = vec![0; 8];
     packet.payload = inner.to_bytes();
     let original = tuple(&inner).expect("UDP has ports");
-    Entry { original, reply: original.reversed(), answered: true, announces: None, mark: 0 }
+    // nf_nat_icmp_reply_translation drops redirects of a connection that nat has not decided on.
+    Entry {
+        original,
+        reply: original.reversed(),
+        answered: true,
+        announces: None,
+        untranslated: true,
+        mark: 0,
+    }
 }

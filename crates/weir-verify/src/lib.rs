@@ -27,6 +27,7 @@ mod counters;
 mod diagrams;
 mod differ;
 mod flow;
+mod hotdrop;
 mod probe;
 mod report;
 mod run;

@@ -1,6 +1,7 @@
 //! The comparison: rounds of packets through every firewall.
 
 mod apart;
+mod cause;
 mod packets;
 mod tested;
 
@@ -13,10 +14,10 @@ use weir_kernel::xtables::Count;
 use weir_kernel::{Session, interrupt};
 use weir_model::{CtState, Family, Firewall, RuleId};
 use weir_packet::{Ct, Packet};
-use weir_semantics::{Entry, Interpreter, Outcome};
+use weir_semantics::{Entry, Interpreter};
 
 use crate::answers::{Guesses, Known};
-use crate::arm::{Arm, Seen};
+use crate::arm::Arm;
 use crate::batch::{Batch, Maker, PACKETS_MAX, Way};
 use crate::counters::{Originals, tool};
 use crate::diagrams::Diagrams;
@@ -24,6 +25,7 @@ use crate::differ::{self, Expected, tally};
 use crate::{VerifyError, VerifyOptions, VerifyReport};
 
 pub(crate) use self::apart::is_untracked;
+use self::cause::{is_ambiguous, not_comparable, out_of_reach, undelivered};
 use self::tested::{Found, Tested};
 
 /// Cause of exclusion: see [`VerifyOptions::singles_max`] and [`VerifyOptions::singles_time`].
@@ -86,6 +88,8 @@ struct Run<'f> {
     originals: Originals,
     /// The original of each rule, by family.
     rules: HashMap<(Family, RuleId), usize>,
+    /// Families in which datagrams are put together although conntrack is not in use.
+    assembles: Vec<Family>,
     empty: Arm,
     tested: Vec<Tested<'f>>,
     maker: Maker,
@@ -134,6 +138,7 @@ pub(crate) fn run(
         guesses: Guesses::new(),
         found: Vec::new(),
         spent: Duration::ZERO,
+        assembles: packets::assembling(firewall),
         interpreter,
         diagrams: Diagrams::of(firewall, options.diagrams),
         options,
@@ -203,6 +208,10 @@ impl Run<'_> {
         for at in 0..batch.packets.len() {
             let prepared = &mut batch.packets[at];
             let packet = &mut prepared.packet;
+            if packet.is_fragment() && !tracked && self.assembles.contains(&packet.family) {
+                self.report.exclude("a fragment waits where TPROXY or -m socket is in use", 1);
+                continue;
+            }
             let Some(left) = &seen.left[at] else {
                 self.report.exclude(undelivered(packet, &seen, at, tracked), 1);
                 continue;
@@ -226,8 +235,8 @@ impl Run<'_> {
             let mut known = known.and_guesses(&self.guesses);
             let (outcome, looked) =
                 self.diagrams.journey(&self.interpreter, packet, batch.way.entry, &mut known);
-            if let Some(cause) = differ::out_of_reach(&outcome, packet) {
-                self.report.exclude(cause, 1);
+            if let Some(cause) = out_of_reach(&known, &outcome, packet) {
+                self.report.exclude(&cause, 1);
                 continue;
             }
             let mut expected = Expected::of(&outcome, packet, &known.maybe, &self.originals);
@@ -357,23 +366,39 @@ impl Run<'_> {
         for i in 0..self.tested.len() {
             let (left, counts) = self.tested[i].alone(batch)?;
             let counted = self.counted(family, &counts);
-            let known = Known::by_place(&batch.way, packet, batch.packets[0].is_local);
-            let mut known = known.and_counters(&counted);
-            let (outcome, looked) =
-                self.diagrams.journey(&self.interpreter, packet, entry, &mut known);
-            for asked in &outcome.asked {
-                self.guesses.extend(asked.credit.iter().map(|id| ((family, *id), asked.answer)));
-            }
-            if is_ambiguous(&outcome, &counted) {
-                self.report.exclude("a stateful rule was asked twice and held once", 1);
-                return Ok(());
-            }
-            if let Some(cause) = differ::out_of_reach(&outcome, packet) {
-                self.report.exclude(cause, 1);
-                return Ok(());
-            }
-            let mut expected = Expected::of(&outcome, packet, &[], &self.originals);
-            expected.diagram = looked;
+            let mut script = Vec::new();
+            let expected = loop {
+                let known = Known::by_place(&batch.way, packet, batch.packets[0].is_local);
+                let mut known = known.and_counters(&counted).with_script(&script);
+                let (outcome, looked) =
+                    self.diagrams.journey(&self.interpreter, packet, entry, &mut known);
+                for asked in &outcome.asked {
+                    let answers = asked.credit.iter().map(|id| ((family, *id), asked.answer));
+                    self.guesses.extend(answers);
+                }
+                let cause = match is_ambiguous(&outcome, &counted) {
+                    true => Some("a stateful rule was asked twice and held once".to_owned()),
+                    false => out_of_reach(&known, &outcome, packet),
+                };
+                if let Some(cause) = cause {
+                    self.report.exclude(&cause, 1);
+                    return Ok(());
+                }
+                let mut expected = Expected::of(&outcome, packet, &[], &self.originals);
+                expected.diagram = looked;
+                let open = known.left_open;
+                let agrees = open == 0
+                    || self.tested[i].agrees(
+                        batch,
+                        &expected,
+                        left.as_ref(),
+                        &counts,
+                        &self.originals,
+                    );
+                if agrees || !next_script(&mut script, open) {
+                    break expected;
+                }
+            };
             let left = left.as_ref();
             let found = self.tested[i].judge(batch, &expected, left, &counts, &self.originals);
             self.found.extend(found.into_iter().take(self.room()));
@@ -456,45 +481,15 @@ fn take_state(packet: &mut Packet, state: Option<CtState>) {
     }
 }
 
-/// Why a packet that is delivered is not compared all the same.
-fn not_comparable(packet: &Packet, way: &Way) -> Option<&'static str> {
-    if has_extension_headers(packet) {
-        return Some("IPv6 extension headers are not modelled");
+/// The next answers to try where counters left some open: all of `open` questions in turn, as a
+/// number counts. False where all were tried.
+fn next_script(script: &mut Vec<bool>, open: usize) -> bool {
+    script.resize(open.max(script.len()), false);
+    for answer in script.iter_mut() {
+        *answer = !*answer;
+        if *answer {
+            return true;
+        }
     }
-    if way.entry != Entry::Output && packet.mark != 0 {
-        return Some("marked before the first hook: nothing comes in so");
-    }
-    if packet.family == Family::V6 || way.entry != Entry::Output {
-        return None;
-    }
-    if packet.daddr.0 == Family::V4.max() {
-        return Some("sent to all: the host passes a copy for itself");
-    }
-    (packet.saddr.0 == 0).then_some("sent from no address: the host puts its own there")
-}
-
-/// Whether headers follow that `-p` looks behind, and a packet of ours does not hold.
-fn has_extension_headers(packet: &Packet) -> bool {
-    packet.family == Family::V6 && matches!(packet.proto, 0 | 43 | 44 | 51 | 60)
-}
-
-/// Why the host itself does not deliver a packet.
-fn undelivered(packet: &Packet, seen: &Seen, at: usize, tracked: bool) -> &'static str {
-    if packet.is_fragment() && tracked {
-        return "a fragment waits for its datagram where conntrack is in use";
-    }
-    if !seen.begun[at] {
-        return "not taken by the host: malformed, or no way to it";
-    }
-    "not delivered by an empty ruleset: martians, broadcasts, time to live"
-}
-
-/// Whether a rule was asked more often than it counted, and yet counted.
-fn is_ambiguous(outcome: &Outcome<'_>, counted: &HashMap<RuleId, u64>) -> bool {
-    outcome.asked.iter().any(|asked| {
-        let Some(id) = asked.credit.first() else { return false };
-        let hits = outcome.hits.iter().filter(|h| h.credit.first() == Some(id)).count() as u64;
-        let counted = counted.get(id).copied().unwrap_or(0);
-        counted > 0 && hits > counted
-    })
+    false
 }

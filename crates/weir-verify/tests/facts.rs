@@ -6,7 +6,8 @@
 
 use std::net::{TcpStream, UdpSocket};
 
-use weir_kernel::{KernelError, Namespace, Session};
+use weir_kernel::{HostSocket, KernelError, Namespace, Session};
+use weir_packet::{Addr, Family, Packet, Transport};
 
 const RESTORE: &[&str] = &["iptables-legacy-restore"];
 
@@ -150,6 +151,43 @@ fn the_nat_table_drops_nothing() {
     host.load(&rule("ACCEPT")).expect("the control loads");
     let refused = host.load(&rule("DROP")).expect_err("refused");
     assert!(refused.to_string().contains("nat"), "{refused}");
+}
+
+/// An ICMP error about a datagram from port 4000 of the host to a port of its own.
+fn icmp_error(kind: u8, code: u8, port: u16) -> Packet {
+    let local = Addr(0x7f00_0001);
+    let mut quoted = Packet::new(Family::V4, local, local, 17);
+    quoted.transport = Transport::Udp { sport: 4000, dport: port };
+    quoted.payload = b"weir".to_vec();
+    let mut error = Packet::new(Family::V4, local, local, 1);
+    error.transport = Transport::Icmp { kind, code, rest: [127, 0, 0, 1] };
+    error.payload = quoted.to_bytes();
+    error
+}
+
+#[test]
+fn nat_drops_icmp_redirects_of_a_translated_connection() {
+    let Some(host) = Host::new() else { return };
+    let icmp = "-A OUTPUT -p icmp -m icmp --icmp-type 5 -m conntrack --ctstate RELATED\n\
+                -A OUTPUT -p icmp -m icmp --icmp-type 3/1 -m conntrack --ctstate RELATED\n";
+    host.load(&format!(
+        "*nat\n-A OUTPUT -p udp -m udp --dport 9 -j REDIRECT --to-ports 10\nCOMMIT\n\
+         *mangle\n{icmp}COMMIT\n{}",
+        filter(icmp)
+    ))
+    .unwrap();
+    let socket = HostSocket::open(&host.host, Family::V4, "lo").unwrap();
+    // Each connection as its receiver sees it: to port 10 after the translation, to port 7 without.
+    for (to, seen, passed) in [(9, 10, [0, 1]), (7, 7, [1, 2])] {
+        host.send(4000, to, 1);
+        for (kind, code) in [(5, 1), (3, 1)] {
+            let error = icmp_error(kind, code, seen);
+            let _ = socket.send(&error, &error.to_bytes());
+        }
+        // nat stands between mangle and filter.
+        assert_eq!(host.counted("mangle", "OUTPUT"), if to == 9 { [1, 1] } else { [2, 2] });
+        assert_eq!(host.counted("filter", "OUTPUT"), passed, "to port {to}");
+    }
 }
 
 #[test]

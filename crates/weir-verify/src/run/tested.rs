@@ -269,6 +269,20 @@ impl<'f> Tested<'f> {
         Ok((left.remove(0), counts))
     }
 
+    /// Whether one packet that was sent alone did as expected.
+    pub fn agrees(
+        &self,
+        batch: &Batch,
+        expected: &Expected,
+        left: Option<&Left>,
+        counts: &[Count],
+        originals: &Originals,
+    ) -> bool {
+        let item = self.item(batch, 0, expected, originals);
+        let wanted = Tally::of([&*item.expected], &self.credits);
+        item.expected.end_differs(left).is_none() && wanted.holds(counts)
+    }
+
     /// Compares one packet that was sent alone.
     pub fn judge(
         &mut self,

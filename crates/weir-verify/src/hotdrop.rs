@@ -1,0 +1,147 @@
+//! Which packets a match drops by being evaluated, where the packet's fields do not say it.
+//!
+//! These matches look at bytes behind the fields of the model. What they do to a packet is told
+//! from its bytes, as their modules in net/netfilter do; `effects` in the tests compares the same
+//! with the kernel.
+
+use weir_model::effect::{Hotdrop, match_effects, module_of};
+use weir_model::matching::{Stateful, Value};
+use weir_model::{Family, Match, Packet, Target};
+use weir_packet::Transport;
+
+/// Whether a match that the interpreter asks about drops the packet; why not, where it is not
+/// known.
+pub(crate) fn drops(m: &Match, packet: &Packet) -> Result<bool, String> {
+    let bytes = bytes_of(packet);
+    let is_later = packet.fragment.offset != 0;
+    let unknown = |module: &str| format!("-m {module} may drop it for what is behind its header");
+    match m {
+        Match::Tcp { .. } => Ok(false),
+        Match::Sctp { chunks: Some(_), .. } if !is_later => match chunk_list(&bytes) {
+            Chunks::Whole => Ok(false),
+            Chunks::BadAtOnce => Ok(true),
+            Chunks::BadLater => Err(unknown("sctp")),
+        },
+        // A header of 12 bytes at least is three words.
+        Match::Dccp { types, option: Some(_), .. } if !is_later => match bytes.get(4) {
+            Some(0..3) if types.is_none() => Ok(true),
+            _ => Err(unknown("dccp")),
+        },
+        Match::Sctp { .. } | Match::Dccp { .. } => Ok(false),
+        Match::Host(host) => match host.module {
+            "esp" => Ok(!is_later && bytes.len() < 8),
+            "ah" if packet.family == Family::V4 => Ok(!is_later && bytes.len() < 12),
+            "ah" if packet.proto != 51 => Ok(false),
+            // xt_tcpmss.c reads later fragments, too.
+            "tcpmss" => Ok(is_cut_tcp(&bytes)),
+            module => Err(unknown(module)),
+        },
+        Match::Stateful(s) => match s.module {
+            "hashlimit" => hashlimit(s, packet, &bytes).ok_or_else(|| unknown("hashlimit")),
+            "connlimit" if packet.ct.has_entry() => Ok(false),
+            "connlimit" if packet.proto == 47 => Err(unknown("connlimit")),
+            "connlimit" => Ok(!has_tuple(packet, bytes.len())),
+            module => Err(unknown(module)),
+        },
+        Match::Opaque(o) => Err(unknown(&o.name)),
+        _ => Err(unknown("match")),
+    }
+}
+
+/// Whether a target drops a packet by itself.
+pub(crate) fn target_drops(target: &Target, packet: &Packet) -> Result<bool, String> {
+    match module_of(target) {
+        // xt_TCPMSS.c and ipt_ECN.c: a header that is cut. Only the former knows fragments.
+        Some("TCPMSS") => Ok(packet.fragment.offset == 0 && is_cut_tcp(&bytes_of(packet))),
+        Some("ECN") => Ok(packet.proto == 6 && bytes_of(packet).len() < 20),
+        module => Err(format!("{} may drop it", module.unwrap_or("a target"))),
+    }
+}
+
+fn bytes_of(packet: &Packet) -> Vec<u8> {
+    packet.to_bytes()[header_bytes(packet)..].to_vec()
+}
+
+/// Whether a match may drop the packet, by its fields or by its bytes.
+pub(crate) fn may_drop(m: &Match, packet: &Packet) -> bool {
+    let cut = packet.transport == Transport::Truncated || packet.fragment.offset == 1;
+    match match_effects(m, packet.family).hotdrop {
+        Hotdrop::Never => false,
+        Hotdrop::CutHeader if cut || matches!(packet.proto, 33 | 50 | 51) => true,
+        Hotdrop::CutHeader => false,
+        Hotdrop::Perhaps | Hotdrop::WithMatch => drops(m, packet) != Ok(false),
+    }
+}
+
+fn header_bytes(packet: &Packet) -> usize {
+    match packet.family {
+        Family::V4 => 20,
+        Family::V6 if packet.is_fragment() => 48,
+        Family::V6 => 40,
+    }
+}
+
+/// A list of SCTP chunks.
+enum Chunks {
+    Whole,
+    /// The first one is cut or has no length.
+    BadAtOnce,
+    /// A later one: whether the match comes to it depends on its types.
+    BadLater,
+}
+
+/// xt_sctp.c, `match_packet`.
+fn chunk_list(header: &[u8]) -> Chunks {
+    let mut at = 12;
+    loop {
+        let length = match header.get(at..at + 4) {
+            Some([_, _, a, b]) => usize::from(u16::from_be_bytes([*a, *b])),
+            _ => 0,
+        };
+        match (length, at) {
+            (0, 12) => return Chunks::BadAtOnce,
+            (0, _) => return Chunks::BadLater,
+            _ => at += length.next_multiple_of(4),
+        }
+        if at >= header.len() {
+            return Chunks::Whole;
+        }
+    }
+}
+
+/// xt_tcpmss.c: the header, and the options that it says to have.
+fn is_cut_tcp(bytes: &[u8]) -> bool {
+    let words = bytes.get(12).map_or(0, |b| usize::from(b >> 4));
+    bytes.len() < 20 || words < 5 || bytes.len() < 4 * words
+}
+
+/// xt_hashlimit.c, `hashlimit_init_dst`: ports that are wanted and not there. A table that is full
+/// drops what is new to it: `None`.
+fn hashlimit(limit: &Stateful, packet: &Packet, bytes: &[u8]) -> Option<bool> {
+    let option = |name: &str| limit.options.iter().find(|o| o.name == name).map(|o| &o.value);
+    if option("hashlimit-htable-max").is_some() || option("hashlimit-htable-size").is_some() {
+        return None;
+    }
+    let with_ports = match option("hashlimit-mode") {
+        Some(Value::Words(words)) => words.iter().any(|w| w.ends_with("port")),
+        Some(Value::Word(word)) => word.contains("port"),
+        Some(Value::Text(text)) => text.contains("port"),
+        _ => false,
+    };
+    let wanted = match packet.proto {
+        6 | 17 | 33 | 50 | 132 | 136 => 4,
+        51 => 8,
+        _ => 0,
+    };
+    Some(with_ports && bytes.len() < wanted)
+}
+
+/// Whether conntrack can tell the packet's connection by its header (`nf_ct_get_tuplepr`).
+fn has_tuple(packet: &Packet, bytes: usize) -> bool {
+    let wanted = match (packet.proto, packet.family) {
+        (6 | 17 | 132 | 136, _) => 4,
+        (1, Family::V4) | (58, Family::V6) => 8,
+        _ => 0,
+    };
+    packet.fragment.offset == 0 && bytes >= wanted
+}

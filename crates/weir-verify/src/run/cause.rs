@@ -1,0 +1,73 @@
+//! Why packets are not compared.
+
+use std::collections::HashMap;
+
+use weir_model::{Family, RuleId};
+use weir_packet::Packet;
+use weir_semantics::{Entry, Outcome};
+
+use crate::answers::Known;
+use crate::arm::Seen;
+use crate::batch::Way;
+use crate::differ;
+
+/// Most answers of one packet that are left open by counters and tried in turn.
+const LEFT_OPEN_MAX: usize = 5;
+
+/// Why a packet that is delivered is not compared all the same.
+pub(super) fn not_comparable(packet: &Packet, way: &Way) -> Option<&'static str> {
+    if has_extension_headers(packet) {
+        return Some("IPv6 extension headers are not modelled");
+    }
+    if way.entry != Entry::Output && packet.mark != 0 {
+        return Some("marked before the first hook: nothing comes in so");
+    }
+    if packet.family == Family::V6 || way.entry != Entry::Output {
+        return None;
+    }
+    if packet.daddr.0 == Family::V4.max() {
+        return Some("sent to all: the host passes a copy for itself");
+    }
+    (packet.saddr.0 == 0).then_some("sent from no address: the host puts its own there")
+}
+
+/// Whether headers follow that `-p` looks behind, and a packet of ours does not hold.
+fn has_extension_headers(packet: &Packet) -> bool {
+    packet.family == Family::V6 && matches!(packet.proto, 0 | 43 | 44 | 51 | 60)
+}
+
+/// Why the host itself does not deliver a packet.
+pub(super) fn undelivered(packet: &Packet, seen: &Seen, at: usize, tracked: bool) -> &'static str {
+    if packet.is_fragment() && tracked {
+        return "a fragment waits for its datagram where conntrack is in use";
+    }
+    if !seen.begun[at] {
+        return "not taken by the host: malformed, or no way to it";
+    }
+    "not delivered by an empty ruleset: martians, broadcasts, time to live"
+}
+
+/// Why what a packet does cannot be told.
+pub(super) fn out_of_reach(
+    known: &Known<'_>,
+    outcome: &Outcome<'_>,
+    packet: &Packet,
+) -> Option<String> {
+    if known.left_open > LEFT_OPEN_MAX {
+        return Some("more matches are left open by counters than are tried".to_owned());
+    }
+    match &known.unknown {
+        Some(why) => Some(why.clone()),
+        None => differ::out_of_reach(outcome, packet).map(str::to_owned),
+    }
+}
+
+/// Whether a rule was asked more often than it counted, and yet counted.
+pub(super) fn is_ambiguous(outcome: &Outcome<'_>, counted: &HashMap<RuleId, u64>) -> bool {
+    outcome.asked.iter().any(|asked| {
+        let Some(id) = asked.credit.first() else { return false };
+        let hits = outcome.hits.iter().filter(|h| h.credit.first() == Some(id)).count() as u64;
+        let counted = counted.get(id).copied().unwrap_or(0);
+        counted > 0 && hits > counted
+    })
+}
