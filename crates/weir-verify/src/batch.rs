@@ -185,6 +185,12 @@ fn pad(packet: &mut Packet, lengths: &mut HashSet<usize>) {
 }
 
 impl Batch {
+    /// A batch of packets that carry their numbers already.
+    pub fn of(way: Way, packets: impl IntoIterator<Item = (u32, Prepared)>) -> Batch {
+        let (numbers, packets) = packets.into_iter().unzip();
+        Batch { way, packets, numbers }
+    }
+
     /// Which packet of the batch these bytes are; `None` where they are none of it.
     pub fn position(&self, bytes: &[u8]) -> Option<usize> {
         let number = match (bytes.first()? >> 4, bytes.get(..8)?) {

@@ -26,6 +26,7 @@ mod batch;
 mod counters;
 mod diagrams;
 mod differ;
+pub mod effects;
 mod flow;
 mod hotdrop;
 mod probe;

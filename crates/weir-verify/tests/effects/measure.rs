@@ -1,0 +1,476 @@
+//! Sends the packets, and gathers what each rule did.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fmt;
+
+use weir_kernel::Session;
+use weir_model::{Family, Field, Hook, TableName, Target, Test, tests_of};
+use weir_semantics::Interpreter;
+use weir_verify::effects::{Bench, Observed, Predicted, Sample, Subject, samples};
+
+use super::flips::{Flips, flips, states};
+use super::judge::{Case, MatchFact, TargetFact};
+use super::rows;
+use super::targets::{self, Probe};
+
+/// Differences that are told; the others are counted.
+const TOLD_MAX: usize = 40;
+
+/// What was done.
+#[derive(Default)]
+pub struct Tally {
+    pub rules: usize,
+    pub packets: usize,
+    pub copies: usize,
+    /// Copies that the interpreter was asked of.
+    pub predicted: usize,
+    /// Copies that did not come to their rule: martians, wrong extension headers.
+    pub refused: usize,
+    /// What the interpreter said otherwise.
+    pub wrong: Vec<String>,
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Tally { rules, packets, copies, predicted, refused, wrong } = self;
+        write!(
+            f,
+            "{rules} rules, {packets} packets, {copies} copies, {predicted} predicted, {refused} \
+             not at their rule, {} differences",
+            wrong.len()
+        )
+    }
+}
+
+impl Tally {
+    fn wrong(&mut self, what: String) {
+        if self.wrong.len() < TOLD_MAX {
+            self.wrong.push(what);
+        }
+    }
+
+    /// Compares what was seen of a copy with what the interpreter says.
+    fn compare(
+        &mut self,
+        bench: &Bench,
+        interpreter: &Interpreter<'_>,
+        sample: &Sample,
+        which: usize,
+        seen: &Observed,
+    ) -> Option<Predicted> {
+        self.copies += 1;
+        if !seen.entered {
+            self.refused += 1;
+            return None;
+        }
+        let predicted = bench.expected(interpreter, sample, which, seen)?;
+        self.predicted += 1;
+        let expected = &predicted.observed;
+        if (expected.matched, expected.went_on) != (seen.matched, seen.went_on) {
+            let Subject { table, hook, rule, .. } = &bench.subjects()[which];
+            self.wrong(format!(
+                "{table} {hook:?} {rule}: {}: counted {}, went on {}; the interpreter says {}, {}",
+                sample.name, seen.matched, seen.went_on, expected.matched, expected.went_on
+            ));
+        }
+        Some(predicted)
+    }
+}
+
+/// Every match, in the family.
+pub fn matches(session: &Session, family: Family, facts: &mut Vec<MatchFact>, tally: &mut Tally) {
+    for (name, subjects) in
+        [("plain", rows::matches(family)), ("tracked", rows::connection_matches(family))]
+    {
+        let name = format!("{name}-{family:?}").to_lowercase();
+        let sets = rows::sets(family);
+        let mut bench = Bench::new(session, &name, family, subjects, &[], &sets).unwrap();
+        let firewall = bench.firewall().clone();
+        let interpreter = Interpreter::new(&firewall);
+        let mut own: Vec<Option<MatchFact>> =
+            (0..bench.subjects().len()).map(|i| fact_of(&bench, family, i)).collect();
+        tally.rules += bench.subjects().len();
+        // Budgets are full yet: what answers the same packet in two ways is seen here.
+        // What conntrack takes a packet for hangs on all of its header: there, the same packet is
+        // sent in several states.
+        let tracked = interpreter.conntrack_in_use(family);
+        for pairs in if tracked { states(family) } else { flips(family) } {
+            see_reads(&mut bench, &mut own, &pairs, tally);
+        }
+        for sample in samples(family) {
+            let seen = bench.send(&sample).unwrap();
+            tally.packets += 1;
+            let broken = chain_is_broken(&bench, &seen);
+            for (i, seen) in seen.iter().enumerate() {
+                tally.compare(&bench, &interpreter, &sample, i, seen);
+                if let Some(fact) = own[i].as_mut().filter(|_| seen.entered && !broken) {
+                    note(fact, &bench, i, &sample, seen);
+                }
+            }
+        }
+        let tried = bench.subjects().iter().zip(&mut own);
+        try_tracking(
+            session,
+            family,
+            tracked,
+            tried.filter_map(|(s, fact)| Some((s, &mut fact.as_mut()?.tracks))),
+        );
+        facts.extend(own.into_iter().flatten());
+    }
+}
+
+/// Whether each module by itself makes the kernel track connections: then a fragment waits for its
+/// datagram, and no rule sees it. Among many of which one does that cannot be told, so that each of
+/// these is loaded alone.
+fn try_tracking<'s>(
+    session: &Session,
+    family: Family,
+    together: bool,
+    of: impl Iterator<Item = (&'s Subject, &'s mut Option<bool>)>,
+) {
+    let mut known: HashMap<&str, bool> = HashMap::new();
+    for (subject, tracks) in of {
+        // What CT does hangs on its options.
+        let key = if subject.module == "CT" { &*subject.rule } else { subject.module };
+        if !together {
+            *tracks = Some(false);
+        } else if let Some(known) = known.get(key) {
+            *tracks = Some(*known);
+        } else if family == Family::V4 {
+            let control =
+                Subject { rule: String::new(), table: TableName::Mangle, ..subject.clone() };
+            let control = Subject { hook: Hook::Forward, ..control };
+            let word = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+            let name = format!("alone-{}", subject.rule.to_lowercase());
+            let name: String = name.chars().map(word).collect();
+            let rules = vec![subject.clone(), control];
+            let sets = rows::sets(family);
+            let mut bench = Bench::new(session, &name, family, rules, &[], &sets).unwrap();
+            let first = "udp first fragment of 8 bytes";
+            let sample = samples(family).into_iter().find(|s| s.name == first).unwrap();
+            let waits = !bench.send(&sample).unwrap()[1].entered;
+            known.insert(key, waits);
+            *tracks = Some(waits);
+        }
+    }
+}
+
+/// The rule's only match, with nothing seen yet.
+fn fact_of(bench: &Bench, family: Family, which: usize) -> Option<MatchFact> {
+    let rule = bench.rule(which)?;
+    let of = rule.matches.first()?.clone();
+    let asks = |t: &Test| matches!(t, Test::Opaque { .. } | Test::Set { .. });
+    let decided = !tests_of(rule, family).iter().any(asks);
+    Some(MatchFact {
+        rule: format!("{family:?} {}", bench.subjects()[which].rule),
+        family,
+        of,
+        cases: Vec::new(),
+        drops_odd: false,
+        drops_matched: false,
+        reads: BTreeSet::new(),
+        varies: false,
+        decided,
+        tracks: None,
+    })
+}
+
+/// Whether a rule that looks at the protocol alone drops the packet: extension headers that are
+/// cut (deviation 5 of docs/semantics.md).
+fn chain_is_broken(bench: &Bench, seen: &[Observed]) -> bool {
+    let at = bench.subjects().iter().position(|s| s.module.is_empty() && s.rule.contains("-p 59"));
+    at.is_some_and(|at| seen[at].is_dropped())
+}
+
+fn note(fact: &mut MatchFact, bench: &Bench, which: usize, sample: &Sample, seen: &Observed) {
+    fact.drops_matched |= seen.matched && seen.is_dropped();
+    let Some((proto, offset, bytes)) = transport_of(&sample.bytes) else {
+        fact.drops_odd |= seen.is_dropped();
+        return;
+    };
+    let wanted = bench.rule(which).and_then(|r| r.base.proto);
+    if wanted.is_none_or(|p| (p.proto == proto) != p.negated) {
+        fact.cases.push(Case { bytes, offset, dropped: seen.is_dropped() });
+    }
+}
+
+/// Protocol, offset in its datagram and bytes of what follows options and extension headers;
+/// `None` where these are cut.
+fn transport_of(packet: &[u8]) -> Option<(u8, u16, usize)> {
+    let be16 = |at: usize| Some(u16::from_be_bytes([*packet.get(at)?, *packet.get(at + 1)?]));
+    if packet[0] >> 4 == 4 {
+        let header = usize::from(packet[0] & 0x0f) * 4;
+        return Some((packet[9], be16(6)? & 0x1fff, packet.len() - header));
+    }
+    let (mut proto, mut at) = (packet[6], 40);
+    loop {
+        let length = match proto {
+            0 | 43 | 60 => (usize::from(*packet.get(at + 1)?) + 1) * 8,
+            51 => (usize::from(*packet.get(at + 1)?) + 2) * 4,
+            44 => 8,
+            _ => return Some((proto, 0, packet.len() - at)),
+        };
+        let rest = packet.len().checked_sub(at + length)?;
+        if proto == 44 && be16(at + 2)? >> 3 != 0 {
+            return Some((packet[at], be16(at + 2)? >> 3, rest));
+        }
+        (proto, at) = (packet[at], at + length);
+    }
+}
+
+/// Which fields the answers depend on.
+fn see_reads(bench: &mut Bench, own: &mut [Option<MatchFact>], pairs: &Flips, tally: &mut Tally) {
+    let mut send = |sample: &Sample| {
+        let seen = bench.send(sample).unwrap();
+        tally.packets += 1;
+        tally.copies += seen.len();
+        seen
+    };
+    let base = send(&pairs.base);
+    let again = [send(&pairs.base), send(&pairs.base)];
+    for (i, fact) in own.iter_mut().enumerate() {
+        let Some(fact) = fact else { continue };
+        fact.varies |= again.iter().any(|a| a[i].matched != base[i].matched);
+    }
+    for (field, sample) in &pairs.flipped {
+        let seen = send(sample);
+        for (i, fact) in own.iter_mut().enumerate() {
+            let Some(fact) = fact.as_mut().filter(|f| !f.varies) else { continue };
+            let wanted = sample.packet.as_ref().map(|p| p.ct.state);
+            let both = base[i].entered && seen[i].entered;
+            let both = both && seen[i].state.is_none_or(|s| Some(s) == wanted);
+            if both && seen[i].matched != base[i].matched {
+                fact.reads.insert(*field);
+            }
+        }
+    }
+}
+
+/// Every target, in the family.
+pub fn targets(session: &Session, family: Family, facts: &mut Vec<TargetFact>, tally: &mut Tally) {
+    // No target looks at ports, and few at what is not TCP.
+    let mut all = samples(family);
+    let is_plain =
+        |name: &str| ["icmp ", "ospf", "255", "ipip"].iter().any(|p| name.starts_with(p));
+    all.retain(|s| !s.name.contains(" > ") && !is_plain(&s.name));
+    for pairs in flips(family) {
+        all.push(pairs.base);
+    }
+    let mut run = Run { family, facts, tally, alone: false, resets: false };
+    run.bench(session, "targets", targets::plain(family), false, &all);
+    let few: Vec<Sample> = flips(family).into_iter().map(|f| f.base).collect();
+    (run.alone, run.resets) = (true, true);
+    run.bench(session, "sets", targets::sets(), false, &few[..2]);
+    run.resets = false;
+    let connected = states(family).into_iter().flat_map(|f| {
+        std::iter::once(f.base).chain(f.flipped.into_iter().map(|(_, s)| s)).collect::<Vec<_>>()
+    });
+    let connected: Vec<Sample> = connected.chain(few).collect();
+    run.bench(session, "connections", targets::connections(family), true, &connected);
+    // Apart: with nat in the way, connections of two zones that clash get other ports.
+    run.bench(session, "translations", targets::translations(family), true, &connected);
+}
+
+struct Run<'r> {
+    family: Family,
+    facts: &'r mut Vec<TargetFact>,
+    tally: &'r mut Tally,
+    /// Targets change what copies have in common: each is sent by itself, beside its control.
+    alone: bool,
+    /// What they change is sets.
+    resets: bool,
+}
+
+impl Run<'_> {
+    fn bench(
+        &mut self,
+        session: &Session,
+        name: &str,
+        subjects: Vec<Subject>,
+        connections: bool,
+        samples: &[Sample],
+    ) {
+        let name = format!("{name}-{:?}", self.family).to_lowercase();
+        let probes = targets::probes(self.family, connections);
+        // The interpreter asks about u32, whose answer is not known here.
+        let silent = |p: &Probe| Probe { field: p.field.filter(|_| !p.is_asked), ..p.clone() };
+        let said_probes: Vec<Probe> = probes.iter().map(silent).collect();
+        let texts: Vec<String> = probes.iter().map(|p| p.rule.clone()).collect();
+        let sets = rows::sets(self.family);
+        let mut bench = Bench::new(session, &name, self.family, subjects, &texts, &sets).unwrap();
+        let firewall = bench.firewall().clone();
+        let interpreter = Interpreter::new(&firewall);
+        let mut own: Vec<Option<TargetFact>> =
+            (0..bench.subjects().len()).map(|i| fact_of_target(&bench, self.family, i)).collect();
+        self.tally.rules += bench.subjects().len();
+        for sample in samples {
+            self.tally.packets += 1;
+            let seen = self.send(&mut bench, sample);
+            for (i, (control, seen)) in seen.iter().enumerate() {
+                let predicted = self.tally.compare(&bench, &interpreter, sample, i, seen);
+                let Some(fact) = own[i].as_mut().filter(|_| seen.matched) else { continue };
+                // An expectation is there for one packet: the other one is no longer RELATED.
+                let alike = bench.subjects()[i].table == TableName::Raw;
+                if !alike && control.state != seen.state {
+                    continue;
+                }
+                see_writes(fact, &probes, control, seen, self.family);
+                let nat = matches!(fact.target, Target::Nat(_));
+                if let Some(predicted) = predicted.filter(|_| !nat) {
+                    let said = &predicted.observed;
+                    let unknown = differing(&said_probes, said, seen, self.family);
+                    if predicted.wrote {
+                        fact.unknown.extend(unknown);
+                    } else if !unknown.is_empty() {
+                        let rule = &fact.rule;
+                        let (said, left) = (&said.left, &seen.left);
+                        self.tally.wrong(format!(
+                            "{rule}: {}: {unknown:?} is not {said:02x?}, but {left:02x?}",
+                            sample.name
+                        ));
+                    }
+                }
+            }
+        }
+        let tried = bench.subjects().iter().zip(&mut own);
+        let tried = tried.filter_map(|(s, fact)| Some((s, &mut fact.as_mut()?.tracks)));
+        try_tracking(session, self.family, connections, tried);
+        self.facts.extend(own.into_iter().flatten());
+    }
+
+    /// What was seen of each rule's copy, and of its control's.
+    fn send(&self, bench: &mut Bench, sample: &Sample) -> Vec<(Observed, Observed)> {
+        let control = |bench: &Bench, i: usize| {
+            let of = &bench.subjects()[i];
+            let same = |s: &Subject| s.rule.is_empty() && (s.table, s.hook) == (of.table, of.hook);
+            bench.subjects().iter().position(same).expect("a control")
+        };
+        let count = bench.subjects().len();
+        if !self.alone {
+            let seen = bench.send(sample).unwrap();
+            let pair = |i: usize| (seen[control(bench, i)].clone(), seen[i].clone());
+            return (0..count).map(pair).collect();
+        }
+        let mut out = Vec::new();
+        for i in 0..count {
+            if self.resets {
+                let reset = reset_sets(self.family);
+                bench.namespace().run(&["ipset", "restore"], reset.as_bytes()).unwrap();
+            }
+            // The control comes first, and sees what the target has not changed yet.
+            let both = match control(bench, i) {
+                own if own == i => vec![i],
+                control => vec![control, i],
+            };
+            let pair = bench.send_to(sample, &both).unwrap();
+            out.push((pair[0].clone(), pair[pair.len() - 1].clone()));
+        }
+        out
+    }
+}
+
+fn reset_sets(family: Family) -> String {
+    let addr = if family == Family::V4 { "192.0.2.1" } else { "2001:db8::1" };
+    format!("flush grows\nflush shrinks\nadd shrinks {addr}\n")
+}
+
+fn fact_of_target(bench: &Bench, family: Family, which: usize) -> Option<TargetFact> {
+    let rule = bench.rule(which)?;
+    let Subject { table, hook, rule: text, .. } = &bench.subjects()[which];
+    Some(TargetFact {
+        rule: format!("{family:?} {table} {hook:?} {text}"),
+        target: rule.target.clone(),
+        writes: BTreeSet::new(),
+        unknown: BTreeSet::new(),
+        changes_sets: false,
+        drops: false,
+        goes_on: false,
+        tracks: None,
+    })
+}
+
+/// What differs between a copy that met the target and one that did not.
+fn see_writes(
+    fact: &mut TargetFact,
+    probes: &[Probe],
+    control: &Observed,
+    seen: &Observed,
+    family: Family,
+) {
+    fact.goes_on |= seen.went_on;
+    fact.drops |= !seen.went_on && control.left.is_some() && seen.left.is_none();
+    fact.writes.extend(differing(probes, control, seen, family));
+    let sets = |a: &[bool], b: &[bool]| {
+        probes.iter().zip(a.iter().zip(b)).any(|(p, (a, b))| p.field.is_none() && a != b)
+    };
+    fact.changes_sets |= seen.went_on && sets(&control.probes, &seen.probes);
+    if let (Some(a), Some(b)) = (&control.late, &seen.late) {
+        fact.changes_sets |= sets(a, b);
+    }
+}
+
+/// Fields whose probes, or bytes at the end, differ.
+fn differing(
+    probes: &[Probe],
+    one: &Observed,
+    other: &Observed,
+    family: Family,
+) -> BTreeSet<Field> {
+    let mut out = BTreeSet::new();
+    let mut see = |a: &[bool], b: &[bool]| {
+        let differs = probes.iter().zip(a.iter().zip(b)).filter(|(_, (a, b))| a != b);
+        out.extend(differs.filter_map(|(p, _)| p.field));
+    };
+    if one.went_on && other.went_on {
+        see(&one.probes, &other.probes);
+    }
+    if let (Some(a), Some(b)) = (&one.late, &other.late) {
+        see(a, b);
+    }
+    if let (Some(a), Some(b)) = (&one.left, &other.left) {
+        if one.mark != other.mark {
+            out.insert(Field::Mark);
+        }
+        for (field, from, to) in fields_of(family, a, b) {
+            if a.get(from..to) != b.get(from..to) {
+                out.insert(field);
+            }
+        }
+        let tos = |b: &[u8]| match family {
+            Family::V4 => b[1],
+            Family::V6 => b[0] << 4 | b[1] >> 4,
+        };
+        if tos(a) != tos(b) {
+            out.insert(Field::Tos);
+        }
+    }
+    if one.is_local != other.is_local {
+        // What comes to the host keeps its time to live.
+        out.remove(&Field::Ttl);
+    }
+    out
+}
+
+/// Where fields lie in both packets, from the network header on; nothing where they have options.
+fn fields_of(family: Family, one: &[u8], other: &[u8]) -> Vec<(Field, usize, usize)> {
+    use Field::{Daddr, Dport, Length, Saddr, Sport, TcpFlags, Ttl};
+    let (mut fields, transport) = match family {
+        Family::V4 if one[0] != 0x45 => return Vec::new(),
+        Family::V4 => (vec![(Length, 2, 4), (Ttl, 8, 9), (Saddr, 12, 16), (Daddr, 16, 20)], 20),
+        Family::V6 => (vec![(Length, 4, 6), (Ttl, 7, 8), (Saddr, 8, 24), (Daddr, 24, 40)], 40),
+    };
+    let proto = |b: &[u8]| match family {
+        // Later fragments have no header.
+        Family::V4 if b[6] & 0x1f != 0 || b[7] != 0 => 0,
+        Family::V4 => b[9],
+        Family::V6 => b[6],
+    };
+    if proto(one) == proto(other) && matches!(proto(one), 6 | 17) {
+        fields.push((Sport, transport, transport + 2));
+        fields.push((Dport, transport + 2, transport + 4));
+    }
+    if proto(one) == proto(other) && proto(one) == 6 {
+        fields.push((TcpFlags, transport + 13, transport + 14));
+    }
+    fields
+}
