@@ -149,7 +149,7 @@ const WORDS: [&str; 49] = [
     "FORWARD -j NFLOG --nflog-prefix n --nflog-size 80 --nflog-group 2",
 ];
 
-const V4_WORDS: [&str; 14] = [
+const V4_WORDS: [&str; 13] = [
     "FORWARD -s 10.0.0.0/8 ! -d 192.0.2.1/32 -f",
     "FORWARD -s 10.0.1.0/255.0.255.0 ! -f",
     "FORWARD -p icmp -m icmp --icmp-type 3/4",
@@ -161,7 +161,6 @@ const V4_WORDS: [&str; 14] = [
     "FORWARD -m iprange ! --src-range 10.0.0.1-10.0.0.9 --dst-range 10.0.0.3-10.0.0.8",
     "PREROUTING -m addrtype --dst-type MULTICAST,LOCAL",
     "PREROUTING -m addrtype ! --src-type UNICAST --limit-iface-in",
-    "PREROUTING -m rpfilter --validmark --invert",
     "FORWARD -m conntrack --ctorigsrc 10.0.0.0/8",
     "FORWARD -j TTL --ttl-set 9",
 ];

@@ -44,7 +44,11 @@ pub(super) fn lower(m: &Match, place: Place) -> Result<Vec<Cond>, String> {
         "statistic" => statistic(options, place),
         "addrtype" => addrtype(options, place),
         "owner" => owner(options, place),
-        "rpfilter" => rpfilter(options, place),
+        // xt_rpfilter asks for a unicast route, nft_fib for any: they differ for the broadcast
+        // addresses of the host (measured).
+        "rpfilter" => {
+            Err("-m rpfilter, which nft answers otherwise for broadcast addresses".into())
+        }
         _ => Err(format!("-m {module}")),
     }
 }
@@ -169,21 +173,6 @@ fn owner(options: &[OptionValue], place: Place) -> Result<Vec<Cond>, String> {
         return Err("-m owner with several tests, one of them negated".into());
     }
     Ok(out)
-}
-
-/// `fib saddr … oif missing` is what `--invert` asks (net/ipv4/netfilter/nft_fib_ipv4.c).
-fn rpfilter(options: &[OptionValue], place: Place) -> Result<Vec<Cond>, String> {
-    let (mut device, mut mark, mut found) = (" . iif", "", "exists");
-    for o in options {
-        match o.name {
-            "loose" => device = "",
-            "validmark" => mark = " . mark",
-            "invert" => found = "missing",
-            _ => return Err(unknown("rpfilter", o)),
-        }
-    }
-    let text = format!("fib saddr{mark}{device} oif {found}");
-    Ok(vec![Cond::Opaque(place.opaque(text, false))])
 }
 
 /// Without an entry xt_conntrack is done once the state matched; nft's tests of an entry then stop
