@@ -253,6 +253,9 @@ impl Rows {
         self.both("u32", "-m u32", "--u32 \"100&0xff=0x61\"");
         self.add("bpf", "-m bpf --bytecode \"1,6 0 0 1\"");
         self.add("bpf", "-m bpf --bytecode \"2,48 0 0 9,22 0 0 0\"");
+        // The ancillary load of a random number: another answer each time.
+        let random = "4,32 0 0 4294963256,53 0 1 2147483648,6 0 0 1,6 0 0 0";
+        self.add("bpf", format!("-m bpf --bytecode \"{random}\""));
     }
 
     fn stateful(&mut self) {
