@@ -6,9 +6,11 @@
 
 mod edit;
 mod rules;
+mod wide;
 
 pub use edit::{Edit, neutral_edit, semantic_edit};
 pub use rules::{Shape, ruleset};
+pub use wide::sets;
 
 /// Numbers by chance: splitmix64, whose sequence is its seed's alone.
 #[derive(Clone, Debug)]

@@ -14,7 +14,7 @@ use weir_backends::{CompileError, CompileOptions, Form, artefact, compile};
 use weir_model::{Family, Firewall};
 use weir_syntax::iptables::{ParseOptions, parse};
 use weir_testkit::Folder;
-use weir_testkit::random::{Dice, Shape, ruleset};
+use weir_testkit::random::{Dice, Shape, ruleset, sets};
 use weir_verify::{VerifyOptions, VerifyReport, verify};
 
 const FORMS: [Form; 3] = [Form::Tree, Form::Ipset, Form::Nft];
@@ -106,14 +106,15 @@ impl Total {
     }
 }
 
-fn firewall(text: &str) -> Firewall {
+fn firewall(text: &str, sets: &str) -> Firewall {
     let ruleset = match parse(text, &ParseOptions::default()) {
         Ok(ruleset) => ruleset,
         Err(errors) => panic!("{}", weir_syntax::render(&errors, "generated", text, false)),
     };
+    let sets = weir_syntax::ipset::parse(sets).expect("sets that load");
     match ruleset.family {
-        Family::V4 => Firewall { v4: Some(ruleset), ..Firewall::default() },
-        Family::V6 => Firewall { v6: Some(ruleset), ..Firewall::default() },
+        Family::V4 => Firewall { v4: Some(ruleset), sets, ..Firewall::default() },
+        Family::V6 => Firewall { v6: Some(ruleset), sets, ..Firewall::default() },
     }
 }
 
@@ -137,15 +138,27 @@ fn write_forms(firewall: &Firewall, folder: &Path, total: &mut Total) -> Vec<Pat
 }
 
 #[test]
+fn every_random_ruleset_is_read() {
+    let (mut dice, mut rules) = (Dice::new(1), 0);
+    for _ in 0..500 {
+        let (shape, of) = (Shape::random_wide(&mut dice, RULES), dice.number());
+        let firewall = firewall(&ruleset(of, &shape), &sets(shape.v6));
+        rules += firewall.rulesets().map(|r| r.rules().count()).sum::<usize>();
+    }
+    assert!(rules > 500 * RULES / 2, "{rules} rules");
+}
+
+#[test]
 fn random_rulesets_agree_with_the_kernel_in_every_form() {
     let (seed, pairs) = (number("WEIR_SEED", 4), number("WEIR_PAIRS", 3_000));
     let (began, folder) = (Instant::now(), Folder::new("differential"));
     let mut dice = Dice::new(seed);
     let mut total = Total::default();
     while total.pairs < pairs {
-        let (shape, of) = (Shape::random(&mut dice, RULES), dice.number());
+        let (shape, of) = (Shape::random_wide(&mut dice, RULES), dice.number());
         let how = format!("ruleset {}: ruleset({of}, {shape:?})", total.rulesets + 1);
-        let firewall = firewall(&ruleset(of, &shape));
+        let sets = if shape.wide { sets(shape.v6) } else { String::new() };
+        let firewall = firewall(&ruleset(of, &shape), &sets);
         total.rules += firewall.rulesets().map(|r| r.rules().count() as u64).sum::<u64>();
         let dirs = write_forms(&firewall, folder.path(), &mut total);
         let dirs: Vec<&Path> = dirs.iter().map(PathBuf::as_path).collect();

@@ -279,7 +279,14 @@ mod tests {
     fn every_kind_of_edit_comes_by() {
         let text = super::super::ruleset(
             3,
-            &super::super::Shape { v6: false, rules: 60, states: true, opaque: true, tables: true },
+            &super::super::Shape {
+                v6: false,
+                rules: 60,
+                states: true,
+                opaque: true,
+                tables: true,
+                wide: false,
+            },
         );
         let mut dice = Dice::new(1);
         let mut kinds = std::collections::BTreeSet::new();

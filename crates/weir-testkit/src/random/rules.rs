@@ -7,7 +7,7 @@
 
 use std::fmt::Write as _;
 
-use super::Dice;
+use super::{Dice, wide};
 
 /// What to write.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +22,8 @@ pub struct Shape {
     pub opaque: bool,
     /// Raw, mangle and nat tables, too.
     pub tables: bool,
+    /// Every match and target that weir reads, and sets that change: see [`sets`](super::sets).
+    pub wide: bool,
 }
 
 impl Shape {
@@ -33,13 +35,25 @@ impl Shape {
             states: dice.chance(60),
             opaque: dice.chance(10),
             tables: dice.chance(40),
+            wide: false,
+        }
+    }
+
+    /// A shape by chance, wide where the seed says so.
+    pub fn random_wide(dice: &mut Dice, rules: usize) -> Shape {
+        let wide = dice.chance(60);
+        let shape = Shape { wide, ..Shape::random(dice, rules) };
+        Shape {
+            tables: shape.tables || wide,
+            opaque: shape.opaque || wide && dice.chance(30),
+            ..shape
         }
     }
 }
 
 /// Text of `iptables-save`, the same for the same seed and shape.
 pub fn ruleset(seed: u64, shape: &Shape) -> String {
-    let mut w = Writer { dice: Dice::new(seed), shape: *shape, text: String::new() };
+    let mut w = Writer { dice: Dice::new(seed), shape: *shape, text: String::new(), number: 0 };
     if shape.tables {
         w.raw();
         w.mangle();
@@ -55,6 +69,8 @@ struct Writer {
     dice: Dice,
     shape: Shape,
     text: String,
+    /// Number of the last memory that has a name of its own.
+    number: u32,
 }
 
 const V4: [&str; 14] = [
@@ -127,7 +143,7 @@ impl Writer {
             if self.dice.chance(25) {
                 chain = self.dice.weighted(&places);
             }
-            let conds = self.conds(chain, true);
+            let conds = self.conds("filter", chain, true);
             let target = self.target(chain, &conds);
             let _ = writeln!(self.text, "-A {chain}{conds}{target}");
         }
@@ -138,7 +154,14 @@ impl Writer {
         self.table("raw", &["PREROUTING", "OUTPUT"], &[]);
         for _ in 0..self.dice.below(4) {
             let chain = self.dice.pick(&["PREROUTING", "PREROUTING", "OUTPUT"]);
-            let conds = self.conds(chain, false);
+            let mut conds = self.conds("raw", chain, false);
+            if self.shape.wide && self.dice.chance(50) {
+                let place = self.place("raw", chain, self.shape.states);
+                let (asks, target) = wide::target(&mut self.dice, &place);
+                conds.push_str(asks);
+                let _ = writeln!(self.text, "-A {chain}{conds}{target}");
+                continue;
+            }
             let weights = [(3, " -j DROP"), (2, " -j ACCEPT"), (1, "")];
             let mut target = self.dice.weighted(&weights);
             if self.shape.states && self.dice.chance(20) {
@@ -152,10 +175,14 @@ impl Writer {
     fn mangle(&mut self) {
         let chains = ["PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTROUTING"];
         self.table("mangle", &chains, &[]);
-        for _ in 0..self.dice.below(5) {
+        for _ in 0..self.dice.below(if self.shape.wide { 14 } else { 5 }) {
             // A changed packet is routed again in OUTPUT.
             let chain = self.dice.pick(&["PREROUTING", "FORWARD", "FORWARD", "POSTROUTING"]);
-            let conds = self.conds(chain, true);
+            if self.shape.wide && self.dice.chance(60) {
+                self.wide_rule(chain);
+                continue;
+            }
+            let conds = self.conds("mangle", chain, true);
             let targets = [
                 (4, " -j MARK --set-xmark 0x1/0xffffffff"),
                 (2, " -j MARK --set-xmark 0x10/0xf0"),
@@ -175,10 +202,31 @@ impl Writer {
         self.table("nat", &["PREROUTING", "INPUT", "OUTPUT", "POSTROUTING"], &[]);
         let to = if self.shape.v6 { "2001:db8:ff::7" } else { "198.51.100.7" };
         if self.dice.chance(60) {
-            let conds = self.conds("POSTROUTING", true);
+            let conds = self.conds("nat", "POSTROUTING", true);
             let _ = writeln!(self.text, "-A POSTROUTING{conds} -j SNAT --to-source {to}");
         }
+        for _ in 0..if self.shape.wide { self.dice.below(3) } else { 0 } {
+            let (chain, target) = wide::nat(&mut self.dice, self.shape.v6);
+            let conds = self.conds("nat", chain, true);
+            let _ = writeln!(self.text, "-A {chain}{conds}{target}");
+        }
         self.commit();
+    }
+
+    /// A target of mangle, with its own protocol where it wants one.
+    fn wide_rule(&mut self, chain: &str) {
+        let place = self.place("mangle", chain, self.shape.states);
+        let (asks, target) = wide::target(&mut self.dice, &place);
+        let conds = match asks {
+            "" => self.conds("mangle", chain, true),
+            asks => asks.to_owned(),
+        };
+        let _ = writeln!(self.text, "-A {chain}{conds}{target}");
+    }
+
+    fn place<'p>(&self, table: &'p str, chain: &'p str, states: bool) -> wide::Place<'p> {
+        let Shape { v6, opaque, .. } = self.shape;
+        wide::Place { table, chain, v6, states: states && self.shape.states, opaque }
     }
 
     fn not(&mut self) -> &'static str {
@@ -190,7 +238,7 @@ impl Writer {
     }
 
     /// What a rule tests, with a blank before each word.
-    fn conds(&mut self, chain: &str, states: bool) -> String {
+    fn conds(&mut self, table: &str, chain: &str, states: bool) -> String {
         let mut out = String::new();
         let (ins, outs) = match chain {
             "PREROUTING" | "INPUT" => (true, false),
@@ -214,7 +262,11 @@ impl Writer {
         if !self.shape.v6 && !self.shape.states && self.dice.chance(3) {
             let _ = write!(out, "{} -f", self.not());
         }
-        self.protocol(&mut out);
+        let place = self.place(table, chain, states);
+        match self.shape.wide && self.dice.chance(20) {
+            true => out.push_str(&wide::protocol(&mut self.dice, &place)),
+            false => self.protocol(&mut out),
+        }
         if states && self.shape.states && self.dice.chance(25) {
             let states = ["NEW", "ESTABLISHED", "RELATED,ESTABLISHED", "INVALID", "INVALID,NEW"];
             let not = self.not();
@@ -226,6 +278,10 @@ impl Writer {
             let _ = write!(out, " -m mac{} --mac-source 02:00:00:00:00:0{mac}", self.not());
         }
         self.rare(&mut out);
+        if self.shape.wide && self.dice.chance(18) {
+            let place = self.place(table, chain, states);
+            out.push_str(&wide::any(&mut self.dice, &place, &mut self.number));
+        }
         out
     }
 

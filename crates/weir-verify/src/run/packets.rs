@@ -2,7 +2,10 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use weir_model::{Family, Field, Firewall, Match, Packet, Ruleset, Target, Test, tests_of};
+use weir_model::{
+    CtState, Family, Field, Firewall, Match, Packet, Ruleset, Target, Test, tests_of,
+};
+use weir_packet::Transport;
 use weir_semantics::Entry;
 use weir_semantics::traffic::{self, TrafficOptions};
 
@@ -32,7 +35,9 @@ pub(crate) fn by_way(firewall: &Firewall, options: &VerifyOptions) -> Vec<(Way, 
             let count = wanted * percent / 100 + 1;
             let wish = TrafficOptions { seed: options.seed, count, entry, ..Default::default() };
             let packets = traffic::packets(ruleset, &firewall.sets, &wish);
-            for (i, mut packet) in packets.into_iter().enumerate() {
+            let odd: Vec<Packet> =
+                packets.iter().enumerate().filter_map(|(i, p)| odd(p, i)).collect();
+            for (i, mut packet) in packets.into_iter().chain(odd).enumerate() {
                 name_devices(&mut packet, entry);
                 if entry != Entry::Output {
                     // Nobody marks a packet before the first hook.
@@ -46,6 +51,33 @@ pub(crate) fn by_way(firewall: &Firewall, options: &VerifyOptions) -> Vec<(Way, 
     let mut ways: Vec<_> = ways.into_iter().collect();
     ways.sort_by(|(a, _), (b, _)| a.order().cmp(&b.order()));
     ways
+}
+
+/// One packet in this many is sent once more as another protocol, or cut.
+const ODD: usize = 16;
+/// Protocols whose headers no field says, or says in part: SCTP, DCCP, ESP, AH, GRE, UDP-Lite.
+const PROTOCOLS: [u8; 8] = [6, 17, 132, 33, 50, 51, 47, 136];
+
+/// The packet as another protocol whose header is cut, or has something behind it.
+fn odd(packet: &Packet, i: usize) -> Option<Packet> {
+    let proto = PROTOCOLS[i / ODD % PROTOCOLS.len()];
+    if !i.is_multiple_of(ODD) || packet.family == Family::V6 && proto == 51 {
+        return None;
+    }
+    let mut odd = packet.clone();
+    // Ports, then what makes sense as the rest of each header, most of the time.
+    let (sport, dport) = packet.ports().unwrap_or((1024, 80));
+    let mut body = [sport.to_be_bytes(), dport.to_be_bytes()].concat();
+    body.extend([6, 0, 0, 1, 0, 0, 0, 0x50, 0x50, 2, 0, 0, 0, 3, 0, 8, 1, 4, 5, 0xb4, 0, 0, 0, 0]);
+    body.truncate(i / ODD / PROTOCOLS.len() % 30);
+    (odd.proto, odd.transport, odd.payload) = (proto, Transport::None, body);
+    let Packet { iif, oif, smac, pkttype, mark, .. } = packet.clone();
+    // A TCP header that says another length than it has is no packet of the model.
+    let is_modelled =
+        |p: &Packet| p.proto != 6 || p.transport != Transport::Truncated || p.payload.len() < 20;
+    let odd = Packet::parse(&odd.to_bytes()).ok().filter(is_modelled)?;
+    let ct = weir_packet::Ct::of(CtState::New);
+    Some(Packet { iif, oif, smac, pkttype, mark, ct, ..odd })
 }
 
 fn name_devices(packet: &mut Packet, entry: Entry) {
