@@ -212,6 +212,20 @@ fn a_rule_that_nft_cannot_say_keeps_its_hook_in_iptables() {
 }
 
 #[test]
+fn notrack_may_be_spelled_in_two_ways_in_one_file() {
+    // The control: one spelling.
+    for other in ["-j NOTRACK", "-j CT --notrack"] {
+        let text = format!(
+            "*raw\n:PREROUTING ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n\
+             -A PREROUTING -s 192.0.2.1/32 -m recent --update --seconds 60 {other}\n\
+             -A OUTPUT -s 192.0.2.2/32 -j NOTRACK\nCOMMIT\n"
+        );
+        let form = compiled(&text, Family::V4);
+        assert_eq!(form.moved[0].hooks, [Hook::Output], "{other}");
+    }
+}
+
+#[test]
 fn a_budget_that_two_hooks_share_stays_whole() {
     let text = "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD DROP [0:0]\n:logged - [0:0]\n\
                 -A INPUT -m recent --update --seconds 60 -j DROP\n-A INPUT -j logged\n\

@@ -3,7 +3,7 @@
 //! What the two treat differently by nature is left out ([`CompareOptions::whole`]), as it is among
 //! the packets of [`check`](super::check).
 
-use weir_model::{Family, Firewall, Ruleset};
+use weir_model::{Family, Firewall, Ruleset, Target};
 use weir_passes::RunOptions;
 use weir_passes::check::{Proof, prove};
 use weir_semantics::diagram::{CompareOptions, Identity};
@@ -31,7 +31,8 @@ pub(super) fn unproven(
         whole: true,
         ..CompareOptions::default()
     };
-    match prove(firewall, &whole, &options) {
+    let [firewall, whole] = [firewall, &whole].map(|f| respelled(f, firewall));
+    match prove(&firewall, &whole, &options) {
         Proof::Equal => Ok(None),
         Proof::Open(why) => Ok(Some(why)),
         Proof::Differs(example) => Err(CompileError::Differs { form: Form::Nft, example }),
@@ -55,4 +56,20 @@ fn whole(firewall: &Firewall, form: &NftForm) -> Result<Firewall, String> {
         said::join(rest, said).map_err(|unsaid| unsaid.to_string())?;
     }
     Ok(out)
+}
+
+/// The firewall with one spelling of effects that nft spells alike (NOTRACK and `CT --notrack`):
+/// the one that comes first in `by`.
+fn respelled(firewall: &Firewall, by: &Firewall) -> Firewall {
+    let mut out = firewall.clone();
+    for ruleset in [&mut out.v4, &mut out.v6].into_iter().flatten() {
+        let terms = Terms::of(by, ruleset.family);
+        let chains = ruleset.tables.iter_mut().flat_map(|t| &mut t.chains);
+        for rule in chains.flat_map(|c| &mut c.rules) {
+            if let Target::Effect(effect) = &mut rule.target {
+                **effect = terms.effect(effect);
+            }
+        }
+    }
+    out
 }
