@@ -199,7 +199,14 @@ fn is_between(least: Count, seen: Count, most: Count) -> bool {
 
 /// The name of the deviation that a packet may meet in a form that is not iptables.
 pub(crate) fn deviation(packet: &Packet) -> Option<&'static str> {
-    if packet.transport == Transport::Truncated {
+    let wanted = match (packet.proto, packet.family) {
+        // Four bytes of DCCP's twelve are the ports, which are no payload.
+        (33 | 50, _) => 8,
+        (51, Family::V4) => 12,
+        _ => 0,
+    };
+    let is_cut = packet.fragment.offset == 0 && packet.payload.len() < wanted;
+    if packet.transport == Transport::Truncated || is_cut {
         return Some("truncated header");
     }
     (packet.fragment.offset != 0).then_some("later fragment")
@@ -218,8 +225,10 @@ pub(crate) fn out_of_reach(outcome: &Outcome<'_>, sent: &Packet) -> Option<&'sta
         return Some("CT puts it into a zone in which its connection was not made");
     }
     let is_translated = outcome.effects.iter().any(|e| matches!(e.target, Target::Nat(_)));
-    if is_translated && sent.proto == GRE && sent.payload.len() < GRE_BYTES {
-        return Some("a GRE header that is cut short cannot be translated");
+    // nf_nat_proto.c, gre_manip_pkt: versions 0 and 1, and all of the header.
+    let version = sent.payload.get(1).map_or(0, |b| b & 7);
+    if is_translated && sent.proto == GRE && (sent.payload.len() < GRE_BYTES || version > 1) {
+        return Some("a GRE header that is cut short, or of a version without nat, and translated");
     }
     match outcome.verdict {
         Verdict::Divert(_) => Some("handed to a program of the host"),

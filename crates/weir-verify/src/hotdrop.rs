@@ -128,7 +128,10 @@ fn hashlimit(limit: &Stateful, packet: &Packet, bytes: &[u8]) -> Option<bool> {
         Some(Value::Text(text)) => text.contains("port"),
         _ => false,
     };
+    // Of a later IPv6 fragment it takes the fragment header for the protocol (`ipv6_skip_exthdr`).
+    let is_later_v6 = packet.family == Family::V6 && packet.fragment.offset != 0;
     let wanted = match packet.proto {
+        _ if is_later_v6 => 0,
         6 | 17 | 33 | 50 | 132 | 136 => 4,
         51 => 8,
         _ => 0,

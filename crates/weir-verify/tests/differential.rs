@@ -74,8 +74,14 @@ impl Total {
             sum(&mut self.named, &way.named);
         }
         if !report.agrees() {
-            self.differences.push(format!("{how}\n{report}"));
+            self.differs(format!("{how}\n{report}"));
         }
+    }
+
+    /// Said at once, too: a long run may end otherwise.
+    fn differs(&mut self, what: String) {
+        println!("DIFFERS {what}");
+        self.differences.push(what);
     }
 
     fn print(&self, seconds: f64) {
@@ -119,7 +125,7 @@ fn firewall(text: &str, sets: &str) -> Firewall {
 }
 
 /// Writes all forms that can say the ruleset; what cannot is noted.
-fn write_forms(firewall: &Firewall, folder: &Path, total: &mut Total) -> Vec<PathBuf> {
+fn write_forms(how: &str, firewall: &Firewall, folder: &Path, total: &mut Total) -> Vec<PathBuf> {
     let options = CompileOptions { check_packets: 400, ..CompileOptions::default() };
     let mut dirs = Vec::new();
     for form in FORMS {
@@ -129,8 +135,12 @@ fn write_forms(firewall: &Firewall, folder: &Path, total: &mut Total) -> Vec<Pat
                 artefact::write(&made, &dir).expect("the artefact is written");
                 dirs.push(dir);
             }
-            Err(CompileError::Differs { example, .. }) => panic!("{form} differs: {example}"),
-            Err(CompileError::Printed { what, .. }) => panic!("{form} is printed wrong: {what}"),
+            Err(CompileError::Differs { example, .. }) => {
+                total.differs(format!("{how}\n{form} differs: {example}"));
+            }
+            Err(CompileError::Printed { what, .. }) => {
+                total.differs(format!("{how}\n{form} is printed wrong: {what}"));
+            }
             Err(_) => *total.unsaid.entry(form.to_string()).or_default() += 1,
         }
     }
@@ -160,7 +170,7 @@ fn random_rulesets_agree_with_the_kernel_in_every_form() {
         let sets = if shape.wide { sets(shape.v6) } else { String::new() };
         let firewall = firewall(&ruleset(of, &shape), &sets);
         total.rules += firewall.rulesets().map(|r| r.rules().count() as u64).sum::<u64>();
-        let dirs = write_forms(&firewall, folder.path(), &mut total);
+        let dirs = write_forms(&how, &firewall, folder.path(), &mut total);
         let dirs: Vec<&Path> = dirs.iter().map(PathBuf::as_path).collect();
         let options = VerifyOptions {
             packets: PACKETS.min(pairs as usize / 2),

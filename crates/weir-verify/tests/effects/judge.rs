@@ -59,7 +59,7 @@ pub struct TargetFact {
 }
 
 /// Rows that keep a memory which no packet of the tests meets: taken as stateful.
-pub const MEMORIES: [&str; 3] = ["connlimit", "connbytes", "hashlimit"];
+pub const MEMORIES: [&str; 4] = ["connlimit", "connbytes", "hashlimit", "bpf"];
 /// Fields that are written where no later rule can look: the table says that they are.
 pub const UNSEEN: [(&str, Field); 2] = [("SNAT", Field::CtState), ("MASQUERADE", Field::CtState)];
 /// Fields whose new value is known, and that the table takes for unknown all the same: the template
