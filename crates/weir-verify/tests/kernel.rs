@@ -127,6 +127,29 @@ fn fragments_are_compared_where_nothing_puts_them_together() {
     }
 }
 
+#[test]
+fn a_chain_that_nobody_calls_keeps_conntrack_in_use_in_every_form() {
+    if lacks_root() {
+        return;
+    }
+    let nat = "*nat\n:PREROUTING ACCEPT [0:0]\n:INPUT ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n\
+               :POSTROUTING ACCEPT [0:0]\n-A POSTROUTING -s 192.0.2.1/32\nCOMMIT\n";
+    // The one chain can be said in nft, the other cannot.
+    for (i, other) in ["-p udp", "-p dccp -m dccp --dccp-option 1"].into_iter().enumerate() {
+        let filter = format!(
+            "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n\
+             :nobody - [0:0]\n-A FORWARD -s 192.0.2.0/24 -j DROP\n\
+             -A nobody -m conntrack --ctstate UNTRACKED -j DROP\n-A nobody {other}\nCOMMIT\n"
+        );
+        let folder = Folder::new(&format!("nobody-{i}"));
+        let firewall = firewall(&[format!("{nat}{filter}")]);
+        let dirs = compiled(&folder, &firewall, &[Form::Nft]);
+        let report = compare(&firewall, &dirs, 1_000);
+        assert!(report.agrees(), "{other}: {report}");
+        assert!(report.compared_by_state["NEW"] > 500, "{report}");
+    }
+}
+
 /// Changes one file of an artefact, which must hold what is to be changed.
 fn change(dir: &Path, file: &str, from: &str, to: &str) {
     let path = dir.join(file);

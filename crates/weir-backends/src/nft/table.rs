@@ -9,9 +9,10 @@
 
 use std::collections::{HashMap, HashSet};
 
-use weir_model::nft::{self, Base, ChainKind, Credit, Statement, Verdict};
+use weir_model::nft::{self, Base, ChainKind, Credit, Statement, Verdict, ct_state};
 use weir_model::{Chain, Family, Hook, Name, Policy, Table, TableName};
 use weir_passes::programs::{Program, program_of};
+use weir_semantics::needs_conntrack;
 
 use super::emit::{Body, Compiled, Emitter};
 use super::item::{Item, Lowered, lower};
@@ -152,6 +153,13 @@ impl<'f> Plan<'f> {
         wanted
     }
 
+    /// Whether a chain that no hook enters and that nft cannot say makes the kernel track
+    /// connections.
+    fn loses_conntrack(&self, wanted: &HashSet<&'f str>) -> bool {
+        let is_lost = |c: &&Chain| c.policy.is_none() && !wanted.contains(&*c.name);
+        self.table.chains.iter().filter(is_lost).flat_map(|c| &c.rules).any(needs_conntrack)
+    }
+
     /// Writes the moved hooks; `guard` where fragments may come by.
     pub fn emit(&self, guard: bool, runs: bool) -> (nft::Table, Vec<Compiled>) {
         let wanted = self.wanted();
@@ -173,6 +181,14 @@ impl<'f> Plan<'f> {
                 e.items(&mut body, &self.items[&*chain.name]);
                 e.finish(body);
             }
+        }
+        if self.all_moved() && self.loses_conntrack(&wanted) {
+            // No hook enters it: its test alone makes the kernel track connections.
+            let with = nft::With::AnyBit(ct_state::INVALID.into());
+            let state = nft::Test { load: nft::Load::CtState, with, negated: false };
+            let mut body = Body::new(e.names.fresh("conntrack"), None);
+            body.push(vec![Statement::Test(state), Statement::Verdict(Verdict::Return)]);
+            e.finish(body);
         }
         for hook in &self.moved {
             let chain = self.base(*hook).expect("moved hooks have a chain");
