@@ -226,6 +226,28 @@ fn notrack_may_be_spelled_in_two_ways_in_one_file() {
 }
 
 #[test]
+fn a_test_of_a_conntrack_entry_fails_for_packets_without_one() {
+    // The control: rules that ask nothing of the entry.
+    for asks in [
+        "",
+        "-m conntrack --ctorigsrc 192.0.2.1/32",
+        "-m conntrack ! --ctorigsrc 192.0.2.1/32",
+        "-m conntrack --ctstatus ASSURED",
+    ] {
+        let text = format!(
+            "*raw\n:PREROUTING ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n-A PREROUTING -j NOTRACK\n\
+             -A OUTPUT -j NOTRACK\nCOMMIT\n*nat\n:PREROUTING ACCEPT [0:0]\n:INPUT ACCEPT [0:0]\n\
+             :OUTPUT ACCEPT [0:0]\n:POSTROUTING ACCEPT [0:0]\n\
+             -A POSTROUTING {asks} -j SNAT --to-source 198.51.100.1\nCOMMIT\n\
+             *filter\n:INPUT ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n\
+             -A FORWARD {asks} -j DROP\nCOMMIT\n"
+        );
+        let form = compiled(&text, Family::V4);
+        assert_eq!(form.moved.len(), 3, "{asks}");
+    }
+}
+
+#[test]
 fn a_budget_that_two_hooks_share_stays_whole() {
     let text = "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD DROP [0:0]\n:logged - [0:0]\n\
                 -A INPUT -m recent --update --seconds 60 -j DROP\n-A INPUT -j logged\n\

@@ -337,6 +337,15 @@ pub struct Opaque {
     pub inverted: bool,
 }
 
+impl Opaque {
+    /// It tests the packet's conntrack entry. Without one the rule ends there, negated or not
+    /// (`nft_ct_get_eval` in net/netfilter/nft_ct.c).
+    #[must_use]
+    pub fn needs_entry(&self) -> bool {
+        self.text.starts_with("ct ")
+    }
+}
+
 /// One part of a map's key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key {

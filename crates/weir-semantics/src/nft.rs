@@ -223,6 +223,9 @@ impl<'n> Run<'n, '_> {
                     }
                 }
                 Statement::Opaque(o) => {
+                    if o.needs_entry() && !self.packet.ct.has_entry() {
+                        return Stop::Next;
+                    }
                     if (self.answer)(o, self.packet) == o.inverted {
                         return Stop::Next;
                     }
