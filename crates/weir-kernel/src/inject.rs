@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, ipproto, sockopt};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 use weir_packet::{Family, Packet};
 
 use crate::{KernelError, Namespace};
@@ -29,13 +30,30 @@ impl FrameSocket {
         Ok(FrameSocket { fd })
     }
 
-    /// Sends one frame. On a veth the other side has usually done with it when this returns.
+    /// Sends frames that arrive in this order on the other end of a veth. Gives the result of each:
+    /// an error where the device is down or the frame too long.
+    ///
+    /// The thread stays on one CPU meanwhile. Each CPU has a backlog of its own
+    /// (`enqueue_to_backlog` in net/core/dev.c), and under load a frame sent from one CPU would be
+    /// received before an earlier frame sent from another.
     ///
     /// # Errors
-    /// Where the device is down or the frame too long.
-    pub fn send(&self, frame: &[u8]) -> io::Result<()> {
-        rustix::net::send(&self.fd, frame, SendFlags::empty())?;
-        Ok(())
+    /// Where the thread cannot be kept on its CPU.
+    pub fn send_in_order<'f>(
+        &self,
+        frames: impl IntoIterator<Item = &'f [u8]>,
+    ) -> io::Result<Vec<io::Result<()>>> {
+        let before = sched_getaffinity(None)?;
+        let mut only = CpuSet::new();
+        only.set(sched_getcpu());
+        sched_setaffinity(None, &only)?;
+        let results = frames
+            .into_iter()
+            .map(|f| rustix::net::send(&self.fd, f, SendFlags::empty()).map(drop))
+            .map(|r| r.map_err(io::Error::from))
+            .collect();
+        sched_setaffinity(None, &before)?;
+        Ok(results)
     }
 }
 

@@ -150,13 +150,14 @@ impl Arm {
 
     /// From outside: frames, then the marker; the marker's log entry is the last.
     fn send_in(&mut self, batch: &Batch, seen: &mut Seen) -> Result<(), VerifyError> {
-        for p in &batch.packets {
-            // A frame that cannot be sent is not seen anywhere, which is told.
-            let _ = self.frames.send(&p.frame);
-        }
         let mut marker = probe::marker();
         marker.smac = Some(WORLD_MAC);
-        self.frames.send(&marker.to_frame(FIREWALL_MAC)).map_err(VerifyError::send)?;
+        let marker = marker.to_frame(FIREWALL_MAC);
+        let frames = batch.packets.iter().map(|p| p.frame.as_slice());
+        let frames = frames.chain([marker.as_slice()]);
+        let mut sent = self.frames.send_in_order(frames).map_err(VerifyError::send)?;
+        // A packet that cannot be sent is seen nowhere, which is reported; the marker must be.
+        sent.pop().expect("the marker's").map_err(VerifyError::send)?;
         let end = Instant::now() + PASS_LIMIT;
         let mut is_through = false;
         loop {

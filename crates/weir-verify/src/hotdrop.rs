@@ -32,7 +32,11 @@ pub(crate) fn drops(m: &Match, packet: &Packet) -> Result<bool, String> {
             "esp" => Ok(!is_later && bytes.len() < 8),
             "ah" if packet.family == Family::V4 => Ok(!is_later && bytes.len() < 12),
             "ah" if packet.proto != 51 => Ok(false),
-            // xt_tcpmss.c reads later fragments, too.
+            // xt_tcpmss.c reads later fragments, too. ip6_packet_match finds no transport header
+            // there, and leaves its offset at the start of the packet.
+            "tcpmss" if is_later && packet.family == Family::V6 => {
+                Ok(is_cut_tcp(&packet.to_bytes()))
+            }
             "tcpmss" => Ok(is_cut_tcp(&bytes)),
             module => Err(unknown(module)),
         },

@@ -270,6 +270,18 @@ fn fragments(out: &mut Vec<Sample>, family: Family) {
             out.push(Sample::raw(name, bytes));
         }
     }
+    if family == Family::V6 {
+        // xt_tcpmss reads the network header of a later fragment as TCP's: the length of the
+        // header lies in the source address.
+        for words in [4_u8, 5, 15] {
+            for length in [3, 8, 24] {
+                let mut bytes = with_header(family, 6, piece(185, length > 3), &vec![7; length]);
+                bytes[12] = words << 4;
+                let name = format!("fragment 185 of {length} bytes from 2001:db8:{words:x}000::1");
+                out.push(Sample::raw(name, bytes));
+            }
+        }
+    }
 }
 
 /// Headers that contradict themselves.
