@@ -80,6 +80,12 @@ pub enum WriteError {
         /// The first such file.
         path: PathBuf,
     },
+    /// A process, this one, works in the folder, and would be left in the removed one.
+    #[error("{} is the current folder: start weir outside of it", path.display())]
+    Current {
+        /// The folder.
+        path: PathBuf,
+    },
     /// The operating system refused.
     #[error("{what} {}: {source}", path.display())]
     Io {
@@ -139,6 +145,12 @@ fn io_error(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> WriteE
 /// write, or not so; then nothing is changed. [`WriteError::Io`] where the system refuses; then
 /// the folder is as it was.
 pub fn write(artefact: &Artefact, dir: &Path) -> Result<(), WriteError> {
+    // A link to a folder stays; the folder behind it is replaced.
+    let real = fs::canonicalize(dir);
+    let dir = real.as_deref().unwrap_or(dir);
+    if std::env::current_dir().is_ok_and(|current| current.starts_with(dir)) {
+        return Err(WriteError::Current { path: dir.to_owned() });
+    }
     let exists = is_replaceable(dir)?;
     let parent = match dir.parent() {
         Some(p) if !p.as_os_str().is_empty() => p,

@@ -61,10 +61,14 @@ pub fn load(file: Option<&Path>, operand: &Operand, color: bool) -> Result<Loade
         for what in &found.not_read {
             eprintln!("weir: --live: not read: {what}");
         }
-        for (family, name) in &found.of_weir {
-            eprintln!(
-                "weir: --live: not read: nft table {family} {name}: it is that of an artefact, \
-                 which `weir diff --live` compares"
+        if !found.of_weir.is_empty() {
+            let tables: Vec<String> =
+                found.of_weir.iter().map(|(family, name)| format!("{family} {name}")).collect();
+            bail!(
+                "--live: an nft artefact is in force (nft tables {}), which stands for rules that \
+                 iptables does not have: name the file that it was compiled from, or unload it; \
+                 `weir diff --live FILE` compares it with the file",
+                tables.join(", ")
             );
         }
         texts = found.texts;

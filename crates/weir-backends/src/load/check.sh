@@ -1,21 +1,84 @@
 # What is looked at before anything is saved or changed.
 
-# Files of the artefact are as they were compiled: their digests stand in manifest.json.
+# Looks at the files of the artefact in $source: they are this script's, and as they were compiled.
 check_files() {
-    manifest=$here/manifest.json
+    manifest=$source/manifest.json
     [ -f "$manifest" ] || die "$manifest is missing: start load.sh in the folder of an artefact"
-    for file in load.sh unload.sh $files; do
-        [ -f "$here/$file" ] || die "$here/$file is missing: compile again"
+    compiled=$(awk -F '"' '$2 == "id" { print $4; exit }' "$manifest")
+    [ "$compiled" = "$id" ] || die "the files of $here are of artefact ${compiled:-unknown}," \
+        "and this is load.sh of $id: start the load.sh that was compiled with them"
+    for file in $files; do
+        [ -f "$source/$file" ] || die "$here/$file is missing: compile again"
     done
+    check_contents
     [ -z "$allow_edited" ] || return 0
-    digests=$(awk -F '"' -v files=" load.sh unload.sh $files " '$2 == "name" { name = $4 }
+    if [ "$source" = "$here" ]; then
+        set -- load.sh unload.sh $files
+    else
+        set -- $files
+    fi
+    digests=$(awk -F '"' -v files=" $* " '$2 == "name" { name = $4 }
         $2 == "sha256" && index(files, " " name " ") { print $4 "  " name }' "$manifest")
-    [ "$(printf '%s\n' "$digests" | grep -c .)" -eq "$(count load.sh unload.sh $files)" ] ||
+    [ "$(printf '%s\n' "$digests" | grep -c .)" -eq "$#" ] ||
         die "$manifest does not name all files: compile again"
-    result=$(cd -P -- "$here" && printf '%s\n' "$digests" | sha256sum -c 2>/dev/null) && return
+    result=$(cd -P -- "$source" && printf '%s\n' "$digests" | sha256sum -c 2>/dev/null) && return
     edited=$(printf '%s\n' "$result" | sed -n 's/: FAILED.*//p' | head -n 1)
     die "$here/$edited was edited after it was compiled:" \
         "compile again, or load it as it is by --allow-edited"
+}
+
+# Edited files, too, hold the tables and sets that this script saves, the chains that say which
+# artefact is in force, and nothing else.
+check_contents() {
+    for file in $files; do
+        case $file in
+        iptables.rules) odd=$(odd_rules "$v4_tables" "$source/$file") ;;
+        ip6tables.rules) odd=$(odd_rules "$v6_tables" "$source/$file") ;;
+        ruleset.nft) odd=$(odd_nft "$source/$file") ;;
+        *.ipset) odd=$(odd_sets "$source/$file") ;;
+        esac
+        [ -z "$odd" ] || die "$here/$file: $odd; load.sh saves what the compiled ruleset touches:" \
+            "edit the ruleset, and compile it again"
+    done
+}
+
+odd_rules() {
+    mark=":weir:$id "
+    # nft tables say by themselves that they are in force.
+    [ -z "$nft_tables" ] || mark=
+    awk -v tables="$1" -v mark="$mark" '
+        BEGIN { n = split(tables, names, " "); for (i = 1; i <= n; i++) left[names[i]] = 1 }
+        /^\*/ {
+            table = substr($0, 2)
+            if (!(table in left)) { print "table " table " was added"; exit }
+            delete left[table]
+        }
+        mark != "" && index($0, mark) == 1 { marks++ }
+        END {
+            for (table in left) { print "table " table " is missing"; exit }
+            if (mark != "" && marks != n) print "a line " mark "- [0:0] is missing"
+        }' "$2" | head -n 1
+}
+
+odd_nft() {
+    awk -v tables="$nft_tables" '
+        BEGIN { n = split(tables, names, " "); for (i = 1; i <= n; i++) left[names[i]] = 1 }
+        /^create table / { delete left[$3 ":" $4] }
+        /^(create )?table / {
+            name = $1 == "create" ? $3 ":" $4 : $2 ":" $3
+            if (!index(" " tables " ", " " name " ")) { print "table " name " was added"; exit }
+            next
+        }
+        /^[^\t }#]/ { print "line " NR " is outside of tables"; exit }
+        END { for (table in left) print "table " table " is missing" }' "$1" | head -n 1
+}
+
+odd_sets() {
+    [ "${1##*/}" != names.ipset ] || return 0
+    awk 'FILENAME == ARGV[1] { names[$0] = 1; next }
+        /^(#|$)/ { next }
+        $1 != "create" && $1 != "add" { print "line " FNR " neither creates nor adds"; exit }
+        !($2 in names) { print "set " $2 " was added"; exit }' "$source/names.ipset" "$1"
 }
 
 # Refuses to load beside rules of iptables-nft in the same tables: a packet would meet both.
@@ -59,9 +122,28 @@ refuse_beside() {
     else
         return 0
     fi
-    die "iptables-nft has rules in force in table $2 ($3-nft-save -t $2 lists them);" \
-        "a packet would meet them and the new ruleset. Move them to iptables-legacy first:" \
-        "$3-nft-save -t $2 | $3-legacy-restore && nft delete table $1 $2"
+    what="table $1 $2 of nftables has rules in force (nft list table $1 $2 lists them);"
+    what="$what a packet would meet them and the new ruleset"
+    if ! is_made_by_iptables_nft "$@"; then
+        die "$what. iptables-nft cannot say all of them, so they cannot be moved to" \
+            "iptables-legacy: take them into the ruleset, compile it again, and then" \
+            "nft delete table $1 $2"
+    fi
+    if "$3-legacy-save" -t "$2" 2>/dev/null | has_rules; then
+        die "$what. So has table $2 of iptables-legacy: take the rules of $3-nft-save -t $2 into" \
+            "the ruleset, compile it again, and then nft delete table $1 $2"
+    fi
+    die "$what. Move them to iptables-legacy first:" \
+        "$3-nft-save -c -t $2 | $3-legacy-restore -c && nft delete table $1 $2"
+}
+
+# Whether what iptables-nft-save prints of a table makes the same table again.
+is_made_by_iptables_nft() {
+    command -v "$NFT" >/dev/null 2>&1 || return 0
+    is=$("$NFT" -s list table "$1" "$2" 2>/dev/null) && [ -n "$is" ] || return
+    again=$("$3-nft-save" -t "$2" 2>/dev/null | unshare --net -- sh -c \
+        '"$1-nft-restore" && "$2" -s list table "$3" "$4"' sh "$3" "$NFT" "$1" "$2" 2>/dev/null) &&
+        [ "$again" = "$is" ]
 }
 
 # How many rules there are in tables that would be replaced or emptied.
@@ -98,7 +180,10 @@ report_others() {
 
 # Loads in a network namespace of its own, which shows what tools and kernel can do.
 try_load() {
+    unshare --net true 2>/dev/null ||
+        die "cannot make a network namespace to try it in: --check needs CAP_SYS_ADMIN"
     trial=$(mktemp -d) || die "cannot make a temporary folder"
+    trial=$(cd -P -- "$trial" && pwd -P)
     if said=$(WEIR_STATE=$trial unshare --net -- \
         sh "$here/load.sh" ${allow_edited:+--allow-edited} 2>&1); then
         rm -rf -- "$trial"
@@ -112,6 +197,7 @@ try_load() {
 report() {
     need unshare util-linux
     refuse_other_variant
+    [ -z "$sets" ] || refuse_other_sets
     if [ -n "$allow_edited" ]; then
         printf 'files: not compared with manifest.json\n'
     else

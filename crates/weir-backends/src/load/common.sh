@@ -9,6 +9,11 @@ export RES_OPTIONS
 umask 077
 set -f
 
+# Descriptors that the caller closed would be given to the files that are opened here.
+[ -e /proc/self/fd/0 ] || exec </dev/null
+[ -e /proc/self/fd/1 ] || exec >/dev/null
+[ -e /proc/self/fd/2 ] || exec 2>/dev/null
+
 : "${IPTABLES_RESTORE:=iptables-legacy-restore}" "${IPTABLES_SAVE:=iptables-legacy-save}"
 : "${IP6TABLES_RESTORE:=ip6tables-legacy-restore}" "${IP6TABLES_SAVE:=ip6tables-legacy-save}"
 : "${IPSET:=ipset}" "${NFT:=nft}" "${WEIR_STATE:=/run/weir}"
@@ -19,9 +24,17 @@ namespace=
 state=
 uses_nft=
 
-say() {
-    printf '%s: %s\n' "$script" "$*" >&2
-}
+# Says something. What becomes of the text changes nothing: a pipe may be closed, a disk full.
+say() (
+    trap '' PIPE
+    printf '%s: %s\n' "$script" "$*" >&2 || :
+)
+
+# The same for the last line, on standard output.
+tell() (
+    trap '' PIPE
+    printf '%s\n' "$*" || :
+)
 
 die() {
     say "$@"
@@ -60,6 +73,14 @@ need_common_tools() {
     need sync coreutils
 }
 
+# The kernel hides the tables of a namespace from all but its root, and a container may hide files.
+need_root() {
+    [ -r /proc/net/dev ] || die "cannot read /proc/net: mount /proc"
+    for names in /proc/net/ip_tables_names /proc/net/ip6_tables_names; do
+        [ ! -e "$names" ] || [ -r "$names" ] || die "cannot read $names: start $script as root"
+    done
+}
+
 # The variant that comes with the tool's version; versions before 1.8 name none and are legacy.
 need_legacy() {
     need "$1" iptables
@@ -71,11 +92,11 @@ need_legacy() {
 need_tools_of() {
     if [ -n "$1" ]; then
         need_legacy "$IPTABLES_RESTORE"
-        need "$IPTABLES_SAVE" iptables
+        need_legacy "$IPTABLES_SAVE"
     fi
     if [ -n "$2" ]; then
         need_legacy "$IP6TABLES_RESTORE"
-        need "$IP6TABLES_SAVE" iptables
+        need_legacy "$IP6TABLES_SAVE"
     fi
     if [ -n "$3" ]; then
         need "$IPSET" ipset
@@ -86,13 +107,22 @@ need_tools_of() {
     fi
 }
 
+# The tools that put an entry back.
+need_tools_of_entry() {
+    need_tools_of "$(about "$1" v4_tables)$(about "$1" v4_emptied)" \
+        "$(about "$1" v6_tables)$(about "$1" v6_emptied)" "$(about "$1" sets)" \
+        "$(about "$1" nft_tables)"
+}
+
 # The lock belongs to the network namespace itself, so that it is the same for scripts with
 # another WEIR_STATE or in another mount namespace. It ends with the last process that holds
 # descriptor 9: with this script, and with a tool that is still at work after a kill.
 lock() {
     exec 9</proc/self/ns/net
     tries=0
-    until flock -n 9; do
+    # The Korn shell gives descriptors above 2 only to whom they are named for.
+    until flock -n 9 9<&9; do
+        [ "$?" -eq 1 ] || die "cannot lock /proc/self/ns/net"
         if holder=$(lock_holder); then
             die "$holder is changing the ruleset of this network namespace:" \
                 "wait until it has ended"

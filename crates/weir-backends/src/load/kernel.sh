@@ -43,8 +43,8 @@ read_tables() {
 
 # The nft tables of weir that are in force, as ip:weir_filter, copies included.
 weir_tables() {
-    command -v "$NFT" >/dev/null 2>&1 || return 0
-    # A kernel without nf_tables has none; where some were loaded, they must be found.
+    # Without nft, or in a kernel without nf_tables, there are none; where some were loaded, they
+    # must be found.
     list=$("$NFT" list tables 2>/dev/null) || [ -z "$uses_nft" ] || return
     printf '%s\n' "$list" | awk '$1 == "table" && ($2 == "ip" || $2 == "ip6") &&
         $3 ~ /^weir_(old_|new_)?(raw|mangle|nat|filter|security)$/ { print $2 ":" $3 }'
@@ -165,18 +165,64 @@ destroy_created() {
     [ -n "$doomed" ] || return 0
     printf '%s\n' "$doomed" | "$IPSET" restore 2>/dev/null && return
     printf '%s\n' "$doomed" | while IFS= read -r line; do
-        printf '%s\n' "$line" | "$IPSET" restore 2>/dev/null ||
-            say "set ${line#destroy } is in use by something else and was left"
+        printf '%s\n' "$line" | "$IPSET" restore 2>/dev/null || :
     done
+    names=$("$IPSET" list -n) || return
+    { printf '%s\n\n' "$names" && printf '%s\n' "$doomed"; } | awk '
+        !ours && $0 == "" { ours = 1; next }
+        !ours { there[$0] = 1; next }
+        $2 in there { print $2 }' | while IFS= read -r name; do
+        say "set $name is in use by something else and was left"
+    done
+}
+
+# The ipset text of sets, given as text of `ipset save`, as text that replaces what the sets hold:
+# each is filled under another name, and the two are swapped.
+replacing() {
+    awk '$1 == "create" {
+            finish(); name = $2; print; $2 = name "~"; print; print "flush " $2; next
+        }
+        $1 == "add" { $2 = $2 "~"; print }
+        END { finish() }
+        function finish() {
+            if (name != "") { print "swap " name "~ " name; print "destroy " name "~" }
+        }' "$1"
 }
 
 # Puts back the ruleset that an entry holds.
 put_back() {
     change_to "$1" old || return
     if [ -s "$1/old.sets" ]; then
-        "$IPSET" -exist restore <"$1/old.sets" || return
+        replacing "$1/old.sets" | "$IPSET" -exist restore || return
     fi
     destroy_created "$1"
+}
+
+# Whether what is in force is what an entry saved.
+holds_old() {
+    tables=$(about "$1" v4_tables)
+    emptied=$(about "$1" v4_emptied)
+    holds "$1/old.iptables" read_tables "$IPTABLES_SAVE" /proc/net/ip_tables_names \
+        "$tables${emptied:+ $emptied}" || return
+    tables=$(about "$1" v6_tables)
+    emptied=$(about "$1" v6_emptied)
+    holds "$1/old.ip6tables" read_tables "$IP6TABLES_SAVE" /proc/net/ip6_tables_names \
+        "$tables${emptied:+ $emptied}" || return
+    present=$(weir_tables) || return
+    holds "$1/old.nft" read_nft $present
+}
+
+# Whether a command prints what the file $1 holds, counters aside.
+holds() {
+    saved=$(steady <"$1" | sha256sum)
+    shift
+    [ "$("$@" | steady | sha256sum)" = "$saved" ]
+}
+
+# Without what changes from one moment to the next: dates, counters, what is used up.
+steady() {
+    sed -e '/^#/d' -e 's/\[[0-9]*:[0-9]*\]//' -e 's/packets [0-9]* bytes [0-9]*//' \
+        -e 's/ used [0-9]* [a-z]*//' -e 's/ expires [0-9a-z]*//g'
 }
 
 # Whether table $3 holds the empty chain that names artefact $4; $1 and $2 as of read_tables.

@@ -44,7 +44,9 @@ finish() {
         ;;
     changing)
         [ "$status" -ne 0 ] || status=1
-        if put_back "$entry" && drop "$entry"; then
+        if holds_old "$entry" && destroy_created "$entry" && drop "$entry"; then
+            say "nothing was changed: the old ruleset is in force"
+        elif put_back "$entry" && drop "$entry"; then
             say "all changes were undone: the old ruleset is in force"
         else
             say "not all changes could be undone; the old ruleset is saved in $entry," \
@@ -52,7 +54,10 @@ finish() {
         fi
         ;;
     esac
-    exit "$status"
+    case $status in
+    0 | 129 | 130 | 143) exit "$status" ;;
+    *) exit 1 ;;
+    esac
 }
 
 # From here on the entry says that the ruleset changes.
@@ -103,7 +108,7 @@ choose_kind() {
 forget_what_is_not_in_force() {
     top=$(top_entry)
     [ -n "$top" ] || return 0
-    uses_nft=$uses_nft$(about "$top" nft_tables)
+    need_tools_of_entry "$top"
     if ! is_in_force "$top"; then
         set_aside "$(title "$top")"
     fi
@@ -119,7 +124,9 @@ trap 'exit 129' HUP
 trap 'exit 130' INT
 trap 'exit 143' TERM
 need_common_tools
+need_root
 look_around
+source=$here
 check_files
 lock
 find_state
@@ -141,5 +148,5 @@ change_to "$entry" new
 commit
 stage=done
 rm -f -- "$entry/new.iptables" "$entry/new.ip6tables" "$entry/new.nft" "$entry/new.user" \
-    "$entry/new.own" "$entry/had" "$entry/own" || :
-printf 'loaded %s %s; unload.sh puts back what was in force\n' "$form" "$id"
+    "$entry/new.own" "$entry/had" "$entry/own" "$entry/zeroed" || :
+tell "loaded $form $id; unload.sh puts back what was in force"

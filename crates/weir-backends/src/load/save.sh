@@ -18,12 +18,6 @@ keep_counting() {
         [ "$sum" = "$("$@" | steady | sha256sum)" ]
 }
 
-# Without what changes from one moment to the next: dates, counters, what is used up.
-steady() {
-    sed -e '/^#/d' -e 's/\[[0-9]*:[0-9]*\]//' -e 's/packets [0-9]* bytes [0-9]*//' \
-        -e 's/ used [0-9]* [a-z]*//' -e 's/ expires [0-9a-z]*//g'
-}
-
 count() {
     printf '%s\n' "$#"
 }
@@ -50,33 +44,70 @@ lines_of_sets() {
         ($2 in names) == (want == "named")' "$1" "$2"
 }
 
+# The names of the artefact's own sets. They hold its identity: nobody else makes sets so named.
 own_names() {
-    awk '$1 == "create" { print $2 }' "$here/weir.ipset"
+    awk '$1 == "create" { print $2 }' "$source/weir.ipset"
 }
 
+own_names_here() {
+    own_names | awk 'FILENAME == ARGV[1] { had[$0] = 1; next } $0 in had' "$entry/had" -
+}
+
+# Of the sets of the artefact, those that its unload destroys: not the user's that are there, and
+# no own ones that an earlier load has to destroy. Own ones that are there are filled under a second
+# name.
 names_to_create() {
-    awk 'FILENAME == ARGV[1] { had[$0] = 1; next } !($0 in had)' \
-        "$entry/had" "$here/names.ipset"
+    {
+        cat -- "$entry/had" && printf '\n' && cat -- "$entry/own" && printf '\n' &&
+            created_before && printf '\n' && cat -- "$source/names.ipset"
+    } | awk '
+        $0 == "" { part++; next }
+        part == 0 { had[$0] = 1; next }
+        part == 1 { own[$0] = 1; print $0 "~"; next }
+        part == 2 { before[$0] = 1; next }
+        !($0 in had) || ($0 in own && !($0 in before))'
+}
+
+# The names that the entries of earlier loads created.
+created_before() {
+    number=1
+    while [ -d "$state/$number" ]; do
+        cat -- "$state/$number/created" || return
+        number=$((number + 1))
+    done
 }
 
 # Sets of the user's that are there are taken as they are, if they are of the same kind.
-existing_user_sets() {
-    lines_of_sets "$entry/had" "$here/user.ipset" | awk '$1 == "create"'
+refuse_other_sets() {
+    existing=$("$IPSET" list -n | awk '
+        FILENAME != ARGV[2] { had[$0] = 1; next } $1 == "create" && $2 in had' \
+        - "$source/user.ipset") || die "cannot list the sets by $IPSET"
+    if [ -n "$existing" ]; then
+        printf '%s\n' "$existing" | "$IPSET" -exist restore ||
+            die "a set of the ruleset is there already and of another type:" \
+                "rename it or destroy it"
+    fi
 }
 
 own_sets() {
     "$IPSET" save | lines_of_sets "$entry/own" -
 }
 
-# The weir.ipset to load: counters begin at zero again, as those of the tables do.
-zeroed_sets() {
+# The weir.ipset to load. Where its sets are there, they are replaced, and their counters begin at
+# zero again, as those of the tables do.
+new_own_sets() {
+    if [ ! -s "$entry/own" ]; then
+        cat -- "$source/weir.ipset"
+        return
+    fi
     awk '$1 == "create" { counts = / counters( |$)/ }
-        { print $0 ($1 == "add" && counts ? " packets 0 bytes 0" : "") }' "$here/weir.ipset"
+        { print $0 ($1 == "add" && counts ? " packets 0 bytes 0" : "") }' \
+        "$source/weir.ipset" >"$entry/zeroed" && replacing "$entry/zeroed"
 }
 
-# Of a load over itself, the sets with their counters; as many elements as the kernel says.
+# The artefact's own sets that are there, with their counters; as many elements as the kernel says.
 save_own_sets() {
-    keep own own_names && keep_counting old.sets own_sets ||
+    keep_counting old.sets own_sets ||
         die "the sets could not be saved whole below $WEIR_STATE: is the disk full?"
     elements=$(grep -c '^add ' "$entry/old.sets") || :
     listed=$("$IPSET" -t list | awk 'FILENAME == ARGV[1] { own[$0] = 1; next }
@@ -87,28 +118,19 @@ save_own_sets() {
 
 prepare_sets() {
     full="the sets could not be prepared below $WEIR_STATE: is the disk full?"
-    keep had "$IPSET" list -n || die "$full"
-    existing=$(existing_user_sets)
-    if [ -n "$existing" ]; then
-        printf '%s\n' "$existing" | "$IPSET" -exist restore ||
-            die "a set of the ruleset is there already and of another type:" \
-                "rename it or destroy it"
-    fi
+    refuse_other_sets
+    keep had "$IPSET" list -n && keep own own_names_here || die "$full"
+    save_own_sets
     keep created names_to_create || die "$full"
-    keep new.user lines_of_sets "$entry/had" "$here/user.ipset" not || die "$full"
-    if [ "$kind" = reload ]; then
-        save_own_sets
-        keep new.own zeroed_sets || die "$full"
-    else
-        keep new.own cat -- "$here/weir.ipset" || die "$full"
-    fi
+    keep new.user lines_of_sets "$entry/had" "$source/user.ipset" not || die "$full"
+    keep new.own new_own_sets || die "$full"
 }
 
 # The iptables text to load: rules from the file $1, if there are any, and the tables that nft
 # stands for, emptied.
 new_tables() {
     if [ -n "$2" ]; then
-        cat -- "$here/$1" && printf '\n' || return
+        cat -- "$source/$1" && printf '\n' || return
     fi
     emptied $3
 }
@@ -122,7 +144,7 @@ prepare_new() {
         keep new.ip6tables new_tables ip6tables.rules "$v6_tables" "$v6_emptied" || die "$full"
     fi
     if [ -n "$nft_tables" ]; then
-        keep new.nft cat -- "$here/ruleset.nft" || die "$full"
+        keep new.nft cat -- "$source/ruleset.nft" || die "$full"
     fi
 }
 
@@ -141,6 +163,30 @@ digests() {
     cd -P -- "$entry" && sha256sum about old.iptables old.ip6tables old.nft old.sets created
 }
 
+# Copies the artefact, which may be compiled anew meanwhile, and looks at the copies.
+copy_files() {
+    for file in manifest.json $files; do
+        keep "$file" cat -- "$here/$file" ||
+            die "cannot copy $here/$file to $entry: is the disk full?"
+    done
+    source=$entry
+    check_files
+}
+
+# Copies of nft tables that no entry of this state accounts for.
+refuse_stray_copies() {
+    present=$(weir_tables) || die "cannot list the nft tables by $NFT"
+    for table in $present; do
+        case $table in
+        *:weir_old_* | *:weir_new_*)
+            die "nft table ${table%:*} ${table#*:} is a copy that an interrupted script left," \
+                "and its state is not in $state: look at it, then" \
+                "nft delete table ${table%:*} ${table#*:}"
+            ;;
+        esac
+    done
+}
+
 # Writes the new entry, all but its mark, to the disk. Nothing is changed before.
 save() {
     entry=$state/new
@@ -148,6 +194,8 @@ save() {
     for file in old.iptables old.ip6tables old.nft old.sets created; do
         : >"$entry/$file" || die "cannot write to $entry: is the disk full?"
     done
+    copy_files
+    refuse_stray_copies
     save_tables iptables "$IPTABLES_SAVE" /proc/net/ip_tables_names \
         "$v4_tables${v4_emptied:+ $v4_emptied}"
     save_tables ip6tables "$IP6TABLES_SAVE" /proc/net/ip6_tables_names \
@@ -157,6 +205,7 @@ save() {
         prepare_sets
     fi
     prepare_new
+    (cd -P -- "$entry" && rm -f -- manifest.json $files)
     keep about description && keep digests digests && : >"$entry/loading" &&
         flush_entry || die "cannot write all of $entry: is the disk full?"
 }

@@ -105,8 +105,14 @@ is_mine() {
 
 # What the state holds is not of this namespace as it is now: it is kept, but not used.
 set_aside() {
-    rm -rf -- "$state.old" && mv -- "$state" "$state.old" || die "cannot move $state away"
-    say "what is saved of $1 is not in force here; it is kept in $state.old"
+    aside=$state.old
+    number=1
+    while [ -e "$aside" ]; do
+        number=$((number + 1))
+        aside=$state.$number.old
+    done
+    mv -- "$state" "$aside" || die "cannot move $state away"
+    say "what is saved of $1 is not in force here; it is kept in $aside"
 }
 
 # Refuses saved files that are not as they were saved.
@@ -129,14 +135,17 @@ recover() {
     fi
     [ "$(mark_of "$top")" != loaded ] || return 0
     check_entry "$top"
-    uses_nft=$uses_nft$(about "$top" nft_tables)
+    need_tools_of_entry "$top"
     what="the interrupted $(interrupted "$top") of $(title "$top")"
     split_tables old || die "cannot list the nft tables by $NFT"
     # Copies are there from the first change of rules to the last.
     if [ -e "$top/forced" ] || [ -n "$copies" ] || is_in_force "$top"; then
         put_back "$top" || die "$what could not be undone; the old ruleset is saved in $top"
-    else
+    elif holds_old "$top"; then
         destroy_created "$top"
+    else
+        set_aside "$what"
+        return
     fi
     if is_mine "$top" && [ "$(about "$top" kind)" = load ]; then
         recovered_mine=yes

@@ -52,11 +52,14 @@ finish() {
             "and sh $here/unload.sh${latest:+ --latest} goes on"
         ;;
     esac
-    exit "$status"
+    case $status in
+    0 | 129 | 130 | 143) exit "$status" ;;
+    *) exit 1 ;;
+    esac
 }
 
 unloaded() {
-    printf 'unloaded %s; what was in force before is back\n' "$1"
+    tell "unloaded $1; what was in force before is back"
 }
 
 # The entry to unload: the newest, and it must be of this artefact.
@@ -74,9 +77,7 @@ choose_entry() {
 }
 
 check_that_it_is_in_force() {
-    uses_nft=$(about "$top" nft_tables)
-    need_tools_of "$(about "$top" v4_tables)$(about "$top" v4_emptied)" \
-        "$(about "$top" v6_tables)$(about "$top" v6_emptied)" "$(about "$top" sets)" "$uses_nft"
+    need_tools_of_entry "$top"
     check_entry "$top"
     if [ -n "$force" ] || is_in_force "$top"; then
         return
@@ -108,6 +109,7 @@ trap 'exit 129' HUP
 trap 'exit 130' INT
 trap 'exit 143' TERM
 need_common_tools
+need_root
 lock
 find_state
 [ -d "$state" ] || die "this artefact is not loaded in this network namespace"

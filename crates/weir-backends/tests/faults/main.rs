@@ -6,6 +6,7 @@
 //! --kills N --pairs N --changes N` runs this at length; without words of the environment it is
 //! small. Needs root: all of it happens in network namespaces of its own.
 
+mod adverse;
 mod changes;
 mod flows;
 mod kills;

@@ -1,5 +1,6 @@
 //! Rules that stand beside those of iptables-legacy and of weir's nft tables.
 
+use crate::rulesets::BARE;
 use crate::world::World;
 
 const DROPS: &str = "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n\
@@ -13,11 +14,14 @@ fn rules_of_iptables_nft_in_the_same_table_are_refused_with_the_cure() {
         let before = world.snapshot();
         let ended = world.script(line);
         assert!(!ended.is_done(), "{line}: {}", ended.said);
-        assert!(ended.said.contains("iptables-nft has rules in force"), "{}", ended.said);
+        assert!(ended.said.contains("has rules in force"), "{}", ended.said);
         assert_eq!(world.snapshot(), before, "{line}");
         ended.said
     };
     world.tool(&["iptables-nft-restore"], DROPS);
+    // Legacy rules are in force in the table, too: no command moves the others there.
+    assert!(!refuses("tree/load.sh").contains("first: "));
+    world.tool(&["iptables-legacy-restore"], &BARE.replace("DROP", "ACCEPT").replace("-A", "#"));
     for name in &world.names {
         refuses(&format!("{name}/load.sh"));
     }
@@ -25,7 +29,8 @@ fn rules_of_iptables_nft_in_the_same_table_are_refused_with_the_cure() {
     let cure = said.split("first: ").nth(1).expect("a cure").lines().next().expect("a line");
     assert_eq!(
         cure,
-        "iptables-nft-save -t filter | iptables-legacy-restore && nft delete table ip filter"
+        "iptables-nft-save -c -t filter | iptables-legacy-restore -c && \
+         nft delete table ip filter"
     );
 
     // A policy is enough; so are rules for IPv6.
@@ -33,9 +38,32 @@ fn rules_of_iptables_nft_in_the_same_table_are_refused_with_the_cure() {
     world.tool(&["iptables-nft-restore"], &policy);
     refuses("tree/load.sh");
     world.tool(&["sh", "-c", cure], "");
+    assert!(world.tool(&["iptables-legacy-save"], "").contains(":FORWARD DROP"), "it is moved");
     world.tool(&["ip6tables-nft-restore"], &DROPS.replace("192.0.2.1/32", "2001:db8::1/128"));
     assert!(refuses("nft/load.sh").contains("ip6tables-nft-save"));
     world.tool(&["nft", "delete", "table", "ip6", "filter"], "");
+    world.done("tree/load.sh");
+}
+
+#[test]
+fn what_iptables_cannot_say_of_an_nft_table_is_not_moved_to_it() {
+    let Some(world) = World::new("native") else { return };
+    let table = |rules: &str| {
+        format!(
+            "table ip filter {{\n\tset s {{\n\t\ttype ipv4_addr\n\t\telements = {{ 192.0.2.1 }}\n\t}}\n\
+             \tchain INPUT {{\n\t\ttype filter hook input priority 0; policy drop;\n{rules}\t}}\n}}\n"
+        )
+    };
+    for rules in ["\t\tip saddr @s accept\n", "\t\ttcp dport { 22, 80 } accept\n"] {
+        world.tool(&["nft", "-f", "-"], &table(rules));
+        let before = world.tool(&["nft", "list", "ruleset"], "");
+        let ended = world.script("tree/load.sh");
+        assert_eq!(ended.status, Some(1), "{}", ended.said);
+        assert!(ended.said.contains("cannot say all of them"), "{}", ended.said);
+        assert!(!ended.said.contains("-restore"), "{}", ended.said);
+        assert_eq!(world.tool(&["nft", "list", "ruleset"], ""), before);
+        world.tool(&["nft", "delete", "table", "ip", "filter"], "");
+    }
     world.done("tree/load.sh");
 }
 

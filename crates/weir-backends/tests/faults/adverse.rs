@@ -1,0 +1,332 @@
+//! What others do to the scripts: tools that go, streams that close, files and sets that change.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::path::PathBuf;
+
+use weir_backends::{CompileOptions, Form, artefact, compile};
+use weir_model::Firewall;
+use weir_syntax::ipset;
+use weir_syntax::iptables::{self, ParseOptions};
+
+use crate::rulesets::{ALL, BARE, BARE6};
+use crate::world::{Ended, World};
+
+/// A program of the test's own.
+fn program(world: &World, name: &str, body: &str) -> String {
+    let path = world.path(name);
+    fs::write(&path, format!("#!/bin/sh\n{body}\n")).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    path.display().to_string()
+}
+
+fn run_with(world: &World, line: &str, variables: &[(&str, &str)]) -> Ended {
+    let mut command = world.command("sh");
+    command.args(world.words(line)).envs(variables.iter().copied());
+    Ended::of(&command.output().expect("sh runs"))
+}
+
+/// An artefact of rules that match sets of the user's.
+fn with_sets(world: &World, name: &str) {
+    let sets =
+        "create aset hash:ip\ncreate mine hash:ip\nadd mine 192.0.2.1\ncreate zset hash:ip\n";
+    let text = "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n\
+        -A FORWARD -m set --match-set aset src -j DROP\n\
+        -A FORWARD -m set --match-set mine src -j DROP\n\
+        -A FORWARD -m set --match-set zset src -j DROP\nCOMMIT\n";
+    let sets = ipset::parse(sets).expect("sets");
+    let v4 = iptables::parse(text, &ParseOptions::default()).expect("rules");
+    let firewall = Firewall { v4: Some(v4), v6: None, sets };
+    let options = CompileOptions { check_packets: 200, ..Default::default() };
+    let made = compile(&firewall, Form::Linear, &options, &mut |_, _| {}).expect("it compiles");
+    artefact::write(&made, &world.path(name)).expect("it is written");
+}
+
+#[test]
+fn a_script_that_lacks_the_tools_of_what_is_loaded_changes_nothing() {
+    let Some(world) = World::new("tools-gone") else { return };
+    world.load_bare();
+    let bare = world.snapshot();
+    let without = [("NFT", "/nonexistent")];
+    world.done("nft/load.sh");
+    let loaded = world.snapshot();
+    let ended = run_with(&world, "linear/load.sh", &without);
+    assert!(ended.said.contains("needs /nonexistent"), "{}", ended.said);
+    assert_eq!((ended.status, world.snapshot()), (Some(1), loaded));
+    world.done("nft/unload.sh");
+
+    // Killed behind its last change of iptables: nft and the emptied tables are in force.
+    let body = "iptables-legacy-restore \"$@\"\n[ \"$1\" = --version ] || kill -s KILL $PPID";
+    let killing = program(&world, "kills", body);
+    let ended = run_with(&world, "nft/load.sh", &[("IPTABLES_RESTORE", &killing)]);
+    assert_eq!(ended.status, None, "{}", ended.said);
+    let between = world.snapshot();
+    assert_ne!(between, bare);
+    for line in ["linear/unload.sh", "linear/load.sh"] {
+        let ended = run_with(&world, line, &without);
+        assert!(ended.said.contains("needs /nonexistent"), "{}", ended.said);
+        assert_eq!((ended.status, world.snapshot()), (Some(1), between.clone()));
+    }
+    assert!(!world.script("linear/unload.sh").is_done(), "it is not loaded");
+    assert_eq!(world.snapshot(), bare, "what was interrupted is undone");
+}
+
+#[test]
+fn saves_of_iptables_nft_are_refused() {
+    let Some(world) = World::new("save-nft") else { return };
+    world.load_bare();
+    let before = world.snapshot();
+    for variable in ["IPTABLES_SAVE", "IP6TABLES_SAVE"] {
+        let name = variable.to_lowercase().replace("_", "-nft-");
+        for line in ["linear/load.sh", "linear/load.sh --check"] {
+            let ended = run_with(&world, line, &[(variable, &name)]);
+            assert!(ended.said.contains("is iptables-nft"), "{}", ended.said);
+            assert_eq!((ended.status, world.snapshot()), (Some(1), before.clone()));
+        }
+    }
+    world.done("linear/load.sh");
+}
+
+#[test]
+fn streams_that_are_closed_or_full_change_no_status() {
+    let Some(world) = World::new("streams") else { return };
+    world.load_bare();
+    let bare = world.snapshot();
+    world.done("ipset/load.sh");
+    let loaded = world.snapshot();
+    world.done("ipset/unload.sh");
+    for how in ["", ">/dev/full", ">&-", "2>&-", "2>/dev/full", "<&-", "<&- >&- 2>&-", "| true"] {
+        for (script, after) in [("load.sh", &loaded), ("unload.sh", &bare)] {
+            let path = world.path("ipset").join(script);
+            // The status of the script, not that of the end of a pipe.
+            let line = format!("{{ sh {}; echo $? >{}; }} {how}", path.display(), "$STATUS");
+            let mut command = world.command("sh");
+            command.args(["-c", &line]).env("STATUS", world.path("status"));
+            command.status().expect("sh runs");
+            let status = fs::read_to_string(world.path("status")).unwrap();
+            assert_eq!(status.trim(), "0", "{script} {how}");
+            assert_eq!(&world.snapshot(), after, "{script} {how}");
+        }
+    }
+}
+
+#[test]
+fn without_root_tables_are_not_taken_for_missing() {
+    let Some(world) = World::new("no-root") else { return };
+    world.load_bare();
+    let before = world.snapshot();
+    let state = world.path("state");
+    fs::create_dir(&state).unwrap();
+    chown(&state, Some(65534), Some(65534)).unwrap();
+    for folder in ["linear", "tree"] {
+        fs::set_permissions(world.path(folder), fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let mut command = world.command("setpriv");
+    command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]);
+    command.args(["--inh-caps", "+net_admin,+net_raw", "--ambient-caps", "+net_admin,+net_raw"]);
+    command.arg("sh").args(world.words("linear/load.sh"));
+    let ended = Ended::of(&command.output().expect("setpriv runs"));
+    assert!(ended.said.contains("as root"), "{}", ended.said);
+    assert_eq!((ended.status, world.snapshot()), (Some(1), before));
+    fs::remove_dir(&state).unwrap();
+    world.done("linear/load.sh");
+}
+
+#[test]
+fn edited_files_cannot_touch_what_is_not_saved() {
+    let Some(world) = World::new("edited-more") else { return };
+    world.load_bare();
+    let nat = "*nat\n:PREROUTING ACCEPT [0:0]\n:INPUT ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n\
+        :POSTROUTING ACCEPT [0:0]\n-A POSTROUTING -s 192.0.2.1/32 -j MASQUERADE\nCOMMIT\n";
+    world.tool(&["iptables-legacy-restore"], nat);
+    with_sets(&world, "sets");
+    let before = world.snapshot();
+    let whole = |text: &str| text.to_owned();
+    let unmarked = |text: &str| {
+        let lines = text.lines().filter(|l| !l.starts_with(":weir:"));
+        lines.map(|l| format!("{l}\n")).collect()
+    };
+    let with_nat = |text: &str| format!("{text}{nat}");
+    let empty = |_: &str| String::new();
+    let flushing = |text: &str| format!("flush ruleset\n{text}");
+    let other_table = |text: &str| format!("{text}table ip other {{\n}}\n");
+    let other_set = |text: &str| format!("{text}create other hash:ip\n");
+    let destroying = |text: &str| format!("{text}destroy aset\n");
+    type Edit<'e> = &'e dyn Fn(&str) -> String;
+    let cases: [(&str, &str, Edit<'_>, &str); 9] = [
+        ("linear", "iptables.rules", &whole, ""),
+        ("linear", "iptables.rules", &unmarked, "a line :weir:"),
+        ("linear", "iptables.rules", &with_nat, "table nat was added"),
+        ("linear", "ip6tables.rules", &empty, "table filter is missing"),
+        ("nft", "ruleset.nft", &flushing, "line 1 is outside of tables"),
+        ("nft", "ruleset.nft", &other_table, "table ip:other was added"),
+        ("nft", "ruleset.nft", &empty, "is missing"),
+        ("sets", "user.ipset", &other_set, "set other was added"),
+        ("sets", "user.ipset", &destroying, "neither creates nor adds"),
+    ];
+    for (folder, file, edit, why) in cases {
+        let path = world.path(folder).join(file);
+        let text = fs::read_to_string(&path).unwrap();
+        fs::write(&path, edit(&text)).unwrap();
+        let ended = world.script(&format!("{folder}/load.sh --allow-edited"));
+        if why.is_empty() {
+            assert!(ended.is_done(), "{}", ended.said);
+            world.done(&format!("{folder}/unload.sh"));
+        } else {
+            assert!(ended.said.contains(why), "{file}: {why}: {}", ended.said);
+            assert_eq!(ended.status, Some(1));
+        }
+        assert_eq!(world.snapshot(), before, "{file}: {why}");
+        fs::write(&path, text).unwrap();
+    }
+}
+
+#[test]
+fn a_script_loads_only_the_files_that_were_compiled_with_it() {
+    let Some(world) = World::new("not-its-own") else { return };
+    world.load_bare();
+    let before = world.snapshot();
+    let (tree, linear) = (world.path("tree"), world.path("linear"));
+    let script = fs::read(linear.join("load.sh")).unwrap();
+    fs::write(tree.join("load.sh"), script).unwrap();
+    let ended = world.script("tree/load.sh --allow-edited");
+    assert!(ended.said.contains("are of artefact"), "{}", ended.said);
+    assert_eq!(world.snapshot(), before);
+
+    // Compiled anew while the old ruleset is saved.
+    let (_, other) = ALL.iter().find(|(name, _)| *name == "ipset").expect("an artefact");
+    artefact::write(other, &world.path("next")).expect("it is written");
+    let body = format!(
+        "[ -e {0} ] || {{ mv {1} {0} && mv {2} {1}; }}\nexec iptables-legacy-save \"$@\"",
+        world.path("moved").display(),
+        linear.display(),
+        world.path("next").display(),
+    );
+    let compiling = program(&world, "compiles", &body);
+    let ended = run_with(&world, "linear/load.sh", &[("IPTABLES_SAVE", &compiling)]);
+    assert_eq!(ended.status, Some(1), "{}", ended.said);
+    assert_eq!(world.snapshot(), before);
+    world.done("linear/load.sh");
+}
+
+#[test]
+fn sets_of_the_artefact_hold_what_it_says_after_every_load() {
+    let Some(world) = World::new("own-sets") else { return };
+    world.load_bare();
+    let bare = world.snapshot();
+    world.done("ipset/load.sh");
+    let loaded = world.snapshot();
+    let sets = world.tool(&["ipset", "list", "-n"], "");
+    let set = sets.lines().next().expect("a set").to_owned();
+    let held = world.tool(&["ipset", "save", &set], "");
+    let line = held.lines().find(|l| l.starts_with("add ")).expect("an element");
+    let element = line.split_whitespace().nth(2).expect("its address");
+    let change = || {
+        let lines = format!("del {set} {element}\nadd {set} 10.99.99.99\n");
+        world.tool(&["ipset", "restore"], &lines);
+    };
+    change();
+    assert_ne!(world.snapshot(), loaded);
+    world.done("ipset/load.sh");
+    assert_eq!(world.snapshot(), loaded, "a reload replaces them");
+
+    // The rules were replaced by hand, the sets are still there.
+    change();
+    world.load_bare();
+    world.done("ipset/load.sh");
+    assert_eq!(world.snapshot(), loaded);
+    world.done("ipset/unload.sh");
+    assert_eq!(world.snapshot(), bare, "they go with the load that filled them");
+
+    // Loaded beneath another: the upper load does not destroy what the lower one needs.
+    world.done("ipset/load.sh");
+    world.done("nft/load.sh");
+    world.done("ipset/load.sh");
+    assert_eq!(world.snapshot(), loaded);
+    world.done("ipset/unload.sh");
+    world.done("nft/unload.sh");
+    assert_eq!(world.snapshot(), loaded);
+    world.done("ipset/unload.sh");
+    assert_eq!(world.snapshot(), bare);
+}
+
+#[test]
+fn of_several_sets_only_those_in_use_are_left_and_named() {
+    let Some(world) = World::new("in-use") else { return };
+    with_sets(&world, "sets");
+    world.done("sets/load.sh");
+    let rule = ["-t", "mangle", "-A", "PREROUTING", "-m", "set", "--match-set", "mine", "src"];
+    world.tool(&[&["iptables-legacy"], &rule[..]].concat(), "");
+    let ended = world.script("sets/unload.sh");
+    assert!(ended.is_done(), "{}", ended.said);
+    assert_eq!(ended.said.matches("is in use by something else").count(), 1, "{}", ended.said);
+    assert!(ended.said.contains("set mine is in use"), "{}", ended.said);
+    assert_eq!(world.tool(&["ipset", "list", "-n"], ""), "mine\n");
+}
+
+#[test]
+fn check_refuses_a_set_of_another_type_as_the_load_does() {
+    let Some(world) = World::new("other-type") else { return };
+    with_sets(&world, "sets");
+    world.done("sets/load.sh --check");
+    world.tool(&["ipset", "restore"], "create mine hash:net\n");
+    for line in ["sets/load.sh --check", "sets/load.sh"] {
+        let ended = world.script(line);
+        assert!(ended.said.contains("of another type"), "{line}: {}", ended.said);
+        assert_eq!(ended.status, Some(1));
+    }
+}
+
+#[test]
+fn what_is_set_aside_is_kept_each_time() {
+    let Some(world) = World::new("aside") else { return };
+    let folder =
+        |suffix: &str| -> PathBuf { world.path(&format!("state/net-{}{suffix}", world.number())) };
+    for (script, suffix) in [("linear", ".old"), ("tree", ".2.old"), ("ipset", ".3.old")] {
+        world.load_bare();
+        world.done(&format!("{script}/load.sh"));
+        world.tool(&["iptables-legacy-restore"], &format!("*mangle\nCOMMIT\n{BARE}"));
+        world.tool(&["ip6tables-legacy-restore"], BARE6);
+        let ended = world.script("nft/load.sh");
+        assert!(ended.is_done(), "{}", ended.said);
+        assert!(ended.said.contains(&format!("{suffix}\n")), "{}", ended.said);
+        assert!(folder(suffix).join("1/old.iptables").exists(), "{suffix}");
+        world.done("nft/unload.sh");
+    }
+    assert!(folder(".old").join("1/old.iptables").exists());
+}
+
+#[test]
+fn copies_of_unknown_origin_are_refused() {
+    let Some(world) = World::new("stray") else { return };
+    world.load_bare();
+    for name in ["weir_new_filter", "weir_old_filter"] {
+        world.tool(&["nft", "add", "table", "ip", name], "");
+        let before = world.snapshot();
+        for line in ["nft/load.sh", "linear/load.sh"] {
+            let ended = world.script(line);
+            let cure = format!("nft delete table ip {name}");
+            assert!(ended.said.contains(&cure), "{}", ended.said);
+            assert_eq!((ended.status, world.snapshot()), (Some(1), before.clone()));
+        }
+        world.tool(&["nft", "delete", "table", "ip", name], "");
+    }
+    world.done("nft/load.sh");
+}
+
+#[test]
+fn a_tool_that_fails_before_it_changes_anything_is_told_as_that() {
+    let Some(world) = World::new("tool-fails") else { return };
+    world.load_bare();
+    let before = world.snapshot();
+    // As where another process holds the lock of xtables.
+    let body =
+        "case \" $* \" in *' --version '*) exec iptables-legacy-restore --version;; esac; exit 4";
+    let failing = program(&world, "fails", body);
+    let ended = run_with(&world, "linear/load.sh", &[("IPTABLES_RESTORE", &failing)]);
+    assert_eq!(ended.status, Some(1));
+    assert!(ended.said.contains("nothing was changed"), "{}", ended.said);
+    assert_eq!(world.snapshot(), before);
+    assert!(!world.path(&format!("state/net-{}/1", world.number())).exists());
+    world.done("linear/load.sh");
+}
