@@ -1,6 +1,8 @@
 //! A session: all that one run of weir makes on a machine.
 
 use std::fs;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -26,6 +28,29 @@ pub struct Session {
     pids: PidNamespace,
 }
 
+/// Makes a folder that others cannot write to, whatever the umask: `weir reap` believes what is
+/// recorded there. One that is there already is closed to others.
+fn make_private(folder: &Path) -> io::Result<()> {
+    match fs::DirBuilder::new().mode(0o755).create(folder) {
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+        made => return made,
+    }
+    let user = rustix::process::geteuid();
+    if !user.is_root() {
+        return Err(io::ErrorKind::PermissionDenied.into());
+    }
+    let there = fs::symlink_metadata(folder)?;
+    if !there.is_dir() || there.uid() != user.as_raw() {
+        let what = "it is a symbolic link, or belongs to somebody else: move it away";
+        return Err(io::Error::other(what));
+    }
+    let mode = there.permissions().mode();
+    match mode & 0o022 {
+        0 => Ok(()),
+        open => fs::set_permissions(folder, fs::Permissions::from_mode(mode & !open)),
+    }
+}
+
 impl Session {
     /// Begins a session, after removing what dead ones left.
     ///
@@ -34,7 +59,9 @@ impl Session {
     /// namespace.
     pub fn new() -> Result<Session, KernelError> {
         let directory = Path::new(record::SESSIONS);
-        fs::create_dir_all(directory).map_err(KernelError::path("create", directory))?;
+        for folder in directory.ancestors().take(2).collect::<Vec<_>>().into_iter().rev() {
+            make_private(folder).map_err(KernelError::path("create", folder))?;
+        }
         let unclear = |message| KernelError::PidNamespace { message };
         let here = PidNamespace::own().map_err(unclear)?;
         reaper::reap();

@@ -43,7 +43,7 @@ pub fn read(variant: Option<Variant>) -> Result<InForce> {
         Ok(text) if text.trim().is_empty() => None,
         Ok(text) => Some((words.join(" "), text)),
         Err(error) => {
-            tried.push(format!("{error:#}"));
+            tried.push(error);
             None
         }
     };
@@ -75,8 +75,14 @@ pub fn read(variant: Option<Variant>) -> Result<InForce> {
             *slot = Some((name, text));
         }
     }
-    if said.is_empty() && !tried.is_empty() {
-        bail!("cannot read what is in force: {}", tried.join("; "));
+    let is_missing = |error: &anyhow::Error| {
+        let of_system = error.downcast_ref::<std::io::Error>();
+        of_system.is_some_and(|e| e.kind() == std::io::ErrorKind::NotFound)
+    };
+    // A program that is not installed leaves nothing in force that only it reads.
+    if tried.iter().any(|e| said.is_empty() || !is_missing(e)) {
+        let causes: Vec<String> = tried.iter().map(|e| format!("{e:#}")).collect();
+        bail!("cannot read what is in force: {}", causes.join("; "));
     }
     found.read = match said.is_empty() {
         true => "no table of iptables is in force, of either variant".to_owned(),

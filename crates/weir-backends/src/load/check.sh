@@ -164,7 +164,7 @@ report_state() {
     elif [ "$(mark_of "$top")" = loaded ]; then
         printf 'loaded by weir: %s\n' "$(title "$top")"
     else
-        printf 'interrupted: %s of %s, which would be ended first\n' \
+        printf 'interrupted: %s of %s, which would be rolled back first\n' \
             "$(interrupted "$top")" "$(title "$top")"
     fi
 }
@@ -187,8 +187,10 @@ try_load() {
     if said=$(WEIR_STATE=$trial unshare --net -- \
         sh "$here/load.sh" ${allow_edited:+--allow-edited} 2>&1); then
         rm -rf -- "$trial"
+        trial=
     else
         rm -rf -- "$trial"
+        trial=
         die "it does not load in a network namespace of its own: $said"
     fi
 }

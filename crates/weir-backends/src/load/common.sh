@@ -8,6 +8,7 @@ RES_OPTIONS="${RES_OPTIONS:+$RES_OPTIONS }no-reload"
 export RES_OPTIONS
 umask 077
 set -f
+set +C
 
 # Descriptors that the caller closed would be given to the files that are opened here.
 [ -e /proc/self/fd/0 ] || exec </dev/null
@@ -39,6 +40,14 @@ tell() (
 die() {
     say "$@"
     exit 1
+}
+
+# A path as a word of a command that can be pasted.
+quoted() {
+    case $1 in
+    *[!A-Za-z0-9_./:=@%+,-]*) printf "'%s'" "$(printf '%s' "$1" | sed "s/'/'\\\\''/g")" ;;
+    *) printf '%s' "$1" ;;
+    esac
 }
 
 usage_error() {
@@ -124,21 +133,22 @@ lock() {
     until flock -n 9 9<&9; do
         [ "$?" -eq 1 ] || die "cannot lock /proc/self/ns/net"
         if holder=$(lock_holder); then
-            die "$holder is changing the ruleset of this network namespace:" \
+            die "$holder holds the lock of this network namespace:" \
                 "wait until it has ended"
         fi
         # It ended in the meantime, or it cannot be seen from here.
         tries=$((tries + 1))
-        [ "$tries" -lt 20 ] || die "a process of another PID namespace is changing the ruleset" \
+        [ "$tries" -lt 20 ] || die "a process of another PID namespace holds the lock" \
             "of this network namespace: wait until it has ended"
     done
 }
 
-# The script that holds the lock: its tools have the descriptor, too, but their parent as well.
+# The process that holds the lock: the tools of a script have the descriptor, too, but their parent
+# as well.
 lock_holder() (
     set +f
     held="^lock:.*FLOCK.*:$namespace 0 EOF"
-    set -- $(grep -ls "$held" /proc/[0-9]*/fdinfo/9 | cut -d / -f 3)
+    set -- $(grep -rls "$held" /proc/[0-9]*/fdinfo | cut -d / -f 3 | sort -nu)
     for pid in "$@"; do
         parent=$(sed -n 's/^PPid:[^0-9]*//p' "/proc/$pid/status" 2>/dev/null)
         case " $* " in

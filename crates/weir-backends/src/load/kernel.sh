@@ -176,6 +176,14 @@ destroy_created() {
     done
 }
 
+# A set that is there as long as a load changes sets. The number of a namespace that is gone can be
+# given to a new one; sets of the same names there are not those that were created.
+has_own_mark() {
+    [ -s "$1/created" ] || return 1
+    read -r own_mark <"$1/created"
+    "$IPSET" list -n | grep -Fqx -e "$own_mark"
+}
+
 # The ipset text of sets, given as text of `ipset save`, as text that replaces what the sets hold:
 # each is filled under another name, and the two are swapped.
 replacing() {
@@ -234,6 +242,22 @@ has_mark() {
         END { exit whole ? !found : 2 }' && return
     [ $? -eq 1 ] || die "cannot read table $3 by $1"
     return 1
+}
+
+# Whether all of an entry's artefact is in the kernel, and nothing else of weir.
+is_whole() {
+    nft_there=$(weir_tables) || return
+    [ "$(printf '%s\n' $nft_there | sort)" = \
+        "$(printf '%s\n' $(about "$1" nft_tables) | sort)" ] || return
+    # nft tables say by themselves that they are in force.
+    [ -z "$nft_there" ] || return 0
+    artefact=$(about "$1" id)
+    for table in $(about "$1" v4_tables); do
+        has_mark "$IPTABLES_SAVE" /proc/net/ip_tables_names "$table" "$artefact" || return
+    done
+    for table in $(about "$1" v6_tables); do
+        has_mark "$IP6TABLES_SAVE" /proc/net/ip6_tables_names "$table" "$artefact" || return
+    done
 }
 
 # Whether rules of an entry's artefact are in the kernel. The number of a namespace that is gone

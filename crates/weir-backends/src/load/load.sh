@@ -30,6 +30,8 @@ for argument in "$@"; do
     esac
 done
 
+# The state folder of a load that --check tries.
+trial=
 # What was reached: `before` any change, `changing`, `done`.
 stage=before
 finish() {
@@ -38,7 +40,8 @@ finish() {
     set +e
     case $stage in
     before)
-        if [ "$status" -ne 0 ] && [ -z "$check" ]; then
+        [ -z "$trial" ] || rm -rf -- "$trial"
+        if [ "$status" -ne 0 ] && [ -z "$check$stuck" ]; then
             say "nothing was${recovered:+ otherwise} changed: the old ruleset is in force"
         fi
         ;;
@@ -50,7 +53,7 @@ finish() {
             say "all changes were undone: the old ruleset is in force"
         else
             say "not all changes could be undone; the old ruleset is saved in $entry," \
-                "and sh $here/unload.sh tries again"
+                "and sh $(quoted "$here/unload.sh") tries again"
         fi
         ;;
     esac
@@ -72,6 +75,9 @@ announce() {
 }
 
 create_sets() {
+    if [ -n "$sets" ]; then
+        printf 'create %s hash:ip maxelem 1\n' "$own_mark" | "$IPSET" restore || return
+    fi
     if [ -s "$entry/new.user" ]; then
         "$IPSET" restore <"$entry/new.user" || return
     fi
@@ -81,6 +87,9 @@ create_sets() {
 }
 
 commit() {
+    if [ -n "$sets" ]; then
+        printf 'destroy %s\n' "$own_mark" | "$IPSET" restore
+    fi
     if [ "$kind" = reload ]; then
         # What was there before the first load is what unload.sh puts back.
         drop "$entry"
@@ -145,6 +154,7 @@ save
 announce
 create_sets
 change_to "$entry" new
+is_whole "$entry" || die "the new ruleset is not in force, though no command failed"
 commit
 stage=done
 rm -f -- "$entry/new.iptables" "$entry/new.ip6tables" "$entry/new.nft" "$entry/new.user" \

@@ -28,6 +28,17 @@ save_tables() {
     keep_counting "old.$1" read_tables "$2" "$3" "$4" &&
         [ "$(grep -c '^# Completed' "$entry/old.$1")" -eq "$(count $4)" ] ||
         die "the $1 tables could not be saved whole below $WEIR_STATE: is the disk full?"
+    odd=$(odd_quotes "$entry/old.$1")
+    [ -z "$odd" ] || die "$2 prints a rule that $5 cannot read, so unload.sh could not put it" \
+        "back; change this rule first: $odd"
+    failed=$("$5" --test -w 10 <"$entry/old.$1" 2>&1) ||
+        die "$2 prints rules that $5 cannot read, so unload.sh could not put them back;" \
+            "change them first: $failed"
+}
+
+# The first rule with a quote that iptables-save did not write as one: in names of devices, say.
+odd_quotes() {
+    awk '{ rule = $0; gsub(/ "([^"\\]|\\.)*"/, "") } /^-/ && /"/ { print rule; exit }' "$1"
 }
 
 save_nft() {
@@ -57,6 +68,7 @@ own_names_here() {
 # no own ones that an earlier load has to destroy. Own ones that are there are filled under a second
 # name.
 names_to_create() {
+    printf '%s\n' "$own_mark"
     {
         cat -- "$entry/had" && printf '\n' && cat -- "$entry/own" && printf '\n' &&
             created_before && printf '\n' && cat -- "$source/names.ipset"
@@ -121,6 +133,8 @@ prepare_sets() {
     refuse_other_sets
     keep had "$IPSET" list -n && keep own own_names_here || die "$full"
     save_own_sets
+    read -r own_mark </proc/sys/kernel/random/uuid
+    own_mark=weir-loading-${own_mark%%-*}
     keep created names_to_create || die "$full"
     keep new.user lines_of_sets "$entry/had" "$source/user.ipset" not || die "$full"
     keep new.own new_own_sets || die "$full"
@@ -197,9 +211,9 @@ save() {
     copy_files
     refuse_stray_copies
     save_tables iptables "$IPTABLES_SAVE" /proc/net/ip_tables_names \
-        "$v4_tables${v4_emptied:+ $v4_emptied}"
+        "$v4_tables${v4_emptied:+ $v4_emptied}" "$IPTABLES_RESTORE"
     save_tables ip6tables "$IP6TABLES_SAVE" /proc/net/ip6_tables_names \
-        "$v6_tables${v6_emptied:+ $v6_emptied}"
+        "$v6_tables${v6_emptied:+ $v6_emptied}" "$IP6TABLES_RESTORE"
     save_nft
     if [ -n "$sets" ]; then
         prepare_sets

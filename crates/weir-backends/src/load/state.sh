@@ -1,9 +1,10 @@
 # What was in force is kept in $state, one entry for each load that is not unloaded yet: 1 is the
 # oldest. An entry holds the old ruleset (old.*), the names of the sets that the load creates
-# (created), what is loaded (about), and one of three marks:
+# (created), what is loaded (about), and one of four marks:
 #   loading    the old ruleset, the new one, or both are in force: the load has not ended
 #   loaded     the new ruleset is in force
 #   unloading  as `loading`: the unload has not ended
+#   forcing    the same of an unload by --force
 # An entry appears, changes its mark and goes by one rename each. It is complete, and on the disk,
 # before the first change of the ruleset, and it goes after the last.
 
@@ -27,13 +28,16 @@ find_state() {
     state=$WEIR_STATE/net-$namespace
     for folder in "$WEIR_STATE" "$state"; do
         if [ -e "$folder" ] || [ -L "$folder" ]; then
-            is_private "$folder" || die "$folder is a symbolic link, or others can write to it:" \
+            [ ! -L "$folder" ] || die "$folder is a symbolic link:" \
                 "remove it, or set WEIR_STATE to a folder of your own"
+            is_private "$folder" || die "$folder belongs to somebody else, or others can write to" \
+                "it; look at what it holds, then chown $user $(quoted "$folder") &&" \
+                "chmod go-w $(quoted "$folder")"
         fi
     done
     if [ -d "$state" ]; then
         odd=$(find "$state" ! \( -user "$user" \( -type d -o -type f \) \) | head -n 1)
-        [ -z "$odd" ] || die "$odd is a symbolic link or belongs to somebody else: remove it"
+        [ -z "$odd" ] || die "$odd is a symbolic link or belongs to somebody else: move it away"
     fi
 }
 
@@ -76,7 +80,7 @@ title() {
 }
 
 mark_of() {
-    for mark in loading loaded unloading; do
+    for mark in loading loaded unloading forcing; do
         if [ -e "$1/$mark" ]; then
             printf '%s\n' "$mark"
         fi
@@ -85,8 +89,11 @@ mark_of() {
 
 # What was interrupted: `load` or `unload`.
 interrupted() {
-    mark=$(mark_of "$1")
-    printf '%s' "${mark%ing}"
+    if [ -e "$1/loading" ]; then
+        printf 'load'
+    else
+        printf 'unload'
+    fi
 }
 
 set_mark() {
@@ -121,14 +128,17 @@ check_entry() {
         die "$1 was edited after it was saved; --allow-edited puts it back as it is"
 }
 
-# Ends what a killed script began: it goes back to the old ruleset, which is what an unload is
-# after, and where a load has to begin again.
+# Rolls back what a killed script began: to the ruleset from before the load, which is what an
+# unload is after, and where a load has to begin again.
 recovered=
+# What could not be undone.
+stuck=
 recovered_mine=
 recover() {
     rm -rf -- "$state/new" "$state/gone"
     top=$(top_entry)
     [ -n "$top" ] || return 0
+    [ -f "$top/about" ] || die "$top holds nothing that was saved: remove it"
     if [ "$(about "$top" boot)" != "$boot" ]; then
         set_aside "an earlier boot"
         return
@@ -139,10 +149,12 @@ recover() {
     what="the interrupted $(interrupted "$top") of $(title "$top")"
     split_tables old || die "cannot list the nft tables by $NFT"
     # Copies are there from the first change of rules to the last.
-    if [ -e "$top/forced" ] || [ -n "$copies" ] || is_in_force "$top"; then
+    if [ -e "$top/forcing" ] || [ -n "$copies" ] || is_in_force "$top"; then
+        stuck=yes
         put_back "$top" || die "$what could not be undone; the old ruleset is saved in $top"
+        stuck=
     elif holds_old "$top"; then
-        destroy_created "$top"
+        ! has_own_mark "$top" || destroy_created "$top"
     else
         set_aside "$what"
         return
@@ -150,7 +162,7 @@ recover() {
     if is_mine "$top" && [ "$(about "$top" kind)" = load ]; then
         recovered_mine=yes
     fi
+    recovered=$(title "$top")
     drop "$top" || die "cannot remove $top"
-    recovered=yes
-    say "$what was ended: the ruleset from before it is in force"
+    say "$what was rolled back: the ruleset from before the load is in force"
 }

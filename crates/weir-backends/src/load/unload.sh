@@ -5,7 +5,7 @@ help() {
 usage: sh unload.sh [--check] [--latest] [--force] [--allow-edited]
 
 Puts back what was in force in this network namespace before the artefact of this folder ($form $id)
-was loaded. Also ends what a killed load.sh or unload.sh began.
+was loaded. Also rolls back what a killed load.sh began, and completes what a killed unload.sh began.
 
   --check         says what it would put back; changes nothing
   --latest        unloads what was loaded last, from whatever folder
@@ -42,14 +42,14 @@ finish() {
     trap - EXIT HUP INT TERM
     case $stage in
     before)
-        if [ "$status" -ne 0 ] && [ -z "$check" ]; then
+        if [ "$status" -ne 0 ] && [ -z "$check$stuck" ]; then
             say "nothing was${recovered:+ otherwise} changed"
         fi
         ;;
     changing)
         [ "$status" -ne 0 ] || status=1
         say "not everything could be put back; it is saved in $top," \
-            "and sh $here/unload.sh${latest:+ --latest} goes on"
+            "and sh $(quoted "$here/unload.sh")${latest:+ --latest} goes on"
         ;;
     esac
     case $status in
@@ -71,19 +71,19 @@ choose_entry() {
     fi
     other=$(about "$top" directory)
     if [ -f "$other/unload.sh" ]; then
-        die "$(title "$top") was loaded since: sh $other/unload.sh unloads it"
+        die "$(title "$top") was loaded since: sh $(quoted "$other/unload.sh") unloads it"
     fi
-    die "$(title "$top") was loaded since: sh $here/unload.sh --latest unloads it"
+    die "$(title "$top") was loaded since: sh $(quoted "$here/unload.sh") --latest unloads it"
 }
 
 check_that_it_is_in_force() {
     need_tools_of_entry "$top"
     check_entry "$top"
-    if [ -n "$force" ] || is_in_force "$top"; then
+    if [ -n "$force" ] || is_whole "$top"; then
         return
     fi
     die "the rules of $(title "$top") are not in force any more; what was in force before them" \
-        "is saved in $top, and sh $here/unload.sh --force puts it back"
+        "is saved in $top, and sh $(quoted "$here/unload.sh") --force puts it back"
 }
 
 report() {
@@ -92,7 +92,7 @@ report() {
         die "nothing was loaded since this machine was started"
     fi
     if [ -n "$top" ] && [ "$(mark_of "$top")" != loaded ]; then
-        printf 'interrupted: %s of %s, which would be ended first\n' \
+        printf 'interrupted: %s of %s, which would be rolled back first\n' \
             "$(interrupted "$top")" "$(title "$top")"
         check_entry "$top"
     else
@@ -118,20 +118,24 @@ if [ -n "$check" ]; then
     exit 0
 fi
 recover
-if [ -n "$recovered_mine" ]; then
+if [ -n "$recovered_mine" ] || { [ -n "$recovered" ] && [ -n "$latest" ]; }; then
     stage=done
-    unloaded "$form $id"
+    unloaded "$recovered"
     exit 0
 fi
 choose_entry
 check_that_it_is_in_force
-if [ -n "$force" ]; then
-    : >"$top/forced" || die "cannot write to $top"
-fi
-set_mark "$top" loaded unloading || die "cannot write to $top"
+mark=unloading
+[ -z "$force" ] || mark=forcing
+set_mark "$top" loaded "$mark" || die "cannot write to $top"
 stage=changing
 what=$(title "$top")
 put_back "$top"
+if ! holds_old "$top"; then
+    stage=done
+    set_aside "the ruleset from before $what"
+    die "it was put back, but $IPTABLES_SAVE prints another one now"
+fi
 drop "$top"
 stage=done
 unloaded "$what"

@@ -1,8 +1,10 @@
 //! What others do to the scripts: tools that go, streams that close, files and sets that change.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::PathBuf;
+use std::process::Stdio;
 
 use weir_backends::{CompileOptions, Form, artefact, compile};
 use weir_model::Firewall;
@@ -329,4 +331,96 @@ fn a_tool_that_fails_before_it_changes_anything_is_told_as_that() {
     assert_eq!(world.snapshot(), before);
     assert!(!world.path(&format!("state/net-{}/1", world.number())).exists());
     world.done("linear/load.sh");
+}
+
+#[test]
+fn rules_that_could_not_be_put_back_are_refused() {
+    let Some(world) = World::new("unreadable") else { return };
+    let odd = [
+        &["-m", "comment", "--comment", "a\nb"][..],
+        &["-i", "a b"],
+        &["-i", "a\"b"],
+        &["-m", "recent", "--set", "--name", "a b"],
+    ];
+    for words in odd {
+        world.load_bare();
+        world.tool(&[&["iptables-legacy", "-A", "INPUT"], words].concat(), "");
+        let before = world.snapshot();
+        let ended = world.script("linear/load.sh");
+        assert!(ended.said.contains("could not put"), "{words:?}: {}", ended.said);
+        assert_eq!((ended.status, world.snapshot()), (Some(1), before), "{words:?}");
+    }
+    world.load_bare();
+    let quoted = ["-m", "comment", "--comment", "a \"b\" \\ 'c' --d"];
+    world.tool(&[&["iptables-legacy", "-A", "INPUT"], &quoted[..]].concat(), "");
+    let before = world.snapshot();
+    world.done("linear/load.sh");
+    world.done("linear/unload.sh");
+    assert_eq!(world.snapshot(), before, "quotes that iptables-save writes are no obstacle");
+}
+
+#[test]
+fn whoever_holds_the_lock_is_named() {
+    let Some(world) = World::new("holder") else { return };
+    world.load_bare();
+    let before = world.snapshot();
+    // Not on the descriptor that the scripts use.
+    let mut command = world.command("sh");
+    command.args(["-c", "exec 7</proc/self/ns/net; flock 7 && echo held && exec sleep 600"]);
+    let mut holder = command.stdout(Stdio::piped()).spawn().expect("sh runs");
+    let mut line = String::new();
+    BufReader::new(holder.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let ended = world.script("linear/load.sh");
+    let id = holder.id();
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+    assert!(ended.said.contains(&format!("process {id} (sleep 600)")), "{}", ended.said);
+    assert_eq!((ended.status, world.snapshot()), (Some(1), before));
+    world.done("linear/load.sh");
+}
+
+#[test]
+fn tools_that_do_nothing_and_say_that_all_is_well_are_not_believed() {
+    let Some(world) = World::new("idle-tools") else { return };
+    world.load_bare();
+    let before = world.snapshot();
+    let idle = |tool: &str, when: &str| {
+        let body = format!("case \" $* \" in *{when}*) exit 0;; esac; exec {tool} \"$@\"");
+        program(&world, "idle", &body)
+    };
+    let restoring = idle("iptables-legacy-restore", " -w 10 -c ");
+    let ended = run_with(&world, "linear/load.sh", &[("IPTABLES_RESTORE", &restoring)]);
+    assert_eq!((ended.status, world.snapshot()), (Some(1), before.clone()), "{}", ended.said);
+    let loading = idle("nft", " -f ");
+    let ended = run_with(&world, "nft/load.sh", &[("NFT", &loading)]);
+    assert_eq!((ended.status, world.snapshot()), (Some(1), before.clone()), "{}", ended.said);
+
+    world.done("linear/load.sh");
+    let restoring = idle("iptables-legacy-restore", " -w 10 -c ");
+    let ended = run_with(&world, "linear/unload.sh", &[("IPTABLES_RESTORE", &restoring)]);
+    assert_eq!(ended.status, Some(1), "{}", ended.said);
+    let kept = world.path(&format!("state/net-{}.old/1/old.iptables", world.number()));
+    assert!(ended.said.contains(".old") && kept.exists(), "{}", ended.said);
+    let saved = fs::read_to_string(&kept).unwrap();
+    world.tool(&["iptables-legacy-restore", "-c"], &saved);
+    assert_eq!(world.snapshot(), before, "the message names the folder from which it comes back");
+}
+
+#[test]
+fn sets_of_a_namespace_with_the_number_of_a_dead_one_are_left_alone() {
+    let Some(world) = World::new("same-number") else { return };
+    with_sets(&world, "sets");
+    let body =
+        "case \" $* \" in *' -w '*) kill -s KILL $PPID;; esac; exec iptables-legacy-restore \"$@\"";
+    let killing = program(&world, "kills", body);
+    let ended = run_with(&world, "sets/load.sh", &[("IPTABLES_RESTORE", &killing)]);
+    assert_eq!(ended.status, None, "{}", ended.said);
+    assert!(world.tool(&["ipset", "list", "-n"], "").contains("mine"), "it made the sets");
+    // As in a namespace that is given the number: other sets, no trace of the load.
+    world.tool(&["ipset", "destroy"], "");
+    world.tool(&["ipset", "restore"], "create mine hash:ip\nadd mine 192.0.2.55\n");
+    let theirs = world.snapshot();
+    world.done("sets/load.sh");
+    world.done("sets/unload.sh");
+    assert_eq!(world.snapshot(), theirs);
 }
