@@ -90,22 +90,25 @@ need_root() {
     done
 }
 
-# The variant that comes with the tool's version; versions before 1.8 name none and are legacy.
+# The tool $1 of iptables-legacy, whose name begins with $2 ("iptables" or "ip6tables"). Versions
+# before 1.8 name no variant and are legacy.
 need_legacy() {
     need "$1" iptables
     case $("$1" --version) in
     *nf_tables*) die "$1 is iptables-nft; this artefact is for iptables-legacy" ;;
+    "$2"*) ;;
+    *) die "$1 is no tool of $2-legacy" ;;
     esac
 }
 
 need_tools_of() {
     if [ -n "$1" ]; then
-        need_legacy "$IPTABLES_RESTORE"
-        need_legacy "$IPTABLES_SAVE"
+        need_legacy "$IPTABLES_RESTORE" iptables
+        need_legacy "$IPTABLES_SAVE" iptables
     fi
     if [ -n "$2" ]; then
-        need_legacy "$IP6TABLES_RESTORE"
-        need_legacy "$IP6TABLES_SAVE"
+        need_legacy "$IP6TABLES_RESTORE" ip6tables
+        need_legacy "$IP6TABLES_SAVE" ip6tables
     fi
     if [ -n "$3" ]; then
         need "$IPSET" ipset

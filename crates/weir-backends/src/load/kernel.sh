@@ -176,12 +176,18 @@ destroy_created() {
     done
 }
 
-# A set that is there as long as a load changes sets. The number of a namespace that is gone can be
+# A set that is there as long as a load or an unload changes anything. The number of a namespace that is gone can be
 # given to a new one; sets of the same names there are not those that were created.
 has_own_mark() {
     [ -s "$1/created" ] || return 1
     read -r own_mark <"$1/created"
     "$IPSET" list -n | grep -Fqx -e "$own_mark"
+}
+
+make_own_mark() {
+    [ -s "$1/created" ] || return 0
+    read -r own_mark <"$1/created"
+    printf 'create %s hash:ip maxelem 1\n' "$own_mark" | "$IPSET" -exist restore
 }
 
 # The ipset text of sets, given as text of `ipset save`, as text that replaces what the sets hold:

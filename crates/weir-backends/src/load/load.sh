@@ -75,9 +75,7 @@ announce() {
 }
 
 create_sets() {
-    if [ -n "$sets" ]; then
-        printf 'create %s hash:ip maxelem 1\n' "$own_mark" | "$IPSET" restore || return
-    fi
+    make_own_mark "$entry" || return
     if [ -s "$entry/new.user" ]; then
         "$IPSET" restore <"$entry/new.user" || return
     fi

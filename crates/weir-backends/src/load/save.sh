@@ -38,7 +38,7 @@ save_tables() {
 
 # The first rule with a quote that iptables-save did not write as one: in names of devices, say.
 odd_quotes() {
-    awk '{ rule = $0; gsub(/ "([^"\\]|\\.)*"/, "") } /^-/ && /"/ { print rule; exit }' "$1"
+    awk '{ rule = $0; gsub(/ "([^"\\]|\\.)*"/, "") } /-A / && /"/ { print rule; exit }' "$1"
 }
 
 save_nft() {

@@ -58,7 +58,7 @@ fn a_script_that_lacks_the_tools_of_what_is_loaded_changes_nothing() {
     world.done("nft/unload.sh");
 
     // Killed behind its last change of iptables: nft and the emptied tables are in force.
-    let body = "iptables-legacy-restore \"$@\"\n[ \"$1\" = --version ] || kill -s KILL $PPID";
+    let body = "iptables-legacy-restore \"$@\"\n[ \"$1\" != -w ] || kill -s KILL $PPID";
     let killing = program(&world, "kills", body);
     let ended = run_with(&world, "nft/load.sh", &[("IPTABLES_RESTORE", &killing)]);
     assert_eq!(ended.status, None, "{}", ended.said);
@@ -86,6 +86,9 @@ fn saves_of_iptables_nft_are_refused() {
             assert_eq!((ended.status, world.snapshot()), (Some(1), before.clone()));
         }
     }
+    let ended = run_with(&world, "linear/load.sh", &[("IP6TABLES_SAVE", "iptables-legacy-save")]);
+    assert!(ended.said.contains("is no tool of ip6tables-legacy"), "{}", ended.said);
+    assert_eq!((ended.status, world.snapshot()), (Some(1), before));
     world.done("linear/load.sh");
 }
 
@@ -385,7 +388,7 @@ fn tools_that_do_nothing_and_say_that_all_is_well_are_not_believed() {
     world.load_bare();
     let before = world.snapshot();
     let idle = |tool: &str, when: &str| {
-        let body = format!("case \" $* \" in *{when}*) exit 0;; esac; exec {tool} \"$@\"");
+        let body = format!("case \" $* \" in *'{when}'*) exit 0;; esac; exec {tool} \"$@\"");
         program(&world, "idle", &body)
     };
     let restoring = idle("iptables-legacy-restore", " -w 10 -c ");
@@ -411,7 +414,7 @@ fn sets_of_a_namespace_with_the_number_of_a_dead_one_are_left_alone() {
     let Some(world) = World::new("same-number") else { return };
     with_sets(&world, "sets");
     let body =
-        "case \" $* \" in *' -w '*) kill -s KILL $PPID;; esac; exec iptables-legacy-restore \"$@\"";
+        "case \" $* \" in *' -c '*) kill -s KILL $PPID; exit;; esac; exec iptables-legacy-restore \"$@\"";
     let killing = program(&world, "kills", body);
     let ended = run_with(&world, "sets/load.sh", &[("IPTABLES_RESTORE", &killing)]);
     assert_eq!(ended.status, None, "{}", ended.said);

@@ -81,6 +81,7 @@ fn an_undo_that_is_interrupted_is_ended_as_well() {
         let unload = format!("{above}/unload.sh");
         let mut interrupted = 0;
         for at in 1.. {
+            assert!(at < 50, "{unload} over {below} never ends");
             // Old and new are both in force.
             assert!(!kill_after_change(&world, &load, 1).status.success());
             if kill_after_change(&world, &unload, at).status.success() {

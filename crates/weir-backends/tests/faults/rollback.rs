@@ -1,6 +1,7 @@
 //! Which ruleset comes back, and when none does.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
 use weir_backends::artefact;
@@ -97,6 +98,43 @@ fn unload_refuses_where_its_rules_are_not_in_force_unless_it_is_forced() {
     let ended = world.script("tree/unload.sh");
     assert!(!ended.is_done() && ended.said.contains("not in force any more"), "{}", ended.said);
     assert!(ended.said.contains(&entry(&world, 1).display().to_string()), "{}", ended.said);
+    assert_eq!(world.snapshot(), now);
+    world.done("tree/unload.sh --force");
+    assert_eq!(world.snapshot(), bare);
+}
+
+#[test]
+fn an_interrupted_unload_of_the_latest_is_completed_and_no_more() {
+    let Some(world) = World::new("latest") else { return };
+    world.load_bare();
+    world.done("linear/load.sh");
+    let linear = world.snapshot();
+    world.done("nft/load.sh");
+    let killing = world.path("kills");
+    let body = "#!/bin/sh\ncase \" $* \" in *' -c '*) kill -s KILL $PPID;; esac\n\
+        exec iptables-legacy-restore \"$@\"\n";
+    fs::write(&killing, body).unwrap();
+    fs::set_permissions(&killing, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut command = world.command("sh");
+    command.args(world.words("linear/unload.sh --latest")).env("IPTABLES_RESTORE", &killing);
+    assert_eq!(command.status().expect("sh runs").code(), None, "it is killed");
+    let ended = world.script("linear/unload.sh --latest");
+    assert!(ended.is_done() && ended.said.contains("unloaded nft "), "{}", ended.said);
+    assert_eq!(world.snapshot(), linear);
+    world.done("linear/unload.sh --latest");
+}
+
+#[test]
+fn a_table_that_was_replaced_by_hand_is_not_overwritten_unless_it_is_forced() {
+    let Some(world) = World::new("by-hand") else { return };
+    world.load_bare();
+    let bare = world.snapshot();
+    world.done("tree/load.sh");
+    // mangle is as it was loaded.
+    world.tool(&["iptables-legacy-restore"], BARE);
+    let now = world.snapshot();
+    let ended = world.script("tree/unload.sh");
+    assert!(!ended.is_done() && ended.said.contains("not in force any more"), "{}", ended.said);
     assert_eq!(world.snapshot(), now);
     world.done("tree/unload.sh --force");
     assert_eq!(world.snapshot(), bare);
