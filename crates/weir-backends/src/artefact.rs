@@ -159,6 +159,7 @@ pub fn write(artefact: &Artefact, dir: &Path) -> Result<(), WriteError> {
     fs::create_dir_all(parent).map_err(io_error("make", parent))?;
     let name = dir.file_name().unwrap_or_default().to_string_lossy();
     let fresh = parent.join(format!(".{name}.weir-{}", std::process::id()));
+    remove_leftovers(parent, &format!(".{name}.weir-"));
     let written = write_files(artefact, &fresh).and_then(|()| {
         let flags = if exists { RenameFlags::EXCHANGE } else { RenameFlags::NOREPLACE };
         renameat_with(CWD, &fresh, CWD, dir, flags)
@@ -169,6 +170,20 @@ pub fn write(artefact: &Artefact, dir: &Path) -> Result<(), WriteError> {
         fs::remove_dir_all(&fresh).map_err(io_error("remove", &fresh))?;
     }
     written
+}
+
+/// Removes the folders of processes that were killed while they wrote.
+fn remove_leftovers(parent: &Path, prefix: &str) {
+    let Ok(entries) = fs::read_dir(parent) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let pid = name.to_str().and_then(|n| n.strip_prefix(prefix)).map(str::parse::<u32>);
+        let is_dead = |pid: u32| !Path::new(&format!("/proc/{pid}")).exists();
+        if pid.is_some_and(|pid| pid.is_ok_and(is_dead)) {
+            // One that cannot be removed is in nobody's way.
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
 }
 
 /// Whether the folder is there; an error where it must not be replaced.
@@ -295,6 +310,42 @@ mod tests {
         let mode = fs::metadata(dir.join("load.sh")).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o755);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left beside it");
+    }
+
+    #[test]
+    fn a_link_to_the_folder_stays() {
+        let folder = Folder::new("linked");
+        let (dir, link) = (folder.path().join("out"), folder.path().join("current"));
+        write(&artefact("one"), &dir).unwrap();
+        std::os::unix::fs::symlink("out", &link).unwrap();
+        write(&artefact("two"), &link).unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::read_to_string(dir.join("rules")).unwrap(), "two");
+    }
+
+    #[test]
+    fn the_current_folder_is_refused() {
+        let here = std::env::current_dir().unwrap();
+        for dir in [Path::new("."), &here, here.parent().unwrap()] {
+            let refused = write(&artefact("one"), dir).unwrap_err();
+            assert!(matches!(refused, WriteError::Current { .. }), "{refused}");
+        }
+    }
+
+    #[test]
+    fn what_a_killed_process_left_is_removed() {
+        let folder = Folder::new("killed");
+        let mut ended = std::process::Command::new("true").spawn().unwrap();
+        let pid = ended.id();
+        ended.wait().unwrap();
+        let left = folder.path().join(format!(".out.weir-{pid}"));
+        let others = [".out.weir-1", ".out.weir-x", ".other.weir-2"].map(|n| folder.path().join(n));
+        for dir in others.iter().chain([&left]) {
+            fs::create_dir(dir).unwrap();
+        }
+        write(&artefact("one"), &folder.path().join("out")).unwrap();
+        assert!(!left.exists());
+        assert!(others.iter().all(|dir| dir.exists()), "process 1 is alive, the rest is not ours");
     }
 
     #[test]

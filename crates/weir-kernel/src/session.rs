@@ -194,3 +194,26 @@ fn dying_with_us(mut command: Command) -> Command {
     }
     command
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_others_can_write_to_is_closed_and_a_link_refused() {
+        assert!(rustix::process::geteuid().is_root(), "needs root, as sessions do");
+        let base = std::env::temp_dir().join(format!("weir-private-{}", std::process::id()));
+        let mode = |folder: &Path| fs::metadata(folder).unwrap().permissions().mode() & 0o777;
+        make_private(&base).unwrap();
+        assert_eq!(mode(&base), 0o755);
+        let open = base.join("open");
+        fs::create_dir(&open).unwrap();
+        fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
+        make_private(&open).unwrap();
+        assert_eq!(mode(&open), 0o755);
+        let link = base.join("link");
+        std::os::unix::fs::symlink(&open, &link).unwrap();
+        assert!(make_private(&link).is_err());
+        fs::remove_dir_all(&base).unwrap();
+    }
+}

@@ -138,7 +138,61 @@ impl Default for Connecting {
     }
 }
 
-/// Both kinds in one table; which fields belong to which is said by [`Traffic::try_from`].
+/// The fields that each kind takes.
+const KINDS: [(&str, &[&str]); 5] = [
+    ("frames", &["axes", "command", "drop_axis"]),
+    (
+        "connections",
+        &[
+            "close",
+            "rate_axis",
+            "flood_axis",
+            "verify",
+            "client",
+            "clients",
+            "clients_axis",
+            "server",
+            "servers",
+            "servers_axis",
+            "port",
+        ],
+    ),
+    (
+        "concurrent",
+        &[
+            "connections",
+            "connections_axis",
+            "limit_axis",
+            "rate_axis",
+            "flood_axis",
+            "verify",
+            "client",
+            "clients",
+            "clients_axis",
+            "server",
+            "servers",
+            "servers_axis",
+            "port",
+        ],
+    ),
+    (
+        "sockets",
+        &[
+            "rate_axis",
+            "client",
+            "clients",
+            "clients_axis",
+            "server",
+            "servers",
+            "port",
+            "ports",
+            "at_once",
+        ],
+    ),
+    ("loopback", &["bytes", "port"]),
+];
+
+/// All kinds in one table; [`KINDS`] says which fields belong to which.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Text {
@@ -166,6 +220,35 @@ struct Text {
     bytes: Option<u16>,
 }
 
+impl Text {
+    /// The fields that are there, `kind` aside.
+    fn given(&self) -> Vec<&'static str> {
+        let fields = [
+            ("axes", self.axes.is_some()),
+            ("command", self.command.is_some()),
+            ("close", self.close.is_some()),
+            ("rate_axis", self.rate_axis.is_some()),
+            ("flood_axis", self.flood_axis.is_some()),
+            ("verify", self.verify.is_some()),
+            ("client", self.client.is_some()),
+            ("clients", self.clients.is_some()),
+            ("clients_axis", self.clients_axis.is_some()),
+            ("server", self.server.is_some()),
+            ("servers", self.servers.is_some()),
+            ("servers_axis", self.servers_axis.is_some()),
+            ("port", self.port.is_some()),
+            ("connections", self.connections.is_some()),
+            ("connections_axis", self.connections_axis.is_some()),
+            ("limit_axis", self.limit_axis.is_some()),
+            ("drop_axis", self.drop_axis.is_some()),
+            ("ports", self.ports.is_some()),
+            ("at_once", self.at_once.is_some()),
+            ("bytes", self.bytes.is_some()),
+        ];
+        fields.into_iter().filter(|(_, given)| *given).map(|(name, _)| name).collect()
+    }
+}
+
 fn frames() -> String {
     "frames".to_owned()
 }
@@ -174,47 +257,21 @@ impl TryFrom<Text> for Traffic {
     type Error = String;
 
     fn try_from(text: Text) -> Result<Traffic, String> {
-        let of_connections = text.close.is_some()
-            || text.rate_axis.is_some()
-            || text.flood_axis.is_some()
-            || text.verify.is_some()
-            || text.client.is_some()
-            || text.clients.is_some()
-            || text.clients_axis.is_some()
-            || text.server.is_some()
-            || text.servers.is_some()
-            || text.servers_axis.is_some()
-            || text.port.is_some();
-        let axis_held = text.connections_axis.as_ref().or(text.limit_axis.as_ref());
-        if (text.connections.is_some() || axis_held.is_some()) && text.kind != "concurrent" {
-            let takes = "`connections`, `connections_axis` or `limit_axis`";
-            return Err(format!("only kind `concurrent` takes {takes}"));
+        let Some((kind, fields)) = KINDS.into_iter().find(|(kind, _)| *kind == text.kind) else {
+            let kinds = KINDS.map(|(kind, _)| kind).join(", ");
+            return Err(format!("no kind `{}`; there are {kinds}", text.kind));
+        };
+        if let Some(other) = text.given().into_iter().find(|field| !fields.contains(field)) {
+            return Err(format!(
+                "kind `{kind}` takes no `{other}`; it takes `{}`",
+                fields.join("`, `")
+            ));
         }
-        if text.drop_axis.is_some() && text.kind != "frames" {
-            return Err("only kind `frames` takes `drop_axis`".into());
-        }
-        if text.bytes.is_some() && text.kind != "loopback" {
-            return Err("only kind `loopback` takes `bytes`".into());
-        }
-        if (text.ports.is_some() || text.at_once.is_some()) && text.kind != "sockets" {
-            return Err("only kind `sockets` takes `ports` or `at_once`".into());
-        }
-        match text.kind.as_str() {
+        match kind {
             "loopback" => looping(&text).map(Traffic::Loopback),
-            "frames" if of_connections => {
-                Err("kind `frames` takes `axes`, `command` and `drop_axis` only".into())
-            }
             "frames" => frames_of(text),
-            "connections" | "concurrent" | "sockets"
-                if text.axes.is_some() || text.command.is_some() =>
-            {
-                Err(format!("kind `{}` takes no `axes` and no `command`", text.kind))
-            }
             "connections" => connecting(text).map(Traffic::Connections),
             "sockets" => of_sockets(text).map(Traffic::Connections),
-            "concurrent" if text.close.is_some() => {
-                Err("kind `concurrent` holds connections: it takes no `close`".into())
-            }
             "concurrent" => {
                 let axes = (text.connections_axis.clone(), text.limit_axis.clone());
                 let hold = match (text.connections, axes) {
@@ -231,9 +288,7 @@ impl TryFrom<Text> for Traffic {
                 let (close, hold) = (Close::Never, Some(hold));
                 Ok(Traffic::Connections(Connecting { close, hold, ..connecting }))
             }
-            other => Err(format!(
-                "no kind `{other}`; there are frames, connections, concurrent, sockets, loopback"
-            )),
+            other => unreachable!("{other} is no kind"),
         }
     }
 }
@@ -255,17 +310,6 @@ fn frames_of(text: Text) -> Result<Traffic, String> {
 
 /// Packets of 128 bytes to the port that discards (RFC 863), which a host of today leaves alone.
 fn looping(text: &Text) -> Result<Looping, String> {
-    let others = text.axes.is_some()
-        || text.command.is_some()
-        || text.close.is_some()
-        || text.rate_axis.is_some()
-        || text.flood_axis.is_some()
-        || text.client.or(text.server).is_some()
-        || text.clients.or(text.servers).is_some()
-        || text.clients_axis.as_ref().or(text.servers_axis.as_ref()).is_some();
-    if others {
-        return Err("kind `loopback` takes `bytes` and `port` only".to_owned());
-    }
     let looping = Looping { bytes: text.bytes.unwrap_or(128), port: text.port.unwrap_or(9) };
     if !(HEADERS..=1500).contains(&looping.bytes) || looping.port == 0 {
         return Err(format!(
@@ -278,14 +322,6 @@ fn looping(text: &Text) -> Result<Looping, String> {
 /// Connections of the kernel's sockets, at rates that an axis sets: there is no overload for who
 /// opens at planned times.
 fn of_sockets(text: Text) -> Result<Connecting, String> {
-    if text.close.is_some()
-        || text.flood_axis.is_some()
-        || text.servers_axis.is_some()
-        || text.verify.is_some()
-    {
-        let others = "`close`, `flood_axis`, `servers_axis` or `verify`";
-        return Err(format!("kind `sockets` takes no {others}"));
-    }
     if text.rate_axis.is_none() {
         return Err("kind `sockets` needs `rate_axis`: connections have planned times".into());
     }
@@ -361,24 +397,32 @@ mod tests {
     #[test]
     fn what_does_not_belong_together_is_refused() {
         let cases = [
-            ("axes = []\ncommand = \"\"\nport = 80", "`axes`, `command` and `drop_axis` only"),
+            (
+                "axes = []\ncommand = \"\"\nport = 80",
+                "takes no `port`; it takes `axes`, `command`, `drop_axis`",
+            ),
             ("kind = \"sockets\"", "needs `rate_axis`"),
             ("kind = \"sockets\"\nrate_axis = \"x\"\nclose = \"fin\"", "no `close`"),
             ("kind = \"sockets\"\nrate_axis = \"x\"\nports = 65000", "1 to 64512"),
             ("kind = \"sockets\"\nrate_axis = \"x\"\nat_once = 0", "above 0"),
-            ("kind = \"connections\"\nat_once = 9", "only kind `sockets`"),
-            ("kind = \"connections\"\nports = 9", "only kind `sockets`"),
-            ("kind = \"connections\"\ndrop_axis = \"x\"", "only kind `frames`"),
-            ("kind = \"connections\"\nlimit_axis = \"x\"", "only kind `concurrent`"),
+            ("kind = \"connections\"\nat_once = 9", "takes no `at_once`"),
+            ("kind = \"connections\"\nports = 9", "takes no `ports`"),
+            ("kind = \"connections\"\ndrop_axis = \"x\"", "takes no `drop_axis`"),
+            ("kind = \"connections\"\nlimit_axis = \"x\"", "takes no `limit_axis`"),
             ("kind = \"concurrent\"\nlimit_axis = \"x\"\nconnections = 9", "needs `connections`"),
-            ("kind = \"loopback\"\nflood_axis = \"x\"", "`bytes` and `port` only"),
+            (
+                "kind = \"loopback\"\nflood_axis = \"x\"",
+                "no `flood_axis`; it takes `bytes`, `port`",
+            ),
+            ("kind = \"loopback\"\nverify = true", "takes no `verify`"),
+            ("kind = \"frames\"\nverify = true", "takes no `verify`"),
             ("axes = []", "needs `axes` and `command`"),
             ("kind = \"connections\"\ncommand = \"\"", "no `command`"),
             ("kind = \"letters\"", "no kind `letters`"),
-            ("kind = \"loopback\"\ncommand = \"\"", "`bytes` and `port` only"),
+            ("kind = \"loopback\"\ncommand = \"\"", "takes no `command`"),
             ("kind = \"loopback\"\nbytes = 20", "28 to 1500"),
-            ("kind = \"connections\"\nbytes = 100", "only kind `loopback`"),
-            ("kind = \"connections\"\nconnections = 9", "only kind `concurrent`"),
+            ("kind = \"connections\"\nbytes = 100", "takes no `bytes`"),
+            ("kind = \"connections\"\nconnections = 9", "takes no `connections`"),
             ("kind = \"concurrent\"", "needs `connections`"),
             ("kind = \"concurrent\"\nconnections = 9\nclose = \"fin\"", "no `close`"),
             ("kind = \"connections\"\nservers = 0", "above 0"),

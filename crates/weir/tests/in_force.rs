@@ -152,3 +152,59 @@ fn tables_of_nft_that_are_not_read_are_named() {
     assert_eq!(count, 0);
     assert!(said.contains("not read: nft tables filter of IPv4"), "{said}");
 }
+
+#[test]
+fn live_refuses_where_an_nft_artefact_stands_for_rules() {
+    if lacks_root() {
+        return;
+    }
+    let session = Session::new().expect("a session");
+    let inside = session.namespace("artefact").expect("a namespace");
+    let folder = Folder::new("live-artefact");
+    let file = folder.path().join("rules");
+    let text = rules(40).replace(":INPUT ACCEPT", ":INPUT DROP");
+    std::fs::write(&file, &text).expect("the rules are written");
+    load(&inside, "iptables-legacy-restore", &text);
+    assert_eq!(read(&inside, &[]).0, 40);
+    let artefact = folder.path().join("nft").display().to_string();
+    let file = file.display().to_string();
+    let (status, _, err) = weir(&inside, &["compile", &file, "--to", "nft", "-o", &artefact]);
+    assert_eq!(status, Some(0), "{err}");
+    let state = folder.path().join("state").display().to_string();
+    let script = format!("{artefact}/load.sh");
+    let words = ["env", &format!("WEIR_STATE={state}"), "sh", &script];
+    inside.run(&words, b"").expect("it is loaded");
+    for words in [
+        &["fmt", "--live"][..],
+        &["check", "--live"],
+        &["compile", "--live", "--to", "nft", "-o", &artefact],
+    ] {
+        let (status, out, err) = weir(&inside, words);
+        assert_eq!((status, &*out), (Some(2), ""), "{words:?}: {err}");
+        assert!(err.contains("an nft artefact is in force"), "{err}");
+    }
+    let (status, _, err) = weir(&inside, &["diff", "--live", &file]);
+    assert_eq!(status, Some(0), "{err}");
+}
+
+#[test]
+fn a_tool_that_fails_is_no_empty_ruleset() {
+    if lacks_root() {
+        return;
+    }
+    let session = Session::new().expect("a session");
+    let inside = session.namespace("failing").expect("a namespace");
+    load(&inside, "iptables-nft-restore", &rules(3));
+    assert_eq!(read(&inside, &[]).0, 3);
+    let folder = Folder::new("failing-tools");
+    let tool = folder.path().join("iptables-legacy-save");
+    std::fs::write(&tool, "#!/bin/sh\necho refused >&2\nexit 1\n").expect("the tool is written");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&tool, mode).expect("it can be run");
+    let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").expect("a path"));
+    let mut command = inside.command(WEIR);
+    let out = command.args(["fmt", "--live"]).env("PATH", path).output().expect("weir runs");
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert_eq!(out.status.code(), Some(2), "{said}");
+    assert!(said.contains("refused"), "{said}");
+}

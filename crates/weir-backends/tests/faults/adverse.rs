@@ -413,8 +413,7 @@ fn tools_that_do_nothing_and_say_that_all_is_well_are_not_believed() {
 fn sets_of_a_namespace_with_the_number_of_a_dead_one_are_left_alone() {
     let Some(world) = World::new("same-number") else { return };
     with_sets(&world, "sets");
-    let body =
-        "case \" $* \" in *' -c '*) kill -s KILL $PPID; exit;; esac; exec iptables-legacy-restore \"$@\"";
+    let body = "case \" $* \" in *' -c '*) kill -s KILL $PPID; exit;; esac; exec iptables-legacy-restore \"$@\"";
     let killing = program(&world, "kills", body);
     let ended = run_with(&world, "sets/load.sh", &[("IPTABLES_RESTORE", &killing)]);
     assert_eq!(ended.status, None, "{}", ended.said);
