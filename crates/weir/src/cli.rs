@@ -19,7 +19,7 @@ pub use machine::{Calibrate, Doctor, Tune};
 pub use packets::{Assume, Explain, Pattern, Traffic};
 pub use text::{Check, Fmt, Optimize, Report};
 
-/// Large Linux firewall rulesets made fast, proven equal, and measured.
+/// Make large Linux firewall rulesets fast, prove that nothing else changed, and measure both.
 #[derive(Debug, Parser)]
 #[command(
     name = "weir",
@@ -27,13 +27,13 @@ pub use text::{Check, Fmt, Optimize, Report};
     propagate_version = true,
     max_term_width = 100,
     after_help = "\
-Begin with what is in force, read only:
+Start with the ruleset in force; weir only reads it:
   iptables-save | weir check -
   weir compile --live --to nft -o office-nft
   weir verify --live office-nft
   sudo sh office-nft/load.sh        # sh office-nft/unload.sh puts back what was there
 
-Exit status: 0 yes, 1 no (findings, differences), 2 it could not be done."
+Exit status: 0 success, 1 findings or differences, 2 error."
 )]
 pub struct Cli {
     /// What to do.
@@ -61,20 +61,20 @@ pub enum Command {
     /// Print a ruleset back, normalised as the kernel would.
     #[command(after_help = "Example:\n  weir fmt office.rules\n  ipset save | weir fmt --ipset -")]
     Fmt(Fmt),
-    /// Count what a ruleset holds, and say what looks wrong in it.
+    /// Summarise a ruleset and report likely mistakes in it.
     #[command(after_help = "\
 Each finding has an id and a page: weir check --explain shadowed-rule. A comment line before a rule,
 chain or set allows what is found there, before *filter in the whole table:
   # weir: allow(shadowed-rule): the auditor wants to see it
 
-What is said of one ID wins over what is said of all; of --deny, --warn and --allow the first named
-here wins. Exit status 1 where there is a warning or an error; notes alone give 0.
+A specific ID overrides `all`. If an ID is given to several of them, --deny wins over --warn, and
+--warn over --allow. Exit status 1 where there is a warning or an error; notes alone give 0.
 
 Example:
   iptables-save -c | weir check -c -
   weir check office.rules --ip6 office.rules6 --deny no-final-drop --format sarif > weir.sarif")]
     Check(Check),
-    /// Do what weir can do about findings, prove that nothing else changed, and print the result.
+    /// Apply the fixes of findings, prove that nothing else changed, and print the result.
     #[command(after_help = "\
 Without counters allowed, only what never counted is removed. The text is printed as iptables-save
 would print it; comments of removed rules go with them. Nothing is written that is not equal.
@@ -83,7 +83,7 @@ Example:
   weir optimize office.rules --fix shadowed-rule,duplicate-rule,unreachable-chain -o office.new
   weir optimize office.rules --all --allow counters --in-place")]
     Optimize(Optimize),
-    /// Show the way of one packet through the chains: what each rule tested, how many were tried.
+    /// Trace one packet through the chains: what each rule tested, how many were evaluated.
     #[command(after_help = "\
 Words of a packet, in any order:
   iif NAME  oif NAME  ip|ip6 saddr|daddr ADDR  ip ttl N  ip dscp N  tcp|udp|sctp sport|dport N
@@ -94,25 +94,26 @@ Example:
   weir explain office.rules --hook forward \\
       --packet 'iif eth0 ip saddr 198.51.100.7 tcp dport 22 ct state new'")]
     Explain(Explain),
-    /// Compile a ruleset to a form that costs less, as a folder that works without weir.
+    /// Compile a ruleset to a faster form: a folder with scripts that work without weir.
     #[command(after_help = "\
-A form is made by passes, and each pass is checked: the meaning before and after it is compared, by
-proof where that ends in time, and by packets on and around every boundary of every rule. What
-differs is not written, and a packet shows it. What a form cannot express is refused, by name.
+A form is made by passes, and each pass is checked: the rulesets before and after it are compared,
+by proof within a budget, and by packets on and around every boundary of every rule. If they differ,
+nothing is written, and weir prints a packet that shows it. What a form cannot express is refused by
+name.
 
 Passes (the guide says more):
   remove_duplicates      rules that repeat the tests of an earlier one
   remove_shadowed        rules that no packet reaches
-  cheaper_match          u32 and string as what costs less; tests that others imply
-  inline_chain           a short chain with one caller in the place of the jump
-  merge_adjacent         neighbouring prefixes and ports as one (--allow counters)
-  reorder_by_hits        what counts more is asked earlier (iptables-save -c)
-  notrack                traffic that conntrack decides nothing about is not tracked
-  early_drop             what is dropped anyway is dropped in raw PREROUTING (--allow counters)
-  fold_into_set          rules that differ in one address as a set
-  split_by_protocol      a chain for each protocol
-  chain_tree             runs of prefixes as trees of chains
-  fold_into_verdict_map  runs of rules as verdict maps (nft)
+  cheaper_match          replace u32 and string by cheaper matches; drop implied tests
+  inline_chain           a short chain with one caller replaces the jump
+  merge_adjacent         join neighbouring prefixes and ports (--allow counters)
+  reorder_by_hits        move frequently hit rules up (iptables-save -c)
+  notrack                do not track traffic whose verdict never depends on conntrack
+  early_drop             drop in raw PREROUTING what is dropped anyway (--allow counters)
+  fold_into_set          rules that differ in one address become a set
+  split_by_protocol      a chain per protocol
+  chain_tree             runs of prefixes become trees of chains
+  fold_into_verdict_map  runs of rules become verdict maps (nft)
 
 Example:
   weir compile office.rules --to tree -o office-tree
@@ -129,19 +130,19 @@ Example:
     /// Prove two rulesets equal, or show which packets they treat differently.
     #[command(after_help = "\
 An operand is iptables-save text, nft text that weir wrote or a listing of it, a folder that weir
-compile wrote, or the word --live: what is in force in this network namespace (never written).
-What is compared is the whole journey of every packet, by decision diagrams: equal is proven.
+compile wrote, or --live: the ruleset in force in this network namespace (weir only reads it).
+The whole journey of every packet is compared, by decision diagrams: equal means proven.
 
-Exit status 0 equal, 1 different (or counters seen to differ), 2 it could not be decided.
+Exit status 0 equal, 1 different (or counters seen to differ), 2 undecided or error.
 
 Example:
   weir diff old.rules new.rules
   weir diff office.rules office-nft --counters
   weir diff --live new.rules --format markdown > review.md")]
     Diff(Diff),
-    /// Write frames for a ruleset with the verdict that each should meet.
+    /// Write frames for a ruleset, each with its expected verdict.
     #[command(
-        after_help = "Example:\n  weir traffic office.rules --pattern miss --count 4096 -o miss.pcap"
+        after_help = "Example:\n  weir traffic office.rules --pattern far --count 4096 -o far.pcap"
     )]
     Traffic(Traffic),
     /// Run studies and show their results.
@@ -156,7 +157,7 @@ Example:
   weir tune
   weir tune --json | jq '.[] | select(.reach == \"gone\")'")]
     Tune(Tune),
-    /// Measure what a rule, a jump, a look into a set cost on this machine; write a cost model.
+    /// Measure what a rule, a jump and a set lookup cost on this machine; write a cost model.
     #[command(after_help = "\
 Takes about a minute on one core, in network namespaces that weir makes and removes. Do it while
 the machine has nothing else to do.
@@ -165,12 +166,12 @@ Example:
   weir calibrate -o here.toml
   weir explain office.rules --packet 'ip saddr 192.0.2.1' --cost --cost-model here.toml")]
     Calibrate(Calibrate),
-    /// Show what this kernel and machine have and lack.
+    /// Show what this kernel and machine support and what is missing.
     Doctor(Doctor),
     /// Write a generated ruleset to try things on.
     #[command(subcommand)]
     Example(Example),
-    /// Remove what a killed weir left behind: namespaces, links, pins, processes.
+    /// Remove leftovers of runs that were killed: namespaces, links, pins, processes.
     Reap,
     /// Print completions for a shell.
     Completions {
@@ -211,4 +212,54 @@ pub enum Variant {
     Legacy,
     /// Tables of nf_tables: iptables-nft.
     Nft,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    /// The commands that a help text shows, without pipes and redirections, in words.
+    fn examples(help: &str) -> Vec<Vec<String>> {
+        let joined = help.replace("\\\n", " ");
+        let lines = joined.lines().flat_map(|line| line.split('|'));
+        let shown = lines.map(|line| line.trim().trim_start_matches("sudo "));
+        let shown = shown.filter(|line| line.starts_with("weir "));
+        shown.map(|line| words(line.split(" > ").next().expect("a part"))).collect()
+    }
+
+    /// Words as a shell would split them; single quotes are the only ones.
+    fn words(line: &str) -> Vec<String> {
+        let mut words = Vec::new();
+        for (i, part) in line.split('\'').enumerate() {
+            match i % 2 {
+                0 => words.extend(part.split_whitespace().map(str::to_owned)),
+                _ => words.push(part.to_owned()),
+            }
+        }
+        words
+    }
+
+    fn all(command: &clap::Command, found: &mut Vec<Vec<String>>) {
+        for help in [command.get_after_help(), command.get_after_long_help()].into_iter().flatten()
+        {
+            found.extend(examples(&help.to_string()));
+        }
+        command.get_subcommands().for_each(|c| all(c, found));
+    }
+
+    #[test]
+    fn every_command_that_help_shows_is_understood() {
+        let mut shown = Vec::new();
+        all(&Cli::command(), &mut shown);
+        assert!(shown.len() > 20, "{shown:?}");
+        for words in shown {
+            if let Err(error) = Cli::try_parse_from(&words) {
+                panic!("{words:?}: {error}");
+            }
+        }
+        let wrong = Cli::try_parse_from(words("weir traffic office.rules --pattern miss -o x"));
+        assert!(wrong.is_err(), "an unknown value is an error");
+    }
 }

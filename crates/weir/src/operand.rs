@@ -79,6 +79,10 @@ pub fn load(file: Option<&Path>, operand: &Operand, color: bool) -> Result<Loade
         }
         texts.main = file.map(read).transpose()?;
         texts.ip6 = operand.ip6.as_deref().map(read).transpose()?;
+        // ip6tables-save of a host without IPv6 tables prints nothing.
+        if let Some((name, _)) = texts.ip6.take_if(|(_, text)| text.trim().is_empty()) {
+            eprintln!("weir: {name} is empty: no IPv6 rules");
+        }
         texts.sets = operand.ipset.as_deref().map(read).transpose()?;
     }
     parse(texts, table, operand, color)

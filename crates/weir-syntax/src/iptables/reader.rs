@@ -203,8 +203,18 @@ impl<'a> Reader<'a, '_> {
             self.errors.push(d.help("a table ends with a line COMMIT"));
             self.commit();
         } else if !self.seen_table && self.errors.is_empty() && self.options.table.is_none() {
-            let d = Diagnostic::new("no table in the text", end);
-            self.errors.push(d.help("weir reads what iptables-save prints: *filter … COMMIT"));
+            let (what, help) = match text.trim() {
+                "" => (
+                    "the text is empty",
+                    "iptables-save printed no table: rules may be in the other variant \
+                     (iptables-legacy-save, iptables-nft-save)",
+                ),
+                _ => (
+                    "no table in the text",
+                    "weir reads what iptables-save prints: *filter … COMMIT",
+                ),
+            };
+            self.errors.push(Diagnostic::new(what, end).help(help));
         }
         if !self.errors.is_empty() {
             self.errors.sort_by_key(|d| d.span.start);

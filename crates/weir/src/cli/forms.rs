@@ -9,7 +9,7 @@ use super::{Operand, Variant};
 /// What a ruleset is compiled to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Form {
-    /// The ruleset as it is.
+    /// The ruleset unchanged.
     Linear,
     /// A prefix tree of iptables chains.
     Tree,
@@ -28,38 +28,37 @@ pub struct Compile {
     /// More of the ruleset.
     #[command(flatten)]
     pub operand: Operand,
-    /// What to compile to.
+    /// The form to compile to.
     #[arg(long, value_enum)]
     pub to: Form,
     /// The folder to write.
     #[arg(short, long, value_name = "DIR")]
     pub output: PathBuf,
-    /// Prefix lengths of the tree's levels, e.g. 8,18,20,22,24,26,28; the cost model's without it.
+    /// Prefix lengths of the tree's levels, e.g. 8,18,20,22,24,26,28; by default the cost model's.
     #[arg(long, value_delimiter = ',', value_name = "LENGTHS")]
     pub levels: Option<Vec<u8>>,
-    /// Packets of the check before writing.
+    /// Number of packets to compare before writing.
     #[arg(long, default_value_t = 20_000, value_name = "N")]
     pub packets: usize,
-    /// Seed of its random packets.
+    /// Seed for random packets.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
     /// Passes to run, in this order, instead of those of the form.
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub passes: Option<Vec<String>>,
-    /// A pass that is not to run.
+    /// A pass to leave out.
     #[arg(long, value_name = "NAME")]
     pub no_pass: Vec<String>,
-    /// Compare nothing before writing; the manifest says so.
+    /// Write without comparing; the manifest records it.
     #[arg(long)]
     pub trust: bool,
-    /// What a pass may lose: `counters` of rules that it merges or that come to see fewer packets.
+    /// What passes may lose: `counters` of rules that are merged or see fewer packets.
     #[arg(long, value_enum, value_name = "WHAT")]
     pub allow: Vec<Allow>,
     /// Rewrite the chains of these programs as well: docker, kube-proxy, firewalld, ufw.
     #[arg(long, value_delimiter = ',', value_name = "PROGRAMS")]
     pub programs: Vec<String>,
-    /// Refuse an nft form that leaves rules in iptables: all rules are in nft, or nothing is
-    /// written. Other forms are iptables as a whole.
+    /// Refuse an nft form that leaves rules in iptables. Other forms are all iptables.
     #[arg(long)]
     pub strict: bool,
     /// JSON on standard output.
@@ -83,10 +82,10 @@ pub struct Verify {
     /// More of the ruleset.
     #[command(flatten)]
     pub operand: Operand,
-    /// Packets to compare.
+    /// Number of packets to make for the ruleset and compare.
     #[arg(long, default_value_t = 10_000, value_name = "N")]
     pub packets: usize,
-    /// Seed of the random ones.
+    /// Seed for random packets.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
     /// Write the packets that differ to this file.
@@ -142,7 +141,7 @@ pub struct Diff {
     /// Two of: a file (`-` is standard input), an artefact's folder, `--live`.
     #[arg(value_name = "OPERAND", num_args = 1..=2)]
     pub operands: Vec<String>,
-    /// What is in force in this network namespace (never written): in the place of an operand.
+    /// The ruleset in force in this network namespace, in place of an operand (weir only reads it).
     #[arg(long)]
     pub live: bool,
     /// The variant of iptables to read by --live; needed only where both hold rules.
@@ -157,39 +156,42 @@ pub struct Diff {
     /// Look host names up; without it they are refused.
     #[arg(long)]
     pub resolve: bool,
-    /// One hook alone instead of the whole journey.
+    /// Compare one hook instead of the whole journey.
     #[arg(long, value_enum)]
     pub hook: Option<OneHook>,
-    /// Only what becomes of packets, not what is done to them on the way.
+    /// Compare verdicts only, not effects on the way (logs, marks, …).
     #[arg(long)]
     pub verdict: bool,
-    /// What becomes of packets and all that is done on the way (what is compared without it).
+    /// Compare verdicts and all effects on the way (the default).
     #[arg(long, conflicts_with = "verdict")]
     pub effects: bool,
-    /// Also which rules count: seen on packets, not proven.
+    /// Also compare which rules count, on packets (not proven).
     #[arg(long)]
     pub counters: bool,
-    /// Packets for the counters.
+    /// Number of packets for the counters.
     #[arg(long, default_value_t = 20_000, value_name = "N")]
     pub packets: usize,
-    /// Seed of the random ones.
+    /// Seed for random packets.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Conntrack is in use by other programs, whatever the rulesets ask for.
+    /// Conntrack is in use by other programs, even if the rulesets do not use it.
     #[arg(long)]
     pub conntrack: bool,
-    /// Memory for the diagrams of one family and way, in MB.
+    /// Memory limit of the diagrams of one family and path, in MB.
     #[arg(long, default_value_t = 2048, value_name = "MB")]
     pub memory: usize,
-    /// Give up after so many million steps for one family and way; the same on every machine.
+    /// Step limit of one family and path, in millions; independent of the machine's speed.
     #[arg(long, default_value_t = 200, value_name = "MILLIONS")]
     pub steps: u64,
-    /// How many regions of a difference are listed.
+    /// Number of regions of a difference to list.
     #[arg(long, default_value_t = 5, value_name = "N")]
     pub regions: usize,
     /// How to print.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
+    /// JSON on standard output: the same as --format json.
+    #[arg(long, conflicts_with = "format")]
+    pub json: bool,
     /// Write the packets that differ to this file.
     #[arg(long, value_name = "FILE")]
     pub pcap: Option<PathBuf>,

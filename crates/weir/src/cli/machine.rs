@@ -15,13 +15,13 @@ pub struct Tune {
 /// `weir calibrate`.
 #[derive(Debug, Args)]
 pub struct Calibrate {
-    /// File to write, as TOML; standard output without it.
+    /// File to write, as TOML; standard output by default.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// How long and how often: smoke or quick.
+    /// Length and number of trials: smoke or quick.
     #[arg(long, default_value = "quick")]
     pub preset: String,
-    /// Seed of order and packets.
+    /// Seed for order and packets.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
 }

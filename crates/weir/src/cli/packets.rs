@@ -37,19 +37,19 @@ pub struct Explain {
     /// More of the ruleset.
     #[command(flatten)]
     pub operand: Operand,
-    /// Which way the packet goes.
+    /// The hook of the filter table on the packet's path.
     #[arg(long, value_enum, default_value_t = Hook::Forward)]
     pub hook: Hook,
     /// The packet.
     #[arg(long, value_name = "WORDS")]
     pub packet: String,
-    /// What matches that the packet does not answer (limit, recent, owner, …) are taken to say.
+    /// Assumed result of matches that the packet does not determine (limit, recent, owner, …).
     #[arg(long, value_enum, default_value_t = Assume::No)]
     pub assume: Assume,
-    /// What the rules on the way cost, by kind of step.
+    /// Show what the evaluated rules cost, by kind of step.
     #[arg(long)]
     pub cost: bool,
-    /// Prices that weir calibrate wrote; the shipped ones without it.
+    /// Cost model that `weir calibrate` wrote; by default the one shipped with weir.
     #[arg(long, value_name = "FILE", requires = "cost")]
     pub cost_model: Option<PathBuf>,
     /// JSON on standard output.
@@ -71,7 +71,7 @@ pub enum Assume {
 pub enum Pattern {
     /// On and around every boundary of every rule, and random ones.
     Boundary,
-    /// Decided by the last rule that accepts: every rule before it is tried.
+    /// Decided by the last rule that accepts: every rule before it is evaluated.
     End,
     /// Evenly over the rules.
     Uniform,
@@ -92,22 +92,22 @@ pub struct Traffic {
     /// More of the ruleset.
     #[command(flatten)]
     pub operand: Operand,
-    /// Which packets.
+    /// Which packets to write.
     #[arg(long, value_enum, default_value_t = Pattern::Uniform)]
     pub pattern: Pattern,
-    /// Which way they go.
+    /// The hook of the filter table on their path.
     #[arg(long, value_enum, default_value_t = Hook::Forward)]
     pub hook: Hook,
-    /// How many.
+    /// Number of packets.
     #[arg(long, default_value_t = 4096, value_name = "N")]
     pub count: usize,
-    /// Seed.
+    /// Seed for random packets.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Devices of every packet, where the topology settles them: `eth0,eth1`.
+    /// Input and output device of every packet, where the topology fixes them: `eth0,eth1`.
     #[arg(long, value_name = "IN,OUT", value_parser = pair)]
     pub devices: Option<(String, String)>,
-    /// The pcap file to write; `FILE.verdicts` beside it holds a verdict a line.
+    /// The pcap file to write; `FILE.verdicts` beside it holds one verdict per line.
     #[arg(short, long, value_name = "FILE")]
     pub output: PathBuf,
 }

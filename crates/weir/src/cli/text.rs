@@ -35,10 +35,10 @@ pub struct Check {
     /// More of the ruleset.
     #[command(flatten)]
     pub operand: Operand,
-    /// Counters are those of real traffic: find rules that no packet matched.
+    /// The counters are those of real traffic: report rules that no packet matched.
     #[arg(short, long)]
     pub counters: bool,
-    /// Report findings of this kind as errors (`all`: of every kind).
+    /// Report findings with this ID as errors (`all`: every finding).
     #[arg(long, value_name = "ID", value_delimiter = ',')]
     pub deny: Vec<String>,
     /// Report them as warnings, also those that are off by default.
@@ -53,7 +53,7 @@ pub struct Check {
     /// JSON on standard output: the same as --format json.
     #[arg(long, conflicts_with = "format")]
     pub json: bool,
-    /// Draw every finding; without it, three of each kind.
+    /// Show every finding; by default three of each kind.
     #[arg(long)]
     pub every: bool,
     /// Print the page of a kind of finding.
@@ -74,28 +74,28 @@ pub struct Optimize {
     /// More of the ruleset.
     #[command(flatten)]
     pub operand: Operand,
-    /// Fix findings of these kinds (`weir check --list` says which weir can fix).
+    /// Fix findings with these IDs (`weir check --list` shows which can be fixed).
     #[arg(long, value_name = "ID", value_delimiter = ',')]
     pub fix: Vec<String>,
-    /// Fix all that weir can fix.
+    /// Fix everything that weir can fix.
     #[arg(long)]
     pub all: bool,
-    /// `counters`: also what loses counters, or makes them count otherwise.
+    /// `counters`: also apply fixes that lose counters or change what they count.
     #[arg(long, value_name = "WHAT", value_delimiter = ',')]
     pub allow: Vec<String>,
     /// Also change these chains, although another program seems to own them.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub chains: Vec<String>,
-    /// Write to this file (with more than one text: to this folder) and not to standard output.
+    /// Write to this file instead of standard output (a folder if there is more than one text).
     #[arg(short, long, value_name = "OUT", conflicts_with = "in_place")]
     pub output: Option<PathBuf>,
     /// Overwrite the input.
     #[arg(long)]
     pub in_place: bool,
-    /// Packets to compare with, for each family.
+    /// Number of packets to compare, per family.
     #[arg(long, default_value_t = 20_000, value_name = "N")]
     pub packets: usize,
-    /// Seed of the random ones.
+    /// Seed for random packets.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
 }
@@ -103,7 +103,7 @@ pub struct Optimize {
 /// How findings are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Report {
-    /// Drawn at their places, for people.
+    /// With the lines they are about, for people.
     Text,
     /// One JSON object.
     Json,

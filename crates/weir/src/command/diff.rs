@@ -118,7 +118,8 @@ fn write_pcap(args: &Diff, review: &Review) -> Result<()> {
 }
 
 fn print(args: &Diff, review: &Review) -> Result<()> {
-    let text = match args.format {
+    let format = if args.json { Format::Json } else { args.format };
+    let text = match format {
         Format::Text => review.text(),
         Format::Json => format!("{}\n", serde_json::to_string_pretty(review)?),
         Format::Markdown => review.markdown(),
