@@ -102,7 +102,8 @@ pub struct TargetRow {
     pub reads: FieldSet,
     /// Fields that it may write.
     pub writes: FieldSet,
-    /// Of those, the fields whose new value neither the rule nor the packet's fields give.
+    /// Of those, the fields whose new value neither the rule nor the packet's fields give: all but
+    /// those that the engines compute ([`TargetRow::known`]).
     pub unknown: FieldSet,
     /// ipsets that it may change.
     pub sets: SetWrites,
@@ -136,8 +137,23 @@ const PLAIN: TargetRow = TargetRow {
     tracks: false,
 };
 
+impl TargetRow {
+    /// A row whose new values of these fields the interpreter and the diagrams compute from the
+    /// rule and the packet. Without it a field that is written may have any value afterwards.
+    const fn known(self, fields: &[Field]) -> TargetRow {
+        TargetRow { unknown: self.unknown.without(FieldSet::of(fields)), ..self }
+    }
+
+    /// The fields that it writes with values that are known.
+    pub const fn known_writes(&self) -> FieldSet {
+        self.writes.without(self.unknown)
+    }
+}
+
+/// Writes fields; their values are not known unless [`TargetRow::known`] says so.
 const fn writes(name: &'static str, fields: &[Field]) -> TargetRow {
-    TargetRow { name, writes: FieldSet::of(fields), ..PLAIN }
+    let fields = FieldSet::of(fields);
+    TargetRow { name, writes: fields, unknown: fields, ..PLAIN }
 }
 
 /// Reads and writes the same fields.
@@ -155,13 +171,14 @@ const fn ends(name: &'static str, fields: &[Field]) -> TargetRow {
 }
 
 /// Hands the packet to somebody who may give it back, changed.
-const fn hands_over(name: &'static str, unknown: FieldSet) -> TargetRow {
-    TargetRow { writes: unknown, unknown, stateful: true, unmodelled: true, ..ends(name, &[]) }
+const fn hands_over(name: &'static str, writes: FieldSet) -> TargetRow {
+    TargetRow { writes, unknown: writes, stateful: true, unmodelled: true, ..ends(name, &[]) }
 }
 
-/// Translates an address, and perhaps a port, of a connection.
+/// Translates an address, and perhaps a port, of a connection: what the rule leaves open of them
+/// the engines ask for themselves.
 const fn translates(name: &'static str, fields: &[Field]) -> TargetRow {
-    TargetRow { tracks: true, ..ends(name, fields) }
+    TargetRow { tracks: true, ..ends(name, fields).known(fields) }
 }
 
 /// A target that has no row.
@@ -193,44 +210,36 @@ pub const TARGETS: [TargetRow; 30] = {
         emits("TEE"),
         TargetRow { unmodelled: true, ..writes("CHECKSUM", &[]) },
         TargetRow { unmodelled: true, ..writes("CLASSIFY", &[]) },
-        updates("MARK", &[Mark]),
+        updates("MARK", &[Mark]).known(&[Mark]),
         TargetRow {
             emits: true,
             tracks: true,
             reads: FieldSet::of(&[Mark, CtMark, CtState]),
-            ..writes("CONNMARK", &[Mark, CtMark])
+            ..writes("CONNMARK", &[Mark, CtMark]).known(&[Mark, CtMark])
         },
-        updates("TOS", &[Tos]),
-        updates("DSCP", &[Tos]),
-        updates("TTL", &[Ttl]),
-        updates("HL", &[Ttl]),
-        updates("NOTRACK", &[CtState, CtMark]),
+        updates("TOS", &[Tos]).known(&[Tos]),
+        updates("DSCP", &[Tos]).known(&[Tos]),
+        updates("TTL", &[Ttl]).known(&[Ttl]),
+        updates("HL", &[Ttl]).known(&[Ttl]),
+        updates("NOTRACK", &[CtState, CtMark]).known(&[CtState, CtMark]),
         // xt_CT.c attaches a template: an entry, in state NEW, before there is a connection.
         TargetRow {
-            unknown: FieldSet::of(&[CtMark]),
             emits: true,
             unmodelled: true,
             tracks: true,
-            ..updates("CT", &[CtState, CtMark])
+            ..updates("CT", &[CtState, CtMark]).known(&[CtState])
         },
         // ipt_ECN.c rewrites TCP flags where a TCP header would be, and drops what has none.
-        TargetRow {
-            unknown: FieldSet::of(&[Tos, TcpFlags]),
-            drops: true,
-            unmodelled: true,
-            ..updates("ECN", &[Tos, TcpFlags])
-        },
+        TargetRow { drops: true, unmodelled: true, ..updates("ECN", &[Tos, TcpFlags]) },
         // xt_TCPMSS.c drops a TCP header whose length is wrong, and adds four bytes to a SYN
         // without the option.
         TargetRow {
-            unknown: FieldSet::of(&[Length]),
             drops: true,
             unmodelled: true,
             reads: FieldSet::of(&[Length, TcpFlags]),
             ..writes("TCPMSS", &[Length])
         },
         TargetRow {
-            unknown: FieldSet::of(&[Mark]),
             sets: SetWrites::Named,
             emits: true,
             stateful: true,
