@@ -510,11 +510,13 @@ pub const MATCHES: [MatchRow; 47] = {
         MatchRow { reads: FieldSet::ALL, ..asks("bpf", History) },
         remembers("quota", &[Length]),
         tracks(remembers("connbytes", &[CtState])),
-        // Both drop a packet whose ports they cannot read.
+        // Drops a packet whose ports it cannot read, and one that a full table has no room for: a
+        // table has a greatest number of entries by default, too (xt_hashlimit.c).
         MatchRow {
             hotdrop: Hotdrop::Perhaps,
             ..remembers("hashlimit", &[Saddr, Daddr, Proto, Sport, Dport, Length])
         },
+        // Drops a packet whose ports it cannot read.
         MatchRow {
             hotdrop: Hotdrop::Perhaps,
             tracks: true,
@@ -580,18 +582,7 @@ pub fn match_effects_in(rows: &[MatchRow], m: &Match, family: Family) -> MatchRo
         }
         Match::Set(_) => row("set"),
         Match::Comment(_) => row("comment"),
-        Match::Stateful(s) => {
-            let row = row(s.module);
-            // hashlimit reads ports only where its mode names them (xt_hashlimit.c).
-            let ports = s.options.iter().any(|o| match &o.value {
-                Value::Words(words) => words.iter().any(|w| w.ends_with("port")),
-                _ => false,
-            });
-            // A full table has no room for what is new.
-            let full = s.options.iter().any(|o| o.name.starts_with("hashlimit-htable-"));
-            let reads = s.module != "hashlimit" || ports || full;
-            MatchRow { hotdrop: if reads { row.hotdrop } else { Hotdrop::Never }, ..row }
-        }
+        Match::Stateful(s) => row(s.module),
         Match::Host(h) => {
             let row = row(h.module);
             // ip6t_ah.c looks for the header among the extension headers.

@@ -97,6 +97,23 @@ fn a_match_that_may_drop_the_packet_is_not_the_same_as_no_rule() {
 }
 
 #[test]
+fn a_full_hashlimit_table_drops_what_it_has_no_room_for() {
+    let log = "-A FORWARD -s 10.0.0.0/8 -j LOG\n";
+    let any_order = |test: &str| {
+        let count = format!("-A FORWARD {test}\n");
+        equal("filter", &format!("{log}{count}"), &format!("{count}{log}"))
+    };
+    // The control: a budget that drops nothing, before or behind what is logged.
+    assert!(any_order("-m limit --limit 1/sec"));
+    let hashlimit = "-m hashlimit --hashlimit-upto 1/sec --hashlimit-name h";
+    for options in ["", "--hashlimit-mode srcip", "--hashlimit-mode srcport"] {
+        assert!(!any_order(&format!("{hashlimit} {options}")), "{options}");
+    }
+    let large = "--hashlimit-mode srcip --hashlimit-htable-max 1000000";
+    assert!(!any_order(&format!("{hashlimit} {large}")));
+}
+
+#[test]
 fn a_set_that_rules_change_is_unknown_each_time() {
     let dropping = |set: &str| format!("-A FORWARD -m set --match-set {set} src -j DROP\n");
     // The control: an empty set that nobody fills holds nothing.

@@ -120,7 +120,7 @@ fn is_cut_tcp(bytes: &[u8]) -> bool {
 }
 
 /// xt_hashlimit.c, `hashlimit_init_dst`: ports that are wanted and not there. A table that is full
-/// drops what is new to it: `None`.
+/// drops what is new to it: `None`, but for a table of the default size, which a run does not fill.
 fn hashlimit(limit: &Stateful, packet: &Packet, bytes: &[u8]) -> Option<bool> {
     let option = |name: &str| limit.options.iter().find(|o| o.name == name).map(|o| &o.value);
     if option("hashlimit-htable-max").is_some() || option("hashlimit-htable-size").is_some() {
