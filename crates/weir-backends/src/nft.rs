@@ -20,6 +20,7 @@ mod emit;
 mod host;
 mod item;
 mod names;
+mod objects;
 mod print;
 mod proof;
 pub mod said;
@@ -158,6 +159,10 @@ pub(crate) fn compile_run(
     }
     let stays = builder.kept_as_it_is.clone();
     let mut form = builder.form(firewall, options);
+    let refusals = objects::lost(firewall, &form.kept());
+    if !refusals.is_empty() {
+        return Err(CompileError::Unsupported { form: Form::Nft, refusals });
+    }
     form.deviations.extend(run.deviations.iter().map(|d| (*d).to_owned()));
     let mut step = CheckedPass {
         pass: passes::FOLD_INTO_VERDICT_MAP.to_owned(),

@@ -9,11 +9,13 @@
 //! [`effects_of`] narrows a target's row by its options: `SET --add-set` writes no mark,
 //! `CONNMARK --save-mark` leaves the packet's mark alone. [`match_row`] finds the row of a match.
 //! A target or match without a row reads and writes everything, keeps state, and may drop the
-//! packet: the rule is a barrier.
+//! packet: the rule is a barrier. What rules share under a name is in [`named`].
 //!
 //! The rows are compared with the kernel: packets observe in a network namespace what each target
 //! writes and which packets each match drops (`effects` in the tests of `weir-verify`). A row that
 //! is changed by one entry must fail there.
+
+pub mod named;
 
 use std::collections::BTreeSet;
 

@@ -239,6 +239,7 @@ fn step(
         structure::check(before, &rewritten.ruleset, &rewritten.dead, pass.sameness(), &context)?;
     }
     structure::sets(&run.firewall, &after)?;
+    structure::objects(&run.firewall, &after)?;
     let (tried, by) = if options.trust {
         (None, By::Trusted)
     } else {

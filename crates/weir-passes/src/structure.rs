@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use weir_model::effect::named::Objects;
 use weir_model::{Chain, Firewall, RuleId, Ruleset, TableName, Target};
 use weir_semantics::needs_conntrack;
 
@@ -41,6 +42,9 @@ pub enum Broken {
     /// Conntrack is in use before and not after, or the other way round.
     #[error("the rules {} conntrack now, which changes what the nat table sees", if *.0 { "bring in" } else { "no longer use" })]
     Conntrack(bool),
+    /// Other rules make or configure an object that rules share by name.
+    #[error("the {0} is made or configured by other rules than before")]
+    Object(String),
     /// A set of the user was changed.
     #[error("set {0} was changed")]
     Set(String),
@@ -68,6 +72,18 @@ pub fn check(
         return Err(Broken::Conntrack(uses(after)));
     }
     Ok(())
+}
+
+/// Objects that rules share by name are made by the same rules.
+///
+/// # Errors
+/// [`Broken::Object`].
+pub fn objects(before: &Firewall, after: &Firewall) -> Result<(), Broken> {
+    let [before, after] = [before, after].map(|f| Objects::of(f.rulesets()));
+    match before.first_change(&after) {
+        Some(object) => Err(Broken::Object(object.to_string())),
+        None => Ok(()),
+    }
 }
 
 /// Sets that were there are there, unchanged.

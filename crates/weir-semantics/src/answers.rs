@@ -23,6 +23,10 @@ pub struct Question<'a> {
     pub stateful: bool,
     /// Digest of the match's (or target's) content: the same wherever the rule stands.
     pub content: u64,
+    /// Digest of what configures the objects that the rule shares with others by name, 0 without
+    /// such an object: the first rule that names one makes it
+    /// ([`named`](weir_model::effect::named)).
+    pub configured: u64,
     /// The packet as it is at that point.
     pub packet: &'a Packet,
 }
@@ -176,7 +180,7 @@ pub struct Seeded(pub u64);
 impl Answers for Seeded {
     fn answer(&mut self, q: &Question<'_>) -> bool {
         let mut h = DefaultHasher::new();
-        (self.0, &q.rule.credit, q.content).hash(&mut h);
+        (self.0, &q.rule.credit, q.content, q.configured).hash(&mut h);
         q.packet.hash(&mut h);
         h.finish() & 1 == 1
     }
@@ -213,7 +217,7 @@ impl Answers for Seeded {
 impl Seeded {
     fn hash(&self, q: &Question<'_>, what: impl Hash) -> u64 {
         let mut h = DefaultHasher::new();
-        (self.0, &q.rule.credit, q.content, what).hash(&mut h);
+        (self.0, &q.rule.credit, q.content, q.configured, what).hash(&mut h);
         q.packet.hash(&mut h);
         h.finish()
     }

@@ -35,6 +35,7 @@ use weir_packet::Ct;
 
 use self::lower::{KnownSets, TableIndex};
 use crate::answers::{Answers, Fact};
+use crate::configured::Configured;
 use crate::outcome::{Log, Outcome, Verdict};
 use crate::sets::SetIndex;
 
@@ -86,6 +87,7 @@ pub struct Interpreter<'f> {
     sets: Vec<SetIndex<'f>>,
     /// Whether conntrack is in use, by family.
     conntrack: [bool; 2],
+    configured: Configured,
 }
 
 impl<'f> Interpreter<'f> {
@@ -130,7 +132,8 @@ impl<'f> Interpreter<'f> {
         let conntrack = rulesets.map(|ruleset| {
             ruleset.is_some_and(|all| all.rules().any(|(_, _, r)| needs_conntrack(r)))
         });
-        Interpreter { tables, sets, conntrack }
+        let configured = Configured::of(rulesets.iter().copied().flatten());
+        Interpreter { tables, sets, conntrack, configured }
     }
 
     /// Whether conntrack is in use: some rule of the family's ruleset asks for it.

@@ -9,6 +9,7 @@
 
 pub mod answers;
 pub mod check;
+mod configured;
 pub mod diagram;
 mod effects;
 pub mod explain;

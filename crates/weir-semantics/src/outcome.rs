@@ -96,6 +96,8 @@ pub struct Asked<'f> {
     pub subject: Subject,
     /// Digest of the match's content.
     pub content: u64,
+    /// Digest of what configures the objects that the rule shares with others.
+    pub configured: u64,
     /// It keeps a budget or a memory: that it was asked is part of the meaning.
     pub stateful: bool,
     /// What the answer was.
@@ -165,7 +167,7 @@ impl Outcome<'_> {
         }
         let stateful = |o: &Outcome<'_>| -> Vec<_> {
             let kept = o.asked.iter().filter(|a| a.stateful);
-            kept.map(|a| (a.credit.to_vec(), a.content, a.answer)).collect()
+            kept.map(|a| (a.credit.to_vec(), (a.content, a.configured), a.answer)).collect()
         };
         if stateful(self) != stateful(other) {
             return Some(Difference::Stateful);

@@ -92,6 +92,80 @@ fn a_budget_is_kept_by_each_rule_and_a_memory_by_its_name() {
     assert_eq!(twice[6] + twice[7], 4, "one memory for both: {twice:?}");
 }
 
+/// What `-m recent` keeps under a name.
+fn recent_list(host: &Host, name: &str) -> String {
+    let path = format!("/proc/thread-self/net/xt_recent/{name}");
+    let read = host.host.enter(|| std::fs::read_to_string(path));
+    read.expect("the namespace is entered").expect("a list of that name")
+}
+
+#[test]
+fn the_first_rule_that_names_a_table_configures_it_for_all_others() {
+    let Some(host) = Host::new() else { return };
+    // Nothing is sent to port 8: rules that ask for it make tables, and match no packet.
+    let rule = |chain: &str, name: &str, port: u16, burst: u32| {
+        format!(
+            "-A {chain} -p udp -m udp --dport {port} -m hashlimit --hashlimit-upto 1/hour \
+             --hashlimit-burst {burst} --hashlimit-name weir-{name}\n"
+        )
+    };
+    let rules = [
+        rule("Z", "last", 8, 2),
+        rule("OUTPUT", "alone", 9, 5),
+        rule("OUTPUT", "input", 9, 5),
+        rule("OUTPUT", "last", 9, 5),
+        rule("OUTPUT", "behind", 9, 5),
+        rule("OUTPUT", "behind", 8, 2),
+        "-A OUTPUT -j M\n".to_owned(),
+        rule("M", "chain", 9, 5),
+        rule("A", "chain", 8, 2),
+        rule("INPUT", "input", 8, 2),
+    ];
+    let chains = ":Z - [0:0]\n:M - [0:0]\n:A - [0:0]\n:OUTPUT ACCEPT [0:0]\n:INPUT ACCEPT [0:0]\n";
+    host.load(&format!("*filter\n{chains}{}COMMIT\n", rules.concat())).unwrap();
+    host.send(0, 9, 10);
+    // Built-in chains by hook, then the others by name: INPUT before OUTPUT, A before M before Z.
+    assert_eq!(host.counted("filter", "OUTPUT")[..4], [5, 2, 5, 5]);
+    assert_eq!(host.counted("filter", "M")[0], 2);
+}
+
+#[test]
+fn the_first_rule_that_names_a_list_gives_it_the_mask_in_both_families() {
+    let Some(host) = Host::new() else { return };
+    let set = |name: &str| format!("-A OUTPUT -p udp -m recent --set --name {name} --rsource\n");
+    for (name, mask, kept) in
+        [("plain", "", "127.0.0.1"), ("wide", "--mask 255.255.0.0", "127.0.0.0")]
+    {
+        let first =
+            format!("-A INPUT -p udp -m udp --dport 8 -m recent --rcheck --name {name} {mask}\n");
+        host.load(&filter(&format!("{}{first}", set(name)))).unwrap();
+        host.send(0, 9, 1);
+        let list = recent_list(&host, name);
+        assert!(list.contains(&format!("src={kept} ")), "{name}: {list}");
+    }
+    for (name, mask, kept) in [("plain6", "", "127.0.0.1"), ("wide6", "--mask ffff::", "127.0.0.0")]
+    {
+        let six = filter(&format!("-A INPUT -m recent --rcheck --name {name} {mask}\n"));
+        host.host.run(&["ip6tables-legacy-restore"], six.as_bytes()).unwrap();
+        host.load(&filter(&set(name))).unwrap();
+        host.send(0, 9, 1);
+        let list = recent_list(&host, name);
+        assert!(list.contains(&format!("src={kept} ")), "{name}: {list}");
+    }
+}
+
+#[test]
+fn an_estimator_is_made_before_the_rule_that_asks_it() {
+    let Some(host) = Host::new() else { return };
+    let make =
+        "-A OUTPUT -j RATEEST --rateest-name x --rateest-interval 250ms --rateest-ewmalog 500ms\n";
+    let ask = "-A OUTPUT -m rateest --rateest x --rateest-gt --rateest-bps 1mbit\n";
+    host.load(&filter(&format!("{make}{ask}"))).unwrap();
+    host.load(&filter("")).unwrap();
+    assert!(host.load(&filter(ask)).is_err());
+    assert!(host.load(&filter(&format!("{ask}{make}"))).is_err());
+}
+
 #[test]
 fn matches_are_asked_from_left_to_right_and_a_limit_spends_on_what_comes_to_it() {
     let Some(host) = Host::new() else { return };

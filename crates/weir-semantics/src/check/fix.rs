@@ -6,7 +6,8 @@
 
 use std::collections::BTreeSet;
 
-use weir_model::{Firewall, Name};
+use weir_model::effect::named::{Objects, shares_objects};
+use weir_model::{Family, Firewall, Name, Rule};
 
 use super::{CheckOptions, Edit, Finding, Level, apply, check, is_foreign, lints};
 use crate::needs_conntrack;
@@ -50,6 +51,8 @@ pub enum Left {
     /// Nothing else would ask for conntrack: fragments would not be put together any more, and the
     /// nat table would not be consulted.
     Conntrack,
+    /// A rule of it makes or configures an object that other rules use by name.
+    Object,
 }
 
 impl Left {
@@ -60,6 +63,7 @@ impl Left {
             Left::Counters => "would change counters: --allow counters",
             Left::Foreign => "in a chain of another program: --chains NAME",
             Left::Conntrack => "the last rules that use conntrack",
+            Left::Object => "makes or configures what other rules use by name",
         }
     }
 }
@@ -86,11 +90,10 @@ pub fn fix(firewall: &Firewall, options: &FixOptions) -> Fixed {
         }
         let mut after = apply(&fixed.firewall, &edits(&now));
         if uses_conntrack(&after) != uses_conntrack(&fixed.firewall) {
-            let (last, rest) = now.into_iter().partition(|f| asks(&fixed.firewall, f));
-            let last: Vec<Finding> = last;
-            left.extend(last.into_iter().map(|f| (f, Left::Conntrack)));
-            now = rest;
-            after = apply(&fixed.firewall, &edits(&now));
+            after = leave(&fixed.firewall, Left::Conntrack, &mut now, &mut left);
+        }
+        if changes_objects(&fixed.firewall, &after) {
+            after = leave(&fixed.firewall, Left::Object, &mut now, &mut left);
         }
         fixed.left = left;
         if now.is_empty() || after == fixed.firewall {
@@ -124,19 +127,44 @@ fn uses_conntrack(firewall: &Firewall) -> [bool; 2] {
         .map(|r| r.as_ref().is_some_and(|r| r.rules().any(|(_, _, rule)| needs_conntrack(rule))))
 }
 
-/// Whether a fix touches a rule that asks for conntrack.
-fn asks(firewall: &Firewall, f: &Finding) -> bool {
+/// Whether some object that rules share by name is configured by other rules afterwards, or missing.
+fn changes_objects(before: &Firewall, after: &Firewall) -> bool {
+    let [before, after] = [before, after].map(|f| Objects::of(f.rulesets()));
+    before.first_change(&after).is_some()
+}
+
+/// Leaves the findings whose fixes touch rules that matter by being there; the firewall after all
+/// other fixes.
+fn leave(
+    firewall: &Firewall,
+    why: Left,
+    now: &mut Vec<Finding>,
+    left: &mut Vec<(Finding, Left)>,
+) -> Firewall {
+    let matters = |rule: &Rule, family| match why {
+        Left::Conntrack => needs_conntrack(rule),
+        _ => shares_objects(rule, family),
+    };
+    let (stay, rest): (Vec<_>, Vec<_>) =
+        std::mem::take(now).into_iter().partition(|f| touches(firewall, f, matters));
+    left.extend(stay.into_iter().map(|f| (f, why)));
+    *now = rest;
+    apply(firewall, &edits(now))
+}
+
+/// Whether a fix touches a rule of that kind.
+fn touches(firewall: &Firewall, f: &Finding, kind: impl Fn(&Rule, Family) -> bool) -> bool {
     let rule = |family, place: &weir_model::RulePlace| {
         let table = firewall.ruleset(family)?.table(&place.table)?;
         table.chain(&place.chain)?.rules.get(place.number? as usize - 1)
     };
     f.fix.iter().flat_map(|x| &x.edits).any(|edit| match edit {
         Edit::RemoveRule { family, place } | Edit::ReplaceRule { family, place, .. } => {
-            rule(*family, place).is_some_and(needs_conntrack)
+            rule(*family, place).is_some_and(|r| kind(r, *family))
         }
         Edit::RemoveChain { family, table, chain } => {
             let chain = firewall.ruleset(*family).and_then(|r| r.table(table)?.chain(chain));
-            chain.is_some_and(|c| c.rules.iter().any(needs_conntrack))
+            chain.is_some_and(|c| c.rules.iter().any(|r| kind(r, *family)))
         }
         Edit::RemoveSet { .. } => false,
     })

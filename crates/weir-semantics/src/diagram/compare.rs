@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use weir_model::effect::named::Objects;
 use weir_model::{Family, Firewall};
 
 use super::chain::Unknown;
@@ -53,7 +54,7 @@ use crate::outcome::{Difference, Verdict};
 /// ```
 ///
 /// # Errors
-/// [`CompareError`], which is a mistake in weir itself.
+/// [`CompareError`]: one of the two does not load, or there is a mistake in weir itself.
 pub fn compare(
     before: &Firewall,
     after: &Firewall,
@@ -79,6 +80,7 @@ pub fn compare_with(
             Entry::ALL.into_iter().filter(wanted).map(Way::Entry).collect()
         }
     };
+    both_load(before, after)?;
     let mut parts = Vec::new();
     let rules = |f: &Firewall| f.rulesets().map(|r| r.rules().count()).sum::<usize>();
     for family in [Family::V4, Family::V6] {
@@ -94,6 +96,19 @@ pub fn compare_with(
         }
     }
     Ok(Comparison { parts })
+}
+
+/// A ruleset that the kernel refuses has no meaning that could be equal to that of another.
+fn both_load(before: &Firewall, after: &Firewall) -> Result<(), CompareError> {
+    let [old, new] = [before, after].map(|f| Objects::of(f.rulesets()));
+    let Some((family, object)) = old.missing_in_one(&new) else { return Ok(()) };
+    let first = old.missing().any(|missing| missing == (family, object));
+    let which = if first { "first" } else { "second" };
+    let tool = match family {
+        Family::V4 => "iptables",
+        Family::V6 => "ip6tables",
+    };
+    Err(CompareError::DoesNotLoad { which, tool, object: object.to_string() })
 }
 
 /// What is compared in one part.

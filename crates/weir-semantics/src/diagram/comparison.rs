@@ -224,4 +224,17 @@ pub enum CompareError {
     /// weir's.
     #[error("the diagrams differ at a packet for which the interpreter sees no difference: {0:?}")]
     NotReproduced(Box<Packet>),
+    /// One of the two has a rule that the kernel refuses, as no rule before it makes what it needs.
+    #[error(
+        "the {which} ruleset does not load, the other does: no {tool} rule makes the {object} before \
+         the first rule that needs it"
+    )]
+    DoesNotLoad {
+        /// `first` or `second`.
+        which: &'static str,
+        /// `iptables` or `ip6tables`.
+        tool: &'static str,
+        /// What is missing.
+        object: String,
+    },
 }

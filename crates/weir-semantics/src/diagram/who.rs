@@ -8,18 +8,21 @@ use weir_model::{Family, Firewall, Match, Rule, effects_of, match_effects};
 use super::comparison::Identity;
 use super::space::who;
 use crate::answers::content;
+use crate::configured::{Configured, address};
 
 /// What tells the stateful tests of a firewall's rules apart, and finds them again in another.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Who {
     /// By the address of the rule, where its text alone does not say; else by its credit.
     by_rule: Option<HashMap<usize, u64>>,
+    configured: Configured,
 }
 
 impl Who {
     pub fn new(firewall: &Firewall, identity: Identity) -> Who {
+        let configured = Configured::of(firewall.rulesets());
         if identity == Identity::Credit {
-            return Who::default();
+            return Who { by_rule: None, configured };
         }
         let (mut by_rule, mut seen) = (HashMap::new(), HashMap::<u64, u64>::new());
         for ruleset in firewall.rulesets() {
@@ -32,13 +35,19 @@ impl Who {
                 *number += 1;
             }
         }
-        Who { by_rule: Some(by_rule) }
+        Who { by_rule: Some(by_rule), configured }
     }
 
+    /// Whose the tests of a rule are, and what configures the objects that they ask: a bucket that
+    /// another rule has made is another bucket.
     pub fn of(&self, rule: &Rule) -> u64 {
-        match &self.by_rule {
+        let who = match &self.by_rule {
             Some(by_rule) => by_rule.get(&address(rule)).copied().unwrap_or(0),
             None => who(rule),
+        };
+        match self.configured.of_rule(rule) {
+            0 => who,
+            configured => content(&(who, configured)),
         }
     }
 }
@@ -53,9 +62,4 @@ fn keeps_state(rule: &Rule, family: Family) -> bool {
             .matches
             .iter()
             .any(|m| match_effects(m, family).is_stateful() || matches!(m, Match::Set(_)))
-}
-
-/// Rules are known by where they stand in memory while a firewall is borrowed.
-fn address(rule: &Rule) -> usize {
-    std::ptr::from_ref(rule).addr()
 }

@@ -276,10 +276,12 @@ impl<'f, O: Observer<'f>> Walk<'_, 'f, O> {
     fn hand_over(&mut self, rule: &'f Rule, module: &'static str, content: u64) -> Next {
         let packet: &Packet = self.packet;
         let (family, hook, subject) = (packet.family, self.hook, Subject::Target);
-        let question = Question { family, hook, rule, subject, stateful: true, content, packet };
+        let (stateful, configured) = (true, self.interpreter.configured.of_rule(rule));
+        let question =
+            Question { family, hook, rule, subject, stateful, content, configured, packet };
         let answer = self.answers.comes_back(&question);
         let credit: &'f [RuleId] = &rule.credit;
-        self.log.asked.push(Asked { credit, subject, content, stateful: true, answer });
+        self.log.asked.push(Asked { credit, subject, content, configured, stateful, answer });
         let row = effects_of(&rule.target);
         if !answer {
             return Next::Decide(Verdict::Divert(module));
@@ -296,8 +298,9 @@ impl<'f, O: Observer<'f>> Walk<'_, 'f, O> {
         for field in fields.iter() {
             let packet: &Packet = self.packet;
             let (family, hook, subject) = (packet.family, self.hook, Subject::Target);
+            let (stateful, configured) = (false, self.interpreter.configured.of_rule(rule));
             let question =
-                Question { family, hook, rule, subject, stateful: false, content, packet };
+                Question { family, hook, rule, subject, stateful, content, configured, packet };
             let old = effects::value(field, packet);
             let new = self.answers.write(&Write { question, field, old });
             effects::set(field, new, self.packet);
@@ -439,20 +442,24 @@ impl<'f, O: Observer<'f>> Walk<'_, 'f, O> {
         let content = dropping(content);
         let packet: &Packet = self.packet;
         let (family, hook, subject) = (packet.family, self.hook, of);
-        let question = Question { family, hook, rule, subject, stateful, content, packet };
+        let configured = self.interpreter.configured.of_rule(rule);
+        let question =
+            Question { family, hook, rule, subject, stateful, content, configured, packet };
         let answer = self.answers.drops(&question);
         let credit: &'f [RuleId] = &rule.credit;
-        self.log.asked.push(Asked { credit, subject, content, stateful, answer });
+        self.log.asked.push(Asked { credit, subject, content, configured, stateful, answer });
         answer
     }
 
     fn ask(&mut self, rule: &'f Rule, subject: Subject, stateful: bool, content: u64) -> bool {
         let packet: &Packet = self.packet;
         let (family, hook) = (packet.family, self.hook);
-        let question = Question { family, hook, rule, subject, stateful, content, packet };
+        let configured = self.interpreter.configured.of_rule(rule);
+        let question =
+            Question { family, hook, rule, subject, stateful, content, configured, packet };
         let answer = self.answers.answer(&question);
         let credit: &'f [RuleId] = &rule.credit;
-        self.log.asked.push(Asked { credit, subject, content, stateful, answer });
+        self.log.asked.push(Asked { credit, subject, content, configured, stateful, answer });
         answer
     }
 }

@@ -1,0 +1,65 @@
+//! No pass loses the rule that makes or configures what other rules use by name.
+
+use weir_model::{Family, Firewall};
+use weir_passes::structure::{Broken, objects};
+use weir_passes::{CheckOptions, RunOptions, passes, run_checked};
+use weir_syntax::iptables::{self, ParseOptions};
+
+fn read(rules: &str) -> Firewall {
+    let options = ParseOptions { family: Some(Family::V4), ..ParseOptions::default() };
+    let text = format!("*filter\n:INPUT ACCEPT [0:0]\n:U - [0:0]\n:V - [0:0]\n{rules}COMMIT\n");
+    let v4 = iptables::parse(&text, &options).expect("good rules");
+    Firewall { v4: Some(v4), ..Firewall::default() }
+}
+
+/// The maker of each is behind a rule that takes all of its packets, or in a chain that nobody
+/// calls.
+fn rulesets() -> [Firewall; 3] {
+    let limit = "-m hashlimit --hashlimit-name h --hashlimit-mode srcip --hashlimit-upto";
+    let recent = "-m recent --name R --rcheck";
+    let estimator = "--rateest-name x --rateest-interval 250ms --rateest-ewmalog 500ms";
+    [
+        read(&format!(
+            "-A INPUT -p udp -j U\n-A INPUT -p udp {limit} 1/hour -j ACCEPT\n\
+             -A U {limit} 100/sec -j ACCEPT\n-A U -j DROP\n"
+        )),
+        read(&format!(
+            "-A INPUT -p udp -j V\n-A U {recent} --mask 255.255.0.0 -j ACCEPT\n\
+             -A V {recent} -j DROP\n-A V -j ACCEPT\n"
+        )),
+        read(&format!(
+            "-A INPUT -p udp -j V\n-A U -p udp -j RATEEST {estimator}\n\
+             -A V -m rateest --rateest x --rateest-gt --rateest-bps 1mbit -j DROP\n"
+        )),
+    ]
+}
+
+#[test]
+fn every_pass_keeps_the_rules_that_make_what_others_use() {
+    for firewall in rulesets() {
+        for pass in passes::ALL {
+            let check = CheckOptions { seed: 1, packets: 100 };
+            let mut options = RunOptions { check, ..RunOptions::default() };
+            options.pass.allow_counters = true;
+            let run = run_checked(&firewall, &[pass], &options, &mut |_, _| {});
+            let run = run.unwrap_or_else(|e| panic!("{}: {e}", pass.name()));
+            assert!(objects(&firewall, &run.firewall).is_ok(), "{}", pass.name());
+        }
+    }
+}
+
+#[test]
+fn a_pass_that_loses_the_rule_that_makes_an_object_is_refused() {
+    for (number, before) in rulesets().into_iter().enumerate() {
+        assert!(objects(&before, &before).is_ok());
+        let mut after = before.clone();
+        for chain in &mut after.v4.as_mut().expect("a ruleset").tables[0].chains {
+            match (&*chain.name, number) {
+                ("INPUT", _) => chain.rules.truncate(1),
+                ("U", 1 | 2) => chain.rules.clear(),
+                _ => {}
+            }
+        }
+        assert!(matches!(objects(&before, &after), Err(Broken::Object(_))), "{after:?}");
+    }
+}
