@@ -248,6 +248,22 @@ fn a_test_of_a_conntrack_entry_fails_for_packets_without_one() {
 }
 
 #[test]
+fn a_rule_that_no_hook_enters_and_has_fragments_put_together_keeps_its_table_in_iptables() {
+    let of = |rule: &str| {
+        let text = format!(
+            "*mangle\n:PREROUTING ACCEPT [0:0]\n:idle - [0:0]\n\
+             -A PREROUTING -p udp -m udp --dport 53 -j DROP\n-A idle {rule} -j ACCEPT\nCOMMIT\n\
+             *filter\n:FORWARD ACCEPT [0:0]\n-A FORWARD -s 192.0.2.1/32 -j DROP\nCOMMIT\n"
+        );
+        let form = compiled(&text, Family::V4);
+        form.moved.iter().map(|m| m.table).collect::<Vec<_>>()
+    };
+    // The control: another rule that nft cannot say.
+    assert_eq!(of("-m recent --update --seconds 60"), [TableName::Mangle, TableName::Filter]);
+    assert_eq!(of("-m socket"), [TableName::Filter]);
+}
+
+#[test]
 fn a_budget_that_two_hooks_share_stays_whole() {
     let text = "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD DROP [0:0]\n:logged - [0:0]\n\
                 -A INPUT -m recent --update --seconds 60 -j DROP\n-A INPUT -j logged\n\

@@ -95,6 +95,18 @@ pub enum SetWrites {
     Any,
 }
 
+/// What a rule switches on by being loaded, whether packets meet it or not; each includes what
+/// stands before it. It holds for the family of the rule in the whole network namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Conntrack {
+    /// Nothing.
+    No,
+    /// Fragments are put together before the raw table (`nf_defrag_ipv4_enable`).
+    Defragments,
+    /// Connections are tracked, too, and nat is consulted (`nf_ct_netns_get`).
+    Tracks,
+}
+
 /// One row: what a target may do. [`effects_of`] narrows it by the options of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TargetRow {
@@ -121,8 +133,8 @@ pub struct TargetRow {
     /// It changes what no field says and other matches may look at: bytes of the packet, its
     /// priority or queue, the connection's helper.
     pub unmodelled: bool,
-    /// A rule with it makes the kernel track connections (`nf_ct_netns_get`).
-    pub tracks: bool,
+    /// What a rule with it switches on.
+    pub conntrack: Conntrack,
 }
 
 const PLAIN: TargetRow = TargetRow {
@@ -136,7 +148,7 @@ const PLAIN: TargetRow = TargetRow {
     emits: false,
     stateful: false,
     unmodelled: false,
-    tracks: false,
+    conntrack: Conntrack::No,
 };
 
 impl TargetRow {
@@ -180,7 +192,7 @@ const fn hands_over(name: &'static str, writes: FieldSet) -> TargetRow {
 /// Translates an address, and perhaps a port, of a connection: what the rule leaves open of them
 /// the engines ask for themselves.
 const fn translates(name: &'static str, fields: &[Field]) -> TargetRow {
-    TargetRow { tracks: true, ..ends(name, fields).known(fields) }
+    TargetRow { conntrack: Conntrack::Tracks, ..ends(name, fields).known(fields) }
 }
 
 /// A target that has no row.
@@ -195,7 +207,7 @@ pub const UNKNOWN_TARGET: TargetRow = TargetRow {
     emits: true,
     stateful: true,
     unmodelled: true,
-    tracks: false,
+    conntrack: Conntrack::No,
 };
 
 /// All targets that are known (net/netfilter/xt_*.c, net/ipv4/netfilter/ipt_*.c, ip6t_*.c).
@@ -215,7 +227,7 @@ pub const TARGETS: [TargetRow; 30] = {
         updates("MARK", &[Mark]).known(&[Mark]),
         TargetRow {
             emits: true,
-            tracks: true,
+            conntrack: Conntrack::Tracks,
             reads: FieldSet::of(&[Mark, CtMark, CtState]),
             ..writes("CONNMARK", &[Mark, CtMark]).known(&[Mark, CtMark])
         },
@@ -228,7 +240,7 @@ pub const TARGETS: [TargetRow; 30] = {
         TargetRow {
             emits: true,
             unmodelled: true,
-            tracks: true,
+            conntrack: Conntrack::Tracks,
             ..updates("CT", &[CtState, CtMark]).known(&[CtState])
         },
         // ipt_ECN.c rewrites TCP flags where a TCP header would be, and drops what has none.
@@ -258,9 +270,16 @@ pub const TARGETS: [TargetRow; 30] = {
         hands_over("NFQUEUE", FieldSet::ALL),
         hands_over("QUEUE", FieldSet::ALL),
         // NF_ACCEPT with the mark written where a socket listens, else NF_DROP (xt_TPROXY.c).
-        hands_over("TPROXY", FieldSet::of(&[Mark])),
+        TargetRow {
+            conntrack: Conntrack::Defragments,
+            ..hands_over("TPROXY", FieldSet::of(&[Mark]))
+        },
         // Packets that are neither a SYN nor its answer go on with the next rule (ipt_SYNPROXY.c).
-        TargetRow { ends: Ends::Perhaps, tracks: true, ..hands_over("SYNPROXY", FieldSet::NONE) },
+        TargetRow {
+            ends: Ends::Perhaps,
+            conntrack: Conntrack::Tracks,
+            ..hands_over("SYNPROXY", FieldSet::NONE)
+        },
     ]
 };
 
@@ -411,8 +430,8 @@ pub struct MatchRow {
     pub writes: FieldSet,
     /// Bytes of the transport header that it reads before it compares anything; 0 if none.
     pub header_bytes: u8,
-    /// A rule with it makes the kernel track connections.
-    pub tracks: bool,
+    /// What a rule with it switches on.
+    pub conntrack: Conntrack,
 }
 
 const fn reads(name: &'static str, fields: &[Field]) -> MatchRow {
@@ -423,7 +442,7 @@ const fn reads(name: &'static str, fields: &[Field]) -> MatchRow {
         hotdrop: Hotdrop::Never,
         writes: FieldSet::NONE,
         header_bytes: 0,
-        tracks: false,
+        conntrack: Conntrack::No,
     }
 }
 
@@ -437,7 +456,7 @@ const fn remembers(name: &'static str, fields: &[Field]) -> MatchRow {
 }
 
 const fn tracks(row: MatchRow) -> MatchRow {
-    MatchRow { tracks: true, ..row }
+    MatchRow { conntrack: Conntrack::Tracks, ..row }
 }
 
 const fn asks(name: &'static str, depends: Depends) -> MatchRow {
@@ -453,7 +472,7 @@ pub const UNKNOWN_MATCH: MatchRow = MatchRow {
     hotdrop: Hotdrop::Perhaps,
     writes: FieldSet::NONE,
     header_bytes: 0,
-    tracks: false,
+    conntrack: Conntrack::No,
 };
 
 /// All matches that are known (net/netfilter/xt_*.c, net/ipv4/netfilter/ipt_*.c, ip6t_*.c).
@@ -497,7 +516,11 @@ pub const MATCHES: [MatchRow; 47] = {
         asks("physdev", Host),
         asks("rpfilter", Host),
         // With --restore-skmark.
-        MatchRow { writes: FieldSet::of(&[Mark]), ..asks("socket", Host) },
+        MatchRow {
+            writes: FieldSet::of(&[Mark]),
+            conntrack: Conntrack::Defragments,
+            ..asks("socket", Host)
+        },
         tracks(asks("helper", Host)),
         asks("cpu", Host),
         asks("cgroup", Host),
@@ -521,7 +544,7 @@ pub const MATCHES: [MatchRow; 47] = {
         // Drops a packet whose ports it cannot read.
         MatchRow {
             hotdrop: Hotdrop::Perhaps,
-            tracks: true,
+            conntrack: Conntrack::Tracks,
             ..remembers("connlimit", &[Saddr, Daddr, Proto, Sport, Dport, Icmp, CtState])
         },
     ]
@@ -613,18 +636,32 @@ const TRACKING: [&str; 2] = ["connlabel", "cluster"];
 /// The same of targets.
 const TRACKING_TARGETS: [&str; 2] = ["CONNSECMARK", "FLOWOFFLOAD"];
 
-/// Whether a rule makes the kernel track connections.
-pub fn needs_conntrack(rule: &Rule) -> bool {
+/// What a rule switches on by being loaded.
+pub fn conntrack_of(rule: &Rule) -> Conntrack {
+    let tracks = |tracking: &[&str], name: &str| match tracking.contains(&name) {
+        true => Conntrack::Tracks,
+        false => Conntrack::No,
+    };
     let by_match = |m: &Match| match m {
-        Match::Opaque(o) => TRACKING.contains(&&*o.name),
+        Match::Opaque(o) => tracks(&TRACKING, &o.name),
         // In both families alike.
-        _ => match_effects(m, Family::V4).tracks,
+        _ => match_effects(m, Family::V4).conntrack,
     };
     let by_target = match &rule.target {
-        Target::Opaque(o) => TRACKING_TARGETS.contains(&&*o.name),
-        other => effects_of(other).tracks,
+        Target::Opaque(o) => tracks(&TRACKING_TARGETS, &o.name),
+        other => effects_of(other).conntrack,
     };
-    by_target || rule.matches.iter().any(by_match)
+    rule.matches.iter().map(by_match).fold(by_target, Conntrack::max)
+}
+
+/// What some rules switch on together.
+pub fn conntrack_of_all<'r>(rules: impl IntoIterator<Item = &'r Rule>) -> Conntrack {
+    rules.into_iter().map(conntrack_of).max().unwrap_or(Conntrack::No)
+}
+
+/// Whether a rule makes the kernel track connections.
+pub fn needs_conntrack(rule: &Rule) -> bool {
+    conntrack_of(rule) == Conntrack::Tracks
 }
 
 impl MatchRow {

@@ -18,9 +18,9 @@ mod way;
 
 use std::collections::HashSet;
 
+use weir_model::effect::{conntrack_of, conntrack_of_all};
 use weir_model::manifest::Kept;
 use weir_model::{Chain, Family, Hook, Policy, Rule, RuleId, Ruleset, Table, TableName, Target};
-use weir_semantics::needs_conntrack;
 
 use crate::logic::Logic;
 use crate::pass::{Context, chain_mut};
@@ -122,8 +122,8 @@ fn leaves_the_chain(target: &Target) -> bool {
     target.decides() || matches!(target, Target::Return | Target::Goto(_))
 }
 
-/// Leaves out rules that no packet reaches. One that is the last to use conntrack stays: it brings
-/// conntrack, and with it the nat table, into play by being there.
+/// Leaves out rules that no packet reaches. One that is the last to use conntrack, or to have
+/// fragments put together, stays: it switches that on by being there.
 fn remove(
     ruleset: &Ruleset,
     dead: &HashSet<RuleId>,
@@ -132,12 +132,15 @@ fn remove(
 ) -> Rewritten {
     let mut made = Rewritten::unchanged(ruleset);
     let is_dead = |r: &Rule| r.credit.iter().any(|id| dead.contains(id));
-    let needed = !ruleset.rules().any(|(_, _, r)| needs_conntrack(r) && !is_dead(r));
+    let rules = || ruleset.rules().map(|(_, _, r)| r);
+    let on = conntrack_of_all(rules());
+    let needed = conntrack_of_all(rules().filter(|r| !is_dead(r))) != on;
+    let stays = |r: &Rule| !is_dead(r) || (needed && conntrack_of(r) == on);
     for chain in made.ruleset.tables.iter_mut().flat_map(|t| &mut t.chains) {
-        chain.rules.retain(|r| !is_dead(r) || (needed && needs_conntrack(r)));
+        chain.rules.retain(stays);
     }
     for (_, _, rule) in ruleset.rules().filter(|(_, _, r)| is_dead(r)) {
-        if !(needed && needs_conntrack(rule)) {
+        if !stays(rule) {
             made.dead.extend(&rule.credit);
             made.note(context, &rule.credit, 1, format!("nothing: {why}"));
         }

@@ -7,8 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use weir_model::effect::named::Objects;
+use weir_model::effect::{Conntrack, conntrack_of_all};
 use weir_model::{Chain, Firewall, RuleId, Ruleset, TableName, Target};
-use weir_semantics::needs_conntrack;
 
 use crate::run::keeps_state;
 use crate::{Context, Sameness};
@@ -45,6 +45,9 @@ pub enum Broken {
     /// Other rules make or configure an object that rules share by name.
     #[error("the {0} is made or configured by other rules than before")]
     Object(String),
+    /// Fragments are put together before and not after, or the other way round.
+    #[error("the rules {} fragments put together now", if *.0 { "have" } else { "no longer have" })]
+    Fragments(bool),
     /// A set of the user was changed.
     #[error("set {0} was changed")]
     Set(String),
@@ -67,11 +70,13 @@ pub fn check(
     }
     barriers(before, after, context)?;
     chains(before, after, context)?;
-    let uses = |r: &Ruleset| r.rules().any(|(_, _, r)| needs_conntrack(r));
-    if uses(before) != uses(after) {
-        return Err(Broken::Conntrack(uses(after)));
+    let on = |r: &Ruleset| conntrack_of_all(r.rules().map(|(_, _, r)| r));
+    match (on(before), on(after)) {
+        (was, is) if was == is => Ok(()),
+        (Conntrack::No, Conntrack::Defragments) => Err(Broken::Fragments(true)),
+        (Conntrack::Defragments, Conntrack::No) => Err(Broken::Fragments(false)),
+        (_, is) => Err(Broken::Conntrack(is == Conntrack::Tracks)),
     }
-    Ok(())
 }
 
 /// Objects that rules share by name are made by the same rules.

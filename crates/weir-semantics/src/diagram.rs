@@ -41,6 +41,7 @@ mod change;
 mod compare;
 mod comparison;
 mod encode;
+mod fragments;
 mod journey;
 mod layout;
 mod library;
@@ -72,6 +73,7 @@ pub use self::comparison::{
     Answer, CompareError, CompareOptions, Comparison, Differs, Identity, Level, Part, Scope,
     Statistics, VerdictChange, Way,
 };
+pub use self::fragments::Fragments;
 pub use self::layout::Order;
 pub use self::lookup::{Heard, Lookup, NO_BITS, Overhearing, TOO_LARGE, TWO_ANSWERS};
 pub use self::lower::At;

@@ -48,7 +48,7 @@ pub struct PartReview {
     pub way: String,
     /// `equal`, `differs` or `unknown`.
     pub answer: &'static str,
-    /// Why it could not be decided.
+    /// Why it could not be decided; or why fragments may differ, where no whole packet does.
     pub why: Option<String>,
     /// Which part of all packets differs, from 0 to 1.
     pub share: f64,
@@ -183,6 +183,17 @@ impl Review {
                     itself: differs.witness.packet.clone(),
                 });
             }
+            if let Answer::Fragments(f) = &part.answer {
+                let (with, without) = if f.before { (before, after) } else { (after, before) };
+                review.why = Some(format!(
+                    "only {} has fragments put together before its rules, because of {} ({}); \
+                     {} meets them one by one",
+                    with.name,
+                    words(&f.rule, part.family),
+                    f.place(),
+                    without.name
+                ));
+            }
             review
         };
         Review {
@@ -226,6 +237,7 @@ impl PartReview {
         };
         match &part.answer {
             Answer::Equal => {}
+            Answer::Fragments(_) => review.answer = "differs",
             Answer::Unknown { why } => {
                 (review.answer, review.why) = ("unknown", Some(why.clone()));
             }

@@ -2,7 +2,8 @@
 
 use weir_model::Firewall;
 use weir_semantics::check::{
-    CheckOptions, Finding, Level, Levels, Severity, check, counts, findings,
+    CheckOptions, Finding, FixOptions, Left, Level, Levels, Severity, check, counts, findings, fix,
+    lints,
 };
 use weir_syntax::iptables::{ParseOptions, parse};
 
@@ -324,4 +325,32 @@ fn levels_of_one_lint_win_over_those_of_all() {
     assert_eq!(with(&[("all", error), (never, Level::Allow)]), [(duplicate, Severity::Error)]);
     assert_eq!(with(&[(never, error), ("all", Level::Allow)]), [(never, Severity::Error)]);
     assert!(Levels::default().set("no-such-lint", error).is_err());
+}
+
+#[test]
+fn the_last_rule_that_has_fragments_put_together_is_left() {
+    let fixed = |rules: &str| {
+        let text = format!(
+            "*mangle\n:PREROUTING ACCEPT [0:0]\n:U - [0:0]\n\
+             -A PREROUTING -p udp -m udp --dport 53 -j DROP\n-A PREROUTING -j ACCEPT\n{rules}COMMIT\n"
+        );
+        let ids = lints().filter(|l| l.fix && l.on).map(|l| l.id).collect();
+        let options = FixOptions { ids, counters: true, ..FixOptions::default() };
+        let fixed = fix(&firewall(&text, ""), &options);
+        let rules = fixed.firewall.v4.as_ref().map_or(0, |r| r.rules().count());
+        (rules, fixed.left.iter().map(|(_, why)| *why).collect::<Vec<_>>())
+    };
+    // The control: a rule that switches nothing on.
+    assert_eq!(fixed("-A PREROUTING -m mark --mark 0x1 -j ACCEPT\n"), (2, vec![]));
+    assert_eq!(fixed("-A U -m mark --mark 0x1 -j ACCEPT\n"), (2, vec![]));
+    for rule in [
+        "-A PREROUTING -m socket -j ACCEPT\n",
+        "-A PREROUTING -p tcp -j TPROXY --on-port 80\n",
+        "-A U -m socket -j ACCEPT\n",
+    ] {
+        let (rules, left) = fixed(rule);
+        assert_eq!((rules, &left[..]), (3, &[Left::Fragments][..]), "{rule}");
+    }
+    let (_, left) = fixed("-A PREROUTING -m state --state NEW -j ACCEPT\n");
+    assert_eq!(left, [Left::Conntrack]);
 }

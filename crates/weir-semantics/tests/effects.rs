@@ -1,7 +1,7 @@
 //! What targets write and matches drop is part of the meaning: rulesets that differ in it are not
 //! called equal. Each pair stands beside a control in which nothing depends on it.
 
-use weir_model::Firewall;
+use weir_model::{Family, Firewall};
 use weir_semantics::diagram::{CompareOptions, Identity, compare};
 use weir_syntax::iptables::{ParseOptions, parse};
 
@@ -163,6 +163,77 @@ fn a_memory_that_looks_at_addresses_is_asked_of_the_packet_as_it_is_then() {
     };
     assert!(same(&mangle("FORWARD", recent), &mangle("FORWARD", recent)));
     assert!(!same(&mangle("PREROUTING", recent), &mangle("FORWARD", recent)));
+}
+
+#[test]
+fn a_ruleset_that_has_fragments_put_together_is_not_equal_to_one_that_has_not() {
+    let same = |before: &str, after: &str| {
+        let filter = |rules: &str| {
+            firewall(&format!(
+                "*mangle\n:PREROUTING ACCEPT [0:0]\n{rules}COMMIT\n*filter\n:FORWARD ACCEPT [0:0]\n\
+                 -A FORWARD -p udp -m udp --dport 53 -j DROP\nCOMMIT\n"
+            ))
+        };
+        let options = CompareOptions { identity: Identity::Text, ..CompareOptions::default() };
+        let (before, after) = (filter(before), filter(after));
+        compare(&before, &after, &options).expect("no mistake in weir")
+    };
+    // Each stands behind a rule that leaves it no packet: only its presence counts.
+    let accept = "-A PREROUTING -j ACCEPT\n";
+    let users = [
+        "-m state --state NEW",
+        "-m socket",
+        "-p udp -j TPROXY --on-port 80",
+        "-j CONNMARK --save-mark",
+    ];
+    for user in users {
+        let with = format!("{accept}-A PREROUTING {user}\n");
+        assert!(same(&with, &with).is_equal(), "{user}");
+        let found = same(accept, &with);
+        let (_, fragments) = found.fragments().next().expect(user);
+        assert_eq!(
+            (fragments.before, fragments.place()),
+            (false, "mangle PREROUTING, rule 2".into())
+        );
+        assert!(!found.is_equal() && same(&with, accept).fragments().all(|(_, f)| f.before));
+        // One of them suffices.
+        let two = format!("{with}-A PREROUTING -m socket --transparent\n");
+        assert!(same(&with, &two).is_equal(), "{user}");
+    }
+    let unrelated = format!("{accept}-A PREROUTING -m mark --mark 0x1 -j DROP\n");
+    assert!(same(accept, &unrelated).is_equal());
+}
+
+#[test]
+fn fragments_make_no_difference_to_rules_that_cannot_tell_them_from_datagrams() {
+    let of = |rule: &str, family: Family| {
+        let options = ParseOptions { family: Some(family), ..ParseOptions::default() };
+        let text = format!(
+            "*filter\n:FORWARD ACCEPT [0:0]\n-A FORWARD -j ACCEPT\n-A FORWARD {rule}\nCOMMIT\n"
+        );
+        let ruleset = parse(&text, &options).expect("a good ruleset");
+        match family {
+            Family::V4 => Firewall { v4: Some(ruleset), ..Firewall::default() },
+            Family::V6 => Firewall { v6: Some(ruleset), ..Firewall::default() },
+        }
+    };
+    let equal = |family, rule: &str| {
+        let (without, with) =
+            (of(rule, family), of(&format!("{rule} -m state --state NEW"), family));
+        let options = CompareOptions { identity: Identity::Text, ..CompareOptions::default() };
+        compare(&without, &with, &options).expect("no mistake in weir").is_equal()
+    };
+    for (rule, safe) in [
+        ("-i eth0 -j DROP", true),
+        ("-m mark --mark 0x1 -j DROP", true),
+        ("-m length --length 100", false),
+        ("-j LOG", false),
+        ("-m limit --limit 1/sec", false),
+    ] {
+        assert_eq!(equal(Family::V4, rule), safe, "{rule}");
+    }
+    // The protocol of a later fragment is known in IPv4 alone.
+    assert!(equal(Family::V4, "-p udp") && !equal(Family::V6, "-p udp"));
 }
 
 #[test]

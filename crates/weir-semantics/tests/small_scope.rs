@@ -97,6 +97,7 @@ fn every_short_chain_is_equal_to_its_reverse_exactly_when_no_packet_tells_them_a
                 assert!(differs || order, "{chain:?} is taken as different: {found:?}");
                 different += 1;
             }
+            Answer::Fragments(by) => panic!("{chain:?}: {by:?}"),
             Answer::Unknown { why } => panic!("{chain:?}: {why}"),
         }
     }

@@ -219,6 +219,22 @@ fn the_nat_table_is_met_once_a_connection_and_only_where_conntrack_is_in_use() {
 }
 
 #[test]
+fn socket_and_tproxy_do_not_bring_the_nat_table_into_play() {
+    let Some(host) = Host::new() else { return };
+    let nat = "*nat\n:OUTPUT ACCEPT [0:0]\n-A OUTPUT -p udp -m udp --dport 9\nCOMMIT\n";
+    let met = |port, rule: &str| {
+        let mangle = format!("*mangle\n-A PREROUTING -p udp {rule}\nCOMMIT\n");
+        host.load(&format!("{nat}{mangle}")).unwrap();
+        host.send(port, 9, 10);
+        host.counted("nat", "OUTPUT")[0]
+    };
+    assert_eq!(met(40_010, "-m socket"), 0);
+    assert_eq!(met(40_011, "-m udp --dport 99 -j TPROXY --on-port 99"), 0);
+    // The control.
+    assert_eq!(met(40_012, "-m state --state NEW"), 1);
+}
+
+#[test]
 fn the_nat_table_drops_nothing() {
     let Some(host) = Host::new() else { return };
     let rule = |target| format!("*nat\n-A OUTPUT -p udp -j {target}\nCOMMIT\n");

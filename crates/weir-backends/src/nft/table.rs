@@ -9,6 +9,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use weir_model::effect::{Conntrack, conntrack_of};
 use weir_model::nft::{self, Base, ChainKind, Credit, Statement, Verdict, ct_state};
 use weir_model::{Chain, Family, Hook, Name, Policy, Table, TableName};
 use weir_passes::programs::{Program, program_of};
@@ -95,6 +96,13 @@ impl<'f> Plan<'f> {
         let mut stay = stay;
         if self.table.name == TableName::Nat && !stay.is_empty() {
             let why = "the nat table is not split";
+            self.tied.extend(moved.iter().map(|h| (*h, why)));
+            moved.clear();
+        }
+        let is_entered = |c: &Chain| reach.values().any(|chains| chains.contains(&*c.name));
+        let idle = self.table.chains.iter().filter(|c| !is_entered(c)).flat_map(|c| &c.rules);
+        if idle.map(conntrack_of).any(|on| on == Conntrack::Defragments) {
+            let why = "a rule in a chain that no hook enters has fragments put together";
             self.tied.extend(moved.iter().map(|h| (*h, why)));
             moved.clear();
         }

@@ -24,8 +24,18 @@ pub fn prove(before: &Firewall, after: &Firewall, options: &CompareOptions) -> P
         Err(error) => return Proof::Open(error.to_string()),
     };
     let Some((part, differs)) = comparison.differences().next() else {
-        let open = comparison.unknowns().next();
-        return open.map_or(Proof::Equal, |(_, why)| Proof::Open(why.to_owned()));
+        if let Some((_, why)) = comparison.unknowns().next() {
+            return Proof::Open(why.to_owned());
+        }
+        return match comparison.fragments().next() {
+            None => Proof::Equal,
+            Some((part, f)) => Proof::Open(format!(
+                "{:?}: only the rules {} it have fragments put together ({})",
+                part.family,
+                if f.before { "before" } else { "after" },
+                f.place()
+            )),
+        };
     };
     let entry = match part.way {
         Way::Entry(entry) => entry,

@@ -59,6 +59,12 @@ pub fn last_use_of_conntrack(list: &mut List) {
         made.dead.push(RuleId(1));
     });
     assert!(said.to_string().contains("conntrack"), "{said}");
+    let rules = forward("-A FORWARD -j ACCEPT\n-A FORWARD -m socket -j DROP\n");
+    let said = list.refused("remove_shadowed", "the last defragmentation goes", &rules, |made| {
+        chain(made, "FORWARD").truncate(1);
+        made.dead.push(RuleId(1));
+    });
+    assert!(said.to_string().contains("fragments"), "{said}");
 }
 
 pub fn programs_and_policies(list: &mut List) {

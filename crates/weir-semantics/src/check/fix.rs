@@ -7,10 +7,10 @@
 use std::collections::BTreeSet;
 
 use weir_model::effect::named::{Objects, shares_objects};
+use weir_model::effect::{Conntrack, conntrack_of, conntrack_of_all};
 use weir_model::{Family, Firewall, Name, Rule};
 
 use super::{CheckOptions, Edit, Finding, Level, apply, check, is_foreign, lints};
-use crate::needs_conntrack;
 
 /// Rounds of finding and editing at most.
 const ROUNDS: usize = 16;
@@ -53,6 +53,8 @@ pub enum Left {
     Conntrack,
     /// A rule of it makes or configures an object that other rules use by name.
     Object,
+    /// Nothing else would have fragments put together (`-m socket`, `TPROXY`).
+    Fragments,
 }
 
 impl Left {
@@ -64,6 +66,7 @@ impl Left {
             Left::Foreign => "in a chain of another program: --chains NAME",
             Left::Conntrack => "the last rules that use conntrack",
             Left::Object => "makes or configures what other rules use by name",
+            Left::Fragments => "the last rules that have fragments put together",
         }
     }
 }
@@ -89,11 +92,17 @@ pub fn fix(firewall: &Firewall, options: &FixOptions) -> Fixed {
             }
         }
         let mut after = apply(&fixed.firewall, &edits(&now));
-        if uses_conntrack(&after) != uses_conntrack(&fixed.firewall) {
-            after = leave(&fixed.firewall, Left::Conntrack, &mut now, &mut left);
+        let lost = lost(&fixed.firewall, &after);
+        for (family, what) in lost.into_iter().flatten() {
+            let why = match what {
+                Conntrack::Tracks => Left::Conntrack,
+                _ => Left::Fragments,
+            };
+            let switches = |rule: &Rule, of| of == family && conntrack_of(rule) == what;
+            after = leave(&fixed.firewall, why, switches, &mut now, &mut left);
         }
         if changes_objects(&fixed.firewall, &after) {
-            after = leave(&fixed.firewall, Left::Object, &mut now, &mut left);
+            after = leave(&fixed.firewall, Left::Object, shares_objects, &mut now, &mut left);
         }
         fixed.left = left;
         if now.is_empty() || after == fixed.firewall {
@@ -121,10 +130,15 @@ fn hindrance(f: &Finding, options: &FixOptions) -> Option<Left> {
     (fix.changes_counters && !options.counters).then_some(Left::Counters)
 }
 
-/// By family, whether some rule asks for conntrack.
-fn uses_conntrack(firewall: &Firewall) -> [bool; 2] {
-    [&firewall.v4, &firewall.v6]
-        .map(|r| r.as_ref().is_some_and(|r| r.rules().any(|(_, _, rule)| needs_conntrack(rule))))
+/// By family, what the rules switch on before and not after.
+fn lost(before: &Firewall, after: &Firewall) -> [Option<(Family, Conntrack)>; 2] {
+    [Family::V4, Family::V6].map(|family| {
+        let on = |firewall: &Firewall| {
+            let rules = firewall.ruleset(family).into_iter().flat_map(|r| r.rules());
+            conntrack_of_all(rules.map(|(_, _, rule)| rule))
+        };
+        (on(after) != on(before)).then(|| (family, on(before)))
+    })
 }
 
 /// Whether some object that rules share by name is configured by other rules afterwards, or missing.
@@ -133,20 +147,17 @@ fn changes_objects(before: &Firewall, after: &Firewall) -> bool {
     before.first_change(&after).is_some()
 }
 
-/// Leaves the findings whose fixes touch rules that matter by being there; the firewall after all
-/// other fixes.
+/// Leaves the findings whose fixes touch rules of a kind, which matter by being there; the firewall
+/// after all other fixes.
 fn leave(
     firewall: &Firewall,
     why: Left,
+    kind: impl Fn(&Rule, Family) -> bool + Copy,
     now: &mut Vec<Finding>,
     left: &mut Vec<(Finding, Left)>,
 ) -> Firewall {
-    let matters = |rule: &Rule, family| match why {
-        Left::Conntrack => needs_conntrack(rule),
-        _ => shares_objects(rule, family),
-    };
     let (stay, rest): (Vec<_>, Vec<_>) =
-        std::mem::take(now).into_iter().partition(|f| touches(firewall, f, matters));
+        std::mem::take(now).into_iter().partition(|f| touches(firewall, f, kind));
     left.extend(stay.into_iter().map(|f| (f, why)));
     *now = rest;
     apply(firewall, &edits(now))

@@ -11,6 +11,7 @@ use super::comparison::{
     VerdictChange, Way,
 };
 use super::encode::{Assignment, decode};
+use super::fragments::put_together_by_one;
 use super::journey::{Side, pieces};
 use super::layout::Order;
 use super::order::orders;
@@ -90,9 +91,14 @@ pub fn compare_with(
         }
         let larger = if rules(before) < rules(after) { after } else { before };
         let orders = orders(family, larger, &ways);
+        let fragments = put_together_by_one(before, after, family, options.conntrack);
         for way in &ways {
             progress(family, *way);
-            parts.push(part(&Pair { before, after, options, family, way: *way }, &orders)?);
+            let mut part = part(&Pair { before, after, options, family, way: *way }, &orders)?;
+            if let (Answer::Equal, Some(fragments)) = (&part.answer, &fragments) {
+                part.answer = Answer::Fragments(fragments.clone());
+            }
+            parts.push(part);
         }
     }
     Ok(Comparison { parts })

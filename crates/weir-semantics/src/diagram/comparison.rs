@@ -2,6 +2,7 @@
 
 use weir_model::{Family, Hook, Packet};
 
+use super::fragments::Fragments;
 use super::layout::Order;
 use super::region::Region;
 use super::witness::Witness;
@@ -116,6 +117,14 @@ impl Comparison {
         })
     }
 
+    /// The parts that differ only in what becomes of fragments.
+    pub fn fragments(&self) -> impl Iterator<Item = (&Part, &Fragments)> {
+        self.parts.iter().filter_map(|p| match &p.answer {
+            Answer::Fragments(f) => Some((p, &**f)),
+            _ => None,
+        })
+    }
+
     /// The parts that could not be decided, and why.
     pub fn unknowns(&self) -> impl Iterator<Item = (&Part, &str)> {
         self.parts.iter().filter_map(|p| match &p.answer {
@@ -145,6 +154,8 @@ pub enum Answer {
     Equal,
     /// There are packets for which they do not.
     Differs(Box<Differs>),
+    /// Each packet meets the same in both, but only one of them has fragments put together first.
+    Fragments(Box<Fragments>),
     /// It could not be decided.
     Unknown {
         /// Why, in words.

@@ -32,7 +32,10 @@ impl Review {
         for part in self.parts.iter().filter(|p| p.answer != "equal") {
             let _ = writeln!(out, "## {} {}\n", part.family, part.way);
             if let Some(why) = &part.why {
-                let _ = writeln!(out, "Not decided: {}.\n", escaped(why));
+                let what =
+                    if part.answer == "unknown" { "Not decided" } else { "Differs for fragments" };
+                let _ = writeln!(out, "{what}: {}.\n", escaped(why));
+                continue;
             }
             for (title, changes) in lists(part) {
                 push_table(&mut out, title, changes);
@@ -117,6 +120,11 @@ fn push_part(out: &mut String, part: &PartReview, review: &Review) {
         }
         "unknown" => {
             let _ = writeln!(out, "not decided: {}", part.why.as_deref().unwrap_or_default());
+            return;
+        }
+        _ if part.example.is_none() => {
+            let why = part.why.as_deref().unwrap_or_default();
+            let _ = writeln!(out, "differs for fragments alone: {why}");
             return;
         }
         _ => {

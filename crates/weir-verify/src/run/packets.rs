@@ -2,9 +2,8 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use weir_model::{
-    CtState, Family, Field, Firewall, Match, Packet, Ruleset, Target, Test, tests_of,
-};
+use weir_model::effect::{Conntrack, conntrack_of_all};
+use weir_model::{CtState, Family, Field, Firewall, Packet, Ruleset, Test, tests_of};
 use weir_packet::Transport;
 use weir_semantics::Entry;
 use weir_semantics::traffic::{self, TrafficOptions};
@@ -101,13 +100,10 @@ pub(crate) fn lengths_matter(firewall: &Firewall) -> Vec<Family> {
     firewall.rulesets().filter(tests_length).map(|r| r.family).collect()
 }
 
-/// Families in which a rule has datagrams put together (`nf_defrag_ipv4_enable` in xt_TPROXY.c and
-/// xt_socket.c), whether conntrack is in use or not.
+/// Families in which a rule has fragments put together, whether conntrack is in use or not.
 pub(crate) fn assembling(firewall: &Firewall) -> Vec<Family> {
-    let by_match = |m: &Match| matches!(m, Match::Host(h) if h.module == "socket");
-    let by_target = |t: &Target| matches!(t, Target::Divert(e) if e.module == "TPROXY");
     let does = |ruleset: &&Ruleset| {
-        ruleset.rules().any(|(_, _, r)| by_target(&r.target) || r.matches.iter().any(by_match))
+        conntrack_of_all(ruleset.rules().map(|(_, _, rule)| rule)) != Conntrack::No
     };
     firewall.rulesets().filter(does).map(|r| r.family).collect()
 }

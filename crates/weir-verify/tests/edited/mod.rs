@@ -144,6 +144,11 @@ fn semantic(tally: &mut Tally, before: &Firewall, after: &Firewall, what: &str) 
     tally.semantic += 1;
     let comparison = compare(before, after, &options()).expect("no mistake of weir's");
     let Some((part, differs)) = comparison.differences().next() else {
+        if comparison.fragments().next().is_some() {
+            tally.found += 1;
+            *tally.unconfirmed.entry("only fragments differ".to_owned()).or_default() += 1;
+            return;
+        }
         let why = comparison.parts.iter().find_map(|p| match &p.answer {
             Answer::Unknown { why } => Some(why.clone()),
             _ => None,

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use weir_model::effect::{
-    Depends, Ends, FieldSet, Hotdrop, MatchRow, SetWrites, TargetRow, effects_in, match_effects_in,
+    Conntrack, Depends, Ends, FieldSet, Hotdrop, MatchRow, SetWrites, TargetRow, effects_in,
+    match_effects_in,
 };
 use weir_model::field::FIELDS;
 use weir_model::{Family, Field, Match, Target};
@@ -37,8 +38,8 @@ pub struct MatchFact {
     pub varies: bool,
     /// The interpreter answers it by the packet's fields.
     pub decided: bool,
-    /// It makes the kernel track connections, where that was tried.
-    pub tracks: Option<bool>,
+    /// It has fragments put together, where that was tried.
+    pub defragments: Option<bool>,
 }
 
 /// What was seen of a rule with a target.
@@ -54,8 +55,8 @@ pub struct TargetFact {
     pub drops: bool,
     /// Some packet went on behind it.
     pub goes_on: bool,
-    /// It makes the kernel track connections, where that was tried.
-    pub tracks: Option<bool>,
+    /// It has fragments put together, where that was tried.
+    pub defragments: Option<bool>,
 }
 
 /// Rows that keep a memory which no packet of the tests meets: taken as stateful.
@@ -98,8 +99,6 @@ pub const NOTICED: [&str; 19] = [
     "SYNPROXY",
     "",
 ];
-/// Rows that put datagrams together as conntrack does, without it: not told apart from it.
-const ASSEMBLE: [&str; 2] = ["TPROXY", "socket"];
 /// Drops what a full table has no room for: seen of a rule with a table of one entry, not of others,
 /// whose tables take more packets than are sent.
 const FILLS_UP: &str = "hashlimit";
@@ -129,8 +128,8 @@ pub fn wrong_matches(rows: &[MatchRow], facts: &[MatchFact]) -> Vec<String> {
         if by_set != row.depends || row.depends == Depends::Set && !is_set(&fact.of) {
             say("whether a set decides it");
         }
-        if fact.tracks.is_some_and(|t| t != row.tracks) && !ASSEMBLE.contains(&row.name) {
-            say("whether it tracks connections");
+        if fact.defragments.is_some_and(|d| d != (row.conntrack != Conntrack::No)) {
+            say("whether it has fragments put together");
         }
         // Processors change between packets.
         if fact.varies && row.depends != Depends::History && row.name != "cpu" {
@@ -216,8 +215,8 @@ pub fn wrong_targets(rows: &[TargetRow], facts: &[TargetFact]) -> Vec<String> {
 /// What a row, narrowed by the options of a rule, says otherwise than was seen of the rule.
 fn target_fact(row: &TargetRow, fact: &TargetFact, wrong: &mut Vec<String>) {
     let mut say = |what: String| wrong.push(format!("{}: {what}", fact.rule));
-    if fact.tracks.is_some_and(|t| t != row.tracks) && !ASSEMBLE.contains(&row.name) {
-        say("whether it tracks connections".into());
+    if fact.defragments.is_some_and(|d| d != (row.conntrack != Conntrack::No)) {
+        say("whether it has fragments put together".into());
     }
     if HANDED.iter().any(|(name, ..)| *name == row.name) {
         return;
@@ -336,9 +335,9 @@ pub fn match_mutants(rows: &[MatchRow]) -> Vec<(String, Vec<MatchRow>)> {
                 push(what, Some(MatchRow { header_bytes, ..*row }));
             }
         }
-        if !ASSEMBLE.contains(&row.name) {
-            push("tracks or not".into(), Some(MatchRow { tracks: !row.tracks, ..*row }));
-        }
+        let conntrack = other_fragments(row.conntrack);
+        let what = format!("switches on {conntrack:?}");
+        push(what, Some(MatchRow { conntrack, ..*row }));
         use Depends::{Bytes, Fields, History, Host, Set};
         for depends in [Fields, Bytes, Host, History, Set] {
             // Bytes and the host are both a question without a memory.
@@ -349,6 +348,15 @@ pub fn match_mutants(rows: &[MatchRow]) -> Vec<(String, Vec<MatchRow>)> {
         }
     }
     out
+}
+
+/// The opposite in whether fragments are put together. What tracks and what only defragments are
+/// told apart by `socket_and_tproxy_do_not_bring_the_nat_table_into_play` of `facts`.
+fn other_fragments(conntrack: Conntrack) -> Conntrack {
+    match conntrack {
+        Conntrack::No => Conntrack::Defragments,
+        Conntrack::Defragments | Conntrack::Tracks => Conntrack::No,
+    }
 }
 
 /// Every target row changed by one entry, with what was changed.
@@ -383,9 +391,9 @@ pub fn target_mutants(rows: &[TargetRow]) -> Vec<(String, Vec<TargetRow>)> {
             }
         }
         push("drops or not".into(), Some(TargetRow { drops: !row.drops, ..*row }));
-        if !ASSEMBLE.contains(&row.name) {
-            push("tracks or not".into(), Some(TargetRow { tracks: !row.tracks, ..*row }));
-        }
+        let conntrack = other_fragments(row.conntrack);
+        let what = format!("switches on {conntrack:?}");
+        push(what, Some(TargetRow { conntrack, ..*row }));
         let unmodelled = !row.unmodelled;
         push("changes what no field says".into(), Some(TargetRow { unmodelled, ..*row }));
         push("emits or not".into(), Some(TargetRow { emits: !row.emits, ..*row }));

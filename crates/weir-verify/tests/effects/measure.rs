@@ -109,33 +109,33 @@ pub fn matches(session: &Session, family: Family, facts: &mut Vec<MatchFact>, ta
             }
         }
         let tried = bench.subjects().iter().zip(&mut own);
-        try_tracking(
+        try_fragments(
             session,
             family,
             tracked,
-            tried.filter_map(|(s, fact)| Some((s, &mut fact.as_mut()?.tracks))),
+            tried.filter_map(|(s, fact)| Some((s, &mut fact.as_mut()?.defragments))),
         );
         facts.extend(own.into_iter().flatten());
     }
 }
 
-/// Whether each module by itself makes the kernel track connections: then a fragment waits for its
+/// Whether each module by itself has fragments put together: then a fragment waits for its
 /// datagram, and no rule sees it. Among many of which one does that cannot be told, so that each of
 /// these is loaded alone.
-fn try_tracking<'s>(
+fn try_fragments<'s>(
     session: &Session,
     family: Family,
     together: bool,
     of: impl Iterator<Item = (&'s Subject, &'s mut Option<bool>)>,
 ) {
     let mut known: HashMap<&str, bool> = HashMap::new();
-    for (subject, tracks) in of {
+    for (subject, defragments) in of {
         // What CT does hangs on its options.
         let key = if subject.module == "CT" { &*subject.rule } else { subject.module };
         if !together {
-            *tracks = Some(false);
+            *defragments = Some(false);
         } else if let Some(known) = known.get(key) {
-            *tracks = Some(*known);
+            *defragments = Some(*known);
         } else if family == Family::V4 {
             let control =
                 Subject { rule: String::new(), table: TableName::Mangle, ..subject.clone() };
@@ -150,7 +150,7 @@ fn try_tracking<'s>(
             let sample = samples(family).into_iter().find(|s| s.name == first).unwrap();
             let waits = !bench.send(&sample).unwrap()[1].entered;
             known.insert(key, waits);
-            *tracks = Some(waits);
+            *defragments = Some(waits);
         }
     }
 }
@@ -171,7 +171,7 @@ fn fact_of(bench: &Bench, family: Family, which: usize) -> Option<MatchFact> {
         reads: BTreeSet::new(),
         varies: false,
         decided,
-        tracks: None,
+        defragments: None,
     })
 }
 
@@ -333,8 +333,8 @@ impl Run<'_> {
             }
         }
         let tried = bench.subjects().iter().zip(&mut own);
-        let tried = tried.filter_map(|(s, fact)| Some((s, &mut fact.as_mut()?.tracks)));
-        try_tracking(session, self.family, connections, tried);
+        let tried = tried.filter_map(|(s, fact)| Some((s, &mut fact.as_mut()?.defragments)));
+        try_fragments(session, self.family, connections, tried);
         self.facts.extend(own.into_iter().flatten());
     }
 
@@ -385,7 +385,7 @@ fn fact_of_target(bench: &Bench, family: Family, which: usize) -> Option<TargetF
         changes_sets: false,
         drops: false,
         goes_on: false,
-        tracks: None,
+        defragments: None,
     })
 }
 

@@ -113,6 +113,10 @@ fn prove(before: &Firewall, after: &Firewall, counters: bool, args: &Optimize) -
     if let Some((_, d)) = comparison.differences().next() {
         bail!("{REFUSED}: {:?} differs for {:?}", d.difference, d.witness.packet);
     }
+    if let Some((part, f)) = comparison.fragments().next() {
+        let which = if f.before { "no longer" } else { "now" };
+        bail!("{REFUSED}: {:?} fragments are {which} put together ({})", part.family, f.place());
+    }
     let unknown = comparison.unknowns().next().map(|(_, why)| why.to_owned());
     let new = Interpreter::comparing(after, before);
     let options = Packets { seed: args.seed, packets: args.packets };

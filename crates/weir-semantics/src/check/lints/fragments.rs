@@ -1,11 +1,11 @@
 //! Later fragments, which have no ports, in rulesets that do not put datagrams together.
 
+use weir_model::effect::{Conntrack, conntrack_of};
 use weir_model::{Field, Policy, Rule, TableName, Target, Test, tests_of};
 
 use super::super::Finding;
 use super::super::lint::{LintFamily, define};
 use super::super::report::{Context, TableContext};
-use crate::needs_conntrack;
 
 define!(FRAGMENTS_SLIP_THROUGH, "fragments-slip-through", Note);
 
@@ -13,8 +13,8 @@ pub(crate) static FAMILY: LintFamily = LintFamily { lints: &[&FRAGMENTS_SLIP_THR
 
 fn look(context: &Context<'_>, out: &mut Vec<Finding>) {
     for table in context.tables.iter().filter(|t| t.table.name == TableName::Filter) {
-        // Where conntrack is in use, rules see whole datagrams.
-        if table.ruleset.rules().any(|(_, _, rule)| needs_conntrack(rule)) {
+        // Where conntrack, `-m socket` or TPROXY is in use, rules see whole datagrams.
+        if table.ruleset.rules().any(|(_, _, rule)| conntrack_of(rule) != Conntrack::No) {
             continue;
         }
         for (at, chain) in table.table.chains.iter().enumerate() {
