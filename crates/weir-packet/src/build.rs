@@ -34,8 +34,8 @@ impl Packet {
     /// ```
     ///
     /// # Panics
-    /// Where the packet is longer than its header can say (65,535 bytes), or TCP options are no
-    /// multiple of four bytes up to 40.
+    /// Where the packet is longer than its header can say (65,535 bytes), or options of IPv4 or TCP
+    /// are no multiple of four bytes up to 40.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.len());
         self.push_network(&mut out);
@@ -81,7 +81,9 @@ impl Packet {
         match self.family {
             Family::V4 => {
                 let length = u16::try_from(self.len()).expect(long);
-                out.extend_from_slice(&[0x45, self.tos]);
+                let options = usize::from(self.ip_options);
+                assert!(options <= 40 && options.is_multiple_of(4), "IPv4 options");
+                out.extend_from_slice(&[0x45 + self.ip_options / 4, self.tos]);
                 out.extend_from_slice(&length.to_be_bytes());
                 out.extend_from_slice(&self.ident.to_be_bytes());
                 let flags = u16::from(f.dont) << 14 | u16::from(f.more) << 13;
@@ -89,8 +91,9 @@ impl Packet {
                 out.extend_from_slice(&[self.ttl, self.proto, 0, 0]);
                 out.extend_from_slice(&(self.saddr.0 as u32).to_be_bytes());
                 out.extend_from_slice(&(self.daddr.0 as u32).to_be_bytes());
+                out.resize(20 + options, 1);
                 let mut sum = Internet::new();
-                sum.add(&out[..20]);
+                sum.add(&out[..20 + options]);
                 out[10..12].copy_from_slice(&sum.finish().to_be_bytes());
             }
             Family::V6 => {

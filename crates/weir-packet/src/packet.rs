@@ -42,6 +42,9 @@ pub struct Packet {
     pub ttl: u8,
     /// IPv4 identification, or the low half of the IPv6 fragment identification.
     pub ident: u16,
+    /// Bytes of IPv4 options behind the network header's 20, a multiple of four up to 40. They are
+    /// built as no-operation (RFC 791, section 3.1); a packet with options is not read.
+    pub ip_options: u8,
     /// Where in its datagram this packet lies.
     pub fragment: Fragment,
     /// Protocol number; for IPv6 the last header after extension headers.
@@ -194,6 +197,7 @@ impl Packet {
             tos: 0,
             ttl: 64,
             ident: 0,
+            ip_options: 0,
             fragment: Fragment::default(),
             proto,
             transport: Transport::None,
@@ -230,7 +234,7 @@ impl Packet {
     /// see (`skb->len` at the network layer). A fragment of IPv6 carries its eight-byte header.
     pub fn len(&self) -> usize {
         let network = match self.family {
-            Family::V4 => 20,
+            Family::V4 => 20 + usize::from(self.ip_options),
             Family::V6 if self.is_fragment() => 48,
             Family::V6 => 40,
         };

@@ -91,6 +91,7 @@ struct Said {
     daddr: Option<Addr>,
     tos: u8,
     ttl: Option<u8>,
+    ip_options: u8,
     offset: u16,
     more: bool,
     dont: bool,
@@ -222,6 +223,20 @@ impl<'t> Reader<'t> {
         }
     }
 
+    fn ip_options(&mut self, word: Word<'t>) -> Parsed<()> {
+        let from = self.at;
+        let bytes: u8 = self.number(word, 40)?;
+        if !bytes.is_multiple_of(4) {
+            return Err(LanguageError {
+                message: format!("{bytes} bytes of options"),
+                span: from + 1..self.at,
+                help: "IPv4 options are a multiple of four bytes, up to 40".to_owned(),
+            });
+        }
+        self.said.ip_options = bytes;
+        Ok(())
+    }
+
     fn network(&mut self, of: Word<'t>, family: Family) -> Parsed<()> {
         let word = self.want(of, "saddr, daddr, ttl, tos, dscp, length or protocol")?;
         match word.text {
@@ -231,6 +246,7 @@ impl<'t> Reader<'t> {
                 self.family_is(of, family)?;
                 match word.text {
                     "ttl" | "hoplimit" => self.said.ttl = Some(self.number(word, 255)?),
+                    "options" if family == Family::V4 => self.ip_options(word)?,
                     "tos" => self.said.tos = self.number(word, 255)?,
                     "dscp" => self.said.tos = self.number::<u8>(word, 63)? << 2,
                     "length" | "protocol" | "nexthdr" => {
@@ -458,6 +474,7 @@ impl Said {
         (p.smac, p.tos, p.pkttype) = (self.smac, self.tos, self.pkttype);
         (p.mark, p.ct) = (self.mark, self.ct);
         p.ttl = self.ttl.unwrap_or(64);
+        p.ip_options = self.ip_options;
         if p.smac.is_none() && !self.iif.is_empty() && self.iif != "lo" {
             p.smac = Some([2, 0, 0, 0, 0, 1]);
         }

@@ -5,6 +5,7 @@
 //! first, and one packet with the way that it takes through both. [`Review::text`] and
 //! [`Review::markdown`] draw it; as JSON it is itself.
 
+mod beyond;
 mod count;
 mod draw;
 mod ways;
@@ -17,6 +18,7 @@ use crate::diagram::{Answer, Comparison, Differs, Identity, Part, Region, Verdic
 use crate::explain::{Row, trace, trace_at_hook, verdict_words};
 use crate::language::packet_words;
 
+pub use self::beyond::not_covered;
 pub use self::count::count;
 use self::ways::lines;
 

@@ -19,10 +19,11 @@ fn firewall(text: &str) -> Firewall {
 }
 
 fn equal(table: &str, before: &str, after: &str) -> bool {
-    let text = |rules: &str| {
-        format!("*{table}\n:PREROUTING ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\n:sub - [0:0]\n{rules}COMMIT\n")
-            .replace(if table == "filter" { ":PREROUTING ACCEPT [0:0]\n" } else { "#" }, "")
+    let chains = match table {
+        "filter" => ":FORWARD ACCEPT [0:0]\n:sub - [0:0]\n",
+        _ => ":PREROUTING ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\n:sub - [0:0]\n",
     };
+    let text = |rules: &str| format!("*{table}\n{chains}{rules}COMMIT\n");
     let options = CompareOptions { identity: Identity::Text, ..CompareOptions::default() };
     let (before, after) = (firewall(&text(before)), firewall(&text(after)));
     compare(&before, &after, &options).expect("no mistake in weir").is_equal()
@@ -142,27 +143,24 @@ fn what_a_target_does_to_a_set_is_ordered_with_what_matches_find_there() {
 }
 
 #[test]
-fn a_memory_that_looks_at_addresses_is_asked_of_the_packet_as_it_is_then() {
-    let nat = "*nat\n:PREROUTING ACCEPT [0:0]\n\
-               -A PREROUTING -j DNAT --to-destination 10.0.0.9\nCOMMIT\n";
-    let mangle = |chain: &str, rule: &str| {
-        format!(
-            "{nat}*mangle\n:PREROUTING ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\n:INPUT ACCEPT [0:0]\n\
-             -A {chain} {rule} -j DROP\nCOMMIT\n"
-        )
-    };
-    let recent = "-m recent --rcheck --name x --rdest";
+fn a_memory_is_asked_of_the_packet_as_earlier_rules_left_it() {
     let options = CompareOptions {
         identity: Identity::Text,
-        entry: Some(weir_semantics::Entry::Forward),
+        level: weir_semantics::diagram::Level::Verdict,
         ..CompareOptions::default()
     };
-    let same = |a: &str, b: &str| {
-        let (a, b) = (firewall(a), firewall(b));
-        compare(&a, &b, &options).expect("no mistake in weir").is_equal()
+    let recent = "-A FORWARD -m recent --rcheck --name x --rttl -j DROP\n";
+    let commutes = |target: &str| {
+        let target = format!("-A FORWARD -j {target}\n");
+        let mangle = |rules: [&str; 2]| {
+            firewall(&format!("*mangle\n:FORWARD ACCEPT [0:0]\n{}COMMIT\n", rules.concat()))
+        };
+        let (before, after) = (mangle([&target, recent]), mangle([recent, &target]));
+        compare(&before, &after, &options).expect("no mistake in weir").is_equal()
     };
-    assert!(same(&mangle("FORWARD", recent), &mangle("FORWARD", recent)));
-    assert!(!same(&mangle("PREROUTING", recent), &mangle("FORWARD", recent)));
+    // The control: recent does not look at the mark.
+    assert!(commutes("MARK --set-xmark 0x1/0xffffffff"));
+    assert!(!commutes("TTL --ttl-set 9"));
 }
 
 #[test]
@@ -334,4 +332,84 @@ fn the_template_of_ct_is_an_entry_until_conntrack_takes_its_place() {
     let invalid = "-A PREROUTING -m conntrack --ctstate INVALID -j DROP\n";
     assert!(same(&format!("{ct}{invalid}"), ct));
     assert!(!same(&format!("{invalid}{ct}"), ct));
+}
+
+#[test]
+fn what_looks_at_a_conntrack_entry_may_answer_otherwise_behind_conntrack() {
+    let same = |user: &str, matched: &str| {
+        let drop = |chains: &str| format!("{chains}-A PREROUTING {matched} -j DROP\nCOMMIT\n");
+        let raw = drop("*raw\n:PREROUTING ACCEPT [0:0]\n");
+        let filter = format!("*filter\n:FORWARD ACCEPT [0:0]\n-A FORWARD {user}\nCOMMIT\n");
+        let mangle = drop("*mangle\n:PREROUTING ACCEPT [0:0]\n");
+        let options = CompareOptions { identity: Identity::Text, ..CompareOptions::default() };
+        let (one, both) = (firewall(&format!("{raw}{filter}")), format!("{raw}{filter}{mangle}"));
+        compare(&one, &firewall(&both), &options).expect("no mistake in weir").is_equal()
+    };
+    let (tracked, untracked) = ("-m state --state NEW", "-j LOG");
+    // The control: what the entry does not say.
+    assert!(same(tracked, "-m addrtype --dst-type LOCAL"));
+    assert!(!same(tracked, "-m helper --helper tftp"));
+    assert!(!same(tracked, "-m socket"));
+    // Without conntrack there is no entry behind the raw table either.
+    assert!(same(untracked, "-m socket"));
+}
+
+#[test]
+fn options_of_the_ip_header_make_room_for_cut_headers_of_longer_packets() {
+    let longest = |tests: &str, proto: &str, length: &str| {
+        let rule = format!("-A FORWARD -p {proto} -m length --length {length} {tests} -j RETURN\n");
+        let filter =
+            |rules: &str| firewall(&format!("*filter\n:FORWARD ACCEPT [0:0]\n{rules}COMMIT\n"));
+        let options = CompareOptions { identity: Identity::Text, ..CompareOptions::default() };
+        let found = compare(&filter(&rule), &filter(""), &options).expect("no mistake in weir");
+        found.differences().next().map(|(_, d)| d.witness.packet.clone())
+    };
+    // Bytes that the match reads of the header.
+    for (proto, tests, header) in [
+        ("udp", "-m udp --dport 53", 8),
+        ("icmp", "-m icmp --icmp-type 8", 8),
+        ("sctp", "-m sctp --dport 53", 12),
+        ("dccp", "-m dccp --dport 53", 12),
+        ("esp", "-m esp --espspi 1", 8),
+        ("ah", "-m ah --ahspi 1", 12),
+        ("udp", "-m multiport --dports 53", 4),
+    ] {
+        let most = 60 + header - 1;
+        for length in [20 + header, 40, most] {
+            let packet = longest(tests, proto, &format!("{length}:100")).expect(tests);
+            assert!(packet.ip_options > 0 && packet.len() >= length, "{tests}: {packet:?}");
+            assert_eq!(packet.to_bytes()[0], 0x45 + packet.ip_options / 4);
+            let words = weir_semantics::language::packet_words(&packet);
+            let read = weir_semantics::language::parse_packet(&words).expect("words");
+            assert_eq!((read.len(), read.ip_options), (packet.len(), packet.ip_options), "{words}");
+        }
+        assert!(longest(tests, proto, &format!("{}:100", most + 1)).is_none(), "{tests}");
+    }
+}
+
+#[test]
+fn a_review_names_what_a_proof_does_not_cover_where_rules_could_tell() {
+    let said = |table: &str, rule: &str| {
+        let (chain, _) = rule.split_once(' ').expect("a chain");
+        let text = format!("*{table}\n:{chain} ACCEPT [0:0]\n-A {rule} -j ACCEPT\nCOMMIT\n");
+        weir_semantics::review::not_covered(&[&firewall(&text)]).join("\n")
+    };
+    // The controls: nothing of the kind is tested, or where it does not matter.
+    for (table, rule) in [
+        ("filter", "FORWARD -s 10.0.0.0/8"),
+        ("mangle", "PREROUTING -m ttl --ttl-eq 1"),
+        ("mangle", "PREROUTING -m state --state NEW"),
+        ("filter", "FORWARD -d 10.0.0.1"),
+    ] {
+        assert_eq!(said(table, rule), "", "{rule}");
+    }
+    for (table, rule, what) in [
+        ("filter", "FORWARD -m length --length 0:65535", "BIG TCP"),
+        ("filter", "FORWARD -m ttl --ttl-eq 255", "bridge-nf-call-iptables"),
+        ("raw", "PREROUTING -i eth0 -m conntrack --ctstate NEW", "conntrack entry"),
+        ("raw", "OUTPUT -m conntrack --ctstate UNTRACKED", "clones of TEE"),
+        ("mangle", "POSTROUTING ! -d 10.1.0.1", "source route"),
+    ] {
+        assert!(said(table, rule).contains(what), "{rule}: {}", said(table, rule));
+    }
 }

@@ -195,11 +195,15 @@ fn decode_transport(p: &mut Packet, block: &dyn Fn(Block) -> u128) {
             _ => 8,
         };
         let with_ports = block(Block::CutPorts) == 1;
+        // So long and yet cut: options of IPv4, or the header of a fragment, are among the bytes.
+        let most = if with_ports { whole - 1 } else { 3 };
+        if p.family == Family::V4 {
+            p.ip_options = bytes.saturating_sub(most).next_multiple_of(4) as u8;
+        }
         if with_ports {
             p.payload = [sport.to_be_bytes(), dport.to_be_bytes()].concat();
         }
-        // So long and yet cut: the header of a fragment is among the bytes.
-        p.fragment.more = bytes >= if with_ports { whole } else { 4 };
+        p.fragment.more = p.family == Family::V6 && bytes > most;
         return;
     }
     p.transport = match p.proto {

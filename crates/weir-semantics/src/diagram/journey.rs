@@ -1,6 +1,8 @@
 //! Hooks and journeys as diagrams: what the interpreter's `Journey` does for one packet.
 
-use weir_model::effect::needs_conntrack;
+use std::collections::HashMap;
+
+use weir_model::effect::{Conntrack, match_effects, needs_conntrack};
 use weir_model::target::NatTarget;
 use weir_model::{Family, Field, Firewall, Hook, Ruleset, TableName, Target};
 
@@ -10,6 +12,7 @@ use super::comparison::{Level, Way};
 use super::layout::{Block, ct_bit};
 use super::library::Library;
 use super::lower::{At, codes, masked, spans_in};
+use super::space::Space;
 use super::store::{Full, Ref};
 use super::terminal::{Exit, Terminal};
 use super::then::Meaning;
@@ -121,7 +124,10 @@ impl<'f> Meaning<'f> {
         }
         let made = self.table(table, &side.who, Place { at, table: piece.table }, keep, from)?;
         Ok(match piece.table {
-            TableName::Raw => self.before_conntrack(made, piece.hook)?,
+            TableName::Raw => {
+                let made = self.before_conntrack(made, piece.hook, side.conntrack)?;
+                self.without_templates(made)?
+            }
             TableName::Nat => {
                 let consulted = self.consults_nat(piece.hook)?;
                 let made = self.space.store.and(consulted, made)?;
@@ -260,22 +266,55 @@ impl<'f> Meaning<'f> {
 
     /// The raw table runs before conntrack: no entry is there yet, except over `lo`, where the
     /// packet brings the one that OUTPUT made.
-    fn before_conntrack(&mut self, raw: Ref, hook: Hook) -> Result<Ref, Unknown> {
+    fn before_conntrack(&mut self, raw: Ref, hook: Hook, in_use: bool) -> Result<Ref, Unknown> {
         let mut change = Change::default();
         self.set_connection(&mut change, 0);
-        let places = change.bits.into_iter().collect();
-        let without = self.with_places(raw, &places, TtlMap::SAME)?;
+        let places = change.bits.iter().map(|(level, source)| (*level, source.clone())).collect();
+        let mut without = self.with_places(raw, &places, TtlMap::SAME)?;
+        if in_use {
+            without = self.without_its_entry(raw, without, &change, places)?;
+        }
         if hook == Hook::Output {
             let fact = Fact::Attached.content();
             let unsaid = Unsaid::Stateless { content: fact, hook: Some(hook), change: 0 };
             let attached = self.space.ask_of_target(unsaid)?;
             let attached = self.space.store.and(attached, self.space.presence.entry)?;
-            let both = self.space.store.either(attached, raw, without)?;
-            return self.without_templates(both);
+            return Ok(self.space.store.either(attached, raw, without)?);
         }
         let over_lo = self.space.device_test(Field::Iif, true, |name| name == "lo")?;
-        let both = self.space.store.either(over_lo, raw, without)?;
-        self.without_templates(both)
+        Ok(self.space.store.either(over_lo, raw, without)?)
+    }
+
+    /// Matches that look at the packet's entry (`-m helper`, `-m socket`) and find none in raw may
+    /// answer otherwise behind it, where conntrack attaches one.
+    fn without_its_entry(
+        &mut self,
+        raw: Ref,
+        without: Ref,
+        change: &Change,
+        mut places: HashMap<u32, Source>,
+    ) -> Result<Ref, Full> {
+        let mut questions = self.support(raw).questions;
+        let Space { layout, unsaid, .. } = &self.space;
+        questions.retain(|q| match unsaid.get(*q) {
+            Some((Unsaid::Stateless { .. }, Some(m))) => {
+                match_effects(m, layout.family).conntrack != Conntrack::No
+            }
+            _ => false,
+        });
+        if questions.is_empty() {
+            return Ok(without);
+        }
+        let end = self.space.layout.end;
+        let change = self.terminals.change_number(change);
+        for question in questions {
+            let Meaning { space, terminals, .. } = self;
+            let renamed = terminals.renamed(question, change, 0, &mut space.unsaid);
+            places.insert(end + question, Source::bit(end + renamed, false));
+        }
+        let another = self.with_places(raw, &places, TtlMap::SAME)?;
+        let entry = self.space.presence.entry;
+        self.space.store.either(entry, another, without)
     }
 
     /// Conntrack takes the place of the template that CT attached to a packet without an entry.

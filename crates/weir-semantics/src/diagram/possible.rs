@@ -40,13 +40,14 @@ pub(crate) fn possible(store: &mut Store, layout: &Layout) -> Result<Ref, Full> 
     store.and(out, lengths)
 }
 
-/// Headers that are there or cut, with the lengths of packets that have them. IPv6 fragments
-/// carry eight bytes more; whether more fragments follow is no variable, so a head may be one.
+/// Headers that are there or cut, with the lengths of packets that have them. An IPv4 header has up
+/// to 40 bytes of options, and any length up to there is one of a packet. IPv6 fragments carry eight bytes more; whether more fragments follow is no variable, so a head may be one.
 fn lengths(store: &mut Store, layout: &Layout, p: &Presence) -> Result<Ref, Full> {
     let (base, fragment): (u128, u128) = match layout.family {
         Family::V4 => (20, 0),
         Family::V6 => (40, 8),
     };
+    let options = if layout.family == Family::V4 { 40 } else { 0 };
     let levels = layout.field(Field::Length);
     let at_least = |store: &mut Store, n: u128| spans_in(store, levels, &[(n, 0xffff)]);
     let long = at_least(store, base + fragment)?;
@@ -71,10 +72,10 @@ fn lengths(store: &mut Store, layout: &Layout, p: &Presence) -> Result<Ref, Full
         out = store.over(out, this)?;
         others = store.minus(others, proto_is)?;
         // A TCP header may also lie about its length.
-        let most = if proto == 6 { 0xffff } else { base + header - 1 };
+        let most = if proto == 6 { 0xffff } else { base + options + header - 1 };
         let with_ports = [(base + 4, most), (base + fragment + 4, base + fragment + header - 1)];
         let with_ports = spans_in(store, levels, &with_ports)?;
-        let without = [(base, base + 3), (base + fragment, base + fragment + 3)];
+        let without = [(base, base + options + 3), (base + fragment, base + fragment + 3)];
         let without = spans_in(store, levels, &without)?;
         let length = store.either(cut_ports, with_ports, without)?;
         let cut = store.minus(first, whole)?;

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 
 use weir_model::matching::SetMatch;
-use weir_model::target::NatTarget;
 use weir_model::{Addr, Firewall, Hook, Match, Packet};
 
 use super::comparison::Identity;
@@ -11,6 +10,7 @@ use super::unsaid::{Choice, Unsaid};
 use super::who::Who;
 use super::witness::{Opinion, Witness};
 use crate::answers::{Answers, Fact, Question, Subject, Translation, Write, content, translating};
+use crate::interpreter::usual_choice;
 
 /// Gives the answers of a [`Witness`]; what it has no opinion on does not hold.
 ///
@@ -168,7 +168,7 @@ impl Answers for Replay<'_> {
         };
         let found: Vec<&Opinion> = self.opinions.iter().filter(of).collect();
         let nearest = found.iter().map(|o| distance(o.packet.as_ref(), packet)).min()?;
-        let (addr, port) = usual_choice(hook, target, packet);
+        let (addr, port) = usual_choice(target, packet);
         let (mut addr, mut port) = (addr.0, port);
         for opinion in found.iter().filter(|o| distance(o.packet.as_ref(), packet) == nearest) {
             let Unsaid::Chosen { bit, .. } = opinion.unsaid else { continue };
@@ -186,22 +186,6 @@ impl Answers for Replay<'_> {
     }
 }
 
-/// What the interpreter takes where nobody says: see [`Answers::translate`].
-fn usual_choice(hook: Hook, target: &NatTarget, packet: &Packet) -> (Addr, Option<u16>) {
-    let source = matches!(hook, Hook::Input | Hook::Postrouting);
-    let old = if source { packet.saddr } else { packet.daddr };
-    let range = match target {
-        NatTarget::Dnat(r)
-        | NatTarget::Snat(r)
-        | NatTarget::Masquerade(r)
-        | NatTarget::Redirect(r) => r,
-        NatTarget::Netmap(..) => return (old, None),
-    };
-    let addr = range.addrs.map_or(old, |(lo, _)| lo);
-    let port = range.ports.and_then(|(lo, _)| packet.ports().map(|_| lo));
-    (addr, port)
-}
-
 /// In how many fields that rules change the packet is another than the expected one.
 fn distance(expected: Option<&Packet>, packet: &Packet) -> usize {
     let Some(expected) = expected else { return 0 };
@@ -216,4 +200,37 @@ fn distance(expected: Option<&Packet>, packet: &Packet) -> usize {
         expected.len() != packet.len(),
     ];
     differ.into_iter().filter(|d| *d).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_model::target::{NatRange, NatTarget};
+    use weir_packet::{Family, Transport};
+
+    use super::*;
+
+    #[test]
+    fn a_translation_that_is_not_settled_keeps_the_port_that_its_range_holds() {
+        let range = NatRange { ports: Some((1000, 2000)), ..NatRange::default() };
+        let target = NatTarget::Redirect(range);
+        let mut packet = Packet::new(Family::V4, Addr(1), Addr(2), 17);
+        packet.transport = Transport::Udp { sport: 7, dport: 1500 };
+        let hook = Hook::Prerouting;
+        let (content, bit) = (content(&target), Choice::Addr(0));
+        let opinion = Opinion {
+            asked: None,
+            words: String::new(),
+            hook: Some(hook),
+            answer: true,
+            packet: None,
+            unsaid: Unsaid::Chosen { content, hook, change: 0, bit },
+        };
+        let witness = Witness { packet: packet.clone(), opinions: vec![opinion] };
+        let mut answers = witness.answers(&Firewall::default(), Identity::Text);
+        let mut chosen =
+            |packet: &Packet| answers.translate(&Translation { hook, target: &target, packet });
+        assert_eq!(chosen(&packet), Some((Addr(3), Some(1500))));
+        packet.transport = Transport::Udp { sport: 7, dport: 80 };
+        assert_eq!(chosen(&packet), Some((Addr(3), Some(1000))), "no port of the range");
+    }
 }

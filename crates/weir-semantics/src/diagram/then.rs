@@ -51,11 +51,11 @@ struct Glimpse {
 
 /// What a diagram asks for.
 #[derive(Debug, Default)]
-struct Support {
+pub(super) struct Support {
     /// Levels of fields, ascending.
     levels: Vec<u32>,
     /// Questions, by number.
-    questions: Vec<u32>,
+    pub questions: Vec<u32>,
 }
 
 impl Meaning<'_> {
@@ -106,7 +106,7 @@ impl Meaning<'_> {
         groups
     }
 
-    fn support(&mut self, g: Ref) -> Support {
+    pub(super) fn support(&mut self, g: Ref) -> Support {
         let end = self.space.layout.end;
         let mut levels = std::collections::BTreeSet::new();
         self.space.store.visit(g, |store, at| {

@@ -28,6 +28,9 @@ pub fn packet_words(packet: &Packet) -> String {
     }
     let (saddr, daddr) = (p.saddr.display(p.family), p.daddr.display(p.family));
     let _ = write!(out, "{ip} saddr {saddr} {ip} daddr {daddr}");
+    if p.ip_options != 0 {
+        let _ = write!(out, " ip options {}", p.ip_options);
+    }
     transport(&mut out, p);
     if let Some(mac) = p.smac.filter(|m| *m != [2, 0, 0, 0, 0, 1]) {
         let bytes: Vec<String> = mac.iter().map(|b| format!("{b:02x}")).collect();

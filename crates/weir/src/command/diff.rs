@@ -3,7 +3,7 @@
 use anyhow::{Context as _, Result, bail};
 use weir_packet::{Mac, pcap};
 use weir_semantics::diagram::{CompareOptions, Identity, Level, Scope, compare};
-use weir_semantics::review::{Review, Side as Named, count};
+use weir_semantics::review::{Review, Side as Named, count, not_covered};
 use weir_syntax::iptables;
 
 use super::Answer;
@@ -63,6 +63,7 @@ pub fn run(args: &Diff, color: bool) -> Result<Answer> {
         review.counters = Some(counters);
     }
     review.not_compared = left_out(&[&a, &b], by_nft);
+    review.not_compared.extend(not_covered(&[&before, &after]));
     drop(progress);
     write_pcap(args, &review)?;
     print(args, &review)?;
