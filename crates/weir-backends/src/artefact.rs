@@ -145,12 +145,14 @@ fn io_error(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> WriteE
 /// write, or not so; then nothing is changed. [`WriteError::Io`] where the system refuses; then
 /// the folder is as it was.
 pub fn write(artefact: &Artefact, dir: &Path) -> Result<(), WriteError> {
-    // A link to a folder stays; the folder behind it is replaced.
-    let real = fs::canonicalize(dir);
-    let dir = real.as_deref().unwrap_or(dir);
-    if std::env::current_dir().is_ok_and(|current| current.starts_with(dir)) {
+    let real = fs::canonicalize(dir).ok();
+    if let (Some(real), Ok(current)) = (&real, std::env::current_dir())
+        && current.starts_with(real)
+    {
         return Err(WriteError::Current { path: dir.to_owned() });
     }
+    // A link to a folder stays; the folder behind it is replaced.
+    let dir = real.as_deref().filter(|_| dir.is_symlink()).unwrap_or(dir);
     let exists = is_replaceable(dir)?;
     let parent = match dir.parent() {
         Some(p) if !p.as_os_str().is_empty() => p,
