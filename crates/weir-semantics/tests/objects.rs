@@ -30,8 +30,8 @@ fn equal(before: &Firewall, after: &Firewall, identity: Identity) -> bool {
 fn shadowed(rule: &str, chain: &str) -> String {
     let rule = if rule.is_empty() { String::new() } else { format!("-A INPUT -p udp {rule}\n") };
     format!(
-        "*filter\n:INPUT ACCEPT [0:0]\n:U - [0:0]\n-A INPUT -p udp -j U\n{rule}{chain}-A U -j DROP\n\
-         COMMIT\n"
+        "*filter\n:INPUT ACCEPT [0:0]\n:U - [0:0]\n-A INPUT -p udp -j U\n{rule}{chain}\
+         -A U -j DROP\nCOMMIT\n"
     )
 }
 
@@ -102,8 +102,8 @@ fn a_chain_that_nobody_calls_configures_what_comes_behind_it_in_load_order() {
             format!("-A {chain} -m recent --name R --rcheck {mask} --rsource -j ACCEPT");
         format!(
             "{table}*filter\n:INPUT ACCEPT [0:0]\n:M - [0:0]\n:{chain} - [0:0]\n\
-             -A INPUT -p udp -j M\n{unreached}\n-A M -m recent --name R --rcheck --rsource -j DROP\n\
-             COMMIT\n"
+             -A INPUT -p udp -j M\n{unreached}\n\
+             -A M -m recent --name R --rcheck --rsource -j DROP\nCOMMIT\n"
         )
     };
     let wide = "--mask 255.255.0.0";

@@ -141,7 +141,7 @@ fn lost(before: &Firewall, after: &Firewall) -> [Option<(Family, Conntrack)>; 2]
     })
 }
 
-/// Whether some object that rules share by name is configured by other rules afterwards, or missing.
+/// Whether other rules configure some object that rules share by name afterwards, or none makes it.
 fn changes_objects(before: &Firewall, after: &Firewall) -> bool {
     let [before, after] = [before, after].map(|f| Objects::of(f.rulesets()));
     before.first_change(&after).is_some()
