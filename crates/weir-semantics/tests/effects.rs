@@ -403,6 +403,14 @@ fn a_review_names_what_a_proof_does_not_cover_where_rules_could_tell() {
     ] {
         assert_eq!(said(table, rule), "", "{rule}");
     }
+    // A user chain is what the hooks make it that reach it.
+    let jumps = |chain: &str| {
+        let text = format!(
+            "*mangle\n:{chain} ACCEPT [0:0]\n:sub - [0:0]\n-A {chain} -j sub\n-A sub -d 10.0.0.1\nCOMMIT\n"
+        );
+        weir_semantics::review::not_covered(&[&firewall(&text)]).len()
+    };
+    assert_eq!((jumps("FORWARD"), jumps("POSTROUTING")), (0, 1));
     for (table, rule, what) in [
         ("filter", "FORWARD -m length --length 0:65535", "BIG TCP"),
         ("filter", "FORWARD -m ttl --ttl-eq 255", "bridge-nf-call-iptables"),

@@ -1,27 +1,32 @@
 //! What a proof does not cover, where rules test what it hangs on (docs/semantics.md).
 
-use weir_model::{Field, Firewall, Hook, Ruleset, TableName, Test, tests_of};
+use std::collections::BTreeSet;
+
+use weir_model::{Chain, Field, Firewall, Hook, Ruleset, Table, TableName, Test, tests_of};
+
+const HOOKS: [Hook; 5] =
+    [Hook::Prerouting, Hook::Input, Hook::Forward, Hook::Output, Hook::Postrouting];
 
 /// What no packet of a comparison shows, of firewalls whose rules could tell: sentences.
 pub fn not_covered(firewalls: &[&Firewall]) -> Vec<String> {
     let any = |tells: fn(&Ruleset) -> bool| firewalls.iter().flat_map(|f| f.rulesets()).any(tells);
     let cases: [(bool, &str); 4] = [
         (
-            any(|r| tests(r, |_, _| true, Field::Length)),
+            any(|r| tests(r, None, &HOOKS, Field::Length)),
             "packets of more than 65,535 bytes (BIG TCP), which rules test by their length",
         ),
         (
-            any(|r| tests(r, |_, chain| is_behind_routing(chain), Field::Ttl)),
+            any(|r| tests(r, None, &[Hook::Forward, Hook::Postrouting], Field::Ttl)),
             "bridged packets (bridge-nf-call-iptables): FORWARD and POSTROUTING see their time to \
              live undiminished",
         ),
         (
-            any(|r| tests(r, |t, _| t == TableName::Raw, Field::CtState)),
+            any(|r| tests(r, Some(TableName::Raw), &HOOKS, Field::CtState)),
             "packets that come to the raw table with a conntrack entry or as UNTRACKED, but for \
              those over lo: the host's own broadcasts that come back to it, clones of TEE",
         ),
         (
-            any(|r| tests(r, |_, chain| is_last(chain), Field::Daddr)),
+            any(|r| tests(r, None, &[Hook::Postrouting], Field::Daddr)),
             "packets with a source route that the host accepts: their destination changes between \
              FORWARD and POSTROUTING",
         ),
@@ -29,20 +34,23 @@ pub fn not_covered(firewalls: &[&Firewall]) -> Vec<String> {
     cases.into_iter().filter(|(tells, _)| *tells).map(|(_, what)| what.to_owned()).collect()
 }
 
-/// Whether some rule of such a table and chain tests the field.
-fn tests(ruleset: &Ruleset, of: fn(TableName, &str) -> bool, field: Field) -> bool {
-    ruleset.rules().filter(|(table, chain, _)| of(table.name, &chain.name)).any(|(_, _, rule)| {
-        let is_it = |t: &Test| matches!(t, Test::Field { field: f, .. } if *f == field);
-        tests_of(rule, ruleset.family).iter().any(is_it)
+/// Whether some rule tests the field that one of the hooks may reach, in one table or in any.
+fn tests(ruleset: &Ruleset, of: Option<TableName>, hooks: &[Hook], field: Field) -> bool {
+    let is_it = |t: &Test| matches!(t, Test::Field { field: f, .. } if *f == field);
+    let tables = ruleset.tables.iter().filter(|t| of.is_none_or(|name| t.name == name));
+    tables.flat_map(|table| reached(table, hooks)).any(|chain| {
+        chain.rules.iter().any(|rule| tests_of(rule, ruleset.family).iter().any(is_it))
     })
 }
 
-/// Whether a forwarded packet may meet the chain behind routing: user chains may be called there.
-fn is_behind_routing(chain: &str) -> bool {
-    Hook::of_chain(chain).is_none_or(|hook| matches!(hook, Hook::Forward | Hook::Postrouting))
-}
-
-/// Whether it may meet the chain behind FORWARD.
-fn is_last(chain: &str) -> bool {
-    Hook::of_chain(chain).is_none_or(|hook| hook == Hook::Postrouting)
+/// The chains that a walk from one of the hooks may enter.
+fn reached<'t>(table: &'t Table, hooks: &[Hook]) -> Vec<&'t Chain> {
+    let mut open: Vec<&str> = hooks.iter().map(|h| h.chain()).collect();
+    let (mut seen, mut out) = (BTreeSet::new(), Vec::new());
+    while let Some(name) = open.pop() {
+        let Some(chain) = table.chain(name).filter(|_| seen.insert(name)) else { continue };
+        out.push(chain);
+        open.extend(chain.rules.iter().filter_map(|r| r.target.chain()).map(|c| &**c));
+    }
+    out
 }
