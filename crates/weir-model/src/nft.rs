@@ -188,7 +188,7 @@ pub enum Load {
     Mark,
     /// `ct mark`; nothing without an entry.
     CtMark,
-    /// `ip length`, `meta length`.
+    /// `meta length`. A BIG TCP packet is longer than the 65535 bytes that `-m length` can say.
     Length,
     /// `ip ttl`, `ip6 hoplimit`.
     Ttl,
@@ -212,7 +212,7 @@ impl Load {
     pub const fn highest(self, family: Family) -> u128 {
         match self {
             Load::Saddr | Load::Daddr => family.max(),
-            Load::Sport | Load::Dport | Load::IcmpTypeCode | Load::Length => 0xffff,
+            Load::Sport | Load::Dport | Load::IcmpTypeCode => 0xffff,
             Load::TcpFlags | Load::IcmpType | Load::L4proto | Load::Ttl | Load::Tos => 0xff,
             Load::EtherSaddr => 0xffff_ffff_ffff,
             Load::HeaderStart => 0xff_ffff,

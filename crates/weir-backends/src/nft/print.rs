@@ -122,7 +122,7 @@ fn push_rule(out: &mut String, rule: &Rule, family: Family) {
     for statement in &rule.statements {
         out.push_str(if out.ends_with('\t') { "\t" } else { " " });
         match statement {
-            Statement::Test(test) if would_merge(test, rule, family) => {
+            Statement::Test(test) if would_merge(test, rule) => {
                 push_test(out, &masked(test, family), family);
             }
             _ => push_statement(out, statement, family),
@@ -151,17 +151,15 @@ fn excluded(test: &Test) -> Option<u128> {
 /// Of two values that are neighbours in a header, `!=` and `!=`, nft 1.0.6 makes one of both
 /// together, wherever in the rule they stand: `th sport != 80 th dport != 80` then excludes what
 /// has both ports, not what has either (nftables src/rule.c, `payload_do_merge`; measured).
-fn would_merge(test: &Test, rule: &Rule, family: Family) -> bool {
-    let neighbour = match (test.load, family) {
-        (Load::Dport, _) => Load::Sport,
-        (Load::Length, Family::V4) => Load::Tos,
-        _ => return false,
-    };
+fn would_merge(test: &Test, rule: &Rule) -> bool {
+    if test.load != Load::Dport {
+        return false;
+    }
     let tests = rule.statements.iter().filter_map(|s| match s {
         Statement::Test(test) => Some(test),
         _ => None,
     });
-    let mut neighbours = tests.filter(|t| t.load == neighbour);
+    let mut neighbours = tests.filter(|t| t.load == Load::Sport);
     excluded(test).is_some() && neighbours.any(|t| excluded(t).is_some())
 }
 
@@ -236,7 +234,8 @@ const fn load(load: Load, family: Family) -> &'static str {
         Load::CtStatus => "ct status",
         Load::Mark => "meta mark",
         Load::CtMark => "ct mark",
-        Load::Length if v4 => "ip length",
+        // Not `ip length`: that field is 0 in a BIG TCP packet, where xt_length takes the packet's
+        // own length (`skb_ip_totlen` in include/linux/skbuff.h).
         Load::Length => "meta length",
         Load::Ttl if v4 => "ip ttl",
         Load::Ttl => "ip6 hoplimit",

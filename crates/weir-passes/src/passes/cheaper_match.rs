@@ -147,7 +147,9 @@ fn header(base: &mut weir_model::Base, e: Expression) -> Option<Cheap> {
             base.fragment = Some(FragmentMatch { negated: false });
             Some(Cheap::InBase)
         }
-        (0, 0xffff) if lo <= hi && hi <= 0xffff => {
+        // The field is 0 in a BIG TCP packet, where `-m length` takes the packet's own length, which
+        // is above 65535: only what names neither is the same.
+        (0, 0xffff) if 0 < lo && lo <= hi && hi <= 0xffff => {
             let value = (lo as u16, hi as u16);
             Some(Cheap::As(Match::Length(Neg { negated: false, value })))
         }

@@ -259,6 +259,9 @@ impl Draft {
         let With::Spans(spans) = &test.with else { return unusual(test) };
         let &[(lo, hi)] = &spans[..] else { return unusual(test) };
         if test.load == Load::Length {
+            if hi > 0xffff {
+                return unusual(test);
+            }
             let value = (lo as u16, hi as u16);
             self.matches.push(Match::Length(Neg { negated: test.negated, value }));
             return Ok(());
