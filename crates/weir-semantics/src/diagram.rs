@@ -36,6 +36,7 @@
 
 #[cfg(test)]
 mod agreement;
+mod assembled;
 mod chain;
 mod change;
 mod compare;

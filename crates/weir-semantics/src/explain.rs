@@ -206,6 +206,7 @@ pub fn verdict_words(verdict: Verdict) -> String {
         Verdict::Divert(module) => format!("handed over ({module})"),
         Verdict::Unknown => "unknown (a target that weir does not know)".to_owned(),
         Verdict::Expired => "expired (time to live ran out at routing)".to_owned(),
+        Verdict::Waits => "kept (the other fragments of its datagram are missing)".to_owned(),
     }
 }
 

@@ -11,7 +11,7 @@
 //! What the kernel knows at a hook, the rules of that hook see: no output device before routing,
 //! none at INPUT, no input device on a local packet; no conntrack entry in the raw table (it runs
 //! before conntrack, unless the packet comes over `lo` and has one already); a time to live that is
-//! one less once the packet is forwarded; marks, translated addresses and the like as earlier
+//! one less once the packet is forwarded; no IPv4 fragment at INPUT; marks, translated addresses and the like as earlier
 //! tables left them. The caller stands for routing: `iif` and `oif` of the packet are where it
 //! comes from and goes to.
 //!
@@ -265,6 +265,12 @@ fn family_index(family: Family) -> usize {
     }
 }
 
+/// ip_local_deliver in ip_input.c puts datagrams together before the INPUT hook, whether conntrack
+/// is in use or not; IPv6 does so behind it.
+fn waits(packet: &Packet) -> bool {
+    packet.family == Family::V4 && packet.is_fragment()
+}
+
 /// A journey under way.
 struct Journey<'w, 'f> {
     interpreter: &'w Interpreter<'f>,
@@ -319,6 +325,9 @@ impl<'f> Journey<'_, 'f> {
         answers: &mut dyn Answers,
         observer: &mut O,
     ) -> Verdict {
+        if hook == Hook::Input && waits(&self.packet) {
+            return Verdict::Waits;
+        }
         for table in tables_at(hook) {
             let verdict = match table {
                 TableName::Nat if !self.consults_nat(hook, answers) => {

@@ -19,6 +19,8 @@ pub enum Verdict {
     Unknown,
     /// Its time to live ran out at routing: the host answers, and no later chain sees it.
     Expired,
+    /// It is a fragment to this host: INPUT sees the whole datagram only, once it is put together.
+    Waits,
 }
 
 /// Something that the kernel counts.

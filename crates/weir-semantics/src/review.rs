@@ -11,7 +11,7 @@ mod draw;
 mod ways;
 
 use serde::Serialize;
-use weir_model::{Family, Firewall, Packet, Rule};
+use weir_model::{Family, Firewall, Hook, Packet, Rule};
 
 use crate::Interpreter;
 use crate::diagram::{Answer, Comparison, Differs, Identity, Part, Region, VerdictChange, Way};
@@ -286,6 +286,7 @@ fn way_word(way: Way) -> String {
     match way {
         Way::Entry(entry) => format!("{entry:?}").to_lowercase(),
         Way::Hook(hook) => hook.chain().to_owned(),
+        Way::Assembled => "input, put together of fragments".to_owned(),
     }
 }
 
@@ -305,6 +306,7 @@ fn way_through(
     let way = match part.way {
         Way::Entry(entry) => trace(interpreter, packet, entry, &mut answers),
         Way::Hook(hook) => trace_at_hook(interpreter, packet, hook, &mut answers),
+        Way::Assembled => trace_at_hook(interpreter, packet, Hook::Input, &mut answers),
     };
     WayThrough {
         verdict: verdict_words(way.outcome.verdict),

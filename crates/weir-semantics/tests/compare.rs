@@ -2,7 +2,7 @@
 
 use weir_model::{Family, Firewall, Hook};
 use weir_semantics::diagram::{
-    Answer, CompareOptions, Comparison, Differs, Identity, Level, Scope, compare,
+    Answer, CompareOptions, Comparison, Differs, Identity, Level, Scope, Way, compare,
 };
 use weir_semantics::{Difference, Entry, Interpreter, Verdict};
 use weir_syntax::iptables::{ParseOptions, parse};
@@ -334,4 +334,50 @@ fn a_chain_is_known_by_what_its_callees_mean_and_not_by_their_names() {
     differs(&one, &else_drops, &by_text());
     // A bare `-m tcp` drops what is cut.
     differs(&one, &renamed, &by_text());
+}
+
+#[test]
+fn no_ipv4_fragment_meets_input() {
+    let tables = |lines: &str| {
+        v4(&format!("*filter\n:INPUT ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\n{lines}COMMIT\n"))
+    };
+    // A packet that is forwarded may be a fragment, one that is delivered may not.
+    differs(&tables("-A FORWARD -f -j DROP\n"), &tables(""), &by_text());
+    assert_equal(&tables("-A INPUT -f -j DROP\n"), &tables(""));
+}
+
+#[test]
+fn a_datagram_that_is_put_together_brings_no_length_from_prerouting() {
+    let tables = |tracked: &str, drop: &str| {
+        v4(&format!(
+            "*mangle\n:PREROUTING ACCEPT [0:0]\n-A PREROUTING -j MARK --set-xmark 0x0/0xffffffff\n\
+             -A PREROUTING -p udp -m length --length 0:100 -j MARK --set-xmark 0x1/0xffffffff\n\
+             COMMIT\n*filter\n:INPUT ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\n{drop}{tracked}COMMIT\n"
+        ))
+    };
+    let drop = "-A INPUT -m mark --mark 0x1 -m length ! --length 0:100 -j DROP\n";
+    // Conntrack puts datagrams together before PREROUTING: then the length is one.
+    let tracked = "-A FORWARD -m conntrack --ctstate NEW\n";
+    assert_equal(&tables(tracked, drop), &tables(tracked, ""));
+    let found = compare(&tables("", drop), &tables("", ""), &by_text()).expect("no mistake");
+    let ways: Vec<Way> = found.differences().map(|(part, _)| part.way).collect();
+    assert_eq!(ways, [Way::Assembled]);
+}
+
+#[test]
+fn the_mark_that_a_match_leaves_is_part_of_the_packet() {
+    let mangle = |lines: &str| v4(&format!("*mangle\n:PREROUTING ACCEPT [0:0]\n{lines}COMMIT\n"));
+    let socket = "-A PREROUTING -p tcp -m socket --restore-skmark\n";
+    let mark = "-A PREROUTING -j MARK --set-xmark 0x5/0xffffffff\n";
+    let both = |first: &str, second: &str| mangle(&format!("{first}{second}"));
+    assert_equal(&mangle(socket), &mangle(socket));
+    // What is overwritten is not seen.
+    assert_equal(&both(socket, mark), &mangle(mark));
+    let differs = |a: &Firewall, b: &Firewall| {
+        let found = compare(a, b, &by_text()).expect("no mistake");
+        assert!(found.differences().count() > 0, "{found:?}");
+        assert!(found.differences().all(|(_, d)| d.difference == Difference::Packet), "{found:?}");
+    };
+    differs(&mangle(socket), &mangle(""));
+    differs(&both(socket, mark), &both(mark, socket));
 }

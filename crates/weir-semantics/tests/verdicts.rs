@@ -118,6 +118,7 @@ fn verdict_word(verdict: Verdict) -> &'static str {
         Verdict::Divert(_) => "divert",
         Verdict::Unknown => "unknown",
         Verdict::Expired => "expired",
+        Verdict::Waits => "waits",
     }
 }
 

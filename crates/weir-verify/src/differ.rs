@@ -234,7 +234,11 @@ pub(crate) fn out_of_reach(outcome: &Outcome<'_>, sent: &Packet) -> Option<&'sta
         Verdict::Divert(_) => Some("handed to a program of the host"),
         Verdict::Unknown => Some("decided by a target that weir does not know"),
         _ if outcome.effects.iter().any(|e| is(e.target, "TEE")) => Some("copied by TEE"),
-        Verdict::Accept | Verdict::Drop | Verdict::Reject(_) | Verdict::Expired => None,
+        Verdict::Accept
+        | Verdict::Drop
+        | Verdict::Reject(_)
+        | Verdict::Expired
+        | Verdict::Waits => None,
     }
 }
 

@@ -425,3 +425,22 @@ fn the_second_of_two_random_rules_sees_what_the_first_left() {
     host.send(0, 9, 12);
     assert_eq!(host.counted("filter", "OUTPUT")[..2], [6, 3], "half, then half of the other half");
 }
+
+#[test]
+fn prerouting_meets_fragments_and_input_the_datagram_that_they_make_up() {
+    let Some(host) = Host::new() else { return };
+    host.run("ip link set lo mtu 1000").expect("a short mtu");
+    let rules = "-A PREROUTING -f\n-A PREROUTING\n";
+    let filter = "*filter\n-A INPUT -f -j DROP\n-A INPUT -m length --length 2528\nCOMMIT\n";
+    host.load(&format!("*mangle\n{rules}COMMIT\n{filter}")).expect("the rules");
+    let received = host.host.enter(|| {
+        let to = UdpSocket::bind(("127.0.0.1", 0))?;
+        to.set_read_timeout(Some(std::time::Duration::from_secs(5)))?;
+        let from = UdpSocket::bind(("127.0.0.1", 0))?;
+        from.send_to(&[0; 2500], to.local_addr()?)?;
+        to.recv(&mut [0; 3000])
+    });
+    assert_eq!(received.expect("the namespace is entered").expect("it arrives"), 2500);
+    assert_eq!(host.counted("mangle", "PREROUTING"), [2, 3]);
+    assert_eq!(host.counted("filter", "INPUT"), [0, 1]);
+}

@@ -39,6 +39,7 @@ pub fn prove(before: &Firewall, after: &Firewall, options: &CompareOptions) -> P
     };
     let entry = match part.way {
         Way::Entry(entry) => entry,
+        Way::Assembled => Entry::Input,
         Way::Hook(_) => Entry::Forward,
     };
     let packet = differs.witness.packet.clone();

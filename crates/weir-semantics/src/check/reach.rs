@@ -85,7 +85,15 @@ impl<'a> Lowering<'a> {
             "OUTPUT" => Class::Iif,
             _ => return all,
         };
-        all.among(class, missing).unwrap_or(all)
+        let cell = all.among(class, missing).unwrap_or(all);
+        // ip_local_deliver puts datagrams together before the hook.
+        match (chain, self.family) {
+            ("INPUT", Family::V4) => {
+                let whole = cell.among(Class::Shape, shape::fragments().not());
+                whole.unwrap_or(cell)
+            }
+            _ => cell,
+        }
     }
 
     pub fn reach(&mut self, rule: &Rule) -> Reach {

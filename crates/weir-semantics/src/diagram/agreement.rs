@@ -200,6 +200,7 @@ impl<'f> Agreement<'f> {
         let outcome = match way {
             Way::Entry(entry) => self.interpreter.journey(packet, entry, &mut answers),
             Way::Hook(hook) => self.interpreter.at_hook(packet, hook, &mut answers),
+            Way::Assembled => self.interpreter.at_hook(packet, Hook::Input, &mut answers),
         };
         let effects = outcome.effects.iter().map(|e| (e.hook, e.table, content(e.target)));
         Seen { verdict: outcome.verdict, effects: effects.collect(), asked: answers.asked }
@@ -279,6 +280,10 @@ impl<'f> Agreement<'f> {
                 for seed in 0..seeds {
                     let Some(found) = self.by_diagram(*diagram, packet, seed) else { continue };
                     let want = self.by_interpreter(*way, packet, seed);
+                    // Whether more fragments follow is no variable.
+                    if want.verdict == Verdict::Waits && packet.fragment.offset == 0 {
+                        continue;
+                    }
                     assert_eq!(found, want, "{name}, {way:?}, seed {seed}\n{packet:?}");
                     compared += 1;
                 }

@@ -3,8 +3,10 @@
 use std::collections::HashMap;
 
 use weir_model::effect::named::Objects;
-use weir_model::{Family, Firewall};
+use weir_model::effect::needs_conntrack;
+use weir_model::{Family, Field, Firewall, Hook, Policy, TableName, match_effects};
 
+use super::assembled::{drops_of_fragments, is_dead};
 use super::chain::Unknown;
 use super::comparison::{
     Answer, CompareError, CompareOptions, Comparison, Differs, Level, Part, Scope, Statistics,
@@ -14,6 +16,7 @@ use super::encode::{Assignment, decode};
 use super::fragments::put_together_by_one;
 use super::journey::{Side, pieces};
 use super::layout::Order;
+use super::lower::At;
 use super::order::orders;
 use super::space::{PacketSet, Space, SpaceOptions};
 use super::store::{Full, Ref};
@@ -23,7 +26,7 @@ use super::unsaid::Unsaid;
 use super::who::Who;
 use super::witness::{Opinion, Witness};
 use crate::interpreter::{Entry, Interpreter};
-use crate::outcome::{Difference, Verdict};
+use crate::outcome::{Difference, Log, Outcome, Verdict};
 
 /// Compares the meaning of two firewalls for all packets.
 ///
@@ -100,6 +103,13 @@ pub fn compare_with(
             }
             parts.push(part);
         }
+        let pair = Pair { before, after, options, family, way: Way::Assembled };
+        if ways.contains(&Way::Entry(Entry::Input)) && pair.assembles_behind_prerouting() {
+            let part = part(&pair, &orders)?;
+            if !matches!(part.answer, Answer::Equal) {
+                parts.push(part);
+            }
+        }
     }
     Ok(Comparison { parts })
 }
@@ -153,6 +163,27 @@ fn part(pair: &Pair<'_>, orders: &[Order]) -> Result<Part, CompareError> {
 }
 
 impl<'f> Pair<'f> {
+    /// Whether rules see the fragments of a datagram in PREROUTING, and the whole in INPUT: what
+    /// the fragments met says little of what the datagram meets.
+    fn assembles_behind_prerouting(&self) -> bool {
+        let rulesets =
+            || [self.before, self.after].into_iter().flat_map(|f| f.ruleset(self.family));
+        let tracked = || rulesets().any(|r| r.rules().any(|(_, _, rule)| needs_conntrack(rule)));
+        let is_met = |name: TableName| {
+            let chains = rulesets().filter_map(|r| r.table(&name)?.chain(Hook::Prerouting.chain()));
+            chains.into_iter().any(|c| !c.rules.is_empty() || c.policy == Some(Policy::Drop))
+        };
+        let met = || is_met(TableName::Raw) || is_met(TableName::Mangle);
+        self.family == Family::V4 && !self.options.conntrack && met() && !tracked()
+    }
+
+    /// Whether a match of some rule writes the packet's mark: no effect shows it.
+    fn marks_by_match(&self) -> bool {
+        let writes = |m| match_effects(m, self.family).writes.contains(Field::Mark);
+        let rulesets = [self.before, self.after].into_iter().flat_map(|f| f.ruleset(self.family));
+        rulesets.into_iter().any(|r| r.rules().any(|(_, _, rule)| rule.matches.iter().any(writes)))
+    }
+
     fn part(&self, answer: Answer, statistics: Statistics) -> Part {
         Part { family: self.family, way: self.way, answer, statistics }
     }
@@ -166,6 +197,10 @@ impl<'f> Pair<'f> {
         let mut space = Space::with(self.family, &[self.before, self.after], options)?;
         if self.options.whole {
             space.possible = space.store.minus(space.possible, space.presence.cut)?;
+        }
+        if self.way == Way::Assembled {
+            // Conntrack is not in use.
+            space.possible = space.store.minus(space.possible, space.presence.entry)?;
         }
         let mut meaning = Meaning::new(space);
         meaning.space.store.steps = statistics.steps;
@@ -182,6 +217,8 @@ impl<'f> Pair<'f> {
 
     fn answer(&self, meaning: &mut Meaning<'f>) -> Result<Result<Answer, CompareError>, Unknown> {
         meaning.terminals.with_effects = self.options.level == Level::Effects;
+        let dead = self.dead_fragments(meaning)?;
+        let all_ways = dead[0] != dead[1];
         let from = meaning.space.store.len();
         let sides = [(0, self.before), (1, self.after)].map(|(number, firewall)| {
             let who = Who::new(firewall, self.options.identity);
@@ -209,8 +246,10 @@ impl<'f> Pair<'f> {
                 }
             }
         }
-        let Some((first, _)) = different.first().copied() else {
-            return Ok(Ok(Answer::Equal));
+        let first = match different.first() {
+            _ if all_ways => 0,
+            Some((first, _)) => *first,
+            None => return Ok(Ok(Answer::Equal)),
         };
         // Up to the first that differs, packets and effects are the same.
         for i in 0..first {
@@ -218,26 +257,74 @@ impl<'f> Pair<'f> {
             keep[count + i] = keep[i];
         }
         // If there is no other, all is the same outside of its difference.
-        if let [(only, differ)] = different[..] {
+        if let ([(only, differ)], false) = (&different[..], all_ways) {
+            let (only, differ) = (*only, *differ);
             for i in [only, count + only] {
                 keep[i] = meaning.only_within(keep[i], differ)?;
             }
         }
         for _ in 0..2 {
             let way = meaning.way(self.way, &pieces, &mut keep, from)?;
-            let way = meaning.finished(way, self.options.level)?;
             keep.insert(0, way);
         }
-        let (before, after) = (keep[0], keep[1]);
-        if before == after {
-            return Ok(Ok(Answer::Equal));
+        let drop = meaning.terminals.exit(Exit::Verdict(Verdict::Drop));
+        let mut ways = (keep[0], keep[1]);
+        if all_ways {
+            let store = &mut meaning.space.store;
+            ways.0 = store.either(dead[0], drop, ways.0)?;
+            ways.1 = store.either(dead[1], drop, ways.1)?;
         }
-        let store = &mut meaning.space.store;
-        let differ = store.differ(before, after)?;
-        if store.and(differ, meaning.space.possible)? == Ref::ZERO {
-            return Ok(Ok(Answer::Equal));
+        let before = meaning.finished(ways.0, self.options.level)?;
+        let after = meaning.finished(ways.1, self.options.level)?;
+        let mut differ = meaning.possibly_differ(before, after)?;
+        if differ.is_none() && self.options.level == Level::Effects && self.marks_by_match() {
+            differ = self.marks_differ(meaning, ways)?;
         }
-        self.differs(meaning, differ, before, after)
+        match differ {
+            None => Ok(Ok(Answer::Equal)),
+            Some(differ) => self.differs(meaning, differ, before, after),
+        }
+    }
+
+    /// The datagrams that are never put together, on either side: PREROUTING drops all fragments.
+    /// What both sides never put together is taken as not possible.
+    fn dead_fragments(&self, meaning: &mut Meaning<'f>) -> Result<[Ref; 2], Full> {
+        let mut dead = [Ref::ZERO; 2];
+        if self.way != Way::Assembled {
+            return Ok(dead);
+        }
+        let space = &mut meaning.space;
+        for (dead, firewall) in dead.iter_mut().zip([self.before, self.after]) {
+            for rule in drops_of_fragments(firewall) {
+                let of = space.of_rule(rule, At::hook(Hook::Prerouting))?;
+                *dead = space.store.over(*dead, of.0)?;
+            }
+        }
+        let both = space.store.and(dead[0], dead[1])?;
+        space.possible = space.store.minus(space.possible, both)?;
+        Ok(dead)
+    }
+
+    /// Where the mark of a packet that leaves differs, in some bit.
+    fn marks_differ(
+        &self,
+        meaning: &mut Meaning<'f>,
+        (before, after): (Ref, Ref),
+    ) -> Result<Option<Ref>, Unknown> {
+        let levels = meaning.space.layout.field(Field::Mark);
+        let set = meaning.terminals.exit(Exit::Verdict(Verdict::Drop));
+        for bit in 0..levels.bits {
+            let shown = meaning.space.store.node(levels.of_bit(bit), Ref::ZERO, set)?;
+            let mut shows = |way| {
+                let way = meaning.then(way, shown)?;
+                meaning.finished(way, self.options.level)
+            };
+            let (before, after) = (shows(before)?, shows(after)?);
+            if let Some(differ) = meaning.possibly_differ(before, after)? {
+                return Ok(Some(differ));
+            }
+        }
+        Ok(None)
     }
 
     fn differs(
@@ -280,9 +367,15 @@ impl<'f> Pair<'f> {
                 interpreter = interpreter.with_conntrack();
             }
             let mut answers = witness.answers(firewall, self.options.identity);
+            if self.way == Way::Assembled && is_dead(firewall, &witness.packet) {
+                let (verdict, packet) = (Verdict::Drop, witness.packet.clone());
+                let Log { hits, effects, asked, tried } = Log::default();
+                return (Outcome { verdict, effects, hits, asked, tried, packet }, Vec::new());
+            }
             let outcome = match self.way {
                 Way::Entry(entry) => interpreter.journey(&witness.packet, entry, &mut answers),
                 Way::Hook(hook) => interpreter.at_hook(&witness.packet, hook, &mut answers),
+                Way::Assembled => interpreter.at_hook(&witness.packet, Hook::Input, &mut answers),
             };
             (outcome, answers.asked)
         };
@@ -296,6 +389,8 @@ impl<'f> Pair<'f> {
             Difference::Effects
         } else if asked_a != asked_b {
             Difference::Stateful
+        } else if a.verdict == Verdict::Accept && a.packet.mark != b.packet.mark {
+            Difference::Packet
         } else {
             return None;
         };
@@ -335,6 +430,17 @@ impl<'f> Pair<'f> {
 }
 
 impl Meaning<'_> {
+    /// Where two diagrams differ; `None` where only packets do that are not possible.
+    fn possibly_differ(&mut self, a: Ref, b: Ref) -> Result<Option<Ref>, Full> {
+        if a == b {
+            return Ok(None);
+        }
+        let store = &mut self.space.store;
+        let differ = store.differ(a, b)?;
+        let possible = store.and(differ, self.space.possible)?;
+        Ok((possible != Ref::ZERO).then_some(differ))
+    }
+
     /// A packet that leads to a terminal other than 0, with what was changed before it is asked.
     fn witness(&self, f: Ref) -> Witness {
         let (bits, mut opinions) = self.space.pick_bits(f);

@@ -94,6 +94,9 @@ pub enum Way {
     Entry(Entry),
     /// One hook.
     Hook(Hook),
+    /// An IPv4 datagram to this host that came in fragments, from INPUT on: the fragments met
+    /// PREROUTING, each with its own length, and left their mark.
+    Assembled,
 }
 
 /// What a comparison says, for each family and way.

@@ -68,7 +68,7 @@ pub(crate) fn pieces(way: Way, sides: &[Side<'_>]) -> Vec<(Piece, At)> {
     let redirects = sides.iter().any(Side::redirects);
     let hooks: &[Hook] = match way {
         Way::Hook(Hook::Prerouting) => &[Hook::Prerouting],
-        Way::Hook(Hook::Input) => &[Hook::Input],
+        Way::Hook(Hook::Input) | Way::Assembled => &[Hook::Input],
         Way::Hook(Hook::Forward) => &[Hook::Forward],
         Way::Hook(Hook::Output) => &[Hook::Output],
         Way::Hook(Hook::Postrouting) => &[Hook::Postrouting],
@@ -174,6 +174,10 @@ impl<'f> Meaning<'f> {
             }
             let this = keep.pop().unwrap_or(Ref::ZERO);
             out = self.then(this, out)?;
+            let is_first = i == 0 || pieces[i - 1].0.hook != piece.hook;
+            if is_first && piece.hook == Hook::Input {
+                out = self.whole(out)?;
+            }
             keep.push(out);
             keep.extend(through);
             self.sweep_all(keep, from);
@@ -262,6 +266,16 @@ impl<'f> Meaning<'f> {
         let expires = terminals.exit(Exit::Verdict(Verdict::Expired));
         let over = spans_in(&mut space.store, space.layout.field(Field::Ttl), &[(0, 1)])?;
         space.store.either(over, expires, lives)
+    }
+
+    /// ip_local_deliver puts IPv4 datagrams together before the INPUT hook: no fragment gets there.
+    fn whole(&mut self, input: Ref) -> Result<Ref, Full> {
+        let Meaning { space, terminals, .. } = self;
+        if space.layout.family == Family::V6 {
+            return Ok(input);
+        }
+        let waits = terminals.exit(Exit::Verdict(Verdict::Waits));
+        space.store.either(space.presence.later, waits, input)
     }
 
     /// The raw table runs before conntrack: no entry is there yet, except over `lo`, where the

@@ -20,7 +20,7 @@ use super::unsaid::{Choice, FieldBit, Unsaid};
 use super::who::Who;
 use crate::answers::{Answers, Fact, Question, Translation, Write, content, translating};
 use crate::interpreter::{Entry, usual_choice};
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, Verdict};
 
 /// Why a diagram was not asked.
 pub const TOO_LARGE: &str = "the diagram takes more than its memory or steps";
@@ -93,6 +93,10 @@ impl<'f> Lookup<'f> {
     ) -> Result<Option<String>, &'static str> {
         let Meaning { space, terminals, .. } = &self.meaning;
         let bits = encode(&space.layout, packet).ok_or(NO_BITS)?;
+        // Whether more fragments follow is no variable.
+        if outcome.verdict == Verdict::Waits && packet.fragment.offset == 0 {
+            return Err(NO_BITS);
+        }
         let entry = heard.went.unwrap_or(entry);
         let (_, diagram) = self.ways.iter().find(|(e, _)| *e == entry).ok_or(NO_BITS)?;
         let mut ambiguous = false;

@@ -1,7 +1,7 @@
 //! Later fragments, which have no ports, in rulesets that do not put datagrams together.
 
 use weir_model::effect::{Conntrack, conntrack_of};
-use weir_model::{Field, Policy, Rule, TableName, Target, Test, tests_of};
+use weir_model::{Family, Field, Policy, Rule, TableName, Target, Test, tests_of};
 
 use super::super::Finding;
 use super::super::lint::{LintFamily, define};
@@ -18,7 +18,12 @@ fn look(context: &Context<'_>, out: &mut Vec<Finding>) {
             continue;
         }
         for (at, chain) in table.table.chains.iter().enumerate() {
-            if !matches!(&*chain.name, "INPUT" | "FORWARD") || !accepts_rest(table, at) {
+            // To INPUT, IPv4 datagrams come put together.
+            let is_met = match &*chain.name {
+                "INPUT" => table.family() == Family::V6,
+                name => name == "FORWARD",
+            };
+            if !is_met || !accepts_rest(table, at) {
                 continue;
             }
             let drops_fragments = chain.rules.iter().position(|r| drops(r) && asks_fragment(r));
