@@ -115,7 +115,9 @@ impl fmt::Display for Unproven {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Unproven::Words => "questions are put in other words, which diagrams tell by",
-            Unproven::Early => "packets dropped early meet fewer rules, which diagrams see",
+            Unproven::Early => {
+                "each by itself: conntrack does not see packets that are dropped early"
+            }
             Unproven::Conntrack => "conntrack is another for untracked packets, on purpose",
             Unproven::Memory(what) => what,
         })
@@ -333,6 +335,8 @@ fn prove(
         ..CompareOptions::default()
     };
     match (check::prove(before, after, &compare), beyond) {
+        // Equal packet by packet; but conntrack knows less of them.
+        (Proof::Equal, Some(Unproven::Early)) => Ok(Some(Unproven::Early)),
         (Proof::Equal, _) => Ok(None),
         (_, Some(why)) => Ok(Some(why)),
         (Proof::Differs(example), None) => Err(Why::Disproven(example)),

@@ -75,7 +75,13 @@ impl<'f> Judge<'f> {
             Sameness::Strict | Sameness::StrictOnBytes => was.difference(&is).map(words),
             Sameness::Summed => self.summed(&was, &is, packet.family),
             Sameness::EarlyDrop if dropped_early(&is) => {
-                early_drop(&was).or_else(|| self.at_its_last_hop(packet, entry, answers))
+                let fate = match was.verdict {
+                    // Conntrack puts datagrams together before raw: there are no fragments.
+                    Verdict::Waits if self.before.conntrack_in_use(packet.family) => return None,
+                    Verdict::Waits => self.datagram(packet, entry, answers),
+                    _ => early_drop(&was),
+                };
+                fate.or_else(|| self.at_its_last_hop(packet, entry, answers))
             }
             Sameness::EarlyDrop => self.but_new_policies(&was, &is, packet.family),
             Sameness::Untracked => match untracked_by(&is) {
@@ -102,6 +108,31 @@ impl<'f> Judge<'f> {
             all
         };
         (credits(was) != credits(is)).then(|| words(Difference::Credit))
+    }
+
+    /// What a datagram to the host had that is lost if one of its fragments is dropped: the others
+    /// may make it any that has the same addresses and protocol.
+    fn datagram(
+        &self,
+        fragment: &Packet,
+        entry: Entry,
+        answers: &mut dyn Answers,
+    ) -> Option<String> {
+        let whole = Packet { fragment: Default::default(), ..fragment.clone() };
+        let ports = [(1024, 80), (80, 1024), (53, 53), (40_000, 22)];
+        let of = |(sport, dport): (u16, u16)| match whole.proto {
+            6 => {
+                let (seq, ack, flags, options) = (1, 0, 2, Vec::new());
+                Transport::Tcp { sport, dport, seq, ack, flags, options }
+            }
+            17 => Transport::Udp { sport, dport },
+            1 => Transport::Icmp { kind: 8, code: 0, rest: [0; 4] },
+            _ => whole.transport.clone(),
+        };
+        ports.into_iter().zip([16, 400, 1_400, 4_000]).find_map(|(ports, bytes)| {
+            let packet = Packet { transport: of(ports), payload: vec![0; bytes], ..whole.clone() };
+            early_drop(&self.before.journey(&packet, entry, answers))
+        })
     }
 
     /// Whether the packet, had it come with a time to live of 1, is no longer answered.

@@ -12,14 +12,26 @@
 //! Rulesets that translate addresses are left alone: the answers of a translated connection have
 //! other addresses in raw than in FORWARD or INPUT, and only the kernel knows which.
 //!
+//! A copy must drop either all fragments of a datagram or none. FORWARD and PREROUTING see them one
+//! by one, but INPUT of IPv4 sees the datagram that they make up (ip_local_deliver in ip_input.c).
+//! So where nothing uses conntrack, which puts datagrams together before raw, a copy for IPv4 tests
+//! only what all fragments share: addresses, protocol, input device.
+//!
 //! Equal is, for packets that a copy drops: they were dropped, silently, without effects that could
 //! be seen and without questions to stateful matches. For all others: everything
 //! ([`Sameness::EarlyDrop`]). What is lost are the counters on the way: they count what comes so
 //! far. So the pass runs where that is allowed.
+//!
+//! Equal is meant packet by packet. Conntrack never sees what is dropped in raw: an answer that the
+//! ruleset drops has made its connection ESTABLISHED before, and no longer does. Packets that come
+//! later may have another state than without the pass. No comparison of packets sees that, so the
+//! pass is never called proven.
 
+use weir_model::effect::needs_conntrack;
 use weir_model::matching::TtlOp;
 use weir_model::{
-    Chain, Field, Hook, Match, Policy, Rule, Ruleset, Table, TableName, Target, Test, effects_of,
+    Chain, Family, Field, Hook, Match, Policy, Rule, Ruleset, Table, TableName, Target, Test,
+    effects_of,
 };
 use weir_semantics::tables_at;
 
@@ -53,9 +65,11 @@ impl Pass for EarlyDrop {
 
     fn deviation(&self) -> Option<&'static str> {
         Some(
-            "packets that early_drop drops are counted by its rules in raw PREROUTING only, do not \
-             refresh a connection, and are dropped without an ICMP error where no route is known; an \
-             IPv6 packet with malformed extension headers is dropped in raw",
+            "packets that early_drop drops are counted by its rules in raw PREROUTING only; \
+             conntrack does not see them: they neither make, confirm nor refresh a connection, so \
+             that later packets of it may have another state (a dropped answer leaves it NEW); they \
+             are dropped without an ICMP error where no route is known; an IPv6 packet with \
+             malformed extension headers is dropped in raw",
         )
     }
 
@@ -117,13 +131,18 @@ fn may_go(rule: &Rule, ruleset: &Ruleset) -> bool {
         Daddr, Dport, Fragment, Icmp, Iif, Length, PktType, Proto, Saddr, SourceMac, Sport,
         TcpFlags,
     ];
+    // What all fragments of a datagram share.
+    let shared = [Daddr, Iif, Proto, Saddr];
+    let tracked = || ruleset.rules().any(|(_, _, rule)| needs_conntrack(rule));
+    let wholes = family == Family::V6 || tracked();
     let tests = weir_model::tests_of(rule, family);
     rule.target == Target::Drop
         && !tests.is_empty()
         && barrier(rule, family).is_none()
         && tests.iter().all(|t| match t {
-            Test::Field { field, .. } => early.contains(field),
-            Test::EitherPort { .. } => true,
+            Test::Field { field, .. } if wholes => early.contains(field),
+            Test::Field { field, .. } => shared.contains(field),
+            Test::EitherPort { .. } => wholes,
             _ => false,
         })
 }

@@ -164,6 +164,7 @@ fn each_wrong_variant_of_each_pass_is_caught() {
         shaping::trees_of_ways_and_effects,
         shaping::chains_of_ways_and_effects,
         traffic::early_drops,
+        traffic::early_fragments,
         traffic::other_early_drops,
         traffic::notracks,
     ] {

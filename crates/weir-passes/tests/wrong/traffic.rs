@@ -1,6 +1,7 @@
 //! Wrong variants of passes that treat packets in another way on purpose.
 
-use weir_model::{Effect, TableName, Target};
+use weir_model::matching::{FragmentMatch, Neg};
+use weir_model::{Effect, Match, TableName, Target};
 use weir_passes::Rewritten;
 
 use crate::{List, of_table, read};
@@ -38,6 +39,22 @@ pub fn early_drops(list: &mut List) {
         -A FORWARD -s 192.0.2.0/24 -j DROP\nCOMMIT\n";
     list.refused("early_drop", "what some states accept", one_way, |made| {
         add_raw(made, DROPS_EARLY);
+    });
+}
+
+pub fn early_fragments(list: &mut List) {
+    let untracked = "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\n:black - [0:0]\n\
+        -A INPUT -j black\n-A FORWARD -j black\n-A black -s 192.0.2.0/24 -p udp -j DROP\n\
+        -A black -f -j DROP\n-A black -p udp -m length --length 0:60 -j DROP\nCOMMIT\n";
+    list.refused("early_drop", "fragments of what INPUT accepts whole", untracked, |made| {
+        let base = &mut of_table(made, TableName::Raw, ":early")[0].base;
+        (base.saddr, base.proto) = (None, None);
+        base.fragment = Some(FragmentMatch { negated: false });
+    });
+    list.refused("early_drop", "short fragments of long datagrams", untracked, |made| {
+        let rule = &mut of_table(made, TableName::Raw, ":early")[0];
+        rule.base.saddr = None;
+        rule.matches.push(Match::Length(Neg { negated: false, value: (0, 60) }));
     });
 }
 
