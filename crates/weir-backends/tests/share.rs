@@ -120,3 +120,31 @@ fn the_forms_for_iptables_tell_which_rules_stand_as_they_were_and_why() {
     let linear = compile(&firewall(&text(more)), Form::Linear, &options(), &mut |_, _| ());
     assert_eq!(linear.expect("it is the ruleset").manifest.share, Share::default());
 }
+
+#[test]
+fn a_chain_that_nobody_calls_keeps_its_table_in_iptables_where_loading_it_does_something() {
+    let form = |rule: &str| {
+        nft_form(&format!(
+            "*mangle\n:PREROUTING ACCEPT [0:0]\n:nobody - [0:0]\n\
+             -A PREROUTING -s 192.0.2.1/32 -j ACCEPT\n-A nobody {rule} -j ACCEPT\nCOMMIT\n\
+             *filter\n:FORWARD ACCEPT [0:0]\n-A FORWARD -s 192.0.2.1/32 -j ACCEPT\nCOMMIT\n"
+        ))
+    };
+    // A budget is gone with its rule: nft takes both tables.
+    let nft = form("-m string --string a --algo bm");
+    assert_eq!(nft.tables(), ["ip:weir_mangle", "ip:weir_filter"]);
+    for rule in [
+        "-m recent --name R --rcheck --mask 255.255.0.0 --rsource",
+        "-m hashlimit --hashlimit-upto 1/sec --hashlimit-burst 1 --hashlimit-mode srcip \
+         --hashlimit-name h",
+        "-m socket",
+        "-m unheard --of",
+    ] {
+        let nft = form(rule);
+        assert_eq!(nft.tables(), ["ip:weir_filter"], "{rule}");
+        let kept = nft.kept().v4.expect("the family is there");
+        let mangle = kept.table(&weir_model::TableName::Mangle).expect("it is kept");
+        assert_eq!(mangle.chain("nobody").map(|c| c.rules.len()), Some(1), "{rule}");
+        assert!(nft.barriers.iter().any(|k| k.why.contains("by being loaded")), "{rule}");
+    }
+}

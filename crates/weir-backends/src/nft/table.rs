@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 
 use weir_model::effect::{Conntrack, conntrack_of};
 use weir_model::nft::{self, Base, ChainKind, Credit, Statement, Verdict, ct_state};
-use weir_model::{Chain, Family, Hook, Name, Policy, Table, TableName};
+use weir_model::{Chain, Family, Hook, Match, Name, Policy, Rule, Table, TableName, Target};
 use weir_passes::programs::{Program, program_of};
 use weir_semantics::needs_conntrack;
 
@@ -113,6 +113,15 @@ impl<'f> Plan<'f> {
             let hook = moved.remove(at);
             self.tied.push((hook, "it shares a budget with a hook that stays in iptables"));
             stay.push(hook);
+        }
+        if moved.len() == hooks.len()
+            && self.foreign.is_empty()
+            && self.table.chains.iter().flat_map(|c| &c.rules).any(acts_by_being_loaded)
+        {
+            // Rules that some packet meets would have kept their hooks: no packet meets this one.
+            let why = "a rule that no packet meets does something by being loaded \
+                       (recent, hashlimit, socket, …), which nft cannot";
+            self.tied.extend(moved.drain(..).map(|h| (h, why)));
         }
         self.moved = moved;
     }
@@ -263,6 +272,25 @@ impl<'f> Plan<'f> {
         let there = self.table.name.hooks().iter().filter(|h| self.base(**h).is_some());
         there.count() == self.moved.len() && self.foreign.is_empty()
     }
+}
+
+/// Whether a rule does something that outlives its packets as soon as it is loaded: the first rule
+/// that names a table of `recent` or `hashlimit` makes it, with its mask or rate; `socket` and
+/// TPROXY have datagrams put together; RATEEST makes the estimate that others read. What weir does
+/// not know may do anything. Conntrack is [`needs_conntrack`].
+fn acts_by_being_loaded(rule: &Rule) -> bool {
+    let by_match = |m: &Match| match m {
+        Match::Stateful(s) => matches!(s.module, "recent" | "hashlimit"),
+        Match::Host(h) => matches!(h.module, "socket" | "rateest"),
+        Match::Opaque(_) => true,
+        _ => false,
+    };
+    let by_target = match &rule.target {
+        Target::Divert(e) => e.module == "TPROXY",
+        Target::Opaque(_) => true,
+        _ => false,
+    };
+    by_target || rule.matches.iter().any(by_match)
 }
 
 /// The deepest call from any base chain of a table, and the base chain.
