@@ -430,7 +430,7 @@ fn the_second_of_two_random_rules_sees_what_the_first_left() {
 fn prerouting_meets_fragments_and_input_the_datagram_that_they_make_up() {
     let Some(host) = Host::new() else { return };
     host.run("ip link set lo mtu 1000").expect("a short mtu");
-    let rules = "-A PREROUTING -f\n-A PREROUTING\n";
+    let rules = "-A PREROUTING -f\n-A PREROUTING -p udp\n";
     let filter = "*filter\n-A INPUT -f -j DROP\n-A INPUT -m length --length 2528\nCOMMIT\n";
     host.load(&format!("*mangle\n{rules}COMMIT\n{filter}")).expect("the rules");
     let received = host.host.enter(|| {
