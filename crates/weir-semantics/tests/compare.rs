@@ -366,7 +366,11 @@ fn a_datagram_that_is_put_together_brings_no_length_from_prerouting() {
 
 #[test]
 fn the_mark_that_a_match_leaves_is_part_of_the_packet() {
-    let mangle = |lines: &str| v4(&format!("*mangle\n:PREROUTING ACCEPT [0:0]\n{lines}COMMIT\n"));
+    let mangle = |lines: &str| {
+        v4(&format!(
+            "*mangle\n:PREROUTING ACCEPT [0:0]\n:INPUT ACCEPT [0:0]\n{lines}-A INPUT -m socket\nCOMMIT\n"
+        ))
+    };
     let socket = "-A PREROUTING -p tcp -m socket --restore-skmark\n";
     let mark = "-A PREROUTING -j MARK --set-xmark 0x5/0xffffffff\n";
     let both = |first: &str, second: &str| mangle(&format!("{first}{second}"));

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use weir_model::effect::named::Objects;
-use weir_model::effect::needs_conntrack;
-use weir_model::{Family, Field, Firewall, Hook, Policy, TableName, match_effects};
+use weir_model::effect::{Conntrack, conntrack_of_all};
+use weir_model::{Family, Field, Firewall, Hook, Policy, Ruleset, TableName, match_effects};
 
 use super::assembled::{drops_of_fragments, is_dead};
 use super::chain::Unknown;
@@ -168,13 +168,17 @@ impl<'f> Pair<'f> {
     fn assembles_behind_prerouting(&self) -> bool {
         let rulesets =
             || [self.before, self.after].into_iter().flat_map(|f| f.ruleset(self.family));
-        let tracked = || rulesets().any(|r| r.rules().any(|(_, _, rule)| needs_conntrack(rule)));
+        let defragments =
+            |r: &Ruleset| conntrack_of_all(r.rules().map(|(_, _, rule)| rule)) != Conntrack::No;
         let is_met = |name: TableName| {
             let chains = rulesets().filter_map(|r| r.table(&name)?.chain(Hook::Prerouting.chain()));
             chains.into_iter().any(|c| !c.rules.is_empty() || c.policy == Some(Policy::Drop))
         };
         let met = || is_met(TableName::Raw) || is_met(TableName::Mangle);
-        self.family == Family::V4 && !self.options.conntrack && met() && !tracked()
+        self.family == Family::V4
+            && !self.options.conntrack
+            && met()
+            && !rulesets().any(defragments)
     }
 
     /// Whether a match of some rule writes the packet's mark: no effect shows it.
