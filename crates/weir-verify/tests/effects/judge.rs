@@ -99,8 +99,8 @@ pub const NOTICED: [&str; 19] = [
     "SYNPROXY",
     "",
 ];
-/// Drops what a full table has no room for: seen of a rule with a table of one entry, not of others,
-/// whose tables take more packets than are sent.
+/// Drops what a full table has no room for: seen of a rule with a table of one entry, not of
+/// others, whose tables take more packets than are sent.
 const FILLS_UP: &str = "hashlimit";
 /// Targets that change what no rule of the tests can see: priorities, queues, checksums, bytes.
 pub const UNMODELLED: [&str; 6] = ["CHECKSUM", "CLASSIFY", "CT", "ECN", "TCPMSS", "SET"];
