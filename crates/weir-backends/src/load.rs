@@ -7,7 +7,7 @@
 //! A kill at any point leaves the old ruleset, the new one, or both in force, and a later run of
 //! either script ends what was begun. This rests on three rules: what is in force is saved, and the
 //! save verified and written to the disk, before the first change; no rule goes before what stands
-//! for it has come; and the state changes by renames alone (`load/state.sh`). `tests/faults.rs`
+//! for it has come; and the state changes by renames alone (`load/state.sh`). `tests/faults`
 //! kills the scripts at every command, lets every write fail, and runs them against each other.
 
 use weir_model::{Family, Firewall};

@@ -139,6 +139,18 @@ fn programs() -> Vec<Probe> {
             "apt install util-linux",
         ),
         (
+            "find",
+            &["find", "--version"],
+            "no form can be loaded: load.sh and unload.sh need it",
+            "apt install findutils",
+        ),
+        (
+            "cmp",
+            &["cmp", "--version"],
+            "no form can be loaded: load.sh and unload.sh need it",
+            "apt install diffutils",
+        ),
+        (
             "clang",
             &["clang", "--version"],
             "weir cannot be built from source; a built one does not need it",

@@ -7,13 +7,14 @@
 //! answer depends on, and whether evaluating it may drop the packet (*hotdrop*).
 //!
 //! [`effects_of`] narrows a target's row by its options: `SET --add-set` writes no mark,
-//! `CONNMARK --save-mark` leaves the packet's mark alone. [`match_row`] finds the row of a match.
+//! `CONNMARK --save-mark` leaves the packet's mark alone. [`match_effects`] finds the row of a match.
 //! A target or match without a row reads and writes everything, keeps state, and may drop the
 //! packet: the rule is a barrier. What rules share under a name is in [`named`].
 //!
 //! The rows are compared with the kernel: packets observe in a network namespace what each target
-//! writes and which packets each match drops (`effects` in the tests of `weir-verify`). A row that
-//! is changed by one entry must fail there.
+//! writes and which packets each match drops (`effects` in the tests of `weir-verify`). A row whose
+//! `writes`, `unknown`, `sets`, `drops`, `ends` or `hotdrop` is changed by one entry must fail
+//! there. What no packet can show (`emits`, `unmodelled`, `stateful`) is compared with lists there.
 
 pub mod named;
 
@@ -283,11 +284,6 @@ pub const TARGETS: [TargetRow; 30] = {
     ]
 };
 
-/// The row of that name.
-pub fn target_row(name: &str) -> Option<&'static TargetRow> {
-    TARGETS.iter().find(|row| row.name == name)
-}
-
 /// Name of a target's module as `-j` spells it; `None` for jumps, RETURN and no target, which do
 /// nothing to a packet.
 pub fn module_of(target: &Target) -> Option<&str> {
@@ -549,11 +545,6 @@ pub const MATCHES: [MatchRow; 47] = {
         },
     ]
 };
-
-/// The row of that name.
-pub fn match_row(name: &str) -> Option<&'static MatchRow> {
-    MATCHES.iter().find(|row| row.name == name)
-}
 
 /// What evaluating a match may do: its row, narrowed and widened by its options.
 pub fn match_effects(m: &Match, family: Family) -> MatchRow {

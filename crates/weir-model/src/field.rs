@@ -5,7 +5,7 @@
 //! printers, interpreter, back ends and tests read this table. A field that is not here acts as a
 //! barrier: safe by default.
 //!
-//! To add a field: a row here, its arm in [`Field::read`], a file in `testdata/verdicts`.
+//! `ARCHITECTURE.md` lists what else a new field needs.
 
 use weir_packet::{CtState, Family, Packet, PktType, Transport};
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use weir_model::matching::SetMatch;
-use weir_model::{ChangingSets, Family, Firewall, IpSet, Packet, Rule, Test, located_tests_of};
+use weir_model::{ChangingSets, Family, Firewall, IpSet, Packet, Rule, located_tests_of};
 
 use super::encode::encode;
 use super::layout::{Devices, Layout, Order};
@@ -152,21 +152,6 @@ impl<'f> Space<'f> {
             all = self.store.and(lowered.holds, all)?;
         }
         Ok(PacketSet(all))
-    }
-
-    /// Packets that one test of a rule holds for: one of
-    /// [`located_tests_of`], with the index of its match.
-    ///
-    /// # Errors
-    /// [`Full`].
-    pub fn of_test(
-        &mut self,
-        rule: &Rule,
-        from: Option<usize>,
-        test: &Test,
-        at: At,
-    ) -> Result<PacketSet, Full> {
-        Ok(PacketSet(self.test(rule, who(rule), from, test, at)?.holds))
     }
 
     /// Packets that trying the rule drops on the spot: a header that a test wants is cut short,

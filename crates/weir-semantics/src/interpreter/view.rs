@@ -4,34 +4,16 @@
 //! and keeps it in an array that the compact tests of [`lower`](super::lower) index by slot. It is
 //! read again when a target changed the packet.
 
+use weir_model::field::FIELDS;
 use weir_model::{Family, Field, Packet, Read};
 use weir_packet::Transport;
 
 /// Slots of a view: the fields of the table, then the two ports as `-m multiport` reads them.
-pub(crate) const SLOTS: usize = 20;
+pub(crate) const SLOTS: usize = FIELDS.len() + 2;
 /// Source port, as `-m multiport` reads it.
-pub(crate) const MULTIPORT_SPORT: u8 = 18;
+pub(crate) const MULTIPORT_SPORT: u8 = FIELDS.len() as u8;
 /// Destination port, as `-m multiport` reads it.
-pub(crate) const MULTIPORT_DPORT: u8 = 19;
-
-const FIELDS: [Field; 16] = [
-    Field::Saddr,
-    Field::Daddr,
-    Field::Proto,
-    Field::Fragment,
-    Field::Sport,
-    Field::Dport,
-    Field::TcpFlags,
-    Field::Icmp,
-    Field::SourceMac,
-    Field::CtState,
-    Field::Mark,
-    Field::CtMark,
-    Field::Length,
-    Field::Ttl,
-    Field::Tos,
-    Field::PktType,
-];
+pub(crate) const MULTIPORT_DPORT: u8 = MULTIPORT_SPORT + 1;
 
 /// The fields of one packet.
 pub(crate) struct View {
@@ -59,7 +41,9 @@ impl View {
     /// Reads all fields.
     pub fn of(packet: &Packet) -> View {
         let mut view = View { narrow: [0; SLOTS], wide: [0; 3], missing: 0, truncated: 0 };
-        for field in FIELDS {
+        // Names of devices are compared where they stand.
+        let is_device = |field| matches!(field, Field::Iif | Field::Oif);
+        for field in FIELDS.iter().map(|row| row.field).filter(|field| !is_device(*field)) {
             let read = match field {
                 Field::Sport | Field::Dport | Field::TcpFlags | Field::Icmp => {
                     read_header(field, packet)
