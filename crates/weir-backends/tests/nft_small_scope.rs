@@ -259,7 +259,7 @@ fn a_rule_that_no_hook_enters_and_has_fragments_put_together_keeps_its_table_in_
         form.moved.iter().map(|m| m.table).collect::<Vec<_>>()
     };
     // The control: another rule that nft cannot say.
-    assert_eq!(of("-m recent --update --seconds 60"), [TableName::Mangle, TableName::Filter]);
+    assert_eq!(of("-m string --string a --algo bm"), [TableName::Mangle, TableName::Filter]);
     assert_eq!(of("-m socket"), [TableName::Filter]);
 }
 

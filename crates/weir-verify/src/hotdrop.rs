@@ -6,7 +6,7 @@
 
 use weir_model::effect::{Hotdrop, match_effects, module_of};
 use weir_model::matching::{Stateful, Value};
-use weir_model::{Family, Match, Packet, Target};
+use weir_model::{CtState, Family, Match, Packet, Target};
 use weir_packet::Transport;
 
 /// Whether a match that the interpreter asks about drops the packet; why not, where it is not
@@ -42,6 +42,11 @@ pub(crate) fn drops(m: &Match, packet: &Packet) -> Result<bool, String> {
         },
         Match::Stateful(s) => match s.module {
             "hashlimit" => hashlimit(s, packet, &bytes).ok_or_else(|| unknown("hashlimit")),
+            // nf_conncount counts no connection that was confirmed before, and drops its packets
+            // once it counts none at all.
+            "connlimit" if matches!(packet.ct.state, CtState::Established | CtState::Related) => {
+                Err("connlimit may drop what belongs to a connection that it does not count".into())
+            }
             "connlimit" if packet.ct.has_entry() => Ok(false),
             "connlimit" if packet.proto == 47 => Err(unknown("connlimit")),
             "connlimit" => Ok(!has_tuple(packet, bytes.len())),

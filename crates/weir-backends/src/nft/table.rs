@@ -9,9 +9,10 @@
 
 use std::collections::{HashMap, HashSet};
 
+use weir_model::effect::named::shares_objects;
 use weir_model::effect::{Conntrack, conntrack_of};
 use weir_model::nft::{self, Base, ChainKind, Credit, Statement, Verdict, ct_state};
-use weir_model::{Chain, Family, Hook, Match, Name, Policy, Rule, Table, TableName, Target};
+use weir_model::{Chain, Family, Hook, Name, Policy, Rule, Table, TableName};
 use weir_passes::programs::{Program, program_of};
 use weir_semantics::needs_conntrack;
 
@@ -99,13 +100,6 @@ impl<'f> Plan<'f> {
             self.tied.extend(moved.iter().map(|h| (*h, why)));
             moved.clear();
         }
-        let is_entered = |c: &Chain| reach.values().any(|chains| chains.contains(&*c.name));
-        let idle = self.table.chains.iter().filter(|c| !is_entered(c)).flat_map(|c| &c.rules);
-        if idle.map(conntrack_of).any(|on| on == Conntrack::Defragments) {
-            let why = "a rule in a chain that no hook enters has fragments put together";
-            self.tied.extend(moved.iter().map(|h| (*h, why)));
-            moved.clear();
-        }
         let budget = |c: &&&str| self.items[**c].iter().any(Item::is_stateful);
         while let Some(at) = moved.iter().position(|h| {
             reach[h].iter().filter(budget).any(|c| stay.iter().any(|s| reach[s].contains(c)))
@@ -116,7 +110,12 @@ impl<'f> Plan<'f> {
         }
         if moved.len() == hooks.len()
             && self.foreign.is_empty()
-            && self.table.chains.iter().flat_map(|c| &c.rules).any(acts_by_being_loaded)
+            && self
+                .table
+                .chains
+                .iter()
+                .flat_map(|c| &c.rules)
+                .any(|rule| acts_by_being_loaded(rule, self.family))
         {
             // Rules that some packet meets would have kept their hooks: no packet meets this one.
             let why = "a rule that no packet meets does something by being loaded \
@@ -278,19 +277,8 @@ impl<'f> Plan<'f> {
 /// that names a table of `recent` or `hashlimit` makes it, with its mask or rate; `socket` and
 /// TPROXY have datagrams put together; RATEEST makes the estimate that others read. What weir does
 /// not know may do anything. Conntrack is [`needs_conntrack`].
-fn acts_by_being_loaded(rule: &Rule) -> bool {
-    let by_match = |m: &Match| match m {
-        Match::Stateful(s) => matches!(s.module, "recent" | "hashlimit"),
-        Match::Host(h) => matches!(h.module, "socket" | "rateest"),
-        Match::Opaque(_) => true,
-        _ => false,
-    };
-    let by_target = match &rule.target {
-        Target::Divert(e) => e.module == "TPROXY",
-        Target::Opaque(_) => true,
-        _ => false,
-    };
-    by_target || rule.matches.iter().any(by_match)
+fn acts_by_being_loaded(rule: &Rule, family: Family) -> bool {
+    conntrack_of(rule) == Conntrack::Defragments || shares_objects(rule, family)
 }
 
 /// The deepest call from any base chain of a table, and the base chain.
