@@ -4,7 +4,7 @@
 check_files() {
     manifest=$source/manifest.json
     [ -f "$manifest" ] || die "$manifest is missing: start load.sh in the folder of an artefact"
-    compiled=$(awk -F '"' '$2 == "id" { print $4; exit }' "$manifest")
+    compiled=$(tr ',' '\n' <"$manifest" | sed -n 's/.*"id": *"\([0-9a-f]*\)".*/\1/p' | head -n 1)
     [ "$compiled" = "$id" ] || die "the files of $here are of artefact ${compiled:-unknown}," \
         "and this is load.sh of $id: start the load.sh that was compiled with them"
     for file in $files; do
