@@ -125,11 +125,11 @@ if [ -n "$recovered_mine" ] || { [ -n "$recovered" ] && [ -n "$latest" ]; }; the
 fi
 choose_entry
 check_that_it_is_in_force
-make_own_mark "$top" || die "cannot make a set by $IPSET"
 mark=unloading
 [ -z "$force" ] || mark=forcing
 set_mark "$top" loaded "$mark" || die "cannot write to $top"
 stage=changing
+make_own_mark "$top"
 what=$(title "$top")
 put_back "$top"
 if ! holds_old "$top"; then
