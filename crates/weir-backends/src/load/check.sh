@@ -140,10 +140,20 @@ refuse_beside() {
 # Whether what iptables-nft-save prints of a table makes the same table again.
 is_made_by_iptables_nft() {
     command -v "$NFT" >/dev/null 2>&1 || return 0
-    is=$("$NFT" -s list table "$1" "$2" 2>/dev/null) && [ -n "$is" ] || return
+    is=$("$NFT" -s list table "$1" "$2" 2>/dev/null | chains_that_act) && [ -n "$is" ] || return
     again=$("$3-nft-save" -t "$2" 2>/dev/null | unshare --net -- sh -c \
         '"$1-nft-restore" && "$2" -s list table "$3" "$4"' sh "$3" "$NFT" "$1" "$2" 2>/dev/null) &&
-        [ "$again" = "$is" ]
+        [ "$(printf '%s\n' "$again" | chains_that_act)" = "$is" ]
+}
+
+# A listing of nft without chains that do nothing: iptables-nft makes the built-in chains that it
+# needs, and iptables-nft-restore all of them.
+chains_that_act() {
+    awk '/^$/ { next }
+        /^\tchain / { chain = $0; acts = 0; inside = 1; next }
+        inside && /^\t}/ { if (acts) print chain "\n" $0; inside = 0; next }
+        inside { chain = chain "\n" $0; if (!/^\t\ttype .* hook .* policy accept;/) acts = 1; next }
+        { print }'
 }
 
 # How many rules there are in tables that would be replaced or emptied.

@@ -226,6 +226,12 @@ holds_old() {
     holds "$1/old.nft" read_nft $present
 }
 
+# Whether nothing that an entry is about was touched. Of sets, and of a load over itself, only the
+# counters may tell.
+is_untouched() {
+    [ ! -s "$1/old.sets" ] && [ "$(about "$1" kind)" = load ] && holds_old "$1"
+}
+
 # Whether a command prints what the file $1 holds, counters aside.
 holds() {
     saved=$(steady <"$1" | sha256sum)
@@ -235,8 +241,8 @@ holds() {
 
 # Without what changes from one moment to the next: dates, counters, what is used up.
 steady() {
-    sed -e '/^#/d' -e 's/\[[0-9]*:[0-9]*\]//' -e 's/packets [0-9]* bytes [0-9]*//' \
-        -e 's/ used [0-9]* [a-z]*//' -e 's/ expires [0-9a-z]*//g'
+    sed -e '/^#/d' -e 's/\[[0-9]*:[0-9]*\]//' -e 's/packets [0-9]* bytes [0-9]*//g' \
+        -e 's/ used [0-9]* [a-z]*//g' -e 's/ expires [0-9a-z]*//g'
 }
 
 # Whether table $3 holds the empty chain that names artefact $4; $1 and $2 as of read_tables.

@@ -47,7 +47,7 @@ finish() {
         ;;
     changing)
         [ "$status" -ne 0 ] || status=1
-        if holds_old "$entry" && destroy_created "$entry" && drop "$entry"; then
+        if is_untouched "$entry" && destroy_created "$entry" && drop "$entry"; then
             say "nothing was changed: the old ruleset is in force"
         elif put_back "$entry" && drop "$entry"; then
             say "all changes were undone: the old ruleset is in force"

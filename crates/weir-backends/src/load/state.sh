@@ -110,16 +110,28 @@ is_mine() {
     [ "$(about "$1" id)" = "$id" ] || [ "$(about "$1" directory)" = "$directory" ]
 }
 
-# What the state holds is not of this namespace as it is now: it is kept, but not used.
-set_aside() {
+# The folder for what is kept, but not used.
+choose_aside() {
     aside=$state.old
     number=1
     while [ -e "$aside" ]; do
         number=$((number + 1))
         aside=$state.$number.old
     done
+}
+
+# What the state holds is not of this namespace as it is now.
+set_aside() {
+    choose_aside
     mv -- "$state" "$aside" || die "cannot move $state away"
     say "what is saved of $1 is not in force here; it is kept in $aside"
+}
+
+# The same of the newest entry alone: those below it are as they were.
+set_entry_aside() {
+    choose_aside
+    mkdir -m 700 -- "$aside" && mv -- "$1" "$aside/1" || die "cannot move $1 to $aside"
+    say "what is saved of $2 is not in force here; it is kept in $aside"
 }
 
 # Refuses saved files that are not as they were saved.
@@ -154,9 +166,14 @@ recover() {
         put_back "$top" || die "$what could not be undone; the old ruleset is saved in $top"
         stuck=
     elif holds_old "$top"; then
-        ! has_own_mark "$top" || destroy_created "$top"
+        if has_own_mark "$top" && [ -s "$top/old.sets" ]; then
+            put_back "$top" || die "$what could not be undone; the old ruleset is saved in $top"
+        elif has_own_mark "$top"; then
+            destroy_created "$top"
+        fi
     else
-        set_aside "$what"
+        ! has_own_mark "$top" || destroy_created "$top"
+        set_entry_aside "$top" "$what"
         return
     fi
     if is_mine "$top" && [ "$(about "$top" kind)" = load ]; then

@@ -134,7 +134,7 @@ what=$(title "$top")
 put_back "$top"
 if ! holds_old "$top"; then
     stage=done
-    set_aside "the ruleset from before $what"
+    set_entry_aside "$top" "the ruleset from before $what"
     die "it was put back, but $IPTABLES_SAVE prints another one now"
 fi
 drop "$top"

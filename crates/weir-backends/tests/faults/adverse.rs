@@ -426,3 +426,83 @@ fn sets_of_a_namespace_with_the_number_of_a_dead_one_are_left_alone() {
     world.done("sets/unload.sh");
     assert_eq!(world.snapshot(), theirs);
 }
+
+#[test]
+fn counters_that_count_meanwhile_are_no_obstacle() {
+    let Some(world) = World::new("counting") else { return };
+    world.load_bare();
+    let bare = world.snapshot();
+    world.done("nft/load.sh");
+    let map = world.tool(&["nft", "list", "ruleset"], "");
+    let on_a_line = |l: &str| l.matches("counter packets").count() > 1;
+    assert!(map.lines().any(on_a_line), "two counters stand on a line: {map}");
+    // What traffic does: each listing has other numbers.
+    let body = "nft \"$@\" | awk -v n=\"$(date +%s%N)\" '{ gsub(/packets 0 bytes 0/, \"packets 9\" substr(n, 12) \" bytes 1\"); print }'";
+    let body = format!("case \"$1\" in list) {body};; *) exec nft \"$@\";; esac");
+    let counting = program(&world, "counting", &body);
+    for line in ["tree/load.sh", "tree/unload.sh", "nft/load.sh"] {
+        let ended = run_with(&world, line, &[("NFT", &counting)]);
+        assert!(ended.is_done(), "{line}: {}", ended.said);
+    }
+    world.done("nft/unload.sh");
+    assert_eq!(world.snapshot(), bare);
+}
+
+#[test]
+fn a_rule_that_somebody_adds_meanwhile_leaves_earlier_loads_alone() {
+    let Some(world) = World::new("meanwhile") else { return };
+    world.load_bare();
+    let bare = world.snapshot();
+    world.done("linear/load.sh");
+    world.done("tree/load.sh");
+    let add = "iptables-legacy -I INPUT -s 198.51.100.66 -j DROP";
+    let body = format!("iptables-legacy-restore \"$@\"\n[ \"$1\" != -w ] || {add}");
+    let adding = program(&world, "adds", &body);
+    let ended = run_with(&world, "tree/unload.sh", &[("IPTABLES_RESTORE", &adding)]);
+    assert_eq!(ended.status, Some(1), "{}", ended.said);
+    assert!(ended.said.contains(".old"), "{}", ended.said);
+    world.done("linear/unload.sh");
+    assert_eq!(world.snapshot(), bare);
+
+    // The same while an interrupted load waits to be rolled back.
+    world.done("linear/load.sh");
+    let body = "case \" $* \" in *' -c '*) kill -s KILL $PPID; exit;; esac; exec iptables-legacy-restore \"$@\"";
+    let killing = program(&world, "kills", body);
+    let ended = run_with(&world, "ipset/load.sh", &[("IPTABLES_RESTORE", &killing)]);
+    assert_eq!(ended.status, None, "{}", ended.said);
+    world.tool(&["sh", "-c", add], "");
+    world.done("linear/unload.sh");
+    assert_eq!(world.snapshot(), bare, "sets of the interrupted load are gone, too");
+}
+
+#[test]
+fn a_reload_that_fails_puts_sets_and_counters_back() {
+    let Some(world) = World::new("reload-fails") else { return };
+    world.load_bare();
+    world.done("ipset/load.sh");
+    let sets = world.tool(&["ipset", "list", "-n"], "");
+    let set = sets.lines().next().expect("a set").to_owned();
+    let held = world.tool(&["ipset", "save", &set], "");
+    let line = held.lines().find(|l| l.starts_with("add ")).expect("an element");
+    let element = line.split_whitespace().nth(2).expect("its address");
+    let lines = format!("del {set} {element}\nadd {set} {element} packets 5 bytes 500\n");
+    world.tool(&["ipset", "restore"], &lines);
+    let counted = || world.tool(&["ipset", "save", &set], "").contains("packets 5 bytes 500");
+    assert!(counted());
+    let body = "case \" $* \" in *' -c '*) exit 4;; esac; exec iptables-legacy-restore \"$@\"";
+    let failing = program(&world, "fails", body);
+    // It fails once, and works for the undo.
+    let once = program(
+        &world,
+        "once",
+        &format!(
+            "case \" $* \" in *' -c '*) [ -e {0} ] || {{ : >{0}; exec {failing} \"$@\"; }};; esac\n\
+             exec iptables-legacy-restore \"$@\"",
+            world.path("failed").display()
+        ),
+    );
+    let ended = run_with(&world, "ipset/load.sh", &[("IPTABLES_RESTORE", &once)]);
+    assert_eq!(ended.status, Some(1), "{}", ended.said);
+    assert!(ended.said.contains("all changes were undone"), "{}", ended.said);
+    assert!(counted(), "{}", world.tool(&["ipset", "save", &set], ""));
+}

@@ -46,6 +46,20 @@ fn rules_of_iptables_nft_in_the_same_table_are_refused_with_the_cure() {
 }
 
 #[test]
+fn rules_of_iptables_nft_without_the_other_chains_can_be_moved() {
+    let Some(world) = World::new("few-chains") else { return };
+    world.tool(&["iptables-nft", "-A", "INPUT", "-s", "192.0.2.9", "-j", "DROP"], "");
+    world.tool(&["iptables-nft", "-N", "DOCKER"], "");
+    world.tool(&["iptables-nft", "-A", "FORWARD", "-j", "DOCKER"], "");
+    let ended = world.script("linear/load.sh");
+    let cure = ended.said.split("first: ").nth(1).expect("a cure").lines().next().expect("a line");
+    world.tool(&["sh", "-c", cure], "");
+    let moved = world.tool(&["iptables-legacy-save"], "");
+    assert!(moved.contains("-A INPUT -s 192.0.2.9/32 -j DROP"), "{moved}");
+    world.done("linear/load.sh");
+}
+
+#[test]
 fn what_iptables_cannot_say_of_an_nft_table_is_not_moved_to_it() {
     let Some(world) = World::new("native") else { return };
     let table = |rules: &str| {
