@@ -129,7 +129,11 @@ refuse_beside() {
             "iptables-legacy: take them into the ruleset, compile it again, and then" \
             "nft delete table $1 $2"
     fi
-    if "$3-legacy-save" -t "$2" 2>/dev/null | has_rules; then
+    case $1 in
+    ip) save=$IPTABLES_SAVE names=/proc/net/ip_tables_names ;;
+    *) save=$IP6TABLES_SAVE names=/proc/net/ip6_tables_names ;;
+    esac
+    if [ -n "$(there "$names" "$2")" ] && "$save" -t "$2" 2>/dev/null | has_rules; then
         die "$what. So has table $2 of iptables-legacy: take the rules of $3-nft-save -t $2 into" \
             "the ruleset, compile it again, and then nft delete table $1 $2"
     fi

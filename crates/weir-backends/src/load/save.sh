@@ -96,8 +96,8 @@ refuse_other_sets() {
         - "$source/user.ipset") || die "cannot list the sets by $IPSET"
     if [ -n "$existing" ]; then
         printf '%s\n' "$existing" | "$IPSET" -exist restore ||
-            die "a set of the ruleset is there already and of another type:" \
-                "rename it or destroy it"
+            die "a set of the ruleset is there already, of another type or with other options" \
+                "(maxelem, timeout, counters, …): rename it, destroy it, or compile with it"
     fi
 }
 
