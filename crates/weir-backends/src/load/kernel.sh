@@ -212,8 +212,10 @@ put_back() {
     destroy_created "$1"
 }
 
-# Whether what is in force is what an entry saved.
+# Whether what is in force is what an entry saved. With `or_more`, other programs may have added to
+# it.
 holds_old() {
+    or_more=${2-}
     tables=$(about "$1" v4_tables)
     emptied=$(about "$1" v4_emptied)
     holds "$1/old.iptables" read_tables "$IPTABLES_SAVE" /proc/net/ip_tables_names \
@@ -234,9 +236,17 @@ is_untouched() {
 
 # Whether a command prints what the file $1 holds, counters aside.
 holds() {
-    saved=$(steady <"$1" | sha256sum)
+    saved=$1
     shift
-    [ "$("$@" | steady | sha256sum)" = "$saved" ]
+    {
+        steady <"$saved"
+        printf '# now\n'
+        "$@" | steady
+    } | awk -v or_more="$or_more" '
+        $0 == "# now" { now = 1; next }
+        !now { lines[$0]++; next }
+        { lines[$0]-- }
+        END { for (l in lines) if (lines[l] > 0 || (lines[l] < 0 && !or_more)) exit 1 }'
 }
 
 # Without what changes from one moment to the next: dates, counters, what is used up.

@@ -13,9 +13,13 @@ keep() {
 keep_counting() {
     kept=$entry/$1
     shift
-    "$@" >"$kept" || return
-    sum=$(steady <"$kept" | sha256sum) && [ -n "$sum" ] &&
-        [ "$sum" = "$("$@" | steady | sha256sum)" ]
+    for _ in 1 2 3 4 5; do
+        "$@" >"$kept" || return
+        sum=$(steady <"$kept" | sha256sum) && [ -n "$sum" ] || return
+        [ "$sum" != "$("$@" | steady | sha256sum)" ] || return 0
+        # Other programs change rules, too.
+    done
+    return 1
 }
 
 count() {
@@ -27,13 +31,15 @@ save_tables() {
     [ -n "$4" ] || return 0
     keep_counting "old.$1" read_tables "$2" "$3" "$4" &&
         [ "$(grep -c '^# Completed' "$entry/old.$1")" -eq "$(count $4)" ] ||
-        die "the $1 tables could not be saved whole below $WEIR_STATE: is the disk full?"
+        die "the $1 tables could not be saved whole below $WEIR_STATE: the disk is full, or they keep changing"
     odd=$(odd_quotes "$entry/old.$1")
     [ -z "$odd" ] || die "$2 prints a rule that $5 cannot read, so unload.sh could not put it" \
         "back; change this rule first: $odd"
-    failed=$("$5" --test -w 10 <"$entry/old.$1" 2>&1) ||
+    failed=$("$5" --test -w 10 <"$entry/old.$1" 2>&1) || {
+        [ "$?" -ne 4 ] || die "another program holds the xtables lock: $failed"
         die "$2 prints rules that $5 cannot read, so unload.sh could not put them back;" \
             "change them first: $failed"
+    }
 }
 
 # The first rule with a quote that iptables-save did not write as one: in names of devices, say.
@@ -46,7 +52,7 @@ save_nft() {
     [ -n "$present" ] || return 0
     keep_counting old.nft read_nft $present &&
         [ "$(grep -c '^}$' "$entry/old.nft")" -eq "$(count $present)" ] ||
-        die "the nft tables could not be saved whole below $WEIR_STATE: is the disk full?"
+        die "the nft tables could not be saved whole below $WEIR_STATE: the disk is full, or they keep changing"
 }
 
 # The lines of an ipset file whose set is named in the file $1, or (`not`) is not.
@@ -120,7 +126,7 @@ new_own_sets() {
 # The artefact's own sets that are there, with their counters; as many elements as the kernel says.
 save_own_sets() {
     keep_counting old.sets own_sets ||
-        die "the sets could not be saved whole below $WEIR_STATE: is the disk full?"
+        die "the sets could not be saved whole below $WEIR_STATE: the disk is full, or they keep changing"
     elements=$(grep -c '^add ' "$entry/old.sets") || :
     listed=$("$IPSET" -t list | awk 'FILENAME == ARGV[1] { own[$0] = 1; next }
         $1 == "Name:" { name = $2 } /^Number of entries:/ && name in own { n += $4 }

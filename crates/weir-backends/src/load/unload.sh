@@ -132,7 +132,7 @@ stage=changing
 make_own_mark "$top"
 what=$(title "$top")
 put_back "$top"
-if ! holds_old "$top"; then
+if ! holds_old "$top" or_more; then
     stage=done
     set_entry_aside "$top" "the ruleset from before $what"
     die "it was put back, but $IPTABLES_SAVE prints another one now"

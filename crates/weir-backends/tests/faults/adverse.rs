@@ -459,6 +459,16 @@ fn a_rule_that_somebody_adds_meanwhile_leaves_earlier_loads_alone() {
     let body = format!("iptables-legacy-restore \"$@\"\n[ \"$1\" != -w ] || {add}");
     let adding = program(&world, "adds", &body);
     let ended = run_with(&world, "tree/unload.sh", &[("IPTABLES_RESTORE", &adding)]);
+    assert!(ended.is_done(), "all that was saved is back: {}", ended.said);
+    world.done("linear/unload.sh");
+    assert_eq!(world.snapshot(), bare);
+
+    // A rule that goes is another matter.
+    world.done("linear/load.sh");
+    world.done("tree/load.sh");
+    let body = "iptables-legacy-restore \"$@\"\n[ \"$1\" != -w ] || iptables-legacy -D FORWARD 1";
+    let removing = program(&world, "removes", body);
+    let ended = run_with(&world, "tree/unload.sh", &[("IPTABLES_RESTORE", &removing)]);
     assert_eq!(ended.status, Some(1), "{}", ended.said);
     assert!(ended.said.contains(".old"), "{}", ended.said);
     world.done("linear/unload.sh");
