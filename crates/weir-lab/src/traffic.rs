@@ -138,61 +138,9 @@ impl Default for Connecting {
     }
 }
 
-/// The fields that each kind takes.
-const KINDS: [(&str, &[&str]); 5] = [
-    ("frames", &["axes", "command", "drop_axis"]),
-    (
-        "connections",
-        &[
-            "close",
-            "rate_axis",
-            "flood_axis",
-            "verify",
-            "client",
-            "clients",
-            "clients_axis",
-            "server",
-            "servers",
-            "servers_axis",
-            "port",
-        ],
-    ),
-    (
-        "concurrent",
-        &[
-            "connections",
-            "connections_axis",
-            "limit_axis",
-            "rate_axis",
-            "flood_axis",
-            "verify",
-            "client",
-            "clients",
-            "clients_axis",
-            "server",
-            "servers",
-            "servers_axis",
-            "port",
-        ],
-    ),
-    (
-        "sockets",
-        &[
-            "rate_axis",
-            "client",
-            "clients",
-            "clients_axis",
-            "server",
-            "servers",
-            "port",
-            "ports",
-            "at_once",
-        ],
-    ),
-    ("loopback", &["bytes", "port"]),
-];
+const KINDS: [&str; 5] = ["frames", "connections", "concurrent", "sockets", "loopback"];
 
-/// All kinds in one table; [`KINDS`] says which fields belong to which.
+/// All kinds in one table; [`Text::fields`] says which fields belong to which.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Text {
@@ -221,31 +169,32 @@ struct Text {
 }
 
 impl Text {
-    /// The fields that are there, `kind` aside.
-    fn given(&self) -> Vec<&'static str> {
-        let fields = [
-            ("axes", self.axes.is_some()),
-            ("command", self.command.is_some()),
-            ("close", self.close.is_some()),
-            ("rate_axis", self.rate_axis.is_some()),
-            ("flood_axis", self.flood_axis.is_some()),
-            ("verify", self.verify.is_some()),
-            ("client", self.client.is_some()),
-            ("clients", self.clients.is_some()),
-            ("clients_axis", self.clients_axis.is_some()),
-            ("server", self.server.is_some()),
-            ("servers", self.servers.is_some()),
-            ("servers_axis", self.servers_axis.is_some()),
-            ("port", self.port.is_some()),
-            ("connections", self.connections.is_some()),
-            ("connections_axis", self.connections_axis.is_some()),
-            ("limit_axis", self.limit_axis.is_some()),
-            ("drop_axis", self.drop_axis.is_some()),
-            ("ports", self.ports.is_some()),
-            ("at_once", self.at_once.is_some()),
-            ("bytes", self.bytes.is_some()),
-        ];
-        fields.into_iter().filter(|(_, given)| *given).map(|(name, _)| name).collect()
+    /// Each field, `kind` aside: its name, whether it is there, and the kinds that take it.
+    fn fields(&self) -> [(&'static str, bool, &'static [&'static str]); 20] {
+        const TCP: &[&str] = &["connections", "concurrent", "sockets"];
+        const OWN_TCP: &[&str] = &["connections", "concurrent"];
+        [
+            ("axes", self.axes.is_some(), &["frames"]),
+            ("command", self.command.is_some(), &["frames"]),
+            ("drop_axis", self.drop_axis.is_some(), &["frames"]),
+            ("connections", self.connections.is_some(), &["concurrent"]),
+            ("connections_axis", self.connections_axis.is_some(), &["concurrent"]),
+            ("limit_axis", self.limit_axis.is_some(), &["concurrent"]),
+            ("close", self.close.is_some(), &["connections"]),
+            ("rate_axis", self.rate_axis.is_some(), TCP),
+            ("flood_axis", self.flood_axis.is_some(), OWN_TCP),
+            ("verify", self.verify.is_some(), OWN_TCP),
+            ("client", self.client.is_some(), TCP),
+            ("clients", self.clients.is_some(), TCP),
+            ("clients_axis", self.clients_axis.is_some(), TCP),
+            ("server", self.server.is_some(), TCP),
+            ("servers", self.servers.is_some(), TCP),
+            ("servers_axis", self.servers_axis.is_some(), OWN_TCP),
+            ("bytes", self.bytes.is_some(), &["loopback"]),
+            ("port", self.port.is_some(), &["connections", "concurrent", "sockets", "loopback"]),
+            ("ports", self.ports.is_some(), &["sockets"]),
+            ("at_once", self.at_once.is_some(), &["sockets"]),
+        ]
     }
 }
 
@@ -257,14 +206,16 @@ impl TryFrom<Text> for Traffic {
     type Error = String;
 
     fn try_from(text: Text) -> Result<Traffic, String> {
-        let Some((kind, fields)) = KINDS.into_iter().find(|(kind, _)| *kind == text.kind) else {
-            let kinds = KINDS.map(|(kind, _)| kind).join(", ");
-            return Err(format!("no kind `{}`; there are {kinds}", text.kind));
+        let Some(kind) = KINDS.into_iter().find(|kind| *kind == text.kind) else {
+            return Err(format!("no kind `{}`; there are {}", text.kind, KINDS.join(", ")));
         };
-        if let Some(other) = text.given().into_iter().find(|field| !fields.contains(field)) {
+        let fields = text.fields();
+        let takes = |kinds: &[&str]| kinds.contains(&kind);
+        if let Some((other, ..)) = fields.iter().find(|(_, given, of)| *given && !takes(of)) {
+            let own: Vec<&str> = fields.iter().filter(|f| takes(f.2)).map(|f| f.0).collect();
             return Err(format!(
                 "kind `{kind}` takes no `{other}`; it takes `{}`",
-                fields.join("`, `")
+                own.join("`, `")
             ));
         }
         match kind {
