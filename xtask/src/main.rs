@@ -4,6 +4,7 @@
 
 mod ci;
 mod hooks;
+mod modules;
 mod source;
 mod suite;
 mod tidy;

@@ -7,8 +7,10 @@
 mod arrows;
 mod banned;
 mod comments;
+mod cycles;
 mod dependencies;
 mod documents;
+mod names;
 mod paths;
 mod sizes;
 mod testdata;
@@ -55,12 +57,14 @@ impl fmt::Display for Finding {
 
 /// All findings, without those that a line allows, in the order of the files.
 pub fn check(tree: &Tree) -> Vec<Finding> {
-    let checks: [fn(&Tree) -> Vec<Finding>; 8] = [
+    let checks: [fn(&Tree) -> Vec<Finding>; 10] = [
         arrows::check,
         banned::check,
         comments::check,
+        cycles::check,
         dependencies::check,
         documents::check,
+        names::check,
         paths::check,
         sizes::check,
         testdata::check,

@@ -1,0 +1,70 @@
+//! Types of the same name: a reader cannot tell which one is meant.
+//!
+//! All types of the workspace outside tests are compared, whatever their visibility. A name that
+//! several crates share for a reason stands in `xtask/shared-names.toml` with that reason.
+
+use std::collections::BTreeMap;
+
+use super::Finding;
+use crate::modules::{Modules, Type, roots};
+use crate::tree::Tree;
+
+const RULE: &str = "name";
+const LIST: &str = "xtask/shared-names.toml";
+
+pub fn check(tree: &Tree) -> Vec<Finding> {
+    let mut reasons: toml::Table = match tree.text(LIST).unwrap_or_default().parse() {
+        Ok(table) => table,
+        Err(e) => return vec![Finding::refuse(RULE, LIST, 0, format!("not TOML: {e}"))],
+    };
+    let mut types: BTreeMap<String, Vec<Type>> = BTreeMap::new();
+    for root in roots(tree) {
+        // What cannot be read is a finding of the cycles.
+        let Ok(modules) = Modules::of(tree, &root) else { continue };
+        for found in modules.types() {
+            types.entry(found.name.clone()).or_default().push(found);
+        }
+    }
+    let mut found = Vec::new();
+    for (name, types) in types.iter().filter(|(_, types)| types.len() > 1) {
+        let reason = reasons.remove(name);
+        if reason.is_some_and(|r| r.as_str().is_some_and(|r| r.len() > 8)) {
+            continue;
+        }
+        let at = |t: &Type| format!("{}:{}", t.path, t.line);
+        let others: Vec<_> = types[1..].iter().map(at).collect();
+        let message = format!("{name} is also a type at {}: rename one", others.join(", "));
+        found.push(Finding::warn(RULE, &types[0].path, types[0].line, message));
+    }
+    for name in reasons.keys() {
+        let message = format!("{name} is no longer the name of several types: remove the line");
+        found.push(Finding::refuse(RULE, LIST, 0, message));
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn messages(list: &str) -> Vec<String> {
+        let tree = Tree::of(&[
+            (LIST, list),
+            ("crates/a/src/lib.rs", "struct Way;"),
+            ("crates/b/src/lib.rs", "pub struct B; enum Way {}"),
+        ]);
+        check(&tree).into_iter().map(|f| f.message).collect()
+    }
+
+    #[test]
+    fn two_types_of_one_name_are_refused() {
+        assert_eq!(messages(""), ["Way is also a type at crates/b/src/lib.rs:1: rename one"]);
+    }
+
+    #[test]
+    fn a_reason_allows_them_and_must_be_one() {
+        assert!(messages("Way = \"both are what the kernel calls so\"\n").is_empty());
+        assert_eq!(messages("Way = \"\"\n").len(), 1);
+        assert!(messages("B = \"only once in the workspace\"\n")[1].starts_with("B is no longer"));
+    }
+}
