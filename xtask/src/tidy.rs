@@ -10,50 +10,15 @@ mod comments;
 mod cycles;
 mod dependencies;
 mod documents;
+mod finding;
 mod names;
 mod paths;
 mod sizes;
 mod testdata;
 
-use std::fmt;
-
 use crate::tree::Tree;
 
-/// Something that breaks a rule.
-#[derive(Debug, PartialEq)]
-pub struct Finding {
-    /// Which rule, the word for `tidy: allow(…)`.
-    pub rule: &'static str,
-    /// File, from the root.
-    pub path: String,
-    /// Line from 1; 0 is the file as a whole.
-    pub line: usize,
-    /// What is wrong and what to do.
-    pub message: String,
-    /// Whether it fails the run.
-    pub refused: bool,
-}
-
-impl Finding {
-    fn refuse(rule: &'static str, path: &str, line: usize, message: impl Into<String>) -> Self {
-        Finding { rule, path: path.into(), line, message: message.into(), refused: true }
-    }
-
-    fn warn(rule: &'static str, path: &str, line: usize, message: impl Into<String>) -> Self {
-        Finding { refused: false, ..Finding::refuse(rule, path, line, message) }
-    }
-}
-
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:", self.path)?;
-        if self.line > 0 {
-            write!(f, "{}:", self.line)?;
-        }
-        let kind = if self.refused { "" } else { "warning: " };
-        write!(f, " {kind}{} [{}]", self.message, self.rule)
-    }
-}
+use self::finding::Finding;
 
 /// All findings, without those that a line allows, in the order of the files.
 pub fn check(tree: &Tree) -> Vec<Finding> {

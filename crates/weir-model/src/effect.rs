@@ -22,9 +22,10 @@ use std::collections::BTreeSet;
 
 use weir_packet::Family;
 
+use crate::Name;
 use crate::field::{FIELDS, Field};
 use crate::matching::{Match, OptionValue, Value};
-use crate::ruleset::{Firewall, Name, Rule, Ruleset, Table};
+use crate::ruleset::{Firewall, Rule, Ruleset, Table};
 use crate::set::{ElementPart, Method, Part, SetOption};
 use crate::target::{Effect, Extension, NatTarget, Target};
 

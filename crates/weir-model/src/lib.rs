@@ -8,26 +8,31 @@
 
 #![forbid(unsafe_code)]
 
+mod counters;
 pub mod credit;
 pub mod effect;
 pub mod field;
 pub mod manifest;
 pub mod matching;
+mod name;
 pub mod nft;
+mod rule_id;
 pub mod ruleset;
 pub mod set;
+mod span;
 pub mod target;
 pub mod test;
 
+pub use counters::Counters;
 pub use credit::{Counter, CreditMap};
 pub use effect::{ChangingSets, Conntrack, Ends, FieldSet, Hotdrop, effects_of, match_effects};
 pub use field::{Field, Layer, Merge, Read};
 pub use matching::{AddrMatch, Base, FragmentMatch, IfaceMatch, Match, PortSpan, ProtoMatch};
-pub use ruleset::{
-    Chain, Counters, Firewall, Hook, Name, Policy, Rule, RuleId, RulePlace, Ruleset, Span, Table,
-    TableName,
-};
+pub use name::Name;
+pub use rule_id::RuleId;
+pub use ruleset::{Chain, Firewall, Hook, Policy, Rule, RulePlace, Ruleset, Table, TableName};
 pub use set::{Element, ElementPart, IpSet, SetKind, SetOption};
+pub use span::Span;
 pub use target::{Effect, NatTarget, Target};
 pub use test::{Predicate, Test, Tests, located_tests_of, tests_of};
 pub use weir_packet::{Addr, CtState, Family, Mac, Packet};

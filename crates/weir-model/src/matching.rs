@@ -6,8 +6,7 @@
 //! [`Host`] ones depend on the host or on bytes that the field table does not model. A match of a
 //! module that weir does not know is [`Match::Opaque`]: kept to the letter, pinned in its place.
 
-use crate::ruleset::Name;
-use crate::{Addr, Mac};
+use crate::{Addr, Mac, Name};
 
 /// The tests that every rule has room for (`struct ipt_ip`), evaluated before all others.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]

@@ -5,8 +5,8 @@
 //! which original rules and policies it is part of, so that a form can be checked packet by packet
 //! and its counters read back.
 
-use crate::ruleset::{Hook, Name, Policy, TableName};
-use crate::{Effect, Family, NatTarget, RuleId};
+use crate::ruleset::{Hook, Policy, TableName};
+use crate::{Effect, Family, Name, NatTarget, RuleId};
 
 /// All tables of a form.
 #[derive(Clone, Debug, Default, PartialEq)]

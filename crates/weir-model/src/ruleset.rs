@@ -1,9 +1,14 @@
 //! Tables, chains and rules.
 
 use std::fmt;
-use std::sync::Arc;
 
-use crate::{Base, Family, IpSet, Match, Target};
+use crate::counters::Counters;
+use crate::matching::{Base, Match};
+use crate::rule_id::RuleId;
+use crate::set::IpSet;
+use crate::span::Span;
+use crate::target::Target;
+use crate::{Family, Name};
 
 /// All that is in force on one host: both families and the sets they share.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -190,9 +195,6 @@ impl Hook {
     }
 }
 
-/// A shared name: of a chain, a set, a device.
-pub type Name = Arc<str>;
-
 /// A chain.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chain {
@@ -232,21 +234,6 @@ pub enum Policy {
     /// Drop it.
     Drop,
 }
-
-/// Packets and bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
-pub struct Counters {
-    /// Packets.
-    pub packets: u64,
-    /// Bytes, from the network header on.
-    pub bytes: u64,
-}
-
-/// Identity of a rule of the original ruleset: its index in reading order, per family.
-///
-/// It stays with the rule through every pass, so that a form can say which counters add up to it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct RuleId(pub u32);
 
 /// Where an original rule (or policy) stands, in the words of the tools:
 /// `filter/FORWARD/3`, `filter/FORWARD/policy`.
@@ -304,24 +291,5 @@ impl Rule {
             spans: Vec::new(),
             leading_comments: Vec::new(),
         }
-    }
-}
-
-/// Byte range in a text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Span {
-    /// First byte.
-    pub start: u32,
-    /// One past the last byte.
-    pub end: u32,
-}
-
-impl Span {
-    /// The span of what weir made itself.
-    pub const NONE: Span = Span { start: u32::MAX, end: u32::MAX };
-
-    /// The bytes, or `None` for [`Span::NONE`].
-    pub fn range(self) -> Option<std::ops::Range<usize>> {
-        (self != Span::NONE).then_some(self.start as usize..self.end as usize)
     }
 }

@@ -1,7 +1,6 @@
 //! ipsets.
 
-use crate::ruleset::{Counters, Name, Span};
-use crate::{Addr, Family, Mac};
+use crate::{Addr, Counters, Family, Mac, Name, Span};
 
 /// A set, as `ipset save` prints it.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,7 +1,7 @@
 //! What a rule does.
 
 use crate::matching::{Opaque, OptionValue};
-use crate::ruleset::Name;
+use crate::name::Name;
 
 /// Target of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

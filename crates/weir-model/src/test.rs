@@ -8,8 +8,8 @@
 use crate::effect::{Hotdrop, match_effects};
 use crate::field::Field;
 use crate::matching::{AddrMatch, IfaceMatch, Match, Neg, PortSide, PortSpan, TtlOp};
-use crate::ruleset::{Name, Rule};
-use crate::{Addr, Family};
+use crate::ruleset::Rule;
+use crate::{Addr, Family, Name};
 
 /// The tests of a rule, in the order the kernel evaluates them.
 pub type Tests = Vec<Test>;

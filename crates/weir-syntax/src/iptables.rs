@@ -11,6 +11,7 @@ pub(crate) mod extension;
 mod graph;
 mod guess;
 mod option;
+mod parse_options;
 mod print;
 mod reader;
 mod scan;
@@ -18,24 +19,11 @@ mod scan;
 pub mod tables;
 pub(crate) mod word;
 
-use weir_model::{Family, IpSet, Ruleset, TableName};
+use weir_model::{Family, Ruleset};
 
-pub use print::{print, print_match, print_rule, print_target};
-
+pub use self::parse_options::ParseOptions;
+pub use self::print::{print, print_match, print_rule, print_target};
 use crate::Diagnostic;
-
-/// How a text is to be read.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ParseOptions<'a> {
-    /// Whose text it is; guessed from the text where not given.
-    pub family: Option<Family>,
-    /// Only this table; the others are skipped unread.
-    pub table: Option<TableName>,
-    /// Look up host names. Off, a host name is an error.
-    pub resolve: bool,
-    /// The sets that there are. Where given, a match of any other set is an error.
-    pub sets: Option<&'a [IpSet]>,
-}
 
 /// Reads a ruleset.
 ///

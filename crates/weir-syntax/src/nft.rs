@@ -34,10 +34,7 @@ use weir_model::nft::Ruleset;
 
 use crate::Diagnostic;
 
-pub use normal::{agrees, commented, normal};
-
-/// Longest comment that nft takes, in bytes (NFTNL_UDATA_COMMENT_MAXLEN).
-pub const COMMENT_MAX: usize = 127;
+pub use normal::{COMMENT_MAX, agrees, commented, normal};
 
 /// Reads nft text that weir wrote, or a listing of it.
 ///

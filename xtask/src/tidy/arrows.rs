@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Finding;
+use super::finding::Finding;
 use crate::tree::Tree;
 
 const RULE: &str = "arrow";

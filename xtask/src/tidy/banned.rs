@@ -1,7 +1,7 @@
 //! Calls that must not stay: `todo!` and its like anywhere, sleeping in tests, `unwrap` in a
 //! library.
 
-use super::Finding;
+use super::finding::Finding;
 use crate::source;
 use crate::tree::Tree;
 

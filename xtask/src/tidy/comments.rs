@@ -1,6 +1,6 @@
 //! Each file says on top what it is.
 
-use super::Finding;
+use super::finding::Finding;
 use crate::tree::Tree;
 
 const RULE: &str = "head";

@@ -4,7 +4,7 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::Finding;
+use super::finding::Finding;
 use crate::modules::{Modules, roots};
 use crate::tree::Tree;
 

@@ -1,6 +1,6 @@
 //! Dependencies that a crate names and does not use: each costs building time and trust.
 
-use super::Finding;
+use super::finding::Finding;
 use crate::tree::Tree;
 
 pub fn check(tree: &Tree) -> Vec<Finding> {

@@ -1,7 +1,7 @@
 //! Documents: links that lead somewhere, decisions with their number, glossary words in use, and
 //! tests that are where the semantics says.
 
-use super::Finding;
+use super::finding::Finding;
 use crate::tree::Tree;
 
 const GLOSSARY: &str = "docs/glossary.md";

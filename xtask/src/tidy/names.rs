@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Finding;
+use super::finding::Finding;
 use crate::modules::{Modules, Type, roots};
 use crate::tree::Tree;
 

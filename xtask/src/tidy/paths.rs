@@ -1,6 +1,6 @@
 //! No path of a person's machine: they mean nothing to anybody else.
 
-use super::Finding;
+use super::finding::Finding;
 use crate::tree::Tree;
 
 /// Folders that are somebody's. Spelled in pieces, so that this file is content.

@@ -1,6 +1,6 @@
 //! Sizes: one idea a file, one screen a function. Warnings, for a table of fields may be long.
 
-use super::Finding;
+use super::finding::Finding;
 use crate::source;
 use crate::tree::Tree;
 

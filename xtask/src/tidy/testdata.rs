@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::Finding;
+use super::finding::Finding;
 use crate::tree::Tree;
 
 const RULE: &str = "testdata";

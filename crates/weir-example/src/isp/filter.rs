@@ -3,8 +3,9 @@
 use std::fmt::Write;
 use std::net::Ipv4Addr;
 
+use super::options::IspOptions;
 use super::plan::{Customer, Firewall, Plan};
-use super::{IspOptions, router};
+use super::router;
 use crate::random::Random;
 use crate::text::TableText;
 

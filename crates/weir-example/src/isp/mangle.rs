@@ -3,7 +3,7 @@
 //! `CLASSIFY` does not end the walk, and the lists have no early way out: every packet of the first
 //! generation design is compared with every address.
 
-use super::IspOptions;
+use super::options::IspOptions;
 use super::plan::{Customer, Plan};
 use crate::random::Random;
 use crate::text::TableText;

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::net::Ipv4Addr;
 
-use super::IspOptions;
+use super::options::IspOptions;
 use crate::random::Random;
 
 /// A customer of the network.

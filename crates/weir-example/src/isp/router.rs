@@ -1,6 +1,6 @@
 //! What concerns the router itself: its own services, bogus sources, address translation.
 
-use super::IspOptions;
+use super::options::IspOptions;
 use super::plan::{Plan, REGIONS};
 use crate::random::Random;
 use crate::text::TableText;

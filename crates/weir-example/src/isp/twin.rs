@@ -1,7 +1,8 @@
 //! The IPv6 twin: the same design, a /64 a customer, no address translation.
 
+use super::mangle as bandwidth;
+use super::options::IspOptions;
 use super::plan::{Customer, Firewall, Plan};
-use super::{IspOptions, mangle as bandwidth};
 use crate::random::Random;
 use crate::text::TableText;
 

@@ -6,10 +6,7 @@ use std::collections::HashMap;
 
 use weir_model::{Chain, Counters, Hook, IpSet, Match, Name, Policy, Rule, Span, Table, TableName};
 
-use chain::bad_policy;
-
 use super::graph::{self, Narrowing};
-use super::reader::policy;
 use super::scan::{Command, Line};
 use crate::diagnostic::{Diagnostic, Fallible};
 use crate::number;
@@ -370,4 +367,17 @@ fn check_sets(line: &Line, sets: &[IpSet]) -> Fallible<()> {
         check(name, span)?;
     }
     Ok(())
+}
+
+fn bad_policy(name: &Name, word: &str, span: Span) -> Diagnostic {
+    Diagnostic::new(format!("{word:?} is no policy of {name}"), span).help("write ACCEPT or DROP")
+}
+
+/// The policy of a chain's line.
+fn policy(word: &str) -> Option<Policy> {
+    match word {
+        "ACCEPT" => Some(Policy::Accept),
+        "DROP" => Some(Policy::Drop),
+        _ => None,
+    }
 }

@@ -5,6 +5,7 @@
 //! its own for it an arm in [`print_match`] or [`print_target`]. The agreement test picks up the
 //! row by itself. One whose options are only checked goes into [`letter`].
 
+mod build;
 mod chunks;
 mod divert;
 mod effects;
@@ -30,7 +31,7 @@ mod tcp_option;
 mod time;
 pub(crate) mod value;
 
-use weir_model::matching::{Host, Opaque, OptionValue, Stateful, Value};
+use weir_model::matching::{Opaque, OptionValue, Value};
 use weir_model::target::{Effect, TtlChange};
 use weir_model::{Family, Match, Target};
 
@@ -163,26 +164,6 @@ pub(super) fn implicit(proto: u8, family: Family) -> Option<&'static Extension<M
         _ => return None,
     };
     find_match(name, family)
-}
-
-/// Options of a module in the order of printing.
-#[derive(Default)]
-struct Options(Vec<OptionValue>);
-
-impl Options {
-    fn push(&mut self, name: &'static str, value: Value) {
-        self.0.push(OptionValue { negated: false, name, value });
-    }
-}
-
-/// A match whose answer the packet's modelled fields do not give.
-fn host(module: &'static str, options: Vec<OptionValue>) -> Match {
-    Match::Host(Box::new(Host { module, options }))
-}
-
-/// A match that keeps a budget or a memory.
-fn stateful(module: &'static str, options: Vec<OptionValue>) -> Match {
-    Match::Stateful(Box::new(Stateful { module, options }))
 }
 
 /// What the kernel asks of a rule's matches because of its target.

@@ -234,3 +234,10 @@ impl<'r, 'w> Given<'r, 'w> {
         Diagnostic::new(message, self.span)
     }
 }
+
+/// An argument: its text and place.
+#[derive(Clone, Copy)]
+pub(super) struct Arg<'w> {
+    pub text: &'w str,
+    pub span: Span,
+}

@@ -1,11 +1,12 @@
 //! The lines of a text: tables, chains, rules, comments.
 
-use weir_model::{Counters, Family, Policy, RuleId, Ruleset, Span, TableName};
+use weir_model::{Counters, Family, RuleId, Ruleset, Span, TableName};
 
 use super::draft::{Beside, Draft};
+use super::guess;
+use super::parse_options::ParseOptions;
 use super::scan::{Surroundings, scan};
 use super::word::{self, Word};
-use super::{ParseOptions, guess};
 use crate::diagnostic::{Diagnostic, Fallible};
 use crate::intern::Interner;
 
@@ -243,15 +244,6 @@ fn counters(text: &str, span: Span) -> Fallible<Counters> {
         None => Diagnostic::new(format!("{text:?} is no pair of counters"), span)
             .help("write [packets:bytes]")
             .fail(),
-    }
-}
-
-/// The policy of a chain's line.
-pub(super) fn policy(word: &str) -> Option<Policy> {
-    match word {
-        "ACCEPT" => Some(Policy::Accept),
-        "DROP" => Some(Policy::Drop),
-        _ => None,
     }
 }
 

@@ -5,6 +5,7 @@
 //! together and hold their argument; `--name=value`. An option that nobody knows brings in the
 //! match of the rule's protocol (`-p tcp --dport 80`).
 
+mod base_option;
 mod finish;
 mod line;
 mod lookup;
@@ -14,7 +15,7 @@ use weir_model::matching::Opaque;
 use weir_model::{Base, Counters, Family, Match, Span, TableName, Target};
 
 use super::base::{self, Addrs};
-use super::option::{Arity, Extension, Opt, Taken};
+use super::option::{Arg, Arity, Extension, Opt, Taken};
 use super::word::Word;
 use crate::diagnostic::{Diagnostic, Fallible};
 use crate::intern::Interner;
@@ -88,13 +89,6 @@ pub(super) struct Scan<'c, 'a, 'w> {
     pub negated_address: Option<Span>,
     /// `-4` in a text of ip6tables and `-6` in one of iptables: the tool skips such a line.
     ignored: bool,
-}
-
-/// An argument: its text and place.
-#[derive(Clone, Copy)]
-pub(super) struct Arg<'w> {
-    pub text: &'w str,
-    pub span: Span,
 }
 
 /// Reads the words of one line.

@@ -105,6 +105,21 @@ impl<'t> Cursor<'t> {
         self.take(Token::Word(word))
     }
 
+    /// Takes `counter packets 1 bytes 60` of an element or rule, if it comes next; whether it did.
+    pub fn take_counters(&mut self) -> Fallible<bool> {
+        if !self.take_word("counter") {
+            return Ok(false);
+        }
+        if self.take_word("packets") {
+            self.word("a number")?;
+            if !self.take_word("bytes") {
+                return self.missing("bytes");
+            }
+            self.word("a number")?;
+        }
+        Ok(true)
+    }
+
     /// Takes the words if they all come next.
     pub fn take_words(&mut self, words: &[&str]) -> bool {
         let next = self.tokens[self.at..].iter().map(|t| t.0);

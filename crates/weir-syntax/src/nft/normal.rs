@@ -14,9 +14,11 @@ use weir_model::nft::{
 };
 use weir_model::target::Extension;
 
-use super::COMMENT_MAX;
 use super::cursor::{Cursor, Token};
 use super::statement::{Place, imply, imply_first, statement};
+
+/// Longest comment that nft takes, in bytes (NFTNL_UDATA_COMMENT_MAXLEN).
+pub const COMMENT_MAX: usize = 127;
 
 /// The first thing that two rulesets do not both say, credit and origins aside.
 ///

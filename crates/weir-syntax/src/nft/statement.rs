@@ -4,7 +4,7 @@ use weir_model::Family;
 use weir_model::nft::{Chain, Key, Load, Rule, Statement, Table, Test, With, ct_status};
 
 use super::cursor::{Cursor, Token};
-use super::{action, opaque, table, value};
+use super::{action, opaque, value};
 use crate::Diagnostic;
 use crate::diagnostic::Fallible;
 
@@ -40,7 +40,7 @@ pub(super) fn statement(
     place: Place<'_>,
 ) -> Fallible<()> {
     let span = cursor.span();
-    if table::counters(cursor)? {
+    if cursor.take_counters()? {
         out.push(Statement::Counter(Vec::new()));
     } else if let Some(verdict) = action::verdict(cursor)? {
         out.push(Statement::Verdict(verdict));

@@ -219,7 +219,7 @@ impl<'t> Reader<'t> {
                 }
                 key.push(element_key(&mut self.cursor, part.load, map.interval, family)?);
             }
-            counters(&mut self.cursor)?;
+            self.cursor.take_counters()?;
             if !self.cursor.take_word(":") {
                 return self.cursor.missing(": and a verdict");
             }
@@ -317,21 +317,6 @@ impl<'t> Reader<'t> {
         }
         Ok(Base { kind, hook, priority, policy })
     }
-}
-
-/// `counter packets 1 bytes 60` in an element or rule, if it is there.
-pub(super) fn counters(cursor: &mut Cursor<'_>) -> Fallible<bool> {
-    if !cursor.take_word("counter") {
-        return Ok(false);
-    }
-    if cursor.take_word("packets") {
-        cursor.word("a number")?;
-        if !cursor.take_word("bytes") {
-            return cursor.missing("bytes");
-        }
-        cursor.word("a number")?;
-    }
-    Ok(true)
 }
 
 /// The load that stands for all of its type.

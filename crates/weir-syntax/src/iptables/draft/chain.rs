@@ -2,9 +2,8 @@
 
 use weir_model::{Chain, Counters, Name, Policy, Span, TableName, Target};
 
-use super::{Beside, Draft, check_chain_name};
+use super::{Beside, Draft, bad_policy, check_chain_name, policy};
 use crate::diagnostic::{Diagnostic, Fallible};
-use crate::iptables::reader::policy;
 use crate::iptables::scan::{Command, Line};
 
 impl Draft {
@@ -149,10 +148,6 @@ impl Draft {
         }
         Ok(())
     }
-}
-
-pub(super) fn bad_policy(name: &Name, word: &str, span: Span) -> Diagnostic {
-    Diagnostic::new(format!("{word:?} is no policy of {name}"), span).help("write ACCEPT or DROP")
 }
 
 /// A chain's line cannot quote its name: one with blanks could not be printed.

@@ -5,6 +5,7 @@ use weir_model::matching::Value;
 use weir_model::target::Extension as Plain;
 use weir_model::{Addr, TableName, Target};
 
+use super::build::ModuleOptions;
 use super::{ports, value};
 use crate::diagnostic::Fallible;
 use crate::iptables::option::{ANYWHERE, Extension, Given, Place, flag, opt};
@@ -44,12 +45,12 @@ pub(super) static SYNPROXY: Extension<Target> = Extension {
     place: Place { protocols: &[6], tables: &[], hooks: &[Input, Forward] },
 };
 
-fn divert(module: &'static str, options: super::Options) -> Target {
+fn divert(module: &'static str, options: ModuleOptions) -> Target {
     Target::Divert(Box::new(Plain { module, options: options.0 }))
 }
 
 fn nfqueue(g: &Given) -> Fallible<Target> {
-    let mut options = super::Options::default();
+    let mut options = ModuleOptions::default();
     match g.first(1) {
         Some(t) => match value::range(t, 0xffff)? {
             (lo, hi) if lo < hi && hi - lo < 0xffff => {
@@ -74,7 +75,7 @@ fn nfqueue(g: &Given) -> Fallible<Target> {
 }
 
 fn tproxy(g: &Given) -> Fallible<Target> {
-    let mut options = super::Options::default();
+    let mut options = ModuleOptions::default();
     let Some(t) = g.first(0) else { return g.problem("TPROXY without --on-port").fail() };
     options.push("on-port", Value::Number(ports::resolved_port(t, t.arg)?.into()));
     let ip = g.first(1).map_or(Ok(Addr(0)), |t| value::host(t, g))?;
@@ -85,7 +86,7 @@ fn tproxy(g: &Given) -> Fallible<Target> {
 }
 
 fn synproxy(g: &Given) -> Fallible<Target> {
-    let mut options = super::Options::default();
+    let mut options = ModuleOptions::default();
     for id in 0..=4 {
         let Some(t) = g.first(id) else { continue };
         let v = match id {

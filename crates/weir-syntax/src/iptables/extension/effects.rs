@@ -6,6 +6,7 @@ use weir_model::matching::{OptionValue, Value};
 use weir_model::target::{Effect, TtlChange};
 use weir_model::{Family, Match, Span, TableName, Target};
 
+use super::build::ModuleOptions;
 use super::{fields, log, value};
 use crate::diagnostic::{Diagnostic, Fallible};
 use crate::iptables::option::{ANYWHERE, Extension, Given, Place, Taken, flag, opt};
@@ -109,7 +110,7 @@ pub(super) static TRACE: Extension<Target> = Extension {
     name: "TRACE",
     family: None,
     options: &[],
-    build: |_| Ok(log::effect("TRACE", super::Options::default())),
+    build: |_| Ok(log::effect("TRACE", ModuleOptions::default())),
     place: RAW,
 };
 
@@ -123,7 +124,7 @@ pub(super) static AUDIT: Extension<Target> = Extension {
         let Some(kind) = kinds.into_iter().find(|k| k.eq_ignore_ascii_case(t.arg)) else {
             return t.problem(format!("{} is not accept, drop or reject", t.arg)).fail();
         };
-        let mut options = super::Options::default();
+        let mut options = ModuleOptions::default();
         options.push("type", Value::Word(kind));
         Ok(log::effect("AUDIT", options))
     },
@@ -164,13 +165,13 @@ fn effect(e: Effect) -> Target {
 }
 
 fn bare(module: &'static str, option: &'static str) -> Target {
-    let mut options = super::Options::default();
+    let mut options = ModuleOptions::default();
     options.push(option, Value::Flag);
     log::effect(module, options)
 }
 
 fn ecn(g: &Given) -> Fallible<Target> {
-    let mut options = super::Options::default();
+    let mut options = ModuleOptions::default();
     let mut zeros = 0;
     for t in [0, 2, 1, 3].into_iter().filter_map(|id| g.first(id)) {
         let tcp = g.base.proto.is_some_and(|p| p.proto == 6 && !p.negated);
@@ -244,7 +245,7 @@ const HELPERS: [(&str, &[u8]); 9] = [
 ];
 
 fn ct(g: &Given) -> Fallible<Target> {
-    let mut options = super::Options::default();
+    let mut options = ModuleOptions::default();
     for id in 0..=4 {
         let Some(t) = g.first(id) else { continue };
         let v = match id {
@@ -285,7 +286,7 @@ fn check_helper(t: &Taken, g: &Given) -> Fallible<()> {
 }
 
 /// Of several zones the last number counts, `mark` before any; both directions are none.
-fn push_zone(g: &Given, options: &mut super::Options) -> Fallible<()> {
+fn push_zone(g: &Given, options: &mut ModuleOptions) -> Fallible<()> {
     let mut zone = Value::Number(0);
     for t in g.iter().filter(|t| t.id >= 5) {
         if t.arg == "mark" {
@@ -361,7 +362,7 @@ fn tee(g: &Given) -> Fallible<Target> {
     if gateway.0 == 0 {
         return t.problem("gateway of all zeros").fail();
     }
-    let mut options = super::Options::default();
+    let mut options = ModuleOptions::default();
     options.push("gateway", Value::Addr(gateway));
     if let Some(t) = g.first(1) {
         if t.arg.len() > 15 {
@@ -375,7 +376,7 @@ fn tee(g: &Given) -> Fallible<Target> {
 }
 
 fn tcpmss(g: &Given) -> Fallible<Target> {
-    let mut options = super::Options::default();
+    let mut options = ModuleOptions::default();
     let max = if g.family == Family::V4 { 65_515 } else { 65_495 };
     let mss = g.first(0).map(|t| value::integer(t, 0, max)).transpose()?;
     // Both may be given: the later one counts.

@@ -4,6 +4,7 @@ use weir_model::matching::{Neg, OptionValue, TtlOp, Value};
 use weir_model::{Addr, Family, Match};
 use weir_packet::PktType;
 
+use super::build::host;
 use super::value;
 use crate::diagnostic::Fallible;
 use crate::iptables::address;
@@ -162,7 +163,7 @@ fn pkttype(g: &Given) -> Fallible<Match> {
         "otherhost" => {
             let value = Value::Word("otherhost");
             let options = vec![OptionValue { negated: t.negated, name: "pkt-type", value }];
-            return Ok(super::host("pkttype", options));
+            return Ok(host("pkttype", options));
         }
         _ => {
             return t

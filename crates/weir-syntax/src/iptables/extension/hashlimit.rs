@@ -6,6 +6,7 @@
 use weir_model::Match;
 use weir_model::matching::Value;
 
+use super::build::{ModuleOptions, stateful};
 use super::limit::{Period, seconds_of};
 use super::value;
 use crate::diagnostic::Fallible;
@@ -69,7 +70,7 @@ fn hashlimit(g: &Given) -> Fallible<Match> {
     } else {
         in_packets(t, g)?
     };
-    let mut options = super::Options::default();
+    let mut options = ModuleOptions::default();
     let above = (t.id == 1) != t.negated;
     options.push(if above { "hashlimit-above" } else { "hashlimit-upto" }, rate.value);
     if let Some(burst) = rate.burst {
@@ -125,7 +126,7 @@ fn hashlimit(g: &Given) -> Fallible<Match> {
     if g.has(RATE_MATCH) && interval != 1 {
         options.push("hashlimit-rate-interval", Value::Number(interval));
     }
-    Ok(super::stateful("hashlimit", options.0))
+    Ok(stateful("hashlimit", options.0))
 }
 
 fn in_packets(t: &Taken, g: &Given) -> Fallible<Rate> {

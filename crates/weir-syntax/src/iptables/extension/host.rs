@@ -4,6 +4,7 @@ use weir_model::Hook::{Forward, Input, Output, Postrouting, Prerouting};
 use weir_model::matching::{OptionValue, Value};
 use weir_model::{Family, Match, TableName};
 
+use super::build::host;
 use super::value;
 use crate::diagnostic::Fallible;
 use crate::iptables::option::{ANYWHERE, Extension, Given, Place, Taken, flag, opt};
@@ -133,7 +134,7 @@ fn one(
 ) -> Fallible<Match> {
     let Some(t) = g.iter().next() else { return g.problem(format!("{module} is empty")).fail() };
     let options = vec![OptionValue { negated: t.negated, name, value: read(t)? }];
-    Ok(super::host(module, options))
+    Ok(host(module, options))
 }
 
 /// A match of flags, printed in the given order.
@@ -143,7 +144,7 @@ fn flags_in_order(g: &Given, module: &'static str, order: &[u8]) -> Match {
         .filter_map(|id| g.first(*id))
         .map(|t| OptionValue { negated: t.negated, name: g.spelled(t.id), value: Value::Flag })
         .collect();
-    super::host(module, options)
+    host(module, options)
 }
 
 fn owner(g: &Given) -> Fallible<Match> {
@@ -167,7 +168,7 @@ fn owner(g: &Given) -> Fallible<Match> {
             .help("give --uid-owner, --gid-owner or --socket-exists")
             .fail();
     }
-    Ok(super::host("owner", options))
+    Ok(host("owner", options))
 }
 
 /// A name of the system's file, a number, or two joined by `-` or `:`.
@@ -256,7 +257,7 @@ fn addrtype(g: &Given) -> Fallible<Match> {
             options.push(OptionValue { negated: false, name: g.spelled(id), value });
         }
     }
-    Ok(super::host("addrtype", options))
+    Ok(host("addrtype", options))
 }
 
 fn physdev(g: &Given) -> Fallible<Match> {
@@ -281,7 +282,7 @@ fn physdev(g: &Given) -> Fallible<Match> {
     if (g.has(1) || g.has(3)) && !bridged {
         g.only_at(&[Prerouting, Input, Forward, Postrouting]);
     }
-    Ok(super::host("physdev", options))
+    Ok(host("physdev", options))
 }
 
 fn devgroup(g: &Given) -> Fallible<Match> {
@@ -296,7 +297,7 @@ fn devgroup(g: &Given) -> Fallible<Match> {
         (false, true) => g.only_at(&[Forward, Output, Postrouting]),
         (false, false) => return g.problem("devgroup without a group").fail(),
     }
-    Ok(super::host("devgroup", options))
+    Ok(host("devgroup", options))
 }
 
 /// `value[/mask]`, or a name of a table of iproute2, which is printed back by its name.

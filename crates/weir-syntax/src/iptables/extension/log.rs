@@ -4,6 +4,7 @@ use weir_model::Target;
 use weir_model::matching::Value;
 use weir_model::target::{Effect, Extension as Plain};
 
+use super::build::ModuleOptions;
 use super::value;
 use crate::diagnostic::Fallible;
 use crate::iptables::option::{ANYWHERE, Extension, Given, Taken, flag, opt};
@@ -85,7 +86,7 @@ fn prefix(t: &Taken, max: usize) -> Fallible<Value> {
 }
 
 fn log(g: &Given) -> Fallible<Target> {
-    let mut options = super::Options::default();
+    let mut options = ModuleOptions::default();
     if let Some(t) = g.first(1) {
         options.push("log-prefix", prefix(t, 29)?);
     }
@@ -104,7 +105,7 @@ fn log(g: &Given) -> Fallible<Target> {
 }
 
 fn nflog(g: &Given) -> Fallible<Target> {
-    let mut options = super::Options::default();
+    let mut options = ModuleOptions::default();
     if let Some(t) = g.first(1) {
         options.push("nflog-prefix", prefix(t, 63)?);
     }
@@ -119,7 +120,7 @@ fn nflog(g: &Given) -> Fallible<Target> {
 }
 
 /// A target after which the walk goes on.
-pub(super) fn effect(module: &'static str, options: super::Options) -> Target {
+pub(super) fn effect(module: &'static str, options: ModuleOptions) -> Target {
     let options = options.0;
     Target::Effect(Box::new(Effect::Other(Plain { module, options })))
 }

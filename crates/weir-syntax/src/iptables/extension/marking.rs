@@ -4,6 +4,7 @@ use weir_model::Target;
 use weir_model::matching::Value;
 use weir_model::target::Effect;
 
+use super::build::ModuleOptions;
 use super::value;
 use crate::diagnostic::Fallible;
 use crate::iptables::option::{ANYWHERE, Extension, Given, Opt, Taken, flag, opt};
@@ -88,7 +89,7 @@ fn connmark(g: &Given) -> Fallible<Target> {
     for t in g.iter() {
         m.apply(t, g)?;
     }
-    let mut options = super::Options::default();
+    let mut options = ModuleOptions::default();
     if t.id <= 4 {
         options.push("set-xmark", Value::Masked(m.value, m.ctmask));
     } else {

@@ -3,6 +3,7 @@
 use weir_model::Match;
 use weir_model::matching::{OptionValue, Value};
 
+use super::build::host;
 use super::value;
 use crate::diagnostic::Fallible;
 use crate::iptables::option::{ANYWHERE, Extension, Given, flag, opt};
@@ -40,7 +41,7 @@ pub(super) static U32: Extension<Match> = Extension {
         };
         let options =
             vec![OptionValue { negated: t.negated, name: "u32", value: Value::Text(text) }];
-        Ok(super::host("u32", options))
+        Ok(host("u32", options))
     },
     place: ANYWHERE,
 };
@@ -95,7 +96,7 @@ fn string(g: &Given) -> Fallible<Match> {
     if g.has(5) {
         push("icase", Value::Flag);
     }
-    Ok(super::host("string", options))
+    Ok(host("string", options))
 }
 
 /// Text with stretches of hexadecimal between bars; a backslash takes the next byte as it is.
@@ -227,7 +228,7 @@ fn bpf(g: &Given) -> Fallible<Match> {
         }
     };
     let options = vec![OptionValue { negated: false, name, value: Value::Text(text) }];
-    Ok(super::host("bpf", options))
+    Ok(host("bpf", options))
 }
 
 /// `4,48 0 0 9,21 0 1 6,6 0 0 1,6 0 0 0`, checked so far that it has its length and returns.

@@ -4,6 +4,7 @@ use weir_model::Hook::{Forward, Input, Output, Postrouting, Prerouting};
 use weir_model::matching::{OptionValue, Value};
 use weir_model::{Family, Match};
 
+use super::build::{ModuleOptions, host};
 use super::value;
 use crate::diagnostic::Fallible;
 use crate::iptables::option::{ANYWHERE, Extension, Given, Taken, flag, opt};
@@ -46,7 +47,7 @@ const ELEMENTS_MAX: usize = 4;
 const ORDER: [u8; 6] = [REQID, SPI, PROTO, MODE, TUNNEL_DST, TUNNEL_SRC];
 
 fn policy(g: &Given) -> Fallible<Match> {
-    let mut head = super::Options::default();
+    let mut head = ModuleOptions::default();
     let Some(dir) = g.first(DIR) else {
         return g.problem("policy without --dir").help("write --dir in or --dir out").fail();
     };
@@ -92,7 +93,7 @@ fn policy(g: &Given) -> Fallible<Match> {
         }
         options.extend(element);
     }
-    Ok(super::host("policy", options))
+    Ok(host("policy", options))
 }
 
 /// The elements, each with its options in the order of printing.

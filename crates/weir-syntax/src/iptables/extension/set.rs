@@ -4,6 +4,7 @@ use weir_model::Hook::{Forward, Output, Postrouting};
 use weir_model::matching::{SetMatch, Value};
 use weir_model::{Match, Name, TableName, Target};
 
+use super::build::ModuleOptions;
 use super::value;
 use crate::diagnostic::{Diagnostic, Fallible};
 use crate::iptables::option::{ANYWHERE, Extension, Given, Opt, Taken, flag, opt};
@@ -103,7 +104,7 @@ fn build(g: &Given) -> Fallible<Match> {
 }
 
 fn target(g: &Given) -> Fallible<Target> {
-    let mut options = super::Options::default();
+    let mut options = ModuleOptions::default();
     for t in (0..=2).filter_map(|id| g.first(id)) {
         let mut words = name(t)?.to_string();
         words.push(' ');

@@ -3,6 +3,7 @@
 use weir_model::matching::{OptionValue, Value};
 use weir_model::{Family, Match};
 
+use super::build::host;
 use super::value;
 use crate::diagnostic::Fallible;
 use crate::iptables::option::{ANYWHERE, Extension, Given, Place, flag, opt};
@@ -49,5 +50,5 @@ fn spi(g: &Given, name: &'static str) -> Fallible<Match> {
     if g.has(2) {
         options.push(OptionValue { negated: false, name: "ahres", value: Value::Flag });
     }
-    Ok(super::host(if name == "espspi" { "esp" } else { "ah" }, options))
+    Ok(host(if name == "espspi" { "esp" } else { "ah" }, options))
 }

@@ -4,6 +4,7 @@ use weir_model::Match;
 use weir_model::matching::{OptionValue, Value};
 use weir_model::{Addr, Family};
 
+use super::build::{ModuleOptions, stateful};
 use super::value;
 use crate::diagnostic::Fallible;
 use crate::iptables::address;
@@ -52,7 +53,7 @@ pub(super) static QUOTA: Extension<Match> = Extension {
         let Some(t) = g.first(0) else { return g.problem("quota without --quota").fail() };
         let value = Value::Number(value::integer(t, 0, u64::MAX)?);
         let options = vec![OptionValue { negated: t.negated, name: "quota", value }];
-        Ok(super::stateful("quota", options))
+        Ok(stateful("quota", options))
     },
     place: ANYWHERE,
 };
@@ -136,12 +137,12 @@ fn recent(g: &Given) -> Fallible<Match> {
     push("mask", Value::Addr(mask));
     let side = g.iter().filter(|t| t.id >= 10).last().map_or("rsource", |t| g.spelled(t.id));
     push(side, Value::Flag);
-    Ok(super::stateful("recent", options))
+    Ok(stateful("recent", options))
 }
 
 fn statistic(g: &Given) -> Fallible<Match> {
     let Some(mode) = g.first(0) else { return g.problem("statistic without --mode").fail() };
-    let mut options = super::Options::default();
+    let mut options = ModuleOptions::default();
     match (mode.arg, g.first(1), g.first(2), g.first(3)) {
         ("random", Some(t), None, _) => {
             options.push("mode", Value::Word("random"));
@@ -164,7 +165,7 @@ fn statistic(g: &Given) -> Fallible<Match> {
         ("random", ..) => return g.problem("mode random with options of nth").fail(),
         (other, ..) => return mode.problem(format!("{other} is not random or nth")).fail(),
     }
-    Ok(super::stateful("statistic", options.0))
+    Ok(stateful("statistic", options.0))
 }
 
 fn probability(t: &Taken) -> Fallible<u32> {
@@ -182,7 +183,7 @@ fn connlimit(g: &Given) -> Fallible<Match> {
             .fail();
     };
     let limit = value::integer(t, 0, u32::MAX.into())?;
-    let mut options = super::Options::default();
+    let mut options = ModuleOptions::default();
     let above = (t.id == 1) != t.negated;
     options.push(if above { "connlimit-above" } else { "connlimit-upto" }, Value::Number(limit));
     let len = match g.first(2) {
@@ -198,7 +199,7 @@ fn connlimit(g: &Given) -> Fallible<Match> {
     options.push("connlimit-mask", Value::Number(len.into()));
     let side = if g.has(4) { "connlimit-daddr" } else { "connlimit-saddr" };
     options.push(side, Value::Flag);
-    Ok(super::stateful("connlimit", options.0))
+    Ok(stateful("connlimit", options.0))
 }
 
 fn connbytes(g: &Given) -> Fallible<Match> {
@@ -231,7 +232,7 @@ fn connbytes(g: &Given) -> Fallible<Match> {
             value: word(dir, &["original", "reply", "both"])?,
         },
     ];
-    Ok(super::stateful("connbytes", options))
+    Ok(stateful("connbytes", options))
 }
 
 /// Prints what the general way does not: list names unquoted, masks, open ranges.

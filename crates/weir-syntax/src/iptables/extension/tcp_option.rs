@@ -3,6 +3,7 @@
 use weir_model::Match;
 use weir_model::matching::{OptionValue, Value};
 
+use super::build::host;
 use super::value;
 use crate::diagnostic::{Diagnostic, Fallible};
 use crate::iptables::option::{ANYWHERE, Extension, Given, Place, flag, opt};
@@ -18,7 +19,7 @@ pub(super) static TCPMSS: Extension<Match> = Extension {
             return t.problem(format!("{} begins above its end", t.arg)).fail();
         }
         let value = Value::Range(lo, hi);
-        Ok(super::host("tcpmss", vec![OptionValue { negated: t.negated, name: "mss", value }]))
+        Ok(host("tcpmss", vec![OptionValue { negated: t.negated, name: "mss", value }]))
     },
     place: Place::protocols(&[6]),
 };
@@ -54,5 +55,5 @@ fn ecn(g: &Given) -> Fallible<Match> {
     if options.is_empty() {
         return g.problem("ecn without an option").fail();
     }
-    Ok(super::host("ecn", options))
+    Ok(host("ecn", options))
 }

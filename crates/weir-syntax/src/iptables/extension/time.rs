@@ -1,5 +1,6 @@
 //! `-m time`: hours, days of the week and of the month, dates. All in UTC unless `--kerneltz`.
 
+use super::build::{ModuleOptions, host};
 use weir_model::Match;
 use weir_model::matching::{OptionValue, Value};
 
@@ -36,7 +37,7 @@ const MONTHDAYS: [&str; 31] = [
 ];
 
 fn time(g: &Given) -> Fallible<Match> {
-    let mut options = super::Options::default();
+    let mut options = ModuleOptions::default();
     let start = g.first(2).map_or(Ok(0), clock)?;
     let stop = g.first(3).map_or(Ok(DAY_LAST), clock)?;
     if g.has(6) && stop > start {
@@ -66,12 +67,12 @@ fn time(g: &Given) -> Fallible<Match> {
     if g.has(6) {
         options.push("contiguous", Value::Flag);
     }
-    Ok(super::host("time", options.0))
+    Ok(host("time", options.0))
 }
 
 /// All days are no test. No day is written as not all of them: the tool prints an empty list,
 /// which cannot be read back.
-fn push_days(options: &mut super::Options, name: &'static str, set: u64, names: &[&'static str]) {
+fn push_days(options: &mut ModuleOptions, name: &'static str, set: u64, names: &[&'static str]) {
     if set == 0 {
         let value = Value::Words(names.to_vec());
         options.0.push(OptionValue { negated: true, name, value });
