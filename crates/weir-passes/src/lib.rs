@@ -21,6 +21,7 @@ pub mod passes;
 pub mod prefix;
 pub mod price;
 pub mod programs;
+mod rewrite;
 pub mod run;
 pub mod sets;
 pub mod skeleton;

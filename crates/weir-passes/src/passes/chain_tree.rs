@@ -5,9 +5,9 @@
 
 use weir_model::Ruleset;
 
-use super::leave_programs_alone;
 use crate::Rewritten;
 use crate::pass::{Context, Counting, Pass};
+use crate::rewrite::leave_programs_alone;
 use crate::tree::{self, TreeOptions};
 
 /// The pass.

@@ -17,10 +17,10 @@ use weir_model::matching::{
 };
 use weir_model::{Addr, Family, Match, Rule, Ruleset, Span, located_tests_of};
 
-use super::rewrite_chains;
 use crate::Rewritten;
 use crate::logic::{Logic, approach};
 use crate::pass::{Context, Pass, Sameness};
+use crate::rewrite::rewrite_chains;
 use crate::run::{Barrier, barrier, keeps_state};
 
 /// The pass.

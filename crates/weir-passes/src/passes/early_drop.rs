@@ -36,9 +36,9 @@ use weir_model::{
 use weir_semantics::tables_at;
 
 use super::way::{Kind, Way};
-use super::{raw_chain, rewritable};
 use crate::logic::Logic;
 use crate::pass::{Context, Counting, Pass, Sameness};
+use crate::rewrite::{raw_chain, rewritable};
 use crate::run::barrier;
 use crate::{ChainNames, Rewritten};
 

@@ -6,9 +6,9 @@
 
 use weir_model::Ruleset;
 
-use super::leave_programs_alone;
 use crate::Rewritten;
 use crate::pass::{Context, Counting, Pass, stem};
+use crate::rewrite::leave_programs_alone;
 use crate::sets::{self, SetOptions};
 
 /// The pass.

@@ -10,8 +10,8 @@
 use weir_model::matching::{Neg, PortSpan};
 use weir_model::{Family, Match, Rule, Ruleset, Span};
 
-use super::rewrite_chains;
 use crate::pass::{Context, Counting, Pass, Sameness};
+use crate::rewrite::rewrite_chains;
 use crate::run::{Axis, barrier};
 use crate::{Prefix, Rewritten};
 

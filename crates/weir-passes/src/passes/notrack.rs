@@ -31,9 +31,9 @@ use weir_model::{
 use weir_semantics::{needs_conntrack, tables_at};
 
 use super::way::{Kind, Way};
-use super::{raw_chain, rewritable};
 use crate::logic::Logic;
 use crate::pass::{Context, Pass, Sameness};
+use crate::rewrite::{raw_chain, rewritable};
 use crate::run::{Barrier, barrier};
 use crate::{ChainNames, Rewritten};
 

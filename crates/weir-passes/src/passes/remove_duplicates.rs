@@ -9,10 +9,10 @@ use std::collections::{HashMap, HashSet};
 
 use weir_model::{Match, RuleId, Ruleset, TableName};
 
-use super::{leaves_the_chain, remove, rewritable};
 use crate::Rewritten;
 use crate::logic::Logic;
 use crate::pass::{Context, Pass};
+use crate::rewrite::{leaves_the_chain, remove, rewritable};
 use crate::run::barrier;
 
 /// The pass.

@@ -15,10 +15,10 @@ use std::collections::HashSet;
 use weir_model::{Chain, Family, Firewall, Rule, RuleId, Ruleset};
 use weir_semantics::diagram::{At, Full, PacketSet, Space, SpaceOptions};
 
-use super::{leaves_the_chain, remove};
 use crate::Rewritten;
 use crate::logic::Logic;
 use crate::pass::{Context, Pass};
+use crate::rewrite::{leaves_the_chain, remove};
 use crate::run::barrier;
 
 /// The pass.

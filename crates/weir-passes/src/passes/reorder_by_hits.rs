@@ -6,9 +6,9 @@
 
 use weir_model::{Rule, Ruleset};
 
-use super::rewrite_chains;
 use crate::Rewritten;
 use crate::pass::{Context, Pass};
+use crate::rewrite::rewrite_chains;
 
 /// Places that a rule climbs at most.
 const PLACES_MAX: usize = 64;

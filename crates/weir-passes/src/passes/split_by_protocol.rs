@@ -11,8 +11,8 @@
 
 use weir_model::{Chain, Family, ProtoMatch, Rule, Ruleset, Target};
 
-use super::rewritable;
 use crate::pass::{Context, Counting, Pass, chain_mut};
+use crate::rewrite::rewritable;
 use crate::run::barrier;
 use crate::{ChainNames, CostModel, Rewritten};
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::{Operand, Variant};
+use super::operand::{Operand, Variant};
 
 /// What a ruleset is compiled to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

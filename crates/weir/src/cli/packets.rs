@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::Operand;
+use super::operand::Operand;
 
 /// A hook where a packet begins its journey.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::Operand;
+use super::operand::Operand;
 
 /// `weir fmt`.
 #[derive(Debug, Args)]

@@ -1,28 +1,20 @@
 //! `weir check`: what a ruleset holds and what looks wrong in it.
 
+mod checked;
 mod json;
 mod places;
 mod sarif;
 mod text;
 
 use anyhow::{Context as _, Result};
-use weir_model::Firewall;
 use weir_passes::CostModel;
-use weir_semantics::check::{CheckOptions, Finding, Level, Levels, Severity, check, lint, lints};
+use weir_semantics::check::{CheckOptions, Level, Levels, Severity, check, lint, lints};
 
+use self::checked::{Checked, severity};
 use super::Answer;
 use crate::cli::{Check, Report};
-use crate::operand::{self, Source};
+use crate::operand;
 use crate::terminal;
-
-/// What is printed.
-struct Checked<'a> {
-    firewall: &'a Firewall,
-    sources: &'a [Source],
-    findings: &'a [Finding],
-    suppressed: usize,
-    cost: CostModel,
-}
 
 /// Counts and findings: drawn, as JSON or as SARIF.
 pub fn run(args: &Check, color: bool) -> Result<Answer> {
@@ -67,14 +59,6 @@ pub fn levels(deny: &[String], warn: &[String], allow: &[String]) -> Result<Leve
         }
     }
     Ok(levels)
-}
-
-fn severity(severity: Severity) -> &'static str {
-    match severity {
-        Severity::Note => "note",
-        Severity::Warning => "warning",
-        Severity::Error => "error",
-    }
 }
 
 /// A line for each kind of finding.

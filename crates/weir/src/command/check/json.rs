@@ -4,8 +4,8 @@ use anyhow::Result;
 use serde::Serialize;
 use weir_semantics::check::{Counts, Finding, counts};
 
+use super::checked::{Checked, severity};
 use super::places::{Places, place};
-use super::{Checked, severity};
 
 /// What is printed.
 #[derive(Serialize)]

@@ -9,9 +9,9 @@ use std::collections::HashMap;
 use anyhow::Result;
 use serde_json::{Value, json};
 use weir_model::Span;
-use weir_semantics::check::{Finding, Lint, Severity, lints};
+use weir_semantics::check::{Finding, Lint, lints};
 
-use super::Checked;
+use super::checked::{Checked, severity};
 use super::places::{Places, place};
 use crate::operand::Source;
 
@@ -47,13 +47,9 @@ fn rule(lint: &'static Lint) -> Value {
         "fullDescription": { "text": lint.why() },
         "help": { "text": lint.cure(), "markdown": lint.page },
         "helpUri": format!("{PAGES}/{}.md", lint.id),
-        "defaultConfiguration": { "enabled": lint.on, "level": level(lint.severity) },
+        "defaultConfiguration": { "enabled": lint.on, "level": severity(lint.severity) },
         "properties": { "fix": lint.fix },
     })
-}
-
-fn level(severity: Severity) -> &'static str {
-    super::severity(severity)
 }
 
 fn result(f: &Finding, index: usize, checked: &Checked<'_>, places: &Places<'_>) -> Value {
@@ -78,7 +74,7 @@ fn result(f: &Finding, index: usize, checked: &Checked<'_>, places: &Places<'_>)
     let mut result = json!({
         "ruleId": f.id(),
         "ruleIndex": index,
-        "level": level(f.severity),
+        "level": severity(f.severity),
         "message": { "text": text },
         "locations": [location(source, f.span, name.as_deref(), places)],
         "properties": { "fix": f.fix.is_some() },

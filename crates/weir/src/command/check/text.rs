@@ -4,8 +4,8 @@ use weir_model::Firewall;
 use weir_semantics::check::{Finding, Severity, counts};
 use weir_syntax::{Diagnostic, Heading};
 
+use super::checked::{Checked, severity};
 use super::places::Places;
-use super::{Checked, severity};
 
 /// Findings drawn of each kind; the others are counted.
 const DRAWN: usize = 3;
