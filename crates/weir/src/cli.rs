@@ -70,8 +70,13 @@ chain or set allows what is found there, before *filter in the whole table:
 A specific ID overrides `all`. If an ID is given to several of them, --deny wins over --warn, and
 --warn over --allow. Exit status 1 where there is a warning or an error; notes alone give 0.
 
+A baseline lists findings that are known, so that only new ones are reported and fail a build.
+
 Example:
   iptables-save -c | weir check -c -
+  weir check --format short hosts/*.rules
+  weir check office.rules --write-baseline office.known
+  weir check office.rules --baseline office.known
   weir check office.rules --ip6 office.rules6 --deny no-final-drop --format sarif > weir.sarif")]
     Check(Check),
     /// Apply the fixes of findings, prove that nothing else changed, and print the result.

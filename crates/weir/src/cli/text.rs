@@ -26,12 +26,12 @@ pub struct Fmt {
 /// `weir check`.
 #[derive(Debug, Args)]
 pub struct Check {
-    /// iptables-save (or ip6tables-save) text; `-` is standard input.
+    /// iptables-save (or ip6tables-save) texts, each a ruleset of its own; `-` is standard input.
     #[arg(
         value_name = "FILE",
         required_unless_present_any = ["live", "ip6", "ipset", "explain", "list"]
     )]
-    pub file: Option<PathBuf>,
+    pub files: Vec<PathBuf>,
     /// More of the ruleset.
     #[command(flatten)]
     pub operand: Operand,
@@ -53,6 +53,12 @@ pub struct Check {
     /// JSON on standard output: the same as --format json.
     #[arg(long, conflicts_with = "format")]
     pub json: bool,
+    /// Do not report the findings that this file lists.
+    #[arg(long, value_name = "FILE")]
+    pub baseline: Option<PathBuf>,
+    /// Write the findings to this file instead of reporting them.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["format", "json", "every"])]
+    pub write_baseline: Option<PathBuf>,
     /// Show every finding; by default three of each kind.
     #[arg(long)]
     pub every: bool,
@@ -105,6 +111,8 @@ pub struct Optimize {
 pub enum Report {
     /// With the lines they are about, for people.
     Text,
+    /// One line for each finding: FILE:LINE:COLUMN: SEVERITY: MESSAGE [ID].
+    Short,
     /// One JSON object.
     Json,
     /// SARIF 2.1.0, which code review tools read.

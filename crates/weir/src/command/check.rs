@@ -1,22 +1,28 @@
-//! `weir check`: what a ruleset holds and what looks wrong in it.
+//! `weir check`: what rulesets hold, and likely mistakes in them.
 
+mod baseline;
 mod checked;
 mod json;
 mod places;
 mod sarif;
+mod short;
 mod text;
 
-use anyhow::{Context as _, Result};
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context as _, Result, bail};
 use weir_passes::CostModel;
 use weir_semantics::check::{CheckOptions, Level, Levels, Severity, check, lint, lints};
 
-use self::checked::{Checked, severity};
+use self::baseline::Baseline;
+use self::checked::{Checked, severity, total};
 use super::Answer;
 use crate::cli::{Check, Report};
 use crate::operand;
 use crate::terminal;
 
-/// Counts and findings: drawn, as JSON or as SARIF.
+/// Counts and findings: with their lines, one to a line, as JSON or as SARIF.
 pub fn run(args: &Check, color: bool) -> Result<Answer> {
     if args.list {
         return terminal::print(&list());
@@ -27,22 +33,52 @@ pub fn run(args: &Check, color: bool) -> Result<Answer> {
         return terminal::print(lint.page);
     }
     let levels = levels(&args.deny, &args.warn, &args.allow)?;
-    let loaded = operand::load(args.file.as_deref(), &args.operand, color)?;
-    let found = check(&loaded.firewall, &CheckOptions { counters: args.counters, levels });
-    let checked = Checked {
-        firewall: &loaded.firewall,
-        sources: &loaded.sources,
-        findings: &found.findings,
-        suppressed: found.suppressed,
-        cost: CostModel::default(),
-    };
+    let options = CheckOptions { counters: args.counters, levels };
+    let mut baseline = args.baseline.as_deref().map(Baseline::read).transpose()?;
+    let mut all = Vec::new();
+    for file in files(args)? {
+        let loaded = operand::load(file, &args.operand, color)?;
+        let mut found = check(&loaded.firewall, &options);
+        let before = found.findings.len();
+        if let Some(baseline) = &mut baseline {
+            found.findings.retain(|f| !baseline.takes(f, &loaded.firewall));
+        }
+        all.push(Checked {
+            known: before - found.findings.len(),
+            firewall: loaded.firewall,
+            sources: loaded.sources,
+            findings: found.findings,
+            suppressed: found.suppressed,
+            cost: CostModel::default(),
+        });
+    }
+    if let Some(path) = &args.write_baseline {
+        let findings = all.iter().flat_map(|c| c.findings.iter().map(move |f| (f, &c.firewall)));
+        fs::write(path, baseline::text(findings))
+            .with_context(|| format!("write {}", path.display()))?;
+        let total = total(all.iter().flat_map(|c| &c.findings));
+        eprintln!("weir: {}: {total}", path.display());
+        return Ok(Answer::Yes);
+    }
     terminal::print(&match (args.json, args.format) {
-        (true, _) | (_, Report::Json) => json::print(&checked)?,
-        (_, Report::Sarif) => sarif::print(&checked)?,
-        (_, Report::Text) => text::print(&checked, args.every, color),
+        (true, _) | (_, Report::Json) => json::print(&all)?,
+        (_, Report::Sarif) => sarif::print(&all)?,
+        (_, Report::Short) => short::print(&all),
+        (_, Report::Text) => text::print(&all, args.every, color),
     })?;
-    let clean = found.findings.iter().all(|f| f.severity == Severity::Note);
+    let clean = all.iter().flat_map(|c| &c.findings).all(|f| f.severity == Severity::Note);
     Ok(if clean { Answer::Yes } else { Answer::No })
+}
+
+/// The files to check, each a ruleset of its own; none where the other options name the ruleset.
+fn files(args: &Check) -> Result<Vec<Option<&Path>>> {
+    if args.files.len() > 1 && args.operand.ip6.is_some() {
+        bail!("--ip6 belongs to one FILE: give the IPv6 text as a FILE of its own");
+    }
+    Ok(match &args.files[..] {
+        [] => vec![None],
+        files => files.iter().map(|f| Some(&**f)).collect(),
+    })
 }
 
 /// What the options say of each lint. The first of the three that names one wins.

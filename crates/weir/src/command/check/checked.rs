@@ -6,12 +6,19 @@ use weir_semantics::check::{Finding, Severity};
 
 use crate::operand::Source;
 
-/// What is printed.
-pub(super) struct Checked<'a> {
-    pub firewall: &'a Firewall,
-    pub sources: &'a [Source],
-    pub findings: &'a [Finding],
+/// One ruleset, with what was found in it.
+pub(super) struct Checked {
+    /// The ruleset.
+    pub firewall: Firewall,
+    /// The texts that it was read from.
+    pub sources: Vec<Source>,
+    /// What was found, in the order of the text.
+    pub findings: Vec<Finding>,
+    /// Findings that a comment in the text allows.
     pub suppressed: usize,
+    /// Findings that the baseline lists.
+    pub known: usize,
+    /// What rules cost.
     pub cost: CostModel,
 }
 
@@ -22,4 +29,18 @@ pub(super) fn severity(severity: Severity) -> &'static str {
         Severity::Warning => "warning",
         Severity::Error => "error",
     }
+}
+
+/// `1 error, 3 warnings, 20 notes`, without those that there are none of; `no findings`.
+pub(super) fn total<'f>(findings: impl Iterator<Item = &'f Finding> + Clone) -> String {
+    let worst_first = [Severity::Error, Severity::Warning, Severity::Note];
+    let counts: Vec<String> = worst_first
+        .into_iter()
+        .filter_map(|of| match findings.clone().filter(|f| f.severity == of).count() {
+            0 => None,
+            1 => Some(format!("1 {}", severity(of))),
+            n => Some(format!("{n} {}s", severity(of))),
+        })
+        .collect();
+    if counts.is_empty() { "no findings".to_owned() } else { counts.join(", ") }
 }

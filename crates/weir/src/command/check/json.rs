@@ -10,8 +10,16 @@ use super::places::{Places, place};
 /// What is printed.
 #[derive(Serialize)]
 struct Printed<'a> {
+    rulesets: Vec<PrintedRuleset<'a>>,
+}
+
+/// One ruleset.
+#[derive(Serialize)]
+struct PrintedRuleset<'a> {
+    files: Vec<&'a str>,
     counts: Counts,
     suppressed: usize,
+    in_baseline: usize,
     findings: Vec<FoundAt<'a>>,
 }
 
@@ -56,17 +64,23 @@ struct FixOf {
 }
 
 /// Prints it.
-pub fn print(checked: &Checked<'_>) -> Result<String> {
-    let places = Places::new(checked.sources);
-    let printed = Printed {
-        counts: counts(checked.firewall),
-        suppressed: checked.suppressed,
-        findings: checked.findings.iter().map(|f| found_at(f, checked, &places)).collect(),
-    };
+pub(super) fn print(all: &[Checked]) -> Result<String> {
+    let printed = Printed { rulesets: all.iter().map(ruleset).collect() };
     Ok(format!("{}\n", serde_json::to_string_pretty(&printed)?))
 }
 
-fn found_at<'a>(f: &'a Finding, checked: &Checked<'_>, places: &Places<'a>) -> FoundAt<'a> {
+fn ruleset(checked: &Checked) -> PrintedRuleset<'_> {
+    let places = Places::new(&checked.sources);
+    PrintedRuleset {
+        files: checked.sources.iter().map(|s| &*s.name).collect(),
+        counts: counts(&checked.firewall),
+        suppressed: checked.suppressed,
+        in_baseline: checked.known,
+        findings: checked.findings.iter().map(|f| found_at(f, checked, &places)).collect(),
+    }
+}
+
+fn found_at<'a>(f: &'a Finding, checked: &Checked, places: &Places<'a>) -> FoundAt<'a> {
     let source = places.source(f);
     let region = source.and_then(|s| places.region(s, f.span));
     let also = f.also.iter().map(|a| AlsoAt {

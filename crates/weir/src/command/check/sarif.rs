@@ -19,10 +19,14 @@ use crate::operand::Source;
 const PAGES: &str = "https://github.com/weir-fw/weir/blob/main/docs/lints";
 
 /// Prints it.
-pub fn print(checked: &Checked<'_>) -> Result<String> {
-    let places = Places::new(checked.sources);
+pub(super) fn print(all: &[Checked]) -> Result<String> {
     let index: HashMap<&str, usize> = lints().enumerate().map(|(i, l)| (l.id, i)).collect();
-    let result = |f: &Finding| result(f, index[f.id()], checked, &places);
+    let mut results = Vec::new();
+    for checked in all {
+        let places = Places::new(&checked.sources);
+        let of = |f: &Finding| result(f, index[f.id()], checked, &places);
+        results.extend(checked.findings.iter().map(of));
+    }
     let log = json!({
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
         "version": "2.1.0",
@@ -34,7 +38,7 @@ pub fn print(checked: &Checked<'_>) -> Result<String> {
                 "rules": lints().map(rule).collect::<Vec<_>>(),
             }},
             "columnKind": "unicodeCodePoints",
-            "results": checked.findings.iter().map(result).collect::<Vec<_>>(),
+            "results": results,
         }],
     });
     Ok(format!("{}\n", serde_json::to_string_pretty(&log)?))
@@ -52,7 +56,7 @@ fn rule(lint: &'static Lint) -> Value {
     })
 }
 
-fn result(f: &Finding, index: usize, checked: &Checked<'_>, places: &Places<'_>) -> Value {
+fn result(f: &Finding, index: usize, checked: &Checked, places: &Places<'_>) -> Value {
     let source = places.source(f);
     let name = f.place.as_ref().map(|p| place(f.family, p));
     let text = match f.help.is_empty() {

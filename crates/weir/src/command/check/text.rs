@@ -1,10 +1,12 @@
-//! Counts and findings for people: drawn at their places.
+//! Counts and findings for people: with the lines they are about.
+
+use std::cmp::Reverse;
 
 use weir_model::Firewall;
 use weir_semantics::check::{Finding, Severity, counts};
 use weir_syntax::{Diagnostic, Heading};
 
-use super::checked::{Checked, severity};
+use super::checked::{Checked, severity, total};
 use super::places::Places;
 
 /// Findings drawn of each kind; the others are counted.
@@ -12,10 +14,26 @@ const DRAWN: usize = 3;
 /// Rules tried in vain from which the cost is told.
 const COSTLY: u32 = 2;
 
-/// Prints counts, then findings.
-pub fn print(checked: &Checked<'_>, every: bool, color: bool) -> String {
-    let mut out = holds(checked.firewall);
-    out.push_str(&drawn(checked, if every { usize::MAX } else { DRAWN }, color));
+/// Prints counts, then findings, the most severe kinds first.
+pub(super) fn print(all: &[Checked], every: bool, color: bool) -> String {
+    let mut out = String::new();
+    for checked in all {
+        if let (true, Some(source)) = (all.len() > 1, checked.sources.first()) {
+            out.push_str(&format!("== {}\n", source.name));
+        }
+        out.push_str(&holds(&checked.firewall));
+        out.push_str(&drawn(checked, if every { usize::MAX } else { DRAWN }, color));
+        if all.len() > 1 {
+            out.push('\n');
+        }
+    }
+    let findings = all.iter().flat_map(|c| &c.findings);
+    if all.len() > 1 {
+        out.push_str(&format!("{} rulesets: {}\n", all.len(), total(findings.clone())));
+    }
+    if findings.count() > 0 {
+        out.push_str("weir check --explain ID says why it matters and what to do\n");
+    }
     out
 }
 
@@ -45,49 +63,52 @@ fn holds(firewall: &Firewall) -> String {
     out
 }
 
-/// The first findings of each kind, drawn at their places, and how many more there are.
-fn drawn(checked: &Checked<'_>, at_most: usize, color: bool) -> String {
-    let allowed = match checked.suppressed {
-        0 => String::new(),
-        1 => "1 finding is allowed by a comment\n".to_owned(),
-        n => format!("{n} findings are allowed by comments\n"),
-    };
-    if checked.findings.is_empty() {
-        return format!("{allowed}nothing looks wrong\n");
-    }
-    let places = Places::new(checked.sources);
-    let mut out = String::new();
-    let mut ids: Vec<&str> = Vec::new();
-    for f in checked.findings {
-        if !ids.contains(&f.id()) {
-            ids.push(f.id());
+/// The first findings of each kind at their places, how many more there are, and the total.
+fn drawn(checked: &Checked, at_most: usize, color: bool) -> String {
+    let mut kinds: Vec<(&str, Vec<&Finding>)> = Vec::new();
+    for f in &checked.findings {
+        match kinds.iter_mut().find(|(id, _)| *id == f.id()) {
+            Some((_, of_kind)) => of_kind.push(f),
+            None => kinds.push((f.id(), vec![f])),
         }
     }
-    for id in ids {
-        let of_kind: Vec<&Finding> = checked.findings.iter().filter(|f| f.id() == id).collect();
-        let worst = of_kind.iter().map(|f| f.severity).max().unwrap_or(Severity::Note);
+    // Stable: findings of the same severity stay in the order of the text.
+    for (_, of_kind) in &mut kinds {
+        of_kind.sort_by_key(|f| Reverse(f.severity));
+    }
+    kinds.sort_by_key(|(_, of_kind)| Reverse(of_kind[0].severity));
+    let places = Places::new(&checked.sources);
+    let mut out = String::new();
+    for (id, of_kind) in &kinds {
         let fix = if of_kind.iter().any(|f| f.fix.is_some()) { ", weir can fix" } else { "" };
-        out.push_str(&format!("\n{} {id}: {}{fix}\n", severity(worst), of_kind.len()));
-        // The worst first.
-        let mut first = of_kind.clone();
-        first.sort_by_key(|f| std::cmp::Reverse(f.severity));
-        for finding in first.iter().take(at_most) {
+        let worst = severity(of_kind[0].severity);
+        out.push_str(&format!("\n{worst} {id}: {}{fix}\n", of_kind.len()));
+        for finding in of_kind.iter().take(at_most) {
             let Some(source) = places.source(finding) else { continue };
             let diagnostic = diagnostic(finding, checked);
             out.push_str(&weir_syntax::render(&[diagnostic], &source.name, &source.text, color));
         }
         if of_kind.len() > at_most {
             let more = of_kind.len() - at_most;
-            out.push_str(&format!("  … and {more} more (--every draws all)\n"));
+            out.push_str(&format!("  … and {more} more (--every shows all)\n"));
+        }
+    }
+    if !kinds.is_empty() {
+        out.push('\n');
+    }
+    out.push_str(&total(checked.findings.iter()));
+    for (count, why) in
+        [(checked.suppressed, "allowed by comments"), (checked.known, "in the baseline")]
+    {
+        if count > 0 {
+            out.push_str(&format!("; {count} {why}"));
         }
     }
     out.push('\n');
-    out.push_str(&allowed);
-    out.push_str("weir check --explain ID says why it matters and what to do\n");
     out
 }
 
-fn diagnostic(f: &Finding, checked: &Checked<'_>) -> Diagnostic {
+fn diagnostic(f: &Finding, checked: &Checked) -> Diagnostic {
     let heading = match f.severity {
         Severity::Note => Heading::Note,
         Severity::Warning => Heading::Warning,
@@ -97,7 +118,7 @@ fn diagnostic(f: &Finding, checked: &Checked<'_>) -> Diagnostic {
     if f.tried >= COSTLY {
         let ns = checked.cost.linear_ns(f.tried as usize);
         help.push_str(&format!(
-            "\nit costs a packet up to {} rules tried, about {ns:.0} ns",
+            "\nit costs a packet up to {} comparisons, about {ns:.0} ns",
             f.tried
         ));
     }

@@ -1,0 +1,138 @@
+//! The baseline: findings that are known, so that only new ones are reported.
+//!
+//! A line for each finding: its id, where it is, and the rule as iptables-save prints it. Rules are
+//! not numbered, so that a line stays valid when other rules come or go; two equal lines stand for
+//! two findings.
+//!
+//! ```text
+//! shadowed-rule iptables/filter/INPUT -s 192.0.2.7/32 -j DROP
+//! ```
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context as _, Result, bail};
+use weir_model::{Family, Firewall};
+use weir_semantics::check::{Finding, lint};
+use weir_syntax::iptables;
+
+const HEAD: &str = "# Known findings; written by weir check --write-baseline.";
+
+/// How many findings of each line are known.
+pub(super) struct Baseline {
+    known: HashMap<String, usize>,
+}
+
+impl Baseline {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// Where it cannot be read, or a line does not begin with the id of a finding.
+    pub fn read(path: &Path) -> Result<Baseline> {
+        let name = path.display();
+        let text = fs::read_to_string(path).with_context(|| format!("read {name}"))?;
+        let mut known = HashMap::new();
+        for (i, line) in text.lines().enumerate() {
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let id = line.split(' ').next().unwrap_or_default();
+            if lint(id).is_none() {
+                bail!(
+                    "{name}:{}: `{id}` is no kind of finding: write the baseline again \
+                     (--write-baseline)",
+                    i + 1
+                );
+            }
+            *known.entry(line.to_owned()).or_default() += 1;
+        }
+        Ok(Baseline { known })
+    }
+
+    /// Whether a finding is known; each line of the baseline is used up once.
+    pub fn takes(&mut self, finding: &Finding, firewall: &Firewall) -> bool {
+        match self.known.get_mut(&line(finding, firewall)) {
+            Some(left) if *left > 0 => {
+                *left -= 1;
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+/// The text of a baseline that lists these findings.
+pub(super) fn text<'f>(findings: impl Iterator<Item = (&'f Finding, &'f Firewall)>) -> String {
+    let mut lines: Vec<String> = findings.map(|(f, firewall)| line(f, firewall)).collect();
+    lines.sort_unstable();
+    lines.insert(0, HEAD.to_owned());
+    lines.join("\n") + "\n"
+}
+
+/// The line that stands for a finding.
+fn line(finding: &Finding, firewall: &Firewall) -> String {
+    let id = finding.id();
+    let (Some(place), Some(family)) = (&finding.place, finding.family) else {
+        return format!("{id} - {}", finding.message);
+    };
+    let tool = match family {
+        Family::V4 => "iptables",
+        Family::V6 => "ip6tables",
+    };
+    let rules = firewall.ruleset(family).and_then(|r| r.table(&place.table));
+    let chain = rules.and_then(|t| t.chains.iter().find(|c| c.name == place.chain));
+    let number = place.number.and_then(|n| usize::try_from(n).ok()?.checked_sub(1));
+    let words = match (chain, number) {
+        (Some(chain), Some(number)) => {
+            chain.rules.get(number).map(|rule| iptables::print_rule(rule, family))
+        }
+        _ => None,
+    };
+    let words = words.unwrap_or_else(|| "policy".to_owned());
+    format!("{id} {tool}/{}/{} {words}", place.table, place.chain)
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_semantics::check::{CheckOptions, check};
+    use weir_syntax::iptables::{ParseOptions, parse};
+
+    use super::*;
+
+    fn checked(rules: &str) -> (Vec<Finding>, Firewall) {
+        let text = format!("*filter\n:INPUT DROP [0:0]\n{rules}COMMIT\n");
+        let v4 = parse(&text, &ParseOptions::default()).expect("a ruleset");
+        let firewall = Firewall { v4: Some(v4), ..Firewall::default() };
+        let mut found = check(&firewall, &CheckOptions::default()).findings;
+        found.retain(|f| f.id() == "duplicate-rule");
+        (found, firewall)
+    }
+
+    fn known(text: &str) -> Result<Baseline> {
+        let file = std::env::temp_dir().join(format!("weir-baseline-{}", std::process::id()));
+        fs::write(&file, text)?;
+        let read = Baseline::read(&file);
+        fs::remove_file(&file)?;
+        read
+    }
+
+    #[test]
+    fn a_listed_finding_is_known_once_wherever_its_rule_stands() {
+        let twice = "-A INPUT -s 192.0.2.1/32 -j DROP\n-A INPUT -s 192.0.2.1/32 -j DROP\n";
+        let (findings, firewall) = checked(twice);
+        assert_eq!(findings.len(), 1, "{findings:?}");
+        let listed = text(findings.iter().map(|f| (f, &firewall)));
+        let moved = format!("-A INPUT -p tcp -j RETURN\n{twice}-A INPUT -s 192.0.2.1/32 -j DROP\n");
+        let (findings, firewall) = checked(&moved);
+        let mut baseline = known(&listed).expect("a baseline");
+        let new: Vec<_> = findings.iter().filter(|f| !baseline.takes(f, &firewall)).collect();
+        assert_eq!((findings.len(), new.len()), (2, 1), "{findings:?}");
+    }
+
+    #[test]
+    fn a_line_that_is_no_finding_is_refused_with_its_number() {
+        let error = known("# known\nshadowed iptables/filter/INPUT x\n").err().expect("refused");
+        assert!(error.to_string().contains(":2: `shadowed` is no kind of finding"), "{error}");
+    }
+}
