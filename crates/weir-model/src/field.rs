@@ -7,8 +7,11 @@
 //!
 //! `ARCHITECTURE.md` lists what else a new field needs.
 
+mod display;
+
 use weir_packet::{CtState, Family, Packet, PktType, Transport};
 
+pub use self::display::{PROTOCOL_NAMES, TCP_FLAG_NAMES, protocol_name};
 use crate::matching::ct_state;
 
 /// A field that rules test.

@@ -7,7 +7,7 @@
 use serde::Serialize;
 use weir_model::set::Method;
 use weir_model::{ElementPart, Firewall, IpSet, Match, Rule, Target};
-use weir_semantics::explain::{Step, Trace};
+use weir_semantics::trace::{Step, Trace};
 
 use crate::CostModel;
 
@@ -59,8 +59,8 @@ pub fn of(trace: &Trace<'_>, firewall: &Firewall, length: usize, tracked: bool) 
                 bill.jumps += u64::from(matches!(rule.target, Target::Jump(_) | Target::Goto(_)));
                 look_at(&mut bill, rule, rule.matches.len(), firewall, length);
             }
-            Some(why) => {
-                let tried = why.in_match.map_or(0, |at| at + 1);
+            Some(failed) => {
+                let tried = failed.in_match.map_or(0, |at| at + 1);
                 look_at(&mut bill, rule, tried, firewall, length);
             }
         }
@@ -105,8 +105,8 @@ fn prefix_lengths(set: &IpSet) -> u64 {
 mod tests {
     use super::*;
     use weir_model::Family;
-    use weir_semantics::explain::trace;
     use weir_semantics::language::parse_packet;
+    use weir_semantics::trace::trace;
     use weir_semantics::{AlwaysFalse, Entry, Interpreter};
     use weir_syntax::iptables::ParseOptions;
     use weir_syntax::{ipset, iptables};

@@ -1,79 +1,16 @@
-//! The way of one packet, step by step: `weir explain`.
+//! A packet's journey in words: `weir explain`.
 //!
-//! [`trace`] sends a packet on its journey and writes down every chain that it entered and every
-//! rule that it tried, with the test that did not hold and why. [`render`] draws it as text.
+//! [`rows`] lists the steps of a [`Trace`], each rule that did not match with the reason;
+//! [`render`] draws them as text.
 
 mod reason;
 
 use serde::Serialize;
-use weir_model::{Hook, Name, Packet, Rule, TableName, Target, located_tests_of};
+use weir_model::{Rule, Target};
 
 use self::reason::reason;
-pub(crate) use self::reason::value_words;
-use crate::answers::Answers;
-use crate::interpreter::{Entry, Failed, Interpreter, Observer};
-use crate::outcome::{Outcome, Verdict};
-
-/// The way of a packet, and what came of it.
-#[derive(Clone, Debug)]
-pub struct Trace<'f> {
-    /// What happened, in order.
-    pub steps: Vec<Step<'f>>,
-    /// What came of it.
-    pub outcome: Outcome<'f>,
-}
-
-/// One thing that happened.
-#[derive(Clone, Debug)]
-pub enum Step<'f> {
-    /// A table was entered.
-    Table {
-        /// At which hook.
-        hook: Hook,
-        /// Which table.
-        table: TableName,
-    },
-    /// A rule was tried.
-    Rule {
-        /// Table.
-        table: TableName,
-        /// Chain.
-        chain: &'f Name,
-        /// Jumps from the built-in chain to this one.
-        depth: usize,
-        /// Number from 1.
-        number: u32,
-        /// The rule itself.
-        rule: &'f Rule,
-        /// Which test did not hold, and why; `None` where all held and the rule counted.
-        failed: Option<Why>,
-    },
-    /// A table was left.
-    Verdict {
-        /// Which table.
-        table: TableName,
-        /// Chain that the packet was in.
-        chain: &'f Name,
-        /// What became of the packet.
-        verdict: Verdict,
-        /// It is the built-in chain's policy.
-        policy: bool,
-    },
-}
-
-/// Why a rule did not match.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Why {
-    /// Index of the test in [`tests_of`](weir_model::tests_of).
-    pub test: usize,
-    /// The match that the test belongs to, an index into the rule's matches; `None` for
-    /// `-s -d -i -o -p -f`.
-    pub in_match: Option<usize>,
-    /// In words: `dport 22 is not in 80,443`.
-    pub reason: String,
-    /// The packet was dropped on the spot.
-    pub hotdrop: bool,
-}
+use crate::outcome::Verdict;
+use crate::trace::{Step, Trace};
 
 /// A step as a row of a table or of JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -94,107 +31,41 @@ pub struct Row {
     pub reason: String,
 }
 
-/// Follows a packet.
-pub fn trace<'f>(
-    interpreter: &Interpreter<'f>,
-    packet: &Packet,
-    entry: Entry,
-    answers: &mut dyn Answers,
-) -> Trace<'f> {
-    let mut writer = Writer { steps: Vec::new(), at: None };
-    let outcome = interpreter.journey_observed(packet, entry, answers, &mut writer);
-    Trace { steps: writer.steps, outcome }
-}
-
-/// Follows a packet through one hook alone.
-pub fn trace_at_hook<'f>(
-    interpreter: &Interpreter<'f>,
-    packet: &Packet,
-    hook: Hook,
-    answers: &mut dyn Answers,
-) -> Trace<'f> {
-    let mut writer = Writer { steps: Vec::new(), at: None };
-    let outcome = interpreter.at_hook_observed(packet, hook, answers, &mut writer);
-    Trace { steps: writer.steps, outcome }
-}
-
-/// Where the packet is.
-struct At<'f> {
-    table: TableName,
-    chain: Option<&'f Name>,
-    depth: usize,
-}
-
-struct Writer<'f> {
-    steps: Vec<Step<'f>>,
-    at: Option<At<'f>>,
-}
-
-impl<'f> Observer<'f> for Writer<'f> {
-    fn table(&mut self, hook: Hook, table: TableName, _: &Packet) {
-        self.steps.push(Step::Table { hook, table });
-        self.at = Some(At { table, chain: None, depth: 0 });
-    }
-
-    fn chain(&mut self, chain: &'f Name, depth: usize) {
-        if let Some(at) = &mut self.at {
-            (at.chain, at.depth) = (Some(chain), depth);
-        }
-    }
-
-    fn rule(&mut self, rule: &'f Rule, number: u32, failed: Option<Failed>, packet: &Packet) {
-        let Some(At { table, chain: Some(chain), depth }) = self.at else { return };
-        let failed = failed.map(|f| {
-            let (in_match, test) = located_tests_of(rule, packet.family).swap_remove(f.test);
-            let reason = reason(rule, in_match, &test, f.hotdrop, packet);
-            Why { test: f.test, in_match, reason, hotdrop: f.hotdrop }
-        });
-        self.steps.push(Step::Rule { table, chain, depth, number, rule, failed });
-    }
-
-    fn verdict(&mut self, verdict: Verdict, policy: bool) {
-        let Some(At { table, chain: Some(chain), .. }) = self.at else { return };
-        self.steps.push(Step::Verdict { table, chain, verdict, policy });
-    }
-}
-
-impl Trace<'_> {
-    /// The steps as rows, one for each rule tried and each verdict.
-    pub fn rows(&self) -> Vec<Row> {
-        let mut hook_now = "";
-        let mut rows = Vec::new();
-        for step in &self.steps {
-            match step {
-                Step::Table { hook, .. } => hook_now = hook.chain(),
-                Step::Rule { table, chain, depth, number, failed, .. } => {
-                    let outcome = match failed {
-                        None => "hit",
-                        Some(why) if why.hotdrop => "hotdrop",
-                        Some(_) => "miss",
-                    };
-                    rows.push(Row {
-                        hook: hook_now,
-                        table: table.as_str(),
-                        chain: chain.to_string(),
-                        depth: *depth,
-                        number: Some(*number),
-                        outcome: outcome.to_owned(),
-                        reason: failed.as_ref().map(|w| w.reason.clone()).unwrap_or_default(),
-                    });
-                }
-                Step::Verdict { table, chain, verdict, policy } => rows.push(Row {
+/// The steps of a trace as rows, one for each rule tried and each verdict.
+pub fn rows(trace: &Trace<'_>) -> Vec<Row> {
+    let mut hook_now = "";
+    let mut rows = Vec::new();
+    for step in &trace.steps {
+        match step {
+            Step::Table { hook, .. } => hook_now = hook.chain(),
+            Step::Rule { table, chain, depth, number, rule, failed } => {
+                let outcome = match failed {
+                    None => "hit",
+                    Some(why) if why.hotdrop => "hotdrop",
+                    Some(_) => "miss",
+                };
+                rows.push(Row {
                     hook: hook_now,
                     table: table.as_str(),
                     chain: chain.to_string(),
-                    depth: 0,
-                    number: None,
-                    outcome: verdict_words(*verdict),
-                    reason: if *policy { "policy" } else { "" }.to_owned(),
-                }),
+                    depth: *depth,
+                    number: Some(*number),
+                    outcome: outcome.to_owned(),
+                    reason: failed.as_ref().map(|f| reason(rule, f)).unwrap_or_default(),
+                });
             }
+            Step::Verdict { table, chain, verdict, policy } => rows.push(Row {
+                hook: hook_now,
+                table: table.as_str(),
+                chain: chain.to_string(),
+                depth: 0,
+                number: None,
+                outcome: verdict_words(*verdict),
+                reason: if *policy { "policy" } else { "" }.to_owned(),
+            }),
         }
-        rows
     }
+    rows
 }
 
 /// A verdict in words.
@@ -283,8 +154,8 @@ fn draw_rule(text: &mut String, step: &Step<'_>, words: &dyn Fn(&Rule) -> String
     let (sign, why) = match failed {
         None if matches!(rule.target, Target::None) => ("+", "counted".to_owned()),
         None => ("+", "matched".to_owned()),
-        Some(w) if w.hotdrop => ("!", w.reason.clone()),
-        Some(w) => ("-", w.reason.clone()),
+        Some(failed) if failed.hotdrop => ("!", reason(rule, failed)),
+        Some(failed) => ("-", reason(rule, failed)),
     };
     let line = format!("{}{sign} {number}  {said}", indent(*depth + 1));
     // The reason stands beside short rules, below long ones.

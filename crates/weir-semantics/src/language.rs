@@ -23,7 +23,6 @@ use weir_model::{Addr, CtState, Family, Mac, Packet};
 use weir_packet::{Ct, Fragment, PktType, Transport, tcp_flag};
 
 pub use self::say::packet_words;
-pub(crate) use self::words::protocol_name;
 use self::words::{icmp_type, protocol, service, tcp_flag_of};
 
 /// What is wrong with the words of a packet.

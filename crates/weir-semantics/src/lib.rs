@@ -19,6 +19,7 @@ pub mod nft;
 pub mod outcome;
 pub mod review;
 mod sets;
+pub mod trace;
 pub mod traffic;
 
 pub use answers::{

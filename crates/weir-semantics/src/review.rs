@@ -15,8 +15,9 @@ use weir_model::{Family, Firewall, Hook, Packet, Rule};
 
 use crate::Interpreter;
 use crate::diagram::{Answer, Comparison, Differs, Identity, Part, Region, VerdictChange, Way};
-use crate::explain::{Row, trace, trace_at_hook, verdict_words};
+use crate::explain::{Row, rows, verdict_words};
 use crate::language::packet_words;
+use crate::trace::{trace, trace_at_hook};
 
 pub use self::beyond::not_covered;
 pub use self::count::count;
@@ -312,6 +313,6 @@ fn way_through(
         verdict: verdict_words(way.outcome.verdict),
         tried: way.outcome.tried,
         lines: lines(&way, &|rule| words(rule, part.family)),
-        steps: way.rows(),
+        steps: rows(&way),
     }
 }

@@ -6,6 +6,7 @@ use std::time::Instant;
 use weir_model::{Firewall, RuleId, Ruleset};
 use weir_semantics::check::{Edit, Finding, apply, counts, findings};
 use weir_semantics::diagram::{CompareOptions, compare};
+use weir_semantics::trace::trace;
 use weir_semantics::traffic::{Pattern, PatternOptions, TrafficOptions, packets, patterns};
 use weir_semantics::{AlwaysFalse, Entry, Interpreter, Outcome, Seeded, explain};
 use weir_syntax::iptables::{ParseOptions, parse};
@@ -82,9 +83,9 @@ fn traces_say_what_the_journey_says() {
         let options = TrafficOptions { count: 50, ..TrafficOptions::default() };
         for packet in packets(ruleset, &firewall.sets, &options) {
             let plain = interpreter.journey(&packet, options.entry, &mut Seeded(1));
-            let trace = explain::trace(&interpreter, &packet, options.entry, &mut Seeded(1));
+            let trace = trace(&interpreter, &packet, options.entry, &mut Seeded(1));
             assert_eq!(plain, trace.outcome, "{name}: {packet:?}");
-            let tried = trace.rows().iter().filter(|r| r.number.is_some()).count();
+            let tried = explain::rows(&trace).iter().filter(|r| r.number.is_some()).count();
             assert_eq!(tried, plain.tried as usize, "{name}: {packet:?}");
             let words = |_: &weir_model::Rule| String::new();
             assert!(explain::render(&trace, &words).ends_with("tried\n"));

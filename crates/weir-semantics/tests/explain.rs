@@ -1,8 +1,9 @@
 //! What `weir explain` tells.
 
 use weir_model::{Family, Firewall, Rule};
-use weir_semantics::explain::{Trace, render, trace};
+use weir_semantics::explain::{render, rows};
 use weir_semantics::language::parse_packet;
+use weir_semantics::trace::{Trace, trace};
 use weir_semantics::{AlwaysFalse, Entry, Interpreter};
 use weir_syntax::iptables::{ParseOptions, parse, print_rule};
 
@@ -36,7 +37,7 @@ fn drawn(text: &str, words: &str) -> String {
 }
 
 fn reasons(text: &str, words: &str) -> Vec<String> {
-    follow(text, words, |t| t.rows().into_iter().map(|r| r.reason).collect())
+    follow(text, words, |t| rows(t).into_iter().map(|r| r.reason).collect())
 }
 
 #[test]

@@ -332,8 +332,7 @@ fn state_words(codes: impl Iterator<Item = u32>) -> Vec<String> {
     }
     let mut out = Vec::new();
     for (state, codes) in by_state {
-        let mut word =
-            crate::explain::value_words(Field::CtState, state.into(), weir_model::Family::V4);
+        let mut word = Field::CtState.display_value(state.into(), weir_model::Family::V4);
         for (bit, name) in
             [(ct_bit::SNAT, "snat"), (ct_bit::DNAT, "dnat"), (ct_bit::REPLY, "reply")]
         {
@@ -352,7 +351,7 @@ fn state_words(codes: impl Iterator<Item = u32>) -> Vec<String> {
 /// A field in the words of `--packet`.
 fn field_words(field: Field, family: weir_model::Family, proto: Option<u128>) -> String {
     let ip = if family == weir_model::Family::V4 { "ip" } else { "ip6" };
-    let th = proto.map(|p| crate::explain::value_words(Field::Proto, p, family));
+    let th = proto.map(|p| Field::Proto.display_value(p, family));
     match field {
         Field::Saddr | Field::Daddr | Field::Ttl | Field::Tos => {
             format!("{ip} {}", field.row().name)

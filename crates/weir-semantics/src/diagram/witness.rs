@@ -1,6 +1,7 @@
 //! One packet out of a set, with the answers that put it there.
 
-use weir_model::{Family, Field, Hook, Match, Packet};
+use weir_model::{Addr, Family, Field, Hook, Match, Packet};
+use weir_packet::{Transport, tcp_flag};
 
 use super::encode::{Assignment, decode, encode};
 use super::space::{PacketSet, Space};
@@ -8,7 +9,6 @@ use super::store::{BOTTOM, Full, Ref};
 use super::unsaid::{Choice, FieldBit, Unsaid};
 use super::words::match_words;
 use crate::answers::Fact;
-use crate::language::parse_packet;
 
 /// A packet of a set.
 #[derive(Clone, Debug, PartialEq)]
@@ -177,11 +177,19 @@ impl Space<'_> {
 
     /// What is put where a set leaves a choice.
     fn usual(&self) -> Assignment {
-        let text = match self.family() {
-            Family::V4 => "ip saddr 198.51.100.7 tcp sport 40000 tcp dport 80",
-            Family::V6 => "ip6 saddr 2001:db8:1::7 tcp sport 40000 tcp dport 80",
+        let (from, to) = match self.family() {
+            Family::V4 => (0xc633_6407, 0xcb00_7109),
+            Family::V6 => (0x2001_0db8_0001 << 80 | 7, 0x2001_0db8_0002 << 80 | 9),
         };
-        let mut packet = parse_packet(text).expect("words of the language");
+        let mut packet = Packet::new(self.family(), Addr(from), Addr(to), 6);
+        packet.transport = Transport::Tcp {
+            sport: 40_000,
+            dport: 80,
+            seq: 1,
+            ack: 0,
+            flags: tcp_flag::SYN,
+            options: Vec::new(),
+        };
         packet.smac = Some([2, 0, 0, 0, 0, 1]);
         // Some device that no rule names, rather than none.
         let names = self.layout.devices.names();

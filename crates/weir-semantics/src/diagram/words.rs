@@ -3,8 +3,6 @@
 use weir_model::matching::{OptionValue, Value};
 use weir_model::{Family, Field, Match};
 
-use crate::explain::value_words;
-
 /// A match as a rule would name it: `-m owner --uid-owner 0`, options as far as they say something.
 pub(crate) fn match_words(m: &Match) -> String {
     match m {
@@ -61,7 +59,7 @@ fn option_words(value: &Value) -> String {
 
 /// A span of a field's values, addresses as prefixes where they are one.
 pub(crate) fn span_words(field: Field, (lo, hi): (u128, u128), family: Family) -> String {
-    let word = |v| value_words(field, v, family);
+    let word = |v| field.display_value(v, family);
     if lo == hi {
         return word(lo);
     }

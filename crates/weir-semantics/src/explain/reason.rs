@@ -1,23 +1,20 @@
 //! Why a test does not hold, in words.
 
-use weir_model::matching::{Stateful, ct_state};
-use weir_model::{Addr, Family, Field, Match, Packet, Predicate, Read, Rule, Test};
-use weir_packet::tcp_flag;
+use weir_model::matching::Stateful;
+use weir_model::{
+    Addr, Family, Field, Match, Packet, Predicate, Read, Rule, Test, located_tests_of,
+};
 
-use crate::language::protocol_name;
+use crate::trace::FailedTest;
 
-/// Why a test of a rule does not hold for a packet.
-pub(crate) fn reason(
-    rule: &Rule,
-    in_match: Option<usize>,
-    test: &Test,
-    hotdrop: bool,
-    packet: &Packet,
-) -> String {
-    if hotdrop {
+/// Why a rule did not match, in words: `dport 22 is not in 80,443`.
+pub(crate) fn reason(rule: &Rule, failed: &FailedTest) -> String {
+    let packet = &*failed.packet;
+    if failed.hotdrop {
         return cut(packet);
     }
-    match test {
+    let (in_match, test) = located_tests_of(rule, packet.family).swap_remove(failed.test);
+    match &test {
         Test::Field { field, predicate, negated } => {
             field_reason(*field, predicate, *negated, packet)
         }
@@ -55,7 +52,7 @@ fn field_reason(field: Field, predicate: &Predicate, negated: bool, packet: &Pac
         Read::Truncated => return format!("{} is something else", name(field)),
     };
     let (has, wants) = (
-        value_words(field, value, packet.family),
+        field.display_value(value, packet.family),
         predicate_words(field, predicate, packet.family),
     );
     let one = matches!(predicate, Predicate::In(s) if s.len() == 1 && s[0].0 == s[0].1);
@@ -123,7 +120,7 @@ fn predicate_words(field: Field, predicate: &Predicate, family: Family) -> Strin
         Predicate::Present => "a whole header".to_owned(),
         Predicate::In(spans) => spans_words(field, spans, family),
         Predicate::Masked { value, mask } => masked_words(field, *value, *mask, family),
-        Predicate::AnyBit(mask) if field == Field::CtState => state_words(*mask),
+        Predicate::AnyBit(mask) if field == Field::CtState => field.display_value(*mask, family),
         Predicate::AnyBit(mask) => format!("{mask:#x}"),
         Predicate::Device { name, prefix } => {
             format!("{name}{}", if *prefix { "+" } else { "" })
@@ -133,9 +130,9 @@ fn predicate_words(field: Field, predicate: &Predicate, family: Family) -> Strin
 
 fn spans_words(field: Field, spans: &[(u128, u128)], family: Family) -> String {
     let span = |(lo, hi): &(u128, u128)| match lo == hi {
-        true => value_words(field, *lo, family),
+        true => field.display_value(*lo, family),
         false => {
-            format!("{}-{}", value_words(field, *lo, family), value_words(field, *hi, family))
+            format!("{}-{}", field.display_value(*lo, family), field.display_value(*hi, family))
         }
     };
     spans.iter().map(span).collect::<Vec<_>>().join(",")
@@ -151,61 +148,12 @@ fn masked_words(field: Field, value: u128, mask: u128, family: Family) -> String
                 None => format!("{addr}/{}", Addr(mask).display(family)),
             }
         }
-        Field::TcpFlags => format!("{} of {}", flag_words(value), flag_words(mask)),
-        _ if mask == field.max(family) => value_words(field, value, family),
+        Field::TcpFlags => format!(
+            "{} of {}",
+            field.display_value(value, family),
+            field.display_value(mask, family)
+        ),
+        _ if mask == field.max(family) => field.display_value(value, family),
         _ => format!("{value:#x}/{mask:#x}"),
     }
-}
-
-pub(crate) fn value_words(field: Field, value: u128, family: Family) -> String {
-    match field {
-        Field::Saddr | Field::Daddr => Addr(value).display(family).to_string(),
-        Field::Proto => protocol_name(value as u8),
-        Field::TcpFlags => flag_words(value),
-        Field::Icmp => format!("{}/{}", value >> 8, value & 0xff),
-        Field::SourceMac => {
-            let octets: Vec<_> =
-                (0..6).rev().map(|i| format!("{:02x}", (value >> (8 * i)) as u8)).collect();
-            octets.join(":")
-        }
-        Field::CtState => state_words(value),
-        Field::Mark | Field::CtMark | Field::Tos => format!("{value:#x}"),
-        Field::PktType => ["unicast", "broadcast", "multicast"]
-            .get(value as usize)
-            .map_or_else(|| value.to_string(), |w| (*w).to_owned()),
-        Field::Fragment => if value == 1 { "later" } else { "none or first" }.to_owned(),
-        Field::Iif | Field::Oif | Field::Sport | Field::Dport | Field::Length | Field::Ttl => {
-            value.to_string()
-        }
-    }
-}
-
-fn state_words(bits: u128) -> String {
-    let names = [
-        (ct_state::INVALID, "invalid"),
-        (ct_state::NEW, "new"),
-        (ct_state::RELATED, "related"),
-        (ct_state::ESTABLISHED, "established"),
-        (ct_state::UNTRACKED, "untracked"),
-        (ct_state::SNAT, "snat"),
-        (ct_state::DNAT, "dnat"),
-    ];
-    joined(bits, names.map(|(bit, word)| (u128::from(bit), word)).as_slice())
-}
-
-fn flag_words(bits: u128) -> String {
-    let names = [
-        (tcp_flag::FIN, "fin"),
-        (tcp_flag::SYN, "syn"),
-        (tcp_flag::RST, "rst"),
-        (tcp_flag::PSH, "psh"),
-        (tcp_flag::ACK, "ack"),
-        (tcp_flag::URG, "urg"),
-    ];
-    joined(bits, names.map(|(bit, word)| (u128::from(bit), word)).as_slice())
-}
-
-fn joined(bits: u128, names: &[(u128, &str)]) -> String {
-    let set: Vec<_> = names.iter().filter(|(bit, _)| bits & bit != 0).map(|n| n.1).collect();
-    if set.is_empty() { "none".to_owned() } else { set.join(",") }
 }

@@ -2,10 +2,9 @@
 
 use std::fmt::Write as _;
 
+use weir_model::field::{TCP_FLAG_NAMES, protocol_name};
 use weir_model::{CtState, Family, Packet};
 use weir_packet::{PktType, Transport};
-
-use super::words::{TCP_FLAGS, protocol_name};
 
 /// The words of a packet, for people and for `--packet`.
 ///
@@ -69,7 +68,7 @@ fn transport(out: &mut String, p: &Packet) {
         Transport::Tcp { sport, dport, flags, .. } => {
             ports(out, "tcp", *sport, *dport);
             if *flags != weir_packet::tcp_flag::SYN {
-                let set = TCP_FLAGS.iter().filter(|(_, bit)| flags & bit != 0);
+                let set = TCP_FLAG_NAMES.iter().filter(|(_, bit)| flags & bit != 0);
                 let names: Vec<&str> = set.map(|(name, _)| *name).collect();
                 let names = if names.is_empty() { "none".to_owned() } else { names.join(",") };
                 let _ = write!(out, " tcp flags {names}");

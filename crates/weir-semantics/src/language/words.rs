@@ -1,40 +1,12 @@
-//! Names of services, protocols and types.
+//! Names of services, protocols, TCP flags and ICMP types, as numbers.
 
+use weir_model::field::{PROTOCOL_NAMES, TCP_FLAG_NAMES};
 use weir_model::nft::{ICMP_TYPES, ICMPV6_TYPES};
-use weir_packet::tcp_flag;
-
-const PROTOCOLS: [(&str, u8); 15] = [
-    ("icmp", 1),
-    ("igmp", 2),
-    ("ipip", 4),
-    ("tcp", 6),
-    ("udp", 17),
-    ("dccp", 33),
-    ("gre", 47),
-    ("esp", 50),
-    ("ah", 51),
-    ("icmpv6", 58),
-    ("ipv6-icmp", 58),
-    ("ospf", 89),
-    ("vrrp", 112),
-    ("sctp", 132),
-    ("udplite", 136),
-];
-
-/// Names of TCP's flags.
-pub(crate) const TCP_FLAGS: [(&str, u8); 6] = [
-    ("fin", tcp_flag::FIN),
-    ("syn", tcp_flag::SYN),
-    ("rst", tcp_flag::RST),
-    ("psh", tcp_flag::PSH),
-    ("ack", tcp_flag::ACK),
-    ("urg", tcp_flag::URG),
-];
 
 /// Bit of a TCP flag.
 pub(crate) fn tcp_flag_of(name: &str) -> Option<u8> {
     let lower = name.to_ascii_lowercase();
-    let found = TCP_FLAGS.iter().find(|(n, _)| *n == lower).map(|(_, bit)| *bit);
+    let found = TCP_FLAG_NAMES.iter().find(|(n, _)| *n == lower).map(|(_, bit)| *bit);
     found.or_else(|| (lower == "none").then_some(0))
 }
 
@@ -64,7 +36,7 @@ pub(crate) fn service(name: &str) -> Option<u16> {
 
 /// Number of a protocol, by name or number.
 pub(crate) fn protocol(name: &str) -> Option<u8> {
-    let known = PROTOCOLS.iter().find(|(n, _)| *n == name).map(|(_, p)| *p);
+    let known = PROTOCOL_NAMES.iter().find(|(n, _)| *n == name).map(|(_, p)| *p);
     known.or_else(|| name.parse().ok().filter(|n| *n != 0))
 }
 
@@ -73,10 +45,4 @@ pub(crate) fn icmp_type(proto: u8, name: &str) -> Option<u8> {
     let names = if proto == 1 { ICMP_TYPES } else { ICMPV6_TYPES };
     let (_, kind) = names.iter().find(|(n, _)| *n == name)?;
     u8::try_from(*kind).ok()
-}
-
-/// Name of a protocol, or its number.
-pub(crate) fn protocol_name(proto: u8) -> String {
-    let known = PROTOCOLS.iter().find(|(_, p)| *p == proto).map(|(name, _)| (*name).to_owned());
-    known.unwrap_or_else(|| proto.to_string())
 }

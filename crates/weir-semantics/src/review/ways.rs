@@ -2,7 +2,8 @@
 
 use weir_model::Rule;
 
-use crate::explain::{Step, Trace, verdict_words};
+use crate::explain::verdict_words;
+use crate::trace::{Step, Trace};
 
 /// The lines of a way.
 pub(super) fn lines(trace: &Trace<'_>, words: &dyn Fn(&Rule) -> String) -> Vec<String> {

@@ -9,8 +9,9 @@ use serde::Serialize;
 use weir_model::{CtState, Packet, Span};
 use weir_passes::CostModel;
 use weir_passes::price::{self, Bill};
-use weir_semantics::explain::{Row, render, trace, verdict_words};
+use weir_semantics::explain::{Row, render, rows, verdict_words};
 use weir_semantics::language::parse_packet;
+use weir_semantics::trace::trace;
 use weir_semantics::{AlwaysFalse, AlwaysTrue, Answers, Interpreter};
 use weir_syntax::{Diagnostic, iptables};
 
@@ -60,7 +61,7 @@ pub fn run(args: &Explain, color: bool) -> Result<Answer> {
         let explained = Explained {
             verdict: verdict_words(way.outcome.verdict),
             tried: way.outcome.tried,
-            steps: way.rows(),
+            steps: rows(&way),
             cost: bill.map(|bill| Cost { bill, ns: bill.ns(&cost) }),
         };
         let text = serde_json::to_string_pretty(&explained)?;
