@@ -9,7 +9,7 @@ use serde::Serialize;
 use weir_model::{CtState, Packet, Span};
 use weir_passes::CostModel;
 use weir_passes::price::{self, Bill};
-use weir_semantics::explain::{Row, render, rows, verdict_words};
+use weir_review::explain::{Row, render, rows, verdict_words};
 use weir_semantics::language::parse_packet;
 use weir_semantics::trace::trace;
 use weir_semantics::{AlwaysFalse, AlwaysTrue, Answers, Interpreter};

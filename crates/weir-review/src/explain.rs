@@ -9,8 +9,8 @@ use serde::Serialize;
 use weir_model::{Rule, Target};
 
 use self::reason::reason;
-use crate::outcome::Verdict;
-use crate::trace::{Step, Trace};
+use weir_semantics::outcome::Verdict;
+use weir_semantics::trace::{Step, Trace};
 
 /// A step as a row of a table or of JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -3,7 +3,7 @@
 use weir_model::Rule;
 
 use crate::explain::verdict_words;
-use crate::trace::{Step, Trace};
+use weir_semantics::trace::{Step, Trace};
 
 /// The lines of a way.
 pub(super) fn lines(trace: &Trace<'_>, words: &dyn Fn(&Rule) -> String) -> Vec<String> {

@@ -1,7 +1,7 @@
 //! What `weir explain` tells.
 
 use weir_model::{Family, Firewall, Rule};
-use weir_semantics::explain::{render, rows};
+use weir_review::explain::{render, rows};
 use weir_semantics::language::parse_packet;
 use weir_semantics::trace::{Trace, trace};
 use weir_semantics::{AlwaysFalse, Entry, Interpreter};

@@ -1,6 +1,6 @@
 //! What a comparison says, for people and for programs: `weir diff`.
 //!
-//! A [`Review`] is what [`compare`](crate::diagram::compare) found, in words: for each family and
+//! A [`Review`] is what [`compare`](weir_semantics::diagram::compare) found, in words: for each family and
 //! way what is newly allowed, newly denied and otherwise changed, the biggest part of all packets
 //! first, and one packet with the way that it takes through both. [`Review::text`] and
 //! [`Review::markdown`] draw it; as JSON it is itself.
@@ -13,11 +13,13 @@ mod ways;
 use serde::Serialize;
 use weir_model::{Family, Firewall, Hook, Packet, Rule};
 
-use crate::Interpreter;
-use crate::diagram::{Answer, Comparison, Differs, Identity, Part, Region, VerdictChange, Way};
 use crate::explain::{Row, rows, verdict_words};
-use crate::language::packet_words;
-use crate::trace::{trace, trace_at_hook};
+use weir_semantics::Interpreter;
+use weir_semantics::diagram::{
+    Answer, Comparison, Differs, Identity, Part, Region, VerdictChange, Way,
+};
+use weir_semantics::language::packet_words;
+use weir_semantics::trace::{trace, trace_at_hook};
 
 pub use self::beyond::not_covered;
 pub use self::count::count;

@@ -5,7 +5,7 @@ use weir_model::{
     Addr, Family, Field, Match, Packet, Predicate, Read, Rule, Test, located_tests_of,
 };
 
-use crate::trace::FailedTest;
+use weir_semantics::trace::FailedTest;
 
 /// Why a rule did not match, in words: `dport 22 is not in 80,443`.
 pub(crate) fn reason(rule: &Rule, failed: &FailedTest) -> String {

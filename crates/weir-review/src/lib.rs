@@ -1,0 +1,16 @@
+//! What semantics and diagrams found, in words and as values: why a packet took its way
+//! ([`explain`]), and what a change of a ruleset means ([`Review`]).
+//!
+//! Explanations and reviews are values that serialise to JSON and draw themselves as text or
+//! Markdown. Left out: finding anything out (that is done by the interpreter and by diagrams),
+//! reading rulesets, and writing to files or terminals.
+
+#![forbid(unsafe_code)]
+
+pub mod explain;
+mod review;
+
+pub use review::{
+    Change, CounterDiffers, CounterReview, Example, PartReview, RegionReview, Review, Side,
+    WayThrough, count, not_covered,
+};

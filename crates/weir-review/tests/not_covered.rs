@@ -1,0 +1,45 @@
+//! A review names what the proof of a comparison does not cover.
+
+use weir_model::Firewall;
+use weir_review::not_covered;
+use weir_syntax::iptables::{ParseOptions, parse};
+
+fn firewall(text: &str) -> Firewall {
+    let ruleset = parse(text, &ParseOptions::default()).expect("a good ruleset");
+    Firewall { v4: Some(ruleset), ..Firewall::default() }
+}
+
+#[test]
+fn a_review_names_what_a_proof_does_not_cover_where_rules_could_tell() {
+    let said = |table: &str, rule: &str| {
+        let (chain, _) = rule.split_once(' ').expect("a chain");
+        let text = format!("*{table}\n:{chain} ACCEPT [0:0]\n-A {rule} -j ACCEPT\nCOMMIT\n");
+        not_covered(&[&firewall(&text)]).join("\n")
+    };
+    // The controls: nothing of the kind is tested, or where it does not matter.
+    for (table, rule) in [
+        ("filter", "FORWARD -s 10.0.0.0/8"),
+        ("mangle", "PREROUTING -m ttl --ttl-eq 1"),
+        ("mangle", "PREROUTING -m state --state NEW"),
+        ("filter", "FORWARD -d 10.0.0.1"),
+    ] {
+        assert_eq!(said(table, rule), "", "{rule}");
+    }
+    // A user chain is what the hooks make it that reach it.
+    let jumps = |chain: &str| {
+        let text = format!(
+            "*mangle\n:{chain} ACCEPT [0:0]\n:sub - [0:0]\n-A {chain} -j sub\n-A sub -d 10.0.0.1\nCOMMIT\n"
+        );
+        not_covered(&[&firewall(&text)]).len()
+    };
+    assert_eq!((jumps("FORWARD"), jumps("POSTROUTING")), (0, 1));
+    for (table, rule, what) in [
+        ("filter", "FORWARD -m length --length 0:65535", "BIG TCP"),
+        ("filter", "FORWARD -m ttl --ttl-eq 255", "bridge-nf-call-iptables"),
+        ("raw", "PREROUTING -i eth0 -m conntrack --ctstate NEW", "conntrack entry"),
+        ("raw", "OUTPUT -m conntrack --ctstate UNTRACKED", "clones of TEE"),
+        ("mangle", "POSTROUTING ! -d 10.1.0.1", "source route"),
+    ] {
+        assert!(said(table, rule).contains(what), "{rule}: {}", said(table, rule));
+    }
+}
