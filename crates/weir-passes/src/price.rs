@@ -105,10 +105,10 @@ fn prefix_lengths(set: &IpSet) -> u64 {
 mod tests {
     use super::*;
     use weir_model::Family;
-    use weir_semantics::language::parse_packet;
     use weir_semantics::trace::trace;
     use weir_semantics::{AlwaysFalse, Entry, Interpreter};
     use weir_syntax::iptables::ParseOptions;
+    use weir_syntax::packet::parse_packet;
     use weir_syntax::{ipset, iptables};
 
     fn bill(packet: &str) -> Bill {

@@ -18,8 +18,8 @@ use weir_semantics::Interpreter;
 use weir_semantics::diagram::{
     Answer, Comparison, Differs, Identity, Part, Region, VerdictChange, Way,
 };
-use weir_semantics::language::packet_words;
 use weir_semantics::trace::{trace, trace_at_hook};
+use weir_syntax::packet::packet_words;
 
 pub use self::beyond::not_covered;
 pub use self::count::count;

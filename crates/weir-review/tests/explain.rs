@@ -2,10 +2,10 @@
 
 use weir_model::{Family, Firewall, Rule};
 use weir_review::explain::{render, rows};
-use weir_semantics::language::parse_packet;
 use weir_semantics::trace::{Trace, trace};
 use weir_semantics::{AlwaysFalse, Entry, Interpreter};
 use weir_syntax::iptables::{ParseOptions, parse, print_rule};
+use weir_syntax::packet::parse_packet;
 
 const OFFICE: &str = "*filter
 :FORWARD DROP [0:0]

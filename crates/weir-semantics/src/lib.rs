@@ -13,7 +13,6 @@ mod configured;
 pub mod diagram;
 mod effects;
 pub mod interpreter;
-pub mod language;
 pub mod nft;
 pub mod outcome;
 mod sets;

@@ -3,10 +3,10 @@
 use weir_model::{Chain, Family, Firewall, Hook, Packet, Policy, Rule, RuleId, Ruleset, Table};
 use weir_model::{Match, TableName, Target};
 use weir_semantics::diagram::{At, PacketSet, Space};
-use weir_semantics::language::parse_packet;
 use weir_semantics::traffic::{TrafficOptions, packets};
 use weir_semantics::{Answers, Interpreter, Question, Verdict};
 use weir_syntax::iptables::{ParseOptions, parse};
+use weir_syntax::packet::parse_packet;
 use weir_testkit::verdicts::read;
 
 /// Answers by the match alone, as a set of packets has it.

@@ -379,8 +379,8 @@ fn options_of_the_ip_header_make_room_for_cut_headers_of_longer_packets() {
             let packet = longest(tests, proto, &format!("{length}:100")).expect(tests);
             assert!(packet.ip_options > 0 && packet.len() >= length, "{tests}: {packet:?}");
             assert_eq!(packet.to_bytes()[0], 0x45 + packet.ip_options / 4);
-            let words = weir_semantics::language::packet_words(&packet);
-            let read = weir_semantics::language::parse_packet(&words).expect("words");
+            let words = weir_syntax::packet::packet_words(&packet);
+            let read = weir_syntax::packet::parse_packet(&words).expect("words");
             assert_eq!((read.len(), read.ip_options), (packet.len(), packet.ip_options), "{words}");
         }
         assert!(longest(tests, proto, &format!("{}:100", most + 1)).is_none(), "{tests}");

@@ -4,12 +4,12 @@
 use weir_model::matching::Opaque;
 use weir_model::target::NatTarget;
 use weir_model::{Addr, Chain, Firewall, Hook, Policy, Rule, RuleId, TableName, Target};
-use weir_semantics::language::parse_packet;
 use weir_semantics::{
     AlwaysFalse, AlwaysTrue, Answers, Difference, Entry, Interpreter, Question, Scripted, Seeded,
     Subject, Translation, Verdict,
 };
 use weir_syntax::iptables::{ParseOptions, parse};
+use weir_syntax::packet::parse_packet;
 
 fn firewall(text: &str) -> Firewall {
     let ruleset = parse(text, &ParseOptions::default()).expect("a good ruleset");

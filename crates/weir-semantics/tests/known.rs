@@ -6,9 +6,9 @@ use std::collections::BTreeSet;
 use weir_model::effect::TARGETS;
 use weir_model::{Addr, Family, Field, Firewall};
 use weir_semantics::diagram::{CompareOptions, Identity, compare};
-use weir_semantics::language::parse_packet;
 use weir_semantics::{Answers, Entry, Interpreter, Question, Translation, Verdict};
 use weir_syntax::iptables::{ParseOptions, parse};
+use weir_syntax::packet::parse_packet;
 
 /// Settles what a translation leaves open.
 struct Choosing;

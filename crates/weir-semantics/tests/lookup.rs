@@ -2,9 +2,9 @@
 
 use weir_model::{Family, Firewall, Packet};
 use weir_semantics::diagram::{Lookup, TWO_ANSWERS};
-use weir_semantics::language::parse_packet;
 use weir_semantics::{Answers, Entry, Interpreter, Question, Seeded};
 use weir_syntax::iptables::{ParseOptions, parse};
+use weir_syntax::packet::parse_packet;
 
 fn v4(rules: &str) -> Firewall {
     let ruleset = parse(rules, &ParseOptions::default()).expect("good rules");

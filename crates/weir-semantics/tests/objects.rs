@@ -6,8 +6,9 @@ use weir_model::effect::named::{Objects, load_order};
 use weir_model::{Family, Firewall, Ruleset};
 use weir_semantics::check::{FixOptions, Left, fix};
 use weir_semantics::diagram::{CompareError, CompareOptions, Identity, compare};
-use weir_semantics::{AlwaysTrue, Difference, Entry, Interpreter, language};
+use weir_semantics::{AlwaysTrue, Difference, Entry, Interpreter};
 use weir_syntax::iptables::{ParseOptions, parse};
+use weir_syntax::packet::parse_packet;
 
 fn ruleset(text: &str, family: Family) -> Ruleset {
     let options = ParseOptions { family: Some(family), ..ParseOptions::default() };
@@ -159,7 +160,7 @@ fn the_families_share_a_recent_list_and_have_hashlimit_tables_of_their_own() {
 #[test]
 fn the_interpreter_sees_which_rule_made_a_table() {
     let chain = format!("-A U {} -j ACCEPT\n", hashlimit("100/sec", "h"));
-    let packet = language::parse_packet("ip saddr 192.0.2.1 udp dport 9").expect("a packet");
+    let packet = parse_packet("ip saddr 192.0.2.1 udp dport 9").expect("a packet");
     let differ = |maker: &str| {
         let with = firewall(&shadowed(&format!("{} -j ACCEPT", hashlimit(maker, "h")), &chain));
         let mut without = with.clone();

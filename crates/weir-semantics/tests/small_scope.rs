@@ -3,9 +3,9 @@
 
 use weir_model::{Family, Firewall, Hook, Packet};
 use weir_semantics::diagram::{Answer, CompareOptions, Identity, Scope, compare};
-use weir_semantics::language::parse_packet;
 use weir_semantics::{AlwaysFalse, AlwaysTrue, Interpreter};
 use weir_syntax::iptables::{ParseOptions, parse};
+use weir_syntax::packet::parse_packet;
 
 const RULES: [&str; 8] = [
     "-s 10.0.0.0/31 -j ACCEPT",

@@ -1,9 +1,9 @@
 //! The interpreter on the cases of `testdata/verdicts`.
 
 use weir_model::{Effect, Family, Firewall, NatTarget, Target};
-use weir_semantics::language::parse_packet;
 use weir_semantics::{Answers, Counted, Entry, Hit, Interpreter, Outcome, Question, Verdict};
 use weir_syntax::iptables::{ParseOptions, parse};
+use weir_syntax::packet::parse_packet;
 use weir_testkit::verdicts::{Case, Sent, read};
 
 struct Says(bool);

@@ -1,5 +1,5 @@
 //! Text to model and back: `iptables-save`, `ip6tables-save`, `ipset save`, the nft that weir
-//! writes, and the count rules of an `ipf.conf` ([`ipf`]).
+//! writes, the count rules of an `ipf.conf` ([`ipf`]), and single packets ([`packet`]).
 //!
 //! What is read is read whole, or refused with a place and a cure ([`Diagnostic`], drawn by
 //! [`render`]); all errors of a text come in one pass. What is printed is what the tools
@@ -27,6 +27,7 @@ pub mod iptables;
 mod names;
 pub mod nft;
 mod number;
+pub mod packet;
 mod write;
 
 pub use diagnostic::{Diagnostic, Heading, render};

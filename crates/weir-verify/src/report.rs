@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use weir_model::Packet;
-use weir_semantics::language::packet_words;
+use weir_syntax::packet::packet_words;
 
 use crate::diagrams::Looked;
 

@@ -324,7 +324,7 @@ fn every_case_of_the_verdicts_has_the_outcome_of_the_interpreter() {
         let firewall = firewall(&case.rules, &case.sets, family);
         let agreement = Agreement::new(&firewall, family);
         let mut all = sent(&firewall, 60, 1);
-        let said = |p: &weir_testkit::verdicts::Sent| crate::language::parse_packet(&p.words);
+        let said = |p: &weir_testkit::verdicts::Sent| weir_syntax::packet::parse_packet(&p.words);
         all.extend(case.packet.iter().map(|p| said(p).expect("good words")));
         compared += agreement.check(&all, 2, &case.name);
     }

@@ -10,9 +10,9 @@ use weir_model::{CtState, Packet, Span};
 use weir_passes::CostModel;
 use weir_passes::price::{self, Bill};
 use weir_review::explain::{Row, render, rows, verdict_words};
-use weir_semantics::language::parse_packet;
 use weir_semantics::trace::trace;
 use weir_semantics::{AlwaysFalse, AlwaysTrue, Answers, Interpreter};
+use weir_syntax::packet::parse_packet;
 use weir_syntax::{Diagnostic, iptables};
 
 use super::Answer;

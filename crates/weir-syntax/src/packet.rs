@@ -1,7 +1,7 @@
 //! The language of `--packet`: a packet in nft's words, in any order.
 //!
 //! ```
-//! use weir_semantics::language::parse_packet;
+//! use weir_syntax::packet::parse_packet;
 //! let packet = parse_packet("iif eth0 ip saddr 198.51.100.7 tcp dport 22 ct state new").unwrap();
 //! assert_eq!(packet.iif, "eth0");
 //! assert_eq!(packet.ports().unwrap().1, 22);
@@ -12,8 +12,8 @@
 //! What is not said is as in [`Packet::new`]: TTL 64, state NEW, mark 0; addresses out of the
 //! ranges for documentation; a port that is not said is 0; TCP carries SYN.
 
-mod say;
-mod words;
+mod names;
+mod print;
 
 use std::net::IpAddr;
 use std::ops::Range;
@@ -22,8 +22,8 @@ use std::str::FromStr;
 use weir_model::{Addr, CtState, Family, Mac, Packet};
 use weir_packet::{Ct, Fragment, PktType, Transport, tcp_flag};
 
-pub use self::say::packet_words;
-use self::words::{icmp_type, protocol, service, tcp_flag_of};
+use self::names::{icmp_type, protocol, service, tcp_flag_of};
+pub use self::print::packet_words;
 
 /// What is wrong with the words of a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use weir_model::Family;
 use weir_packet::{PktType, Transport};
-use weir_semantics::language::parse_packet;
+use weir_syntax::packet::parse_packet;
 
 #[test]
 fn words_may_come_in_any_order() {

@@ -12,7 +12,7 @@ use weir_packet::{PktType, Transport};
 /// alone) is left out.
 ///
 /// ```
-/// use weir_semantics::language::{packet_words, parse_packet};
+/// use weir_syntax::packet::{packet_words, parse_packet};
 /// let words = "iif eth0 ip saddr 198.51.100.7 ip daddr 192.0.2.1 tcp sport 0 tcp dport 22";
 /// assert_eq!(packet_words(&parse_packet(words).unwrap()), words);
 /// ```
