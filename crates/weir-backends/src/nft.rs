@@ -29,6 +29,7 @@ mod table;
 
 use std::collections::HashMap;
 
+use weir_model::effect::needs_conntrack;
 use weir_model::manifest::{Checked, CheckedPass, CompiledRun, Kept, Share};
 use weir_model::nft::{self, Credit};
 use weir_model::{CreditMap, Family, Firewall, Hook, RuleId, Ruleset, Span, TableName};
@@ -36,7 +37,6 @@ use weir_passes::check::{self, CheckOptions};
 use weir_passes::programs::Program;
 use weir_passes::run::Places;
 use weir_passes::{CheckedRun, Context, Pass as _, passes};
-use weir_semantics::needs_conntrack;
 
 use crate::form::{CompileError, CompileOptions, Form, Progress, Refusal};
 use crate::steps;

@@ -3,9 +3,9 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
+use weir_lint::{Edit, Finding, apply, counts, findings};
 use weir_model::{Firewall, RuleId, Ruleset};
 use weir_review::explain;
-use weir_semantics::check::{Edit, Finding, apply, counts, findings};
 use weir_semantics::diagram::{CompareOptions, compare};
 use weir_semantics::trace::trace;
 use weir_semantics::traffic::{Pattern, PatternOptions, TrafficOptions, packets, patterns};

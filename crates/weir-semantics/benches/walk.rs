@@ -4,8 +4,8 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use weir_example::{IspOptions, isp};
+use weir_lint::findings;
 use weir_model::Firewall;
-use weir_semantics::check::findings;
 use weir_semantics::traffic::{TrafficOptions, packets};
 use weir_semantics::{Entry, Interpreter, Seeded};
 use weir_syntax::iptables::{ParseOptions, parse};

@@ -8,7 +8,6 @@
 #![forbid(unsafe_code)]
 
 pub mod answers;
-pub mod check;
 mod configured;
 pub mod diagram;
 mod effects;
@@ -24,4 +23,3 @@ pub use answers::{
 };
 pub use interpreter::{Entry, Interpreter, tables_at};
 pub use outcome::{Asked, Counted, Credited, Difference, EffectSeen, Hit, Log, Outcome, Verdict};
-pub use weir_model::effect::needs_conntrack;

@@ -10,11 +10,11 @@
 use std::collections::{HashMap, HashSet};
 
 use weir_model::effect::named::shares_objects;
+use weir_model::effect::needs_conntrack;
 use weir_model::effect::{Conntrack, conntrack_of};
 use weir_model::nft::{self, Base, ChainKind, Credit, Statement, Verdict, ct_state};
 use weir_model::{Chain, Family, Hook, Name, Policy, Rule, Table, TableName};
 use weir_passes::programs::{Program, program_of};
-use weir_semantics::needs_conntrack;
 
 use super::emit::{Body, Compiled, Emitter};
 use super::item::{Item, Lowered, lower};

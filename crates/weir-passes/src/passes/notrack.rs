@@ -20,6 +20,7 @@
 //! too ([`Sameness::Untracked`]). Where there is a nat table the pass loses counters, then, and
 //! runs where that is allowed.
 
+use weir_model::effect::needs_conntrack;
 use weir_model::target::Effect;
 use weir_model::{
     Chain, Field, Hook, Match, ProtoMatch, Rule, Ruleset, Table, TableName, Target, Test,
@@ -28,7 +29,7 @@ use weir_model::{
     Family,
     matching::{IcmpType, Neg, PortSpan},
 };
-use weir_semantics::{needs_conntrack, tables_at};
+use weir_semantics::tables_at;
 
 use super::way::{Kind, Way};
 use crate::logic::Logic;

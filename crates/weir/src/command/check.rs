@@ -12,8 +12,8 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
+use weir_lint::{CheckOptions, Level, Levels, Severity, check, lint, lints};
 use weir_passes::CostModel;
-use weir_semantics::check::{CheckOptions, Level, Levels, Severity, check, lint, lints};
 
 use self::baseline::Baseline;
 use self::checked::{Checked, severity, total};

@@ -13,8 +13,8 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
+use weir_lint::{Finding, lint};
 use weir_model::{Family, Firewall};
-use weir_semantics::check::{Finding, lint};
 use weir_syntax::iptables;
 
 const HEAD: &str = "# Known findings; written by weir check --write-baseline.";
@@ -95,7 +95,7 @@ fn line(finding: &Finding, firewall: &Firewall) -> String {
 
 #[cfg(test)]
 mod tests {
-    use weir_semantics::check::{CheckOptions, check};
+    use weir_lint::{CheckOptions, check};
     use weir_syntax::iptables::{ParseOptions, parse};
 
     use super::*;

@@ -1,8 +1,8 @@
 //! What `weir check` prints, in whichever format.
 
+use weir_lint::{Finding, Severity};
 use weir_model::Firewall;
 use weir_passes::CostModel;
-use weir_semantics::check::{Finding, Severity};
 
 use crate::operand::Source;
 

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use serde::Serialize;
-use weir_semantics::check::{Counts, Finding, counts};
+use weir_lint::{Counts, Finding, counts};
 
 use super::checked::{Checked, severity};
 use super::places::{Places, place};

@@ -1,7 +1,7 @@
 //! Where findings are: file, line and column.
 
+use weir_lint::Finding;
 use weir_model::{Family, RulePlace, Span};
-use weir_semantics::check::Finding;
 
 use crate::operand::{Kind, Source};
 

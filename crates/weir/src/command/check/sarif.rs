@@ -8,8 +8,8 @@ use std::collections::HashMap;
 
 use anyhow::Result;
 use serde_json::{Value, json};
+use weir_lint::{Finding, Lint, lints};
 use weir_model::Span;
-use weir_semantics::check::{Finding, Lint, lints};
 
 use super::checked::{Checked, severity};
 use super::places::{Places, place};

@@ -2,8 +2,8 @@
 
 use std::cmp::Reverse;
 
+use weir_lint::{Finding, Severity, counts};
 use weir_model::Firewall;
-use weir_semantics::check::{Finding, Severity, counts};
 use weir_syntax::{Diagnostic, Heading};
 
 use super::checked::{Checked, severity, total};

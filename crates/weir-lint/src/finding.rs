@@ -1,0 +1,105 @@
+//! What a lint says: where, why, and what can be done about it.
+
+use serde::Serialize;
+use weir_model::{Family, Name, Rule, RulePlace, Span, TableName};
+
+use crate::lint::Lint;
+
+/// How bad a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Severity {
+    /// Costs something, or is odd.
+    Note,
+    /// Does not do what it seems to say.
+    Warning,
+    /// Must not stay: the kernel would not load it, or the caller denies it.
+    Error,
+}
+
+/// Something that was found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    /// Which lint says it.
+    pub lint: &'static Lint,
+    /// How bad it is.
+    pub severity: Severity,
+    /// What it is, in a line.
+    pub message: String,
+    /// Where: a rule or a chain's policy; `None` for a set.
+    pub place: Option<RulePlace>,
+    /// In which family's ruleset; `None` for a set.
+    pub family: Option<Family>,
+    /// Where in that ruleset's (or the sets') text.
+    pub span: Span,
+    /// Other places of the same text that have to do with it: the rule that covers this one.
+    pub also: Vec<Also>,
+    /// What to do about it.
+    pub help: String,
+    /// Rules that a packet tries in vain because of it; 0 where it costs nothing.
+    pub tried: u32,
+    /// What weir can do about it.
+    pub fix: Option<Fix>,
+}
+
+impl Finding {
+    /// The lint's id.
+    pub fn id(&self) -> &'static str {
+        self.lint.id
+    }
+}
+
+/// Another place that has to do with a finding.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Also {
+    /// Where.
+    pub place: RulePlace,
+    /// Where in the same text.
+    pub span: Span,
+    /// What it has to do with it.
+    pub label: String,
+}
+
+/// A change that weir can make.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fix {
+    /// What is changed.
+    pub edits: Vec<Edit>,
+    /// Counters of rules are lost or count otherwise: a rule goes that packets match.
+    pub changes_counters: bool,
+}
+
+/// One edit of a firewall.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Edit {
+    /// The rule goes.
+    RemoveRule {
+        /// Whose ruleset.
+        family: Family,
+        /// Which rule.
+        place: RulePlace,
+    },
+    /// The rule becomes another.
+    ReplaceRule {
+        /// Whose ruleset.
+        family: Family,
+        /// Which rule.
+        place: RulePlace,
+        /// What it becomes.
+        rule: Box<Rule>,
+    },
+    /// The chain goes, with its rules.
+    RemoveChain {
+        /// Whose ruleset.
+        family: Family,
+        /// Table.
+        table: TableName,
+        /// Chain.
+        chain: Name,
+    },
+    /// The set goes.
+    RemoveSet {
+        /// Its name.
+        set: Name,
+    },
+}

@@ -1,0 +1,390 @@
+//! What is left of a set of packets on its way through a chain.
+//!
+//! Two questions are answered, for a set of packets at a place of a table:
+//!
+//! - *Are they all gone?* ([`Flow::taken`]) Every rule before the place takes away what it decides,
+//!   also in the chains that it jumps to, and so do the rules before each jump that leads here.
+//! - *What becomes of them?* ([`Flow::same_without`]) The rules behind the place are asked in turn;
+//!   the answer is given only where all of the packets meet the same fate, and no effect.
+//!
+//! Sets are lists of cells, never smaller than they are; what rules take is never larger. So a yes
+//! is certain, and a no may only mean that it was not seen: where the list grows long, or the work
+//! is too much, the answer is no.
+//!
+//! Comparing every rule with every other one would take minutes on large chains. Each chain has an
+//! index of spans ([`index`]) for the fields that most rules differ in; a rule then meets only
+//! those whose span meets its own.
+
+mod index;
+mod sweep;
+
+use std::cell::{Cell as Counter, OnceCell};
+
+use weir_model::{Firewall, Rule, Ruleset, Table, Target};
+
+use self::index::Index;
+use crate::reach::{Lowering, Reach};
+use crate::space::{Axis, Cell};
+
+/// Cells that a set may fall into; with more, nothing is said.
+const CELLS: usize = 128;
+/// Cells that are remembered of what a chain decides.
+const ENDS: usize = 8;
+/// Jumps that are followed into each other.
+const DEPTH: usize = 12;
+/// Jumps to a chain that are told apart.
+const CALLERS: usize = 16;
+/// Cells that are looked at for one table; with more, nothing further is said of it.
+const WORK: u64 = 100_000_000;
+
+/// A rule: chain and index.
+pub(crate) type At = (usize, usize);
+
+/// The rules of a table as what they do to sets of packets.
+pub(crate) struct Flow<'a> {
+    table: &'a Table,
+    reaches: Vec<Vec<Reach>>,
+    /// The rules that jump or go to a chain.
+    callers: Vec<Vec<At>>,
+    /// The chain that each rule jumps or goes to.
+    callees: Vec<Vec<Option<usize>>>,
+    /// What a built-in chain may see.
+    entering: Vec<Option<Cell>>,
+    /// By chain, all rules.
+    indexes: Vec<OnceCell<Index>>,
+    /// By chain, those that may take packets away from others.
+    takers: Vec<OnceCell<Index>>,
+    ends: Vec<OnceCell<Vec<Cell>>>,
+    /// Nothing can be said: a target may do anything, or jumps lead in a circle.
+    opaque: bool,
+    work: Counter<u64>,
+}
+
+impl<'a> Flow<'a> {
+    pub fn new(firewall: &'a Firewall, ruleset: &'a Ruleset, table: &'a Table) -> Self {
+        let mut lowering = Lowering::new(firewall, ruleset, table);
+        let opaque = lowering.is_opaque();
+        let names: std::collections::HashMap<&str, usize> =
+            table.chains.iter().enumerate().map(|(i, c)| (&*c.name, i)).collect();
+        let to = |r: &Rule| r.target.chain().and_then(|name| names.get(&**name)).copied();
+        let callees: Vec<Vec<Option<usize>>> =
+            table.chains.iter().map(|c| c.rules.iter().map(to).collect()).collect();
+        let mut callers = vec![Vec::new(); table.chains.len()];
+        for (chain, callees) in callees.iter().enumerate() {
+            for (rule, to) in callees.iter().enumerate() {
+                if let Some(to) = to {
+                    callers[*to].push((chain, rule));
+                }
+            }
+        }
+        let entering = |c: &weir_model::Chain| c.policy.map(|_| lowering.entering(&c.name));
+        let entering = table.chains.iter().map(entering).collect();
+        let reaches = table
+            .chains
+            .iter()
+            .map(|c| c.rules.iter().map(|r| lowering.reach(r)).collect())
+            .collect();
+        let mut flow = Flow {
+            table,
+            reaches,
+            callers,
+            callees,
+            entering,
+            indexes: (0..table.chains.len()).map(|_| OnceCell::new()).collect(),
+            takers: (0..table.chains.len()).map(|_| OnceCell::new()).collect(),
+            ends: (0..table.chains.len()).map(|_| OnceCell::new()).collect(),
+            opaque,
+            work: Counter::new(0),
+        };
+        flow.opaque |= flow.has_loop();
+        flow
+    }
+
+    pub fn reach(&self, (chain, rule): At) -> &Reach {
+        &self.reaches[chain][rule]
+    }
+
+    /// The rules that jump or go to a chain.
+    pub fn callers(&self, chain: usize) -> &[At] {
+        &self.callers[chain]
+    }
+
+    /// Whether a rule may match ICMPv6 neighbour solicitations or advertisements.
+    pub fn may_be_neighbour(&self, at: At) -> bool {
+        let proto = |c: &Cell| c.within(Axis::Proto, (58, 58));
+        let kinds = |c: Cell| c.within(Axis::Icmp, (135 << 8, (136 << 8) | 0xff)).is_some();
+        self.reach(at).cells.iter().any(|c| proto(c).is_some_and(kinds))
+    }
+
+    /// The deciding rules before one in its chain that have packets in common with it, in order.
+    pub fn deciding_before(&self, at: At) -> Vec<At> {
+        let cells = &self.reach(at).cells;
+        let mut rules: Vec<usize> =
+            cells.iter().flat_map(|cell| self.takers_meeting(at.0, cell)).collect();
+        rules.sort_unstable();
+        rules.dedup();
+        if self.spend(rules.len()) {
+            return Vec::new();
+        }
+        let meets = |e: &At| {
+            let theirs = &self.reach(*e).cells;
+            self.rule(*e).target.decides()
+                && cells.iter().any(|c| theirs.iter().any(|t| t.meets(c)))
+        };
+        let before = rules.into_iter().take_while(|e| *e < at.1).map(|e| (at.0, e));
+        before.filter(meets).collect()
+    }
+
+    /// Cells that were looked at so far.
+    #[cfg(test)]
+    fn work(&self) -> u64 {
+        self.work.get()
+    }
+
+    fn rule(&self, (chain, rule): At) -> &'a Rule {
+        &self.table.chains[chain].rules[rule]
+    }
+
+    /// Counts work; whether there was too much.
+    fn spend(&self, cells: usize) -> bool {
+        self.work.set(self.work.get() + cells as u64);
+        self.work.get() > WORK
+    }
+
+    /// Whether no packet is left that reaches the rule and that it matches, drops or asks a
+    /// stateful match for; and which rules took them. No rule at all: those that lead to its chain
+    /// leave it none.
+    pub fn taken(&self, at: At) -> Option<Vec<At>> {
+        if self.opaque {
+            return None;
+        }
+        let reach = self.reach(at);
+        let hot = reach.hot.iter().map(|(cell, _)| cell);
+        let cells: Vec<Cell> = reach.cells.iter().chain(hot).chain(&reach.asks).cloned().collect();
+        if cells.len() > CELLS {
+            return None;
+        }
+        let mut by = Vec::new();
+        self.gone(at, cells, 0, &mut by).then(|| {
+            by.sort_unstable();
+            by.dedup();
+            by
+        })
+    }
+
+    /// Whether none of the packets arrives at a rule.
+    fn gone(&self, at: At, cells: Vec<Cell>, depth: usize, by: &mut Vec<At>) -> bool {
+        let left: Vec<Cell> = cells.into_iter().flat_map(|cell| self.drain(at, cell, by)).collect();
+        if left.is_empty() {
+            return true;
+        }
+        if let Some(entering) = &self.entering[at.0] {
+            return !left.iter().any(|cell| cell.meets(entering));
+        }
+        let callers = &self.callers[at.0];
+        if depth == DEPTH || callers.is_empty() || callers.len() > CALLERS {
+            return false;
+        }
+        callers.iter().all(|caller| match self.through(*caller, &left) {
+            Some(cells) => self.gone(*caller, cells, depth + 1, by),
+            None => false,
+        })
+    }
+
+    /// The part of a set that a rule matches at most; `None` where it falls into too many cells.
+    fn through(&self, at: At, cells: &[Cell]) -> Option<Vec<Cell>> {
+        let reach = self.reach(at);
+        let both = cells.iter().flat_map(|c| reach.cells.iter().filter_map(|r| r.and(c)));
+        let both: Vec<Cell> = both.collect();
+        (both.len() <= CELLS && !self.spend(both.len())).then_some(both)
+    }
+
+    /// What is left of a cell when it arrives at a rule from the head of its chain.
+    fn drain(&self, at: At, cell: Cell, by: &mut Vec<At>) -> Vec<Cell> {
+        let mut before = self.takers_meeting(at.0, &cell);
+        before.retain(|rule| *rule < at.1);
+        if self.spend(1 + before.len()) {
+            return vec![cell];
+        }
+        for rule in &before {
+            if self.takes((at.0, *rule), &cell, &mut |taken| taken.holds(&cell)) {
+                by.push((at.0, *rule));
+                return Vec::new();
+            }
+        }
+        let mut left = vec![cell.clone()];
+        for rule in before {
+            let rule = (at.0, rule);
+            let mut cut = false;
+            self.takes(rule, &cell, &mut |taken| {
+                if left.iter().any(|l| l.meets(taken)) {
+                    cut = true;
+                    let mut next = Vec::new();
+                    left.iter().for_each(|l| l.minus(taken, &mut next));
+                    left = next;
+                }
+                left.is_empty() || left.len() > CELLS
+            });
+            if cut {
+                by.push(rule);
+            }
+            if left.is_empty() {
+                return left;
+            }
+            if left.len() > CELLS || self.spend(left.len()) {
+                break;
+            }
+        }
+        if left.len() > CELLS { vec![cell] } else { left }
+    }
+
+    /// Shows what of a cell a rule surely takes away from those behind it, until `done` says true;
+    /// whether it did.
+    fn takes(&self, at: At, cell: &Cell, done: &mut dyn FnMut(&Cell) -> bool) -> bool {
+        let reach = self.reach(at);
+        if reach.hot.iter().any(|(hot, exact)| *exact && done(hot)) {
+            return true;
+        }
+        if !reach.exact {
+            return false;
+        }
+        let rule = self.rule(at);
+        if ends_walk(&rule.target) || matches!(rule.target, Target::Return | Target::Goto(_)) {
+            return reach.cells.iter().any(done);
+        }
+        let Some(to) = self.callees[at.0][at.1] else { return false };
+        let near = reach.cells.iter().filter(|c| c.meets(cell));
+        near.into_iter().any(|jump| {
+            let ends = self.ends(to, 0).iter().filter_map(|end| end.and(jump));
+            ends.into_iter().any(|taken| done(&taken))
+        })
+    }
+
+    /// Packets that surely do not come back out of a chain, some of them.
+    fn ends(&self, chain: usize, depth: usize) -> &[Cell] {
+        if depth == DEPTH {
+            return &[];
+        }
+        self.ends[chain].get_or_init(|| self.find_ends(chain, depth))
+    }
+
+    fn find_ends(&self, chain: usize, depth: usize) -> Vec<Cell> {
+        let mut ends: Vec<Cell> = Vec::new();
+        // What may have returned before it was decided.
+        let mut back: Vec<&Cell> = Vec::new();
+        for (i, reach) in self.reaches[chain].iter().enumerate() {
+            let rule = self.rule((chain, i));
+            let hot = reach.hot.iter().filter(|h| h.1).map(|h| h.0.clone());
+            let mut found: Vec<Cell> = hot.collect();
+            match (&rule.target, self.callees[chain][i]) {
+                (Target::Jump(_) | Target::Goto(_), Some(to)) if reach.exact => {
+                    let ends = self.ends(to, depth + 1);
+                    let both = |c: &Cell| ends.iter().filter_map(|e| e.and(c)).collect::<Vec<_>>();
+                    found.extend(reach.cells.iter().flat_map(both));
+                }
+                (target, _) if ends_walk(target) && reach.exact => {
+                    found.extend(reach.cells.iter().cloned());
+                }
+                _ => {}
+            }
+            found.retain(|c| !back.iter().any(|b| b.meets(c)) && !ends.iter().any(|e| e.holds(c)));
+            for cell in found {
+                ends.retain(|e| !cell.holds(e));
+                if ends.len() < ENDS {
+                    ends.push(cell);
+                }
+            }
+            if matches!(rule.target, Target::Return | Target::Goto(_)) {
+                back.extend(&reach.cells);
+            }
+            if back.len() > CELLS {
+                break;
+            }
+        }
+        ends
+    }
+
+    /// The rules of a chain that do anything to packets of a cell, in order.
+    fn meeting(&self, chain: usize, cell: &Cell) -> Vec<usize> {
+        let index = || Index::new(&self.reaches[chain], &|_| true);
+        self.indexes[chain].get_or_init(index).meeting(cell)
+    }
+
+    /// The same for rules that may take packets away from those behind them.
+    fn takers_meeting(&self, chain: usize, cell: &Cell) -> Vec<usize> {
+        let takes = |rule: usize| {
+            !self.rule((chain, rule)).target.falls_through()
+                || !self.reaches[chain][rule].hot.is_empty()
+        };
+        let index = || Index::new(&self.reaches[chain], &takes);
+        self.takers[chain].get_or_init(index).meeting(cell)
+    }
+
+    /// Whether jumps lead in a circle, which no kernel loads.
+    fn has_loop(&self) -> bool {
+        let mut waiting: Vec<usize> = self.callers.iter().map(Vec::len).collect();
+        let mut free: Vec<usize> = (0..waiting.len()).filter(|c| waiting[*c] == 0).collect();
+        let mut done = 0;
+        while let Some(chain) = free.pop() {
+            done += 1;
+            for to in self.callees[chain].iter().flatten() {
+                waiting[*to] -= 1;
+                if waiting[*to] == 0 {
+                    free.push(*to);
+                }
+            }
+        }
+        done < waiting.len()
+    }
+}
+
+/// Whether no packet goes on behind a rule with that target. SYNPROXY lets those pass that neither
+/// begin nor confirm a connection (xt_SYNPROXY.c).
+fn ends_walk(target: &Target) -> bool {
+    match target {
+        Target::Divert(e) => e.module != "SYNPROXY",
+        other => other.decides(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_model::{Addr, AddrMatch, Chain, Family, Policy, TableName};
+
+    use super::*;
+
+    /// The work of asking both questions of rules that drop one source each.
+    fn work(rules: u32) -> u64 {
+        let mut chain = Chain::new("FORWARD", Some(Policy::Accept));
+        for i in 0..rules {
+            let mut rule = Rule::new(Target::Drop);
+            // Shuffled, so that no order helps.
+            let addr = Addr(u128::from(0x0a00_0000 | (i.wrapping_mul(48_271) % 0x0100_0000)));
+            let mask = Addr(u32::MAX.into());
+            rule.base.saddr = Some(AddrMatch { negated: false, addr, mask });
+            chain.rules.push(rule);
+        }
+        let mut ruleset = Ruleset::new(Family::V4);
+        ruleset.tables.push(Table {
+            name: TableName::Filter,
+            chains: vec![chain],
+            leading_comments: Vec::new(),
+            trailing_comments: Vec::new(),
+        });
+        let firewall = Firewall::default();
+        let flow = Flow::new(&firewall, &ruleset, &ruleset.tables[0]);
+        let ghosts = std::collections::HashSet::new();
+        for i in 0..rules as usize {
+            assert_eq!(flow.taken((0, i)), None);
+            assert!(!flow.same_without((0, i), &ghosts));
+        }
+        flow.work()
+    }
+
+    #[test]
+    fn the_work_grows_with_the_rules_and_not_with_their_pairs() {
+        let (few, many) = (work(1_000), work(8_000));
+        assert!(few > 1_000, "{few}");
+        assert!(many < 10 * few, "{few} for 1,000 rules, {many} for 8,000");
+    }
+}

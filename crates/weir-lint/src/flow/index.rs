@@ -1,0 +1,128 @@
+//! Which rules of a chain meet a cell, without asking all of them.
+//!
+//! For each of a few fields the spans of all rules are kept in the order of their lower ends, with
+//! a tree of the highest upper ends above them: those that meet a span are found in the time that
+//! reading them takes. The field with the fewest is taken.
+
+use crate::reach::Reach;
+use crate::space::{Axis, Cell, Span};
+
+/// The fields that large rulesets differ in.
+const AXES: [Axis; 4] = [Axis::Saddr, Axis::Daddr, Axis::Dport, Axis::Mac];
+/// Chains this short are looked through.
+const SHORT: usize = 16;
+
+/// The rules of a chain by their spans.
+pub(super) struct Index {
+    /// All of them.
+    rules: Vec<usize>,
+    axes: Option<[Spans; 4]>,
+}
+
+impl Index {
+    /// Those rules of a chain that are wanted.
+    pub fn new(reaches: &[Reach], wanted: &dyn Fn(usize) -> bool) -> Index {
+        let cells = || {
+            reaches.iter().enumerate().filter(|(i, _)| wanted(*i)).flat_map(|(i, r)| {
+                let hot = r.hot.iter().map(|(cell, _)| cell);
+                r.cells.iter().chain(hot).chain(&r.asks).map(move |c| (i, c))
+            })
+        };
+        let rules: Vec<usize> = (0..reaches.len()).filter(|i| wanted(*i)).collect();
+        let axes = (rules.len() > SHORT)
+            .then(|| AXES.map(|axis| Spans::new(cells().map(|(i, c)| (c.span(axis), i)))));
+        Index { rules, axes }
+    }
+
+    /// The rules that may do something to packets of a cell, in order.
+    pub fn meeting(&self, cell: &Cell) -> Vec<usize> {
+        let Some(axes) = &self.axes else { return self.rules.clone() };
+        let mut best: Option<Vec<usize>> = None;
+        for (axis, spans) in AXES.iter().zip(axes) {
+            let limit = best.as_ref().map_or(usize::MAX, Vec::len);
+            if let Some(found) = spans.meeting(cell.span(*axis), limit) {
+                best = Some(found);
+            }
+        }
+        let mut rules = best.unwrap_or_default();
+        rules.sort_unstable();
+        rules.dedup();
+        rules
+    }
+}
+
+/// Spans in the order of their lower ends.
+struct Spans {
+    spans: Vec<(Span, usize)>,
+    /// Node `n` holds the highest upper end below it; its children are `2n` and `2n + 1`.
+    highest: Vec<u128>,
+    leaves: usize,
+}
+
+impl Spans {
+    fn new(spans: impl Iterator<Item = (Span, usize)>) -> Spans {
+        let mut spans: Vec<(Span, usize)> = spans.collect();
+        spans.sort_unstable();
+        let leaves = spans.len().next_power_of_two();
+        let mut highest = vec![0; 2 * leaves];
+        for (i, ((_, hi), _)) in spans.iter().enumerate() {
+            highest[leaves + i] = *hi;
+        }
+        for node in (1..leaves).rev() {
+            highest[node] = highest[2 * node].max(highest[2 * node + 1]);
+        }
+        Spans { spans, highest, leaves }
+    }
+
+    /// Those that meet a span; `None` where they are as many as `limit`, or more.
+    fn meeting(&self, (lo, hi): Span, limit: usize) -> Option<Vec<usize>> {
+        let end = self.spans.partition_point(|((l, _), _)| *l <= hi);
+        let mut found = Vec::new();
+        let mut open = vec![1usize];
+        while let Some(node) = open.pop() {
+            // The first leaf below the node.
+            let depth = (self.leaves / (1 << node.ilog2())).max(1);
+            let first = (node - (1 << node.ilog2())) * depth;
+            if first >= end || self.highest[node] < lo {
+                continue;
+            }
+            if node < self.leaves {
+                open.extend([2 * node + 1, 2 * node]);
+            } else {
+                found.push(self.spans[first].1);
+                if found.len() >= limit {
+                    return None;
+                }
+            }
+        }
+        Some(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_spans_that_meet_and_no_others_are_found() {
+        let spans: Vec<(Span, usize)> = (0..40)
+            .map(|i| {
+                let lo = (i * 37 % 40) as u128;
+                ((lo, lo + (i % 7) as u128), i)
+            })
+            .collect();
+        let index = Spans::new(spans.iter().copied());
+        for lo in 0..50 {
+            for hi in [lo, lo + 3, 60] {
+                let mut found = index.meeting((lo, hi), usize::MAX).expect("no limit");
+                found.sort_unstable();
+                let meets = |s: &&(Span, usize)| s.0.0 <= hi && lo <= s.0.1;
+                let all: Vec<usize> = spans.iter().filter(meets).map(|s| s.1).collect();
+                assert_eq!(found, all, "{lo}-{hi}");
+                let cut = index.meeting((lo, hi), all.len());
+                assert_eq!(cut, all.is_empty().then(Vec::new));
+            }
+        }
+        assert_eq!(Spans::new(std::iter::empty()).meeting((0, 9), 5), Some(Vec::new()));
+    }
+}

@@ -1,0 +1,169 @@
+//! What becomes of packets behind a rule.
+
+use std::collections::HashSet;
+
+use weir_model::{Policy, Target};
+
+use super::{At, CALLERS, CELLS, DEPTH, Flow};
+use crate::space::Cell;
+
+/// The fate that packets must meet.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fate<'a> {
+    /// The table decides so.
+    Decided(&'a Target),
+    /// The chain leaves them undecided.
+    Returned,
+}
+
+/// What is asked of a sweep.
+#[derive(Clone, Copy)]
+struct Sweep<'a> {
+    fate: Fate<'a>,
+    ghosts: &'a HashSet<At>,
+}
+
+impl Fate<'_> {
+    fn is(self, target: &Target) -> bool {
+        matches!(self, Fate::Decided(fate) if fate == target)
+    }
+}
+
+impl Flow<'_> {
+    /// Whether all that a rule matches or drops would meet the same fate without it, and no effect,
+    /// counting rule or stateful match on its way to it.
+    ///
+    /// `ghosts` are rules that never act while this one stands: some may once it is gone, so they
+    /// must not do anything else; but they shall be removed as well, so nothing rests on them.
+    pub fn same_without(&self, at: At, ghosts: &HashSet<At>) -> bool {
+        let rule = self.rule(at);
+        let reach = self.reach(at);
+        if self.opaque || !reach.asks.is_empty() || reach.cells.is_empty() {
+            return false;
+        }
+        let fate = match (&rule.target, self.table.chains[at.0].policy) {
+            (Target::Accept | Target::Drop | Target::Reject(_), _) => Fate::Decided(&rule.target),
+            (Target::Return, None) => Fate::Returned,
+            (Target::Return, Some(policy)) => Fate::Decided(decision(policy)),
+            _ => return false,
+        };
+        // What the rule drops on the spot is dropped before it, or behind it.
+        let mut by = Vec::new();
+        let hot = reach.hot.iter().map(|(cell, _)| cell.clone());
+        let hot: Vec<Cell> = hot.flat_map(|cell| self.drain(at, cell, &mut by)).collect();
+        let drop = Sweep { fate: Fate::Decided(&Target::Drop), ghosts };
+        self.meets(at, reach.cells.clone(), Sweep { fate, ghosts }, 0)
+            && (hot.is_empty() || self.meets(at, hot, drop, 0))
+    }
+
+    /// Whether all of a set meets the fate, from behind a rule on.
+    fn meets(&self, (chain, rule): At, cells: Vec<Cell>, sweep: Sweep<'_>, depth: usize) -> bool {
+        let Some(left) = self.sweep(chain, rule + 1, cells, sweep, depth) else { return false };
+        if left.is_empty() {
+            return true;
+        }
+        let Fate::Decided(target) = sweep.fate else { return true };
+        if let Some(policy) = self.table.chains[chain].policy {
+            return decision(policy) == target;
+        }
+        let callers = &self.callers[chain];
+        if depth == DEPTH || callers.is_empty() || callers.len() > CALLERS {
+            return false;
+        }
+        callers.iter().all(|caller| match self.through(*caller, &left) {
+            Some(cells) if cells.is_empty() => true,
+            Some(cells) => {
+                matches!(self.rule(*caller).target, Target::Jump(_))
+                    && self.meets(*caller, cells, sweep, depth + 1)
+            }
+            None => false,
+        })
+    }
+
+    /// What of a set leaves a chain undecided; `None` where some of it may meet something else.
+    fn sweep(
+        &self,
+        chain: usize,
+        from: usize,
+        mut cells: Vec<Cell>,
+        sweep: Sweep<'_>,
+        depth: usize,
+    ) -> Option<Vec<Cell>> {
+        if cells.len() > CELLS || depth == DEPTH {
+            return None;
+        }
+        let mut rules: Vec<usize> = cells.iter().flat_map(|c| self.meeting(chain, c)).collect();
+        rules.retain(|rule| *rule >= from);
+        rules.sort_unstable();
+        rules.dedup();
+        if self.spend(1 + rules.len()) {
+            return None;
+        }
+        let fate = sweep.fate;
+        let mut returned = Vec::new();
+        for rule in rules {
+            let at = (chain, rule);
+            let reach = self.reach(at);
+            let acts = !sweep.ghosts.contains(&at);
+            if touches(&reach.asks, &cells) {
+                return None;
+            }
+            for (hot, exact) in &reach.hot {
+                if cells.iter().any(|c| c.meets(hot)) {
+                    if !fate.is(&Target::Drop) {
+                        return None;
+                    }
+                    if *exact && acts {
+                        cells = without(&cells, std::slice::from_ref(hot));
+                    }
+                }
+            }
+            if !touches(&reach.cells, &cells) {
+                continue;
+            }
+            let met = self.through(at, &cells)?;
+            let back = match &self.rule(at).target {
+                target if fate.is(target) => Vec::new(),
+                Target::Return => {
+                    returned.extend(met);
+                    Vec::new()
+                }
+                Target::Jump(_) => {
+                    self.sweep(self.callees[chain][rule]?, 0, met, sweep, depth + 1)?
+                }
+                _ => return None,
+            };
+            if reach.exact && acts {
+                cells = without(&cells, &reach.cells);
+                cells.extend(back);
+            }
+            if cells.len() + returned.len() > CELLS || self.spend(cells.len()) {
+                return None;
+            }
+        }
+        cells.extend(returned);
+        Some(cells)
+    }
+}
+
+fn decision(policy: Policy) -> &'static Target {
+    match policy {
+        Policy::Accept => &Target::Accept,
+        Policy::Drop => &Target::Drop,
+    }
+}
+
+fn touches(a: &[Cell], b: &[Cell]) -> bool {
+    a.iter().any(|x| b.iter().any(|y| x.meets(y)))
+}
+
+/// What of some cells others leave.
+fn without(cells: &[Cell], others: &[Cell]) -> Vec<Cell> {
+    let mut left = cells.to_vec();
+    for other in others {
+        let mut next = Vec::new();
+        left.iter().for_each(|cell| cell.minus(other, &mut next));
+        left = next;
+    }
+    left
+}

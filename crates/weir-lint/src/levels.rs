@@ -1,0 +1,67 @@
+//! Which lints speak, and how loudly.
+
+use std::collections::HashMap;
+
+use thiserror::Error;
+
+use crate::finding::Severity;
+use crate::lint::{Lint, lint};
+
+/// What becomes of a lint's findings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// Nothing is said.
+    Allow,
+    /// Reported, as bad as that.
+    Report(Severity),
+}
+
+/// What the caller asks for, lint by lint; the registry says the rest.
+///
+/// What is said of one lint wins over what is said of `all`. `all` warns only of lints that are
+/// reported anyway: those that are off stay off until they are named.
+#[derive(Clone, Debug, Default)]
+pub struct Levels {
+    named: HashMap<&'static str, Level>,
+    all: Option<Level>,
+}
+
+/// No lint has that name.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("no lint is called {0}: `weir check --list` names them")]
+pub struct UnknownLint(pub String);
+
+impl Levels {
+    /// Sets the level of a lint, or of `all`.
+    ///
+    /// # Errors
+    /// [`UnknownLint`].
+    pub fn set(&mut self, id: &str, level: Level) -> Result<(), UnknownLint> {
+        if id == "all" {
+            self.all = Some(level);
+            return Ok(());
+        }
+        let lint = lint(id).ok_or_else(|| UnknownLint(id.to_owned()))?;
+        self.set_lint(lint, level);
+        Ok(())
+    }
+
+    /// Sets the level of a lint that is at hand.
+    pub(crate) fn set_lint(&mut self, lint: &Lint, level: Level) {
+        self.named.insert(lint.id, level);
+    }
+
+    /// The level that is asked of a lint; `None` where its findings say themselves.
+    pub fn asked(&self, lint: &Lint) -> Option<Level> {
+        match (self.named.get(lint.id), self.all) {
+            (Some(level), _) => Some(*level),
+            (None, _) if !lint.on => Some(Level::Allow),
+            (None, all) => all,
+        }
+    }
+
+    /// The level of a lint.
+    pub fn of(&self, lint: &Lint) -> Level {
+        self.asked(lint).unwrap_or(Level::Report(lint.severity))
+    }
+}

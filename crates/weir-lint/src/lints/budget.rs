@@ -1,0 +1,136 @@
+//! Matches that keep a budget or a memory: what they are asked of, and when they forget.
+
+use std::collections::BTreeSet;
+
+use weir_model::matching::{Stateful, Value};
+use weir_model::{Match, Rule, Target, tests_of};
+
+use crate::finding::Finding;
+use crate::lint::{LintFamily, define};
+use crate::report::{Context, TableContext};
+
+define!(BUDGET_BEFORE_TESTS, "budget-before-tests", Warning);
+define!(BUDGET_AFTER_ACCEPT, "budget-after-accept", Note, off);
+define!(SLOW_BUCKET, "slow-bucket", Note);
+define!(RECENT_NEVER_SET, "recent-never-set", Warning);
+
+pub(crate) static FAMILY: LintFamily = LintFamily {
+    lints: &[&BUDGET_BEFORE_TESTS, &BUDGET_AFTER_ACCEPT, &SLOW_BUCKET, &RECENT_NEVER_SET],
+    look,
+};
+
+/// Milliseconds that a bucket may take to fill before a reload is worth a word.
+const SLOW_MS: u64 = 3_600_000;
+/// `--limit-burst` where it is not named (net/netfilter/xt_limit.c's user side).
+const BURST: u64 = 5;
+
+fn look(context: &Context<'_>, out: &mut Vec<Finding>) {
+    for table in &context.tables {
+        for (chain, i, rule) in table.rules() {
+            out.extend(before_tests(table, chain, i, rule));
+            out.extend(after_accept(table, chain, i));
+            for m in rule.matches.iter().filter_map(stateful) {
+                out.extend(slow(table, chain, i, m));
+            }
+        }
+    }
+    recent(context, out);
+}
+
+fn stateful(m: &Match) -> Option<&Stateful> {
+    match m {
+        Match::Stateful(s) => Some(s),
+        _ => None,
+    }
+}
+
+/// Tests to the right of a budget: packets that fail them have spent it.
+fn before_tests(table: &TableContext<'_>, chain: usize, i: usize, rule: &Rule) -> Option<Finding> {
+    let at = rule.matches.iter().position(|m| {
+        stateful(m).is_some_and(|s| matches!(s.module, "limit" | "hashlimit" | "quota"))
+    })?;
+    let family = table.family();
+    // A test of its own, not a bare `-m tcp` or a comment.
+    let tests = |m: &Match| {
+        let mut alone = Rule::new(Target::None);
+        alone.matches.push(m.clone());
+        tests_of(&alone, family).iter().any(|t| {
+            !matches!(t, weir_model::Test::Field { predicate: weir_model::Predicate::Present, .. })
+        })
+    };
+    let later = rule.matches[at + 1..].iter().find(|m| stateful(m).is_none() && tests(m))?;
+    let name = crate::counts::match_name(later, family);
+    let budget = crate::counts::match_name(&rule.matches[at], family);
+    let message = format!("packets that -m {name} refuses have used up -m {budget} before");
+    let help = format!("write -m {budget} last, before -j");
+    Some(table.rule(&BUDGET_BEFORE_TESTS, chain, i, message).help(help))
+}
+
+/// Rules before a budget that accept some of the packets it is about.
+fn after_accept(table: &TableContext<'_>, chain: usize, i: usize) -> Option<Finding> {
+    let asks = &table.flow.reach((chain, i)).asks;
+    if asks.is_empty() {
+        return None;
+    }
+    let first = (0..i).find(|e| {
+        let rule = &table.chain(chain).rules[*e];
+        let cells = &table.flow.reach((chain, *e)).cells;
+        rule.target == Target::Accept && asks.iter().any(|a| cells.iter().any(|c| c.meets(a)))
+    })?;
+    let message = format!("packets that rule {} accepts are not counted here", first + 1);
+    let found = table.rule(&BUDGET_AFTER_ACCEPT, chain, i, message);
+    Some(
+        found
+            .also(table.beside(chain, first, "accepts some of them before"))
+            .help("move the rule up if they are meant, too; moving it changes who is counted"),
+    )
+}
+
+/// A bucket that fills slowly is full again after every reload.
+fn slow(table: &TableContext<'_>, chain: usize, i: usize, m: &Stateful) -> Option<Finding> {
+    if m.module != "limit" {
+        return None;
+    }
+    let value = |name: &str| m.options.iter().find(|o| o.name == name).map(|o| &o.value);
+    let Some(Value::Rate(count, unit)) = value("limit") else { return None };
+    let burst = match value("limit-burst") {
+        Some(Value::Number(n)) => *n,
+        _ => BURST,
+    };
+    let fills_ms = unit.checked_div(*count)?.saturating_mul(burst);
+    if fills_ms < SLOW_MS {
+        return None;
+    }
+    let hours = fills_ms / SLOW_MS;
+    let message = format!("the bucket takes {hours} h to fill, and every reload fills it at once");
+    let help = "use -m hashlimit, which keeps its buckets by name, or reload rarely";
+    Some(table.rule(&SLOW_BUCKET, chain, i, message).help(help))
+}
+
+/// Lists that are asked, and that no rule fills.
+fn recent(context: &Context<'_>, out: &mut Vec<Finding>) {
+    let list = |s: &Stateful| {
+        let named = s.options.iter().find(|o| o.name == "name").map(|o| &o.value);
+        match named {
+            Some(Value::Text(name)) => name.clone(),
+            _ => "DEFAULT".to_owned(),
+        }
+    };
+    let sets = |s: &Stateful| s.options.iter().any(|o| o.name == "set");
+    let mut set: BTreeSet<String> = BTreeSet::new();
+    for table in &context.tables {
+        let all = table.rules().flat_map(|(_, _, r)| &r.matches).filter_map(stateful);
+        set.extend(all.filter(|s| s.module == "recent" && sets(s)).map(&list));
+    }
+    for table in &context.tables {
+        for (chain, i, rule) in table.rules() {
+            let asked = rule.matches.iter().filter_map(stateful);
+            let mut asked = asked.filter(|s| s.module == "recent" && !sets(s)).map(&list);
+            if let Some(name) = asked.find(|name| !set.contains(name)) {
+                let message = format!("no rule adds to the list {name} of -m recent");
+                let help = "add a rule with --set, or say which program writes to the list";
+                out.push(table.rule(&RECENT_NEVER_SET, chain, i, message).help(help));
+            }
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! Comments that speak to weir, and say nothing that it understands or needs.
+
+use crate::finding::Finding;
+use crate::lint::{LintFamily, define};
+use crate::report::Context;
+
+define!(ALLOWS_NOTHING, "allows-nothing", Note);
+define!(BAD_COMMENT, "bad-comment", Warning);
+
+pub(crate) static FAMILY: LintFamily = LintFamily { lints: &[&ALLOWS_NOTHING, &BAD_COMMENT], look };
+
+/// Comments are read where findings are sifted.
+fn look(_: &Context<'_>, _: &mut Vec<Finding>) {}

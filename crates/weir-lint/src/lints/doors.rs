@@ -1,0 +1,112 @@
+//! Rules about the loopback device, and what goes past INPUT.
+
+use weir_model::target::NatTarget;
+use weir_model::{Field, Predicate, Rule, TableName, Target, Test, tests_of};
+
+use crate::finding::Finding;
+use crate::lint::{LintFamily, define};
+use crate::report::{Context, TableContext};
+
+define!(LOOPBACK, "loopback", Warning);
+define!(DNAT_PASSES_INPUT, "dnat-passes-input", Note);
+define!(TRANSLATES_EVERYTHING, "translates-everything", Note);
+
+pub(crate) static FAMILY: LintFamily =
+    LintFamily { lints: &[&LOOPBACK, &DNAT_PASSES_INPUT, &TRANSLATES_EVERYTHING], look };
+
+fn look(context: &Context<'_>, out: &mut Vec<Finding>) {
+    for table in &context.tables {
+        match table.table.name {
+            TableName::Filter => loopback(table, out),
+            TableName::Nat => translates(table, out),
+            _ => {}
+        }
+    }
+    past_input(context, out);
+}
+
+fn is_lo(iface: Option<&weir_model::IfaceMatch>) -> bool {
+    iface.is_some_and(|d| !d.negated && !d.prefix && &*d.name == "lo")
+}
+
+fn loopback(table: &TableContext<'_>, out: &mut Vec<Finding>) {
+    for (at, i, rule) in table.rules() {
+        let forwards = &*table.chain(at).name == "FORWARD";
+        let base = &rule.base;
+        if forwards && (is_lo(base.iif.as_ref()) || is_lo(base.oif.as_ref())) {
+            let message = "no packet is forwarded from or to lo";
+            let help = "local packets go through OUTPUT and INPUT";
+            out.push(table.rule(&LOOPBACK, at, i, message).help(help).tried(1));
+        }
+        let local = base.saddr.is_some_and(|s| {
+            !s.negated && s.addr.0 >> 24 == 127 && s.mask.0 & 0xff00_0000 == 0xff00_0000
+        });
+        let v4 = table.family() == weir_model::Family::V4;
+        let inward = &*table.chain(at).name == "INPUT" && base.iif.is_none();
+        if v4 && inward && local && rule.target == Target::Accept {
+            let message = "the rule accepts 127.0.0.0/8 from any device: a sender can claim it";
+            out.push(table.rule(&LOOPBACK, at, i, message).help("write -i lo"));
+        }
+    }
+}
+
+/// SNAT and MASQUERADE without a device or an address to go by.
+fn translates(table: &TableContext<'_>, out: &mut Vec<Finding>) {
+    for (at, i, rule) in table.rules() {
+        let Target::Nat(nat) = &rule.target else { continue };
+        let source = matches!(**nat, NatTarget::Snat(_) | NatTarget::Masquerade(_));
+        if source && &*table.chain(at).name == "POSTROUTING" && table_wide(rule, table) {
+            let message = "the rule translates every connection, also those between inner networks";
+            let help = "name the outer device (-o) or the inner network (-s)";
+            out.push(table.rule(&TRANSLATES_EVERYTHING, at, i, message).help(help));
+        }
+    }
+}
+
+fn table_wide(rule: &Rule, table: &TableContext<'_>) -> bool {
+    tests_of(rule, table.family()).is_empty()
+}
+
+/// Ports that DNAT sends on, and that a rule of INPUT drops in vain.
+fn past_input(context: &Context<'_>, out: &mut Vec<Finding>) {
+    for nat in context.tables.iter().filter(|t| t.table.name == TableName::Nat) {
+        let is =
+            |t: &&TableContext<'_>| t.family() == nat.family() && t.table.name == TableName::Filter;
+        let Some(filter) = context.tables.iter().find(is) else { continue };
+        let Some(input) = filter.table.chains.iter().position(|c| &*c.name == "INPUT") else {
+            continue;
+        };
+        let dnat =
+            |r: &Rule| matches!(&r.target, Target::Nat(n) if matches!(**n, NatTarget::Dnat(_)));
+        for (chain, i, rule) in nat.rules().filter(|(_, _, r)| dnat(r)) {
+            let Some(port) = port(rule, nat) else { continue };
+            let drops = |r: &Rule| {
+                matches!(r.target, Target::Drop | Target::Reject(_))
+                    && self::port(r, filter).is_some_and(|p| p == port)
+            };
+            let Some(n) = filter.chain(input).rules.iter().position(drops) else { continue };
+            let message = format!(
+                "packets to port {} are sent on before INPUT drops them: rule {} of INPUT does not \
+                 see them",
+                port.1,
+                n + 1
+            );
+            let help = "drop them in FORWARD (with Docker: in DOCKER-USER), or in raw PREROUTING";
+            out.push(nat.rule(&DNAT_PASSES_INPUT, chain, i, message).help(help));
+        }
+    }
+}
+
+/// Protocol and destination port of a rule that tests one of each.
+fn port(rule: &Rule, table: &TableContext<'_>) -> Option<(u8, u128)> {
+    let proto = rule.base.proto.filter(|p| !p.negated)?.proto;
+    tests_of(rule, table.family()).iter().find_map(|t| match t {
+        Test::Field { field: Field::Dport, predicate: Predicate::In(spans), negated: false } => {
+            match spans[..] {
+                [(lo, hi)] if lo == hi => Some((proto, lo)),
+                _ => None,
+            }
+        }
+        _ => None,
+    })
+}

@@ -1,0 +1,45 @@
+//! Where the rule that accepts known connections stands far down.
+
+use weir_model::matching::ct_state;
+use weir_model::{Match, Rule, TableName, Target};
+
+use super::linear::LINEAR_RULES;
+use crate::finding::Finding;
+use crate::lint::{LintFamily, define};
+use crate::report::Context;
+
+define!(CONNTRACK_NOT_FIRST, "conntrack-not-first", Note);
+
+pub(crate) static FAMILY: LintFamily = LintFamily { lints: &[&CONNTRACK_NOT_FIRST], look };
+
+fn look(context: &Context<'_>, out: &mut Vec<Finding>) {
+    for table in context.tables.iter().filter(|t| t.table.name == TableName::Filter) {
+        for (at, chain) in table.table.chains.iter().enumerate() {
+            if chain.policy.is_none() {
+                continue;
+            }
+            let Some(i) = chain.rules.iter().position(accepts_established) else { continue };
+            if i <= LINEAR_RULES {
+                continue;
+            }
+            let name = &chain.name;
+            let message =
+                format!("{i} rules of {name} are tried on every packet of a known connection");
+            let help = "if they are not meant for such packets, move this rule up";
+            let found = table.rule(&CONNTRACK_NOT_FIRST, at, i, message).help(help).tried(i);
+            out.push(found);
+        }
+    }
+}
+
+/// Whether a rule accepts packets of known connections, as far as their state goes.
+pub(crate) fn accepts_established(rule: &Rule) -> bool {
+    let established = |m: &Match| match m {
+        Match::State(s) => !s.negated && s.value & ct_state::ESTABLISHED != 0,
+        Match::Conntrack(c) => {
+            c.only_state().is_some_and(|s| !s.negated && s.value & ct_state::ESTABLISHED != 0)
+        }
+        _ => false,
+    };
+    rule.target == Target::Accept && rule.matches.iter().any(established)
+}

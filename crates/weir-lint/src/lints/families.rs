@@ -1,0 +1,87 @@
+//! IPv4 and IPv6 rulesets of one host that disagree.
+
+use weir_model::{Family, Policy, TableName, Target};
+
+use super::catch_all::closed;
+use crate::finding::Finding;
+use crate::lint::{LintFamily, define};
+use crate::report::{Context, TableContext};
+
+define!(FAMILIES_DIFFER, "families-differ", Warning);
+define!(NEIGHBOURS_DROPPED, "neighbours-dropped", Warning);
+
+pub(crate) static FAMILY: LintFamily =
+    LintFamily { lints: &[&FAMILIES_DIFFER, &NEIGHBOURS_DROPPED], look };
+
+fn look(context: &Context<'_>, out: &mut Vec<Finding>) {
+    let filter = |family| {
+        let is = |t: &&TableContext<'_>| t.family() == family && t.table.name == TableName::Filter;
+        context.tables.iter().find(is)
+    };
+    if let Some(v6) = filter(Family::V6) {
+        neighbours(v6, out);
+        if let Some(v4) = filter(Family::V4) {
+            differ(v4, v6, out);
+        }
+    }
+}
+
+/// Whether a built-in chain drops what no rule decided.
+fn is_closed(table: &TableContext<'_>, name: &str) -> Option<(usize, bool)> {
+    let at = table.table.chains.iter().position(|c| &*c.name == name)?;
+    let chain = table.chain(at);
+    let last = table.catch_all[at].map(|i| &chain.rules[i].target);
+    let closed = match last {
+        Some(Target::Accept | Target::Return) => false,
+        Some(Target::Drop | Target::Reject(_)) => true,
+        // A chain that decides everything: it drops if it ends so, which is not looked into.
+        Some(_) => closed(table.family(), table.table).get(name) == Some(&true),
+        None => chain.policy == Some(Policy::Drop),
+    };
+    Some((at, closed))
+}
+
+fn differ(v4: &TableContext<'_>, v6: &TableContext<'_>, out: &mut Vec<Finding>) {
+    for name in ["INPUT", "FORWARD"] {
+        let (Some((at4, closed4)), Some((at6, closed6))) =
+            (is_closed(v4, name), is_closed(v6, name))
+        else {
+            continue;
+        };
+        if closed4 == closed6 {
+            continue;
+        }
+        let (open, at, which) = if closed4 { (v6, at6, "IPv6") } else { (v4, at4, "IPv4") };
+        let other = if closed4 { "IPv4" } else { "IPv6" };
+        let message =
+            format!("{name} accepts over {which} what no rule decided, and drops it over {other}");
+        let help = "set the same policy for both: who cannot come in by one comes in by the other";
+        out.push(open.of_chain(&FAMILIES_DIFFER, at, message).help(help));
+    }
+}
+
+/// Without neighbour discovery (ICMPv6 types 133 to 136) no IPv6 packet finds its way.
+fn neighbours(table: &TableContext<'_>, out: &mut Vec<Finding>) {
+    let Some((at, true)) = is_closed(table, "INPUT") else { return };
+    let mut open = vec![at];
+    let mut seen = vec![false; table.table.chains.len()];
+    while let Some(chain) = open.pop() {
+        if std::mem::replace(&mut seen[chain], true) {
+            continue;
+        }
+        for (i, rule) in table.chain(chain).rules.iter().enumerate() {
+            if !table.flow.may_be_neighbour((chain, i)) {
+                continue;
+            }
+            match rule.target.chain() {
+                Some(to) => open.extend(table.table.chains.iter().position(|c| c.name == *to)),
+                None if rule.target == Target::Accept => return,
+                None if matches!(rule.target, Target::Opaque(_)) => return,
+                None => {}
+            }
+        }
+    }
+    let message = "INPUT drops neighbour discovery: no rule accepts ICMPv6 types 135 and 136";
+    let help = "accept -p ipv6-icmp, or at least --icmpv6-type 133 to 136 with hop limit 255";
+    out.push(table.of_chain(&NEIGHBOURS_DROPPED, at, message).help(help));
+}

@@ -1,0 +1,89 @@
+//! Long rows of rules that differ in one field, which a tree, a set or a map would look up at once.
+
+use weir_model::{Field, Predicate, Rule, Test, tests_of};
+
+use crate::finding::Finding;
+use crate::lint::{LintFamily, define};
+use crate::report::{Context, TableContext};
+
+define!(LINEAR_ADDRESSES, "linear-addresses", Note);
+define!(LINEAR_PORTS, "linear-ports", Note);
+
+pub(crate) static FAMILY: LintFamily =
+    LintFamily { lints: &[&LINEAR_ADDRESSES, &LINEAR_PORTS], look };
+
+/// Rules that test one address each, in a row, from which a tree or a set pays.
+pub const LINEAR_RULES: usize = 16;
+/// The same for ports: below it, they fit into one multiport match.
+const LINEAR_PORT_RULES: usize = 8;
+
+fn look(context: &Context<'_>, out: &mut Vec<Finding>) {
+    for table in &context.tables {
+        for at in 0..table.table.chains.len() {
+            let addresses = longest(table, at, &|r| tests_address(r, table));
+            if addresses.1 > LINEAR_RULES {
+                out.push(row(table, at, addresses, &LINEAR_ADDRESSES, "address"));
+            }
+            let ports = longest(table, at, &|r| tests_port(r, table));
+            if ports.1 > LINEAR_PORT_RULES {
+                out.push(row(table, at, ports, &LINEAR_PORTS, "port"));
+            }
+        }
+    }
+}
+
+/// The longest row of such rules in a chain: its first, and how many.
+fn longest(table: &TableContext<'_>, at: usize, is: &dyn Fn(&Rule) -> bool) -> (usize, usize) {
+    let (mut longest, mut run) = ((0, 0), (0, 0));
+    for (i, rule) in table.chain(at).rules.iter().enumerate() {
+        if !is(rule) {
+            run = (0, 0);
+            continue;
+        }
+        run = (if run.1 == 0 { i } else { run.0 }, run.1 + 1);
+        if run.1 > longest.1 {
+            longest = run;
+        }
+    }
+    longest
+}
+
+fn row(
+    table: &TableContext<'_>,
+    at: usize,
+    (first, rules): (usize, usize),
+    lint: &'static crate::Lint,
+    what: &str,
+) -> Finding {
+    let chain = &table.chain(at).name;
+    let message =
+        format!("{rules} rules of {chain} from here test one {what} each, one after another");
+    let help = match what {
+        "port" => "name up to 15 ports in one -m multiport, or compile: weir compile --to nft",
+        _ => {
+            "a tree of chains, a set or a verdict map makes that one lookup: weir compile --to \
+             tree, ipset or nft"
+        }
+    };
+    table
+        .rule(lint, at, first, message)
+        .also(table.beside(at, first + rules - 1, "the last of them"))
+        .help(help)
+        .tried(rules)
+}
+
+fn tests_address(rule: &Rule, table: &TableContext<'_>) -> bool {
+    tests_of(rule, table.family()).iter().any(|t| {
+        matches!(t, Test::Field { field: Field::Saddr | Field::Daddr, predicate, negated: false }
+            if !matches!(predicate, Predicate::Masked { mask: 0, .. }))
+    })
+}
+
+fn tests_port(rule: &Rule, table: &TableContext<'_>) -> bool {
+    let tests = tests_of(rule, table.family());
+    let port = |t: &Test| {
+        matches!(t, Test::Field { field: Field::Sport | Field::Dport, predicate, negated: false }
+            if matches!(predicate, Predicate::In(spans) if spans.len() == 1))
+    };
+    tests.iter().any(port) && !tests_address(rule, table)
+}

@@ -1,0 +1,28 @@
+//! Modules that weir does not know.
+
+use weir_model::{Match, Target};
+
+use crate::counts::match_name;
+use crate::finding::Finding;
+use crate::lint::{LintFamily, define};
+use crate::report::Context;
+
+define!(OPAQUE_MODULE, "opaque-module", Note);
+
+pub(crate) static FAMILY: LintFamily = LintFamily { lints: &[&OPAQUE_MODULE], look };
+
+fn look(context: &Context<'_>, out: &mut Vec<Finding>) {
+    for table in &context.tables {
+        for (chain, i, rule) in table.rules() {
+            let unknown = rule.matches.iter().find(|m| matches!(m, Match::Opaque(_)));
+            let module = match (unknown, &rule.target) {
+                (Some(m), _) => format!("match {}", match_name(m, table.family())),
+                (None, Target::Opaque(o)) => format!("target {}", o.name),
+                (None, _) => continue,
+            };
+            let message = format!("weir does not know the {module}");
+            let help = "the rule stays in its place, as it is, in every form";
+            out.push(table.rule(&OPAQUE_MODULE, chain, i, message).help(help));
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Pairs of rules that decide otherwise about packets that both match: the words of the firewall
+//! literature (Al-Shaer and Hamed, 2004). Exceptions are written so on purpose; so they are off.
+
+use weir_model::Target;
+
+use crate::finding::Finding;
+use crate::flow::At;
+use crate::lint::{LintFamily, define};
+use crate::report::{Context, TableContext};
+
+define!(CORRELATED_RULES, "correlated-rules", Note, off);
+define!(GENERALISED_RULE, "generalised-rule", Note, off);
+
+pub(crate) static FAMILY: LintFamily =
+    LintFamily { lints: &[&CORRELATED_RULES, &GENERALISED_RULE], look };
+
+fn look(context: &Context<'_>, out: &mut Vec<Finding>) {
+    let asked = |lint| context.options.levels.of(lint) != crate::Level::Allow;
+    if !asked(&CORRELATED_RULES) && !asked(&GENERALISED_RULE) {
+        return;
+    }
+    for table in &context.tables {
+        for (chain, i, rule) in table.rules() {
+            if table.reachable[chain] && rule.target.decides() {
+                out.extend(pairs(table, (chain, i)));
+            }
+        }
+    }
+}
+
+/// The first earlier rule of each kind.
+fn pairs(table: &TableContext<'_>, at: At) -> Vec<Finding> {
+    let target = |at: At| &table.chain(at.0).rules[at.1].target;
+    let accepts = |t: &Target| matches!(t, Target::Accept | Target::Nat(_));
+    let (mut correlated, mut general) = (None, None);
+    for earlier in table.flow.deciding_before(at) {
+        if accepts(target(earlier)) == accepts(target(at)) {
+            continue;
+        }
+        let (a, b) = (&table.flow.reach(at).cells, &table.flow.reach(earlier).cells);
+        let within = |a: &[_], b: &[crate::space::Cell]| {
+            b.iter().all(|b| a.iter().any(|a: &crate::space::Cell| a.holds(b)))
+        };
+        match (within(a, b), within(b, a)) {
+            (true, false) => general = general.or(Some(earlier)),
+            (false, false) => correlated = correlated.or(Some(earlier)),
+            _ => {}
+        }
+    }
+    let mut out = Vec::new();
+    if let Some(e) = general {
+        let message =
+            format!("the rule decides otherwise about more packets than rule {}", e.1 + 1);
+        let found = table.rule(&GENERALISED_RULE, at.0, at.1, message);
+        out.push(
+            found
+                .also(table.beside(e.0, e.1, "an exception to it"))
+                .help("this is how exceptions are written: their order must stay"),
+        );
+    }
+    if let Some(e) = correlated {
+        let message = format!("the rule and rule {} decide otherwise about some packets", e.1 + 1);
+        let found = table.rule(&CORRELATED_RULES, at.0, at.1, message);
+        out.push(
+            found
+                .also(table.beside(e.0, e.1, "decides about these packets"))
+                .help("their order must stay; if it is by chance, narrow one of them"),
+        );
+    }
+    out
+}

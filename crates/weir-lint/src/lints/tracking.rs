@@ -1,0 +1,94 @@
+//! Conntrack where nothing needs it, and address translation where there is none.
+
+use std::collections::HashSet;
+
+use weir_model::{Effect, Family, Rule, RulePlace, TableName, Target, tests_of};
+
+use crate::finding::{Edit, Finding};
+use crate::lint::{LintFamily, define};
+use crate::report::{Context, TableContext};
+use weir_model::effect::needs_conntrack;
+
+define!(CONNTRACK_UNNEEDED, "conntrack-unneeded", Note);
+define!(NAT_WITHOUT_TRACKING, "nat-without-tracking", Warning);
+
+pub(crate) static FAMILY: LintFamily =
+    LintFamily { lints: &[&CONNTRACK_UNNEEDED, &NAT_WITHOUT_TRACKING], look };
+
+fn look(context: &Context<'_>, out: &mut Vec<Finding>) {
+    for raw in context.tables.iter().filter(|t| t.table.name == TableName::Raw) {
+        let same =
+            |t: &&TableContext<'_>| t.family() == raw.family() && t.table.name == TableName::Nat;
+        let Some(nat) = context.tables.iter().find(same) else { continue };
+        for hook in ["PREROUTING", "OUTPUT"] {
+            untracked(raw, nat, hook, out);
+        }
+    }
+}
+
+/// Translations that only packets without an entry would meet: they never do.
+fn untracked(raw: &TableContext<'_>, nat: &TableContext<'_>, hook: &str, out: &mut Vec<Finding>) {
+    let at = |t: &TableContext<'_>| t.table.chains.iter().position(|c| &*c.name == hook);
+    let (Some(from), Some(to)) = (at(raw), at(nat)) else { return };
+    // What an earlier rule decides is tracked.
+    let notrack = raw.chain(from).rules.iter().enumerate();
+    let first = notrack.take_while(|(_, r)| r.target.falls_through() && r.target != Target::None);
+    for (n, rule) in first.filter(|(_, r)| is_notrack(r)) {
+        let excluded = tests_of(rule, raw.family());
+        let opaque = |t: &weir_model::Test| {
+            use weir_model::Test;
+            matches!(t, Test::Opaque { .. } | Test::Set { .. } | Test::Never)
+        };
+        if excluded.iter().any(opaque) {
+            continue;
+        }
+        for (i, rule) in nat.chain(to).rules.iter().enumerate() {
+            let tests = tests_of(rule, nat.family());
+            if matches!(rule.target, Target::Nat(_)) && excluded.iter().all(|t| tests.contains(t)) {
+                let message = format!(
+                    "no packet reaches the rule: raw/{hook}/{} takes all that it would match out \
+                     of conntrack",
+                    n + 1
+                );
+                let help = "narrow the NOTRACK rule, or remove the translation";
+                out.push(
+                    nat.rule(&NAT_WITHOUT_TRACKING, to, i, message)
+                        .also(raw.beside(from, n, "takes them out of conntrack"))
+                        .help(help),
+                );
+            }
+        }
+    }
+}
+
+fn is_notrack(rule: &Rule) -> bool {
+    matches!(&rule.target, Target::Effect(e) if matches!(**e, Effect::Notrack | Effect::CtNotrack))
+}
+
+/// Families in which all rules that use conntrack can go, by what was found.
+pub(crate) fn unneeded(context: &Context<'_>, found: &[Finding]) -> Vec<Finding> {
+    let mut gone: HashSet<(Family, &RulePlace)> = HashSet::new();
+    for edit in found.iter().filter_map(|f| f.fix.as_ref()).flat_map(|x| &x.edits) {
+        if let Edit::RemoveRule { family, place } = edit {
+            gone.insert((*family, place));
+        }
+    }
+    let mut out = Vec::new();
+    for family in [Family::V4, Family::V6] {
+        let tables = || context.tables.iter().filter(move |t| t.family() == family);
+        let mut users = tables().flat_map(|t| {
+            t.rules().filter(|(_, _, r)| needs_conntrack(r)).map(move |(c, i, _)| (t, c, i))
+        });
+        let Some((table, chain, i)) = users.next() else { continue };
+        let goes = |(t, c, i): (&TableContext<'_>, usize, usize)| {
+            !t.reachable[c] || gone.contains(&(family, &t.place(c, Some(i))))
+        };
+        if goes((table, chain, i)) && users.all(goes) {
+            let message = "every packet is tracked, and no rule that asks for it changes anything";
+            let help = "without these rules the host tracks nothing, unless another program asks \
+                        for it; it would not put fragments together either";
+            out.push(table.rule(&CONNTRACK_UNNEEDED, chain, i, message).help(help));
+        }
+    }
+    out
+}

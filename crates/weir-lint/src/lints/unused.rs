@@ -1,0 +1,33 @@
+//! Rules that never counted, where the counters of the text are those of real traffic.
+
+use weir_model::{Counters, Target};
+
+use crate::finding::Finding;
+use crate::lint::{LintFamily, define};
+use crate::report::Context;
+
+define!(UNUSED_RULE, "unused-rule", Note);
+
+pub(crate) static FAMILY: LintFamily = LintFamily { lints: &[&UNUSED_RULE], look };
+
+/// Tables whose rules never counted anything were not in force, and say nothing.
+fn look(context: &Context<'_>, out: &mut Vec<Finding>) {
+    if !context.options.counters {
+        return;
+    }
+    for table in &context.tables {
+        let packets = |c: Option<Counters>| c.map_or(0, |c| c.packets);
+        let chains = &table.table.chains;
+        let of_rules = |c: &weir_model::Chain| c.rules.iter().any(|r| packets(r.counters) > 0);
+        if !chains.iter().any(|c| of_rules(c) || packets(c.counters) > 0) {
+            continue;
+        }
+        for (chain, i, rule) in table.rules() {
+            if rule.counters.is_some_and(|c| c.packets == 0) && rule.target != Target::None {
+                let message = "no packet matched the rule since its counters were reset";
+                let help = "if that is long ago, find out whether anybody still needs it";
+                out.push(table.rule(&UNUSED_RULE, chain, i, message).help(help).tried(1));
+            }
+        }
+    }
+}

@@ -1,0 +1,352 @@
+//! What a rule does to sets of packets.
+//!
+//! [`Reach`] says of a rule: which packets it matches, at most, and whether that is exact; which it
+//! drops on the spot because it asks for a header that is cut short; for which it asks a match that
+//! keeps a state. What may change between two rules (a mark after MARK, a set that a rule adds to,
+//! the answer of a match that weir cannot give) is never taken for the same: such tests make a rule
+//! inexact.
+
+use std::collections::{BTreeSet, HashMap};
+
+use weir_model::effect::{UNKNOWN_TARGET, changed_within};
+use weir_model::matching::ct_state;
+use weir_model::set::Part;
+use weir_model::{
+    ChangingSets, Family, Field, FieldSet, Firewall, Hotdrop, Match, Name, Predicate, Rule,
+    Ruleset, SetOption, Table, Test, effects_of, located_tests_of,
+};
+
+use crate::space::{Axis, Bits, Cell, Class, Span, complement, shape};
+
+/// Cells that a rule's packets are described by, at most.
+const CELLS: usize = 64;
+
+/// What a rule does to sets of packets.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Reach {
+    /// The packets that it matches, and maybe more.
+    pub cells: Vec<Cell>,
+    /// Exactly those.
+    pub exact: bool,
+    /// The packets that it drops on the spot, and maybe more; and whether it is exactly those.
+    pub hot: Vec<(Cell, bool)>,
+    /// The packets for which it asks a match that keeps a state or counts.
+    pub asks: Vec<Cell>,
+}
+
+/// What all rules of a table have in common.
+pub(crate) struct Lowering<'a> {
+    family: Family,
+    firewall: &'a Firewall,
+    /// Device names of the rules; a name is a value of the two device classes.
+    devices: Vec<(Name, bool)>,
+    /// Numbers of the atoms.
+    atoms: HashMap<String, u32>,
+    /// Fields that some target of the table may change.
+    changing: FieldSet,
+    /// Some target of the table is not known.
+    opaque: bool,
+    /// Sets that rules may change.
+    changing_sets: ChangingSets,
+}
+
+impl<'a> Lowering<'a> {
+    pub fn new(firewall: &'a Firewall, ruleset: &'a Ruleset, table: &'a Table) -> Self {
+        let rules = || table.chains.iter().flat_map(|c| &c.rules);
+        let devices: BTreeSet<(Name, bool)> = rules()
+            .flat_map(|r| [&r.base.iif, &r.base.oif])
+            .flatten()
+            .map(|d| (d.name.clone(), d.prefix))
+            .collect();
+        Lowering {
+            family: ruleset.family,
+            firewall,
+            // The last two values are the missing device and any other.
+            devices: devices.into_iter().take(254).collect(),
+            atoms: HashMap::new(),
+            // The connection's mark may change from another CPU meanwhile.
+            changing: changed_within(table).union(FieldSet::of(&[Field::CtMark])),
+            opaque: rules().any(|r| effects_of(&r.target) == UNKNOWN_TARGET),
+            changing_sets: ChangingSets::of(firewall),
+        }
+    }
+
+    /// Whether some target of the table may change anything: then nothing can be said.
+    pub fn is_opaque(&self) -> bool {
+        self.opaque
+    }
+
+    /// The packets that a built-in chain may see: what has no device there has the empty name.
+    pub fn entering(&self, chain: &str) -> Cell {
+        let all = Cell::all(self.family);
+        let missing = Bits::of([self.devices.len()]);
+        let class = match chain {
+            "INPUT" | "PREROUTING" => Class::Oif,
+            "OUTPUT" => Class::Iif,
+            _ => return all,
+        };
+        let cell = all.among(class, missing).unwrap_or(all);
+        // ip_local_deliver puts datagrams together before the hook.
+        match (chain, self.family) {
+            ("INPUT", Family::V4) => {
+                let whole = cell.among(Class::Shape, shape::fragments().not());
+                whole.unwrap_or(cell)
+            }
+            _ => cell,
+        }
+    }
+
+    pub fn reach(&mut self, rule: &Rule) -> Reach {
+        let mut reach = Reach { exact: true, cells: vec![self.world()], ..Reach::default() };
+        for (from, test) in located_tests_of(rule, self.family) {
+            let from = from.map(|i| &rule.matches[i]);
+            self.narrow(&mut reach, rule, from, test);
+            if reach.cells.is_empty() {
+                break;
+            }
+        }
+        reach
+    }
+
+    /// All packets, with the device values that there are.
+    fn world(&self) -> Cell {
+        let all = Cell::all(self.family);
+        let devices = Bits::of(0..self.devices.len() + 2);
+        let shapes = Bits::of([0, 1, 2, 3, 4]);
+        // A packet without an entry has no translation.
+        let states = Bits::of([0].into_iter().chain(4..16).chain([16]));
+        let worlds = [
+            (Class::Iif, devices),
+            (Class::Oif, devices),
+            (Class::Shape, shapes),
+            (Class::Ct, states),
+        ];
+        worlds
+            .into_iter()
+            .try_fold(all, |cell, (class, bits)| cell.among(class, bits))
+            .unwrap_or_else(|| Cell::all(self.family))
+    }
+
+    fn narrow(&mut self, reach: &mut Reach, rule: &Rule, from: Option<&Match>, test: Test) {
+        match test {
+            Test::Never => reach.cells.clear(),
+            Test::Opaque { stateful, hotdrop, .. } => {
+                if stateful {
+                    reach.asks.append(&mut reach.cells.clone());
+                }
+                if hotdrop != Hotdrop::Never {
+                    reach.hot.extend(reach.cells.iter().map(|c| (c.clone(), false)));
+                }
+                reach.exact = false;
+            }
+            Test::Set { index } => self.set(reach, rule, index),
+            Test::EitherPort { spans, negated } => {
+                self.readable(reach, from);
+                either(reach, &spans, negated);
+            }
+            Test::Field { field, predicate, negated } => {
+                if matches!(field, Field::Sport | Field::Dport | Field::TcpFlags | Field::Icmp) {
+                    self.readable(reach, from);
+                }
+                if self.changing.contains(field) {
+                    reach.exact = false;
+                } else {
+                    self.field(reach, field, &predicate, negated);
+                }
+            }
+        }
+    }
+
+    /// A match that asks for the transport header: without it the packet dies (xt_tcpudp.c,
+    /// xt_multiport.c), or does not match.
+    fn readable(&self, reach: &mut Reach, from: Option<&Match>) {
+        let (mut hot, mut read) = (vec![shape::PORTS, shape::CUT], vec![shape::WHOLE]);
+        match from {
+            Some(Match::Multiport { .. }) => {
+                hot = vec![shape::CUT];
+                read.push(shape::PORTS);
+            }
+            Some(Match::Tcp { .. }) if self.family == Family::V4 => hot.push(shape::OFFSET_1),
+            _ => {}
+        }
+        let (hot, read) = (Bits::of(hot), Bits::of(read));
+        let cells = std::mem::take(&mut reach.cells);
+        let exact = reach.exact;
+        reach.hot.extend(cells.iter().filter_map(|c| Some((c.among(Class::Shape, hot)?, exact))));
+        reach.cells = cells.iter().filter_map(|c| c.among(Class::Shape, read)).collect();
+    }
+
+    fn field(&mut self, reach: &mut Reach, field: Field, predicate: &Predicate, negated: bool) {
+        match (field, predicate) {
+            (Field::Iif | Field::Oif, Predicate::Device { name, prefix }) => {
+                let class = if field == Field::Iif { Class::Iif } else { Class::Oif };
+                match self.device(name, *prefix) {
+                    Some(bits) => among(reach, class, bits, negated),
+                    None => reach.exact = false,
+                }
+            }
+            (Field::Fragment, _) => among(reach, Class::Shape, shape::fragments(), negated),
+            (Field::TcpFlags, Predicate::Masked { value, mask }) => {
+                let flags = Bits::of((0..256).filter(|f| *f as u128 & mask == *value));
+                among(reach, Class::Flags, flags, negated);
+            }
+            (Field::CtState, Predicate::AnyBit(mask)) => {
+                among(reach, Class::Ct, states(*mask as u16), negated);
+            }
+            (Field::PktType, Predicate::In(spans)) => {
+                let in_spans = |v: &usize| predicate.holds(*v as u128);
+                debug_assert!(!spans.is_empty());
+                among(reach, Class::PktType, Bits::of((0..256).filter(in_spans)), negated);
+            }
+            (_, Predicate::Present) => {}
+            (_, Predicate::In(spans)) => match axis(field) {
+                Some(axis) => within(reach, axis, spans, negated, self.max(axis)),
+                None => reach.exact = false,
+            },
+            (_, Predicate::Masked { value, mask }) => {
+                self.masked(reach, field, *value, *mask, negated);
+            }
+            _ => reach.exact = false,
+        }
+    }
+
+    fn masked(&mut self, reach: &mut Reach, field: Field, value: u128, mask: u128, negated: bool) {
+        let max = field.max(self.family);
+        let host = !mask & max;
+        let contiguous = host & host.wrapping_add(1) == 0;
+        match axis(field) {
+            Some(axis) if contiguous && value & host == 0 => {
+                within(reach, axis, &[(value, value | host)], negated, self.max(axis));
+            }
+            // Marks, TOS and addresses are always there: where the test does not hold, its
+            // negation does.
+            _ if matches!(field, Field::Mark | Field::Tos | Field::Saddr | Field::Daddr) => {
+                let atom = self.atom(format!("{field:?} {value:x}/{mask:x}"));
+                where_atom(reach, atom, !negated);
+            }
+            _ => reach.exact = false,
+        }
+    }
+
+    /// The highest value of an axis that a packet can have there.
+    fn max(&self, axis: Axis) -> u128 {
+        match axis {
+            Axis::Saddr | Axis::Daddr => Field::Saddr.max(self.family),
+            Axis::Mac => (1 << 48) - 1,
+            Axis::Sport | Axis::Dport | Axis::Icmp => 0xffff,
+            Axis::Proto | Axis::Ttl => 0xff,
+            Axis::Mark | Axis::Length => u32::MAX.into(),
+        }
+    }
+
+    fn atom(&mut self, text: String) -> u32 {
+        let next = self.atoms.len() as u32;
+        *self.atoms.entry(text).or_insert(next)
+    }
+
+    /// The values of a device class that a test of a name holds for.
+    ///
+    /// A value stands for the devices that have exactly that name; or, where the name is a prefix,
+    /// for those that begin so and are not named more closely; then come the missing device and
+    /// all others.
+    fn device(&self, name: &str, prefix: bool) -> Option<Bits> {
+        let named = |n: &Name, p: bool| match (prefix, p) {
+            (true, _) => n.starts_with(name),
+            (false, false) => **n == *name,
+            (false, true) => false,
+        };
+        let known = self.devices.iter().any(|(n, p)| **n == *name && *p == prefix);
+        let values = self.devices.iter().enumerate().filter(|(_, (n, p))| named(n, *p));
+        known.then(|| Bits::of(values.map(|(i, _)| i)))
+    }
+
+    fn set(&mut self, reach: &mut Reach, rule: &Rule, index: usize) {
+        let Match::Set(m) = &rule.matches[index] else { return };
+        let set = self.firewall.set(&m.name);
+        let counts = |o: &SetOption| matches!(o, SetOption::Counters);
+        if set.is_none_or(|s| s.options.iter().any(counts)) {
+            reach.asks.append(&mut reach.cells.clone());
+        }
+        // What may change between two rules is no fact: elements that expire or are added, marks.
+        let lasts = set.is_some_and(|s| {
+            let ages = |o: &SetOption| matches!(o, SetOption::Timeout(_));
+            let moves = |p: &Part| matches!(p, Part::Mark | Part::Set);
+            !s.options.iter().any(ages) && !s.kind.parts.iter().any(moves)
+        });
+        if !lasts || !m.options.is_empty() || self.changing_sets.contains(&m.name) {
+            reach.exact = false;
+            return;
+        }
+        let atom = self.atom(format!("set {} {:?}", m.name, m.dirs));
+        where_atom(reach, atom, !m.negated);
+    }
+}
+
+fn axis(field: Field) -> Option<Axis> {
+    Some(match field {
+        Field::Saddr => Axis::Saddr,
+        Field::Daddr => Axis::Daddr,
+        Field::Sport => Axis::Sport,
+        Field::Dport => Axis::Dport,
+        Field::SourceMac => Axis::Mac,
+        Field::Proto => Axis::Proto,
+        Field::Icmp => Axis::Icmp,
+        Field::Mark => Axis::Mark,
+        Field::Length => Axis::Length,
+        Field::Ttl => Axis::Ttl,
+        _ => return None,
+    })
+}
+
+/// Every combination of a conntrack state and the two translations is a value.
+fn states(mask: u16) -> Bits {
+    let states = [
+        ct_state::INVALID,
+        ct_state::NEW,
+        ct_state::RELATED,
+        ct_state::ESTABLISHED,
+        ct_state::UNTRACKED,
+    ];
+    Bits::of((0..20).filter(|v| {
+        let snat = if v & 1 != 0 { ct_state::SNAT } else { 0 };
+        let dnat = if v & 2 != 0 { ct_state::DNAT } else { 0 };
+        (states[v / 4] | snat | dnat) & mask != 0
+    }))
+}
+
+fn within(reach: &mut Reach, axis: Axis, spans: &[Span], negated: bool, max: u128) {
+    let spans = if negated { complement(spans, max) } else { spans.to_vec() };
+    if reach.cells.len() * spans.len() > CELLS {
+        reach.exact = false;
+        return;
+    }
+    let cells = std::mem::take(&mut reach.cells);
+    let parts = |c: &Cell| spans.iter().filter_map(|s| c.within(axis, *s)).collect::<Vec<_>>();
+    reach.cells = cells.iter().flat_map(parts).collect();
+}
+
+fn among(reach: &mut Reach, class: Class, bits: Bits, negated: bool) {
+    let bits = if negated { bits.not() } else { bits };
+    reach.cells = reach.cells.iter().filter_map(|c| c.among(class, bits)).collect();
+}
+
+fn where_atom(reach: &mut Reach, atom: u32, holds: bool) {
+    reach.cells = reach.cells.iter().filter_map(|c| c.where_atom(atom, holds)).collect();
+}
+
+/// `--ports`: one of the two ports in the spans, or neither.
+fn either(reach: &mut Reach, spans: &[Span], negated: bool) {
+    if negated {
+        within(reach, Axis::Sport, spans, true, 0xffff);
+        within(reach, Axis::Dport, spans, true, 0xffff);
+        return;
+    }
+    if reach.cells.len() * spans.len() * 2 > CELLS {
+        reach.exact = false;
+        return;
+    }
+    let mut other = Reach { cells: reach.cells.clone(), ..Reach::default() };
+    within(reach, Axis::Sport, spans, false, 0xffff);
+    within(&mut other, Axis::Dport, spans, false, 0xffff);
+    reach.cells.append(&mut other.cells);
+}

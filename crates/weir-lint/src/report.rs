@@ -1,0 +1,155 @@
+//! What lints are given, and how they speak.
+
+use weir_model::{Chain, Family, Firewall, Rule, RulePlace, Ruleset, Span, Table};
+
+use crate::check::CheckOptions;
+use crate::finding::{Also, Edit, Finding, Fix};
+use crate::flow::Flow;
+use crate::lint::Lint;
+use crate::lints::{catch_all, chains};
+
+/// A firewall that is checked.
+pub(crate) struct Context<'a> {
+    pub firewall: &'a Firewall,
+    pub options: &'a CheckOptions,
+    pub tables: Vec<TableContext<'a>>,
+}
+
+/// One table of it.
+pub(crate) struct TableContext<'a> {
+    pub ruleset: &'a Ruleset,
+    pub table: &'a Table,
+    pub flow: Flow<'a>,
+    /// The rule of each chain that takes every packet, if there is one.
+    pub catch_all: Vec<Option<usize>>,
+    /// Which chains some packet may enter.
+    pub reachable: Vec<bool>,
+}
+
+impl<'a> Context<'a> {
+    /// Lowers every rule once.
+    pub fn new(firewall: &'a Firewall, options: &'a CheckOptions) -> Self {
+        let tables = firewall.rulesets().flat_map(|r| r.tables.iter().map(move |t| (r, t)));
+        let tables = tables.map(|(ruleset, table)| TableContext {
+            ruleset,
+            table,
+            flow: Flow::new(firewall, ruleset, table),
+            catch_all: catch_all::of(ruleset, table),
+            reachable: chains::reachable(table),
+        });
+        Context { firewall, options, tables: tables.collect() }
+    }
+}
+
+impl<'a> TableContext<'a> {
+    pub fn family(&self) -> Family {
+        self.ruleset.family
+    }
+
+    pub fn chain(&self, at: usize) -> &'a Chain {
+        &self.table.chains[at]
+    }
+
+    /// Every rule with its chain's and its own index.
+    pub fn rules(&self) -> impl Iterator<Item = (usize, usize, &'a Rule)> + use<'a> {
+        let chains = self.table.chains.iter().enumerate();
+        chains.flat_map(|(c, chain)| chain.rules.iter().enumerate().map(move |(i, r)| (c, i, r)))
+    }
+
+    pub fn place(&self, chain: usize, rule: Option<usize>) -> RulePlace {
+        RulePlace {
+            table: self.table.name,
+            chain: self.chain(chain).name.clone(),
+            number: rule.map(|i| i as u32 + 1),
+        }
+    }
+
+    /// Says something of a rule.
+    pub fn rule(
+        &self,
+        lint: &'static Lint,
+        chain: usize,
+        rule: usize,
+        message: impl Into<String>,
+    ) -> Finding {
+        let span = self.chain(chain).rules[rule].span;
+        self.say(lint, self.place(chain, Some(rule)), span, message.into())
+    }
+
+    /// Says something of a chain.
+    pub fn of_chain(
+        &self,
+        lint: &'static Lint,
+        chain: usize,
+        message: impl Into<String>,
+    ) -> Finding {
+        self.say(lint, self.place(chain, None), self.chain(chain).span, message.into())
+    }
+
+    fn say(&self, lint: &'static Lint, place: RulePlace, span: Span, message: String) -> Finding {
+        Finding {
+            place: Some(place),
+            family: Some(self.family()),
+            ..Finding::about(lint, span, message)
+        }
+    }
+
+    /// The edit that removes a rule.
+    pub fn removal(&self, chain: usize, rule: usize) -> Edit {
+        Edit::RemoveRule { family: self.family(), place: self.place(chain, Some(rule)) }
+    }
+
+    /// Another rule that has to do with a finding.
+    pub fn beside(&self, chain: usize, rule: usize, label: impl Into<String>) -> Also {
+        let span = self.chain(chain).rules[rule].span;
+        Also { place: self.place(chain, Some(rule)), span, label: label.into() }
+    }
+}
+
+impl Finding {
+    /// A finding without a place in a ruleset.
+    pub(crate) fn about(lint: &'static Lint, span: Span, message: String) -> Finding {
+        Finding {
+            lint,
+            severity: lint.severity,
+            message,
+            place: None,
+            family: None,
+            span,
+            also: Vec::new(),
+            help: String::new(),
+            tried: 0,
+            fix: None,
+        }
+    }
+
+    /// With what to do about it.
+    pub(crate) fn help(mut self, help: impl Into<String>) -> Finding {
+        self.help = help.into();
+        self
+    }
+
+    /// With another place.
+    pub(crate) fn also(mut self, also: Also) -> Finding {
+        self.also.push(also);
+        self
+    }
+
+    /// With the rules that a packet tries in vain.
+    pub(crate) fn tried(mut self, rules: usize) -> Finding {
+        self.tried = u32::try_from(rules).unwrap_or(u32::MAX);
+        self
+    }
+
+    /// With an edit after which every counter that is left counts as before.
+    pub(crate) fn fix(mut self, edits: Vec<Edit>) -> Finding {
+        self.fix = Some(Fix { edits, changes_counters: false });
+        self
+    }
+
+    /// With an edit that loses or changes counters.
+    pub(crate) fn fix_with_counters(mut self, edits: Vec<Edit>) -> Finding {
+        self.fix = Some(Fix { edits, changes_counters: true });
+        self
+    }
+}

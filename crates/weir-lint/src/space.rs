@@ -1,0 +1,309 @@
+//! Sets of packets, as boxes.
+//!
+//! What a rule matches is nearly always a box: a span of source addresses, and one of destination
+//! addresses, and one of ports, and so on, every field for itself. A [`Cell`] is such a box; a set
+//! of packets is a list of cells. Two operations are all that is needed: whether two cells have a
+//! packet in common, and what of one the other leaves ([`Cell::minus`]), which is at most two cells
+//! a field.
+//!
+//! Two fields are not what they seem. *Shape* says whether a packet's transport header can be read
+//! at all: ports are three-valued, and a header that is cut short drops the packet on the spot.
+//! *Atoms* are tests that are no spans (an odd mask, membership in a set): each is taken as a field
+//! of its own that holds or not. Cells so describe more packets than there are; who proves that
+//! nothing is left proves it for the real ones, too.
+
+use weir_model::Family;
+
+/// Fields that are spans of numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Axis {
+    Saddr,
+    Daddr,
+    Dport,
+    Sport,
+    Mac,
+    Proto,
+    Icmp,
+    Mark,
+    Length,
+    Ttl,
+}
+
+/// Fields that are sets of few values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Class {
+    Shape,
+    Iif,
+    Oif,
+    Ct,
+    Flags,
+    PktType,
+}
+
+const AXES: usize = 10;
+const CLASSES: usize = 6;
+
+/// Lowest and highest value, both included.
+pub(crate) type Span = (u128, u128);
+
+/// A set of numbers below 256.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Bits([u128; 2]);
+
+impl Bits {
+    pub const NONE: Bits = Bits([0; 2]);
+    pub const ALL: Bits = Bits([u128::MAX; 2]);
+
+    pub fn of(values: impl IntoIterator<Item = usize>) -> Bits {
+        values.into_iter().fold(Bits::NONE, |mut bits, v| {
+            bits.0[v / 128] |= 1 << (v % 128);
+            bits
+        })
+    }
+
+    pub fn and(self, other: Bits) -> Bits {
+        Bits([self.0[0] & other.0[0], self.0[1] & other.0[1]])
+    }
+
+    pub fn not(self) -> Bits {
+        Bits([!self.0[0], !self.0[1]])
+    }
+
+    pub fn is_empty(self) -> bool {
+        self.0 == [0; 2]
+    }
+}
+
+/// Values of [`Class::Shape`].
+pub(crate) mod shape {
+    use super::Bits;
+
+    /// The transport header is there.
+    pub const WHOLE: usize = 0;
+    /// Its ports are there, not all of it.
+    pub const PORTS: usize = 1;
+    /// Not even the ports are there.
+    pub const CUT: usize = 2;
+    /// A fragment at offset 1.
+    pub const OFFSET_1: usize = 3;
+    /// A fragment further on.
+    pub const LATER: usize = 4;
+
+    /// Second and later fragments.
+    pub fn fragments() -> Bits {
+        Bits::of([OFFSET_1, LATER])
+    }
+}
+
+/// A box of packets.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Cell {
+    spans: [Span; AXES],
+    bits: [Bits; CLASSES],
+    /// Tests by number, sorted, and whether they hold.
+    atoms: Vec<(u32, bool)>,
+}
+
+impl Cell {
+    /// All packets of a family.
+    pub fn all(family: Family) -> Cell {
+        let width = if family == Family::V4 { u32::MAX.into() } else { u128::MAX };
+        let mut cell = Cell {
+            spans: [(0, u32::MAX.into()); AXES],
+            bits: [Bits::ALL; CLASSES],
+            atoms: Vec::new(),
+        };
+        cell.spans[Axis::Saddr as usize] = (0, width);
+        cell.spans[Axis::Daddr as usize] = (0, width);
+        // One value more than there are addresses stands for the packet that has none.
+        cell.spans[Axis::Mac as usize] = (0, 1 << 48);
+        cell
+    }
+
+    pub fn span(&self, axis: Axis) -> Span {
+        self.spans[axis as usize]
+    }
+
+    /// The part within a span; `None` where there is none.
+    pub fn within(&self, axis: Axis, (lo, hi): Span) -> Option<Cell> {
+        let (l, h) = self.spans[axis as usize];
+        let span = (lo.max(l), hi.min(h));
+        if span.0 > span.1 {
+            return None;
+        }
+        let mut cell = self.clone();
+        cell.spans[axis as usize] = span;
+        Some(cell)
+    }
+
+    /// The part whose value is among those; `None` where there is none.
+    pub fn among(&self, class: Class, bits: Bits) -> Option<Cell> {
+        let both = self.bits[class as usize].and(bits);
+        if both.is_empty() {
+            return None;
+        }
+        let mut cell = self.clone();
+        cell.bits[class as usize] = both;
+        Some(cell)
+    }
+
+    /// The part for which a test holds (or not); `None` where there is none.
+    pub fn where_atom(&self, atom: u32, holds: bool) -> Option<Cell> {
+        let mut cell = self.clone();
+        match self.atoms.binary_search_by_key(&atom, |a| a.0) {
+            Ok(at) => return (self.atoms[at].1 == holds).then_some(cell),
+            Err(at) => cell.atoms.insert(at, (atom, holds)),
+        }
+        Some(cell)
+    }
+
+    /// What both have in common.
+    pub fn and(&self, other: &Cell) -> Option<Cell> {
+        if !self.meets(other) {
+            return None;
+        }
+        let mut cell = self.clone();
+        for (mine, theirs) in cell.spans.iter_mut().zip(&other.spans) {
+            *mine = (mine.0.max(theirs.0), mine.1.min(theirs.1));
+        }
+        for (mine, theirs) in cell.bits.iter_mut().zip(&other.bits) {
+            *mine = mine.and(*theirs);
+        }
+        for (atom, holds) in &other.atoms {
+            cell = cell.where_atom(*atom, *holds)?;
+        }
+        Some(cell)
+    }
+
+    /// Whether there is a packet in both.
+    pub fn meets(&self, other: &Cell) -> bool {
+        self.spans.iter().zip(&other.spans).all(|(a, b)| a.0 <= b.1 && b.0 <= a.1)
+            && self.bits.iter().zip(&other.bits).all(|(a, b)| !a.and(*b).is_empty())
+            && self.atoms.iter().all(|(atom, holds)| other.atom(*atom) != Some(!holds))
+    }
+
+    /// Whether every packet of the other is in this one.
+    pub fn holds(&self, other: &Cell) -> bool {
+        self.spans.iter().zip(&other.spans).all(|(a, b)| a.0 <= b.0 && b.1 <= a.1)
+            && self.bits.iter().zip(&other.bits).all(|(a, b)| b.and(a.not()).is_empty())
+            && self.atoms.iter().all(|(atom, holds)| other.atom(*atom) == Some(*holds))
+    }
+
+    fn atom(&self, atom: u32) -> Option<bool> {
+        let at = self.atoms.binary_search_by_key(&atom, |a| a.0).ok()?;
+        Some(self.atoms[at].1)
+    }
+
+    /// What of this cell the other leaves, as cells that have nothing in common, appended to `out`.
+    pub fn minus(&self, other: &Cell, out: &mut Vec<Cell>) {
+        if !self.meets(other) {
+            out.push(self.clone());
+            return;
+        }
+        let mut rest = self.clone();
+        for (axis, (lo, hi)) in other.spans.iter().enumerate() {
+            let (l, h) = rest.spans[axis];
+            if l < *lo {
+                let mut piece = rest.clone();
+                piece.spans[axis] = (l, lo - 1);
+                out.push(piece);
+            }
+            if *hi < h {
+                let mut piece = rest.clone();
+                piece.spans[axis] = (hi + 1, h);
+                out.push(piece);
+            }
+            rest.spans[axis] = (l.max(*lo), h.min(*hi));
+        }
+        for (class, bits) in other.bits.iter().enumerate() {
+            let outside = rest.bits[class].and(bits.not());
+            if !outside.is_empty() {
+                let mut piece = rest.clone();
+                piece.bits[class] = outside;
+                out.push(piece);
+            }
+            rest.bits[class] = rest.bits[class].and(*bits);
+        }
+        for (atom, holds) in &other.atoms {
+            out.extend(rest.where_atom(*atom, !holds));
+            match rest.where_atom(*atom, *holds) {
+                Some(inside) => rest = inside,
+                None => return,
+            }
+        }
+    }
+}
+
+/// The spans of `0..=max` that a list of spans leaves out, in order.
+pub(crate) fn complement(spans: &[Span], max: u128) -> Vec<Span> {
+    let mut sorted = spans.to_vec();
+    sorted.sort_unstable();
+    let mut out = Vec::new();
+    let mut next = Some(0);
+    for (lo, hi) in sorted {
+        let Some(from) = next else { break };
+        if lo > from {
+            out.push((from, lo - 1));
+        }
+        next = if hi >= max { None } else { Some(from.max(hi + 1)) };
+    }
+    out.extend(next.map(|from| (from, max)));
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cell(saddr: Span, dport: Span) -> Cell {
+        let all = Cell::all(Family::V4);
+        all.within(Axis::Saddr, saddr).and_then(|c| c.within(Axis::Dport, dport)).expect("a box")
+    }
+
+    #[test]
+    fn what_is_left_of_a_cell_and_the_cut_are_the_cell() {
+        let (a, b) = (cell((10, 19), (1, 9)), cell((15, 30), (5, 5)));
+        let mut left = Vec::new();
+        a.minus(&b, &mut left);
+        let size = |c: &Cell| {
+            let (s, d) = (c.span(Axis::Saddr), c.span(Axis::Dport));
+            (s.1 - s.0 + 1) * (d.1 - d.0 + 1)
+        };
+        let cut = a.and(&b).expect("they meet");
+        assert_eq!(left.iter().map(size).sum::<u128>() + size(&cut), size(&a));
+        assert!(left.iter().all(|l| !l.meets(&b) && a.holds(l)));
+        for (i, l) in left.iter().enumerate() {
+            assert!(left[i + 1..].iter().all(|m| !l.meets(m)));
+        }
+    }
+
+    #[test]
+    fn a_cell_without_itself_is_nothing_and_without_a_stranger_is_itself() {
+        let a = cell((1, 5), (1, 5));
+        let mut left = Vec::new();
+        a.minus(&a, &mut left);
+        assert_eq!(left, []);
+        a.minus(&cell((6, 9), (1, 5)), &mut left);
+        assert_eq!(left, [a]);
+    }
+
+    #[test]
+    fn an_atom_parts_a_cell_in_two() {
+        let all = Cell::all(Family::V4);
+        let (yes, no) = (all.where_atom(3, true), all.where_atom(3, false));
+        let (yes, no) = (yes.expect("it may hold"), no.expect("it may not"));
+        assert!(!yes.meets(&no) && all.holds(&yes) && !yes.holds(&all));
+        let mut left = Vec::new();
+        all.minus(&yes, &mut left);
+        assert_eq!(left, [no]);
+        assert_eq!(yes.where_atom(3, false), None);
+    }
+
+    #[test]
+    fn complements_join_what_overlaps() {
+        assert_eq!(complement(&[(5, 9), (0, 2), (7, 12)], 20), [(3, 4), (13, 20)]);
+        assert_eq!(complement(&[(0, 20)], 20), []);
+        assert_eq!(complement(&[], 20), [(0, 20)]);
+        assert_eq!(complement(&[(3, u128::MAX)], u128::MAX), [(0, 2)]);
+    }
+}

@@ -1,0 +1,356 @@
+//! What `weir check` finds, and what it leaves alone.
+
+use weir_lint::{
+    CheckOptions, Finding, FixOptions, Left, Level, Levels, Severity, check, counts, findings, fix,
+    lints,
+};
+use weir_model::Firewall;
+use weir_syntax::iptables::{ParseOptions, parse};
+
+fn firewall(text: &str, sets: &str) -> Firewall {
+    let ruleset = parse(text, &ParseOptions::default()).expect("a good ruleset");
+    let sets = weir_syntax::ipset::parse(sets).expect("good sets");
+    Firewall { v4: Some(ruleset), v6: None, sets }
+}
+
+fn look(text: &str, sets: &str) -> Vec<Finding> {
+    findings(&firewall(text, sets))
+}
+
+/// Findings of a filter table, as `id place`.
+fn found(rules: &str) -> Vec<String> {
+    let place = |f: &Finding| f.place.as_ref().map(ToString::to_string).unwrap_or_default();
+    let all = look(&format!("*filter\n{rules}COMMIT\n"), "");
+    all.iter().map(|f| format!("{} {}", f.id(), place(f))).collect()
+}
+
+#[test]
+fn a_sound_ruleset_has_no_findings() {
+    let rules = "\
+:FORWARD DROP [0:0]
+:web - [0:0]
+-A FORWARD -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
+-A FORWARD -p tcp -j web
+-A FORWARD -s 192.0.2.0/24 -p udp -m udp --dport 53 -j ACCEPT
+-A FORWARD -s 198.51.100.0/24 -p udp -m udp --dport 53 -j ACCEPT
+-A web -p tcp -m multiport --dports 80,443 -j ACCEPT
+";
+    assert_eq!(found(rules), [""; 0]);
+}
+
+#[test]
+fn unreachable_chains_are_found_through_other_unreachable_ones() {
+    let rules = ":a - [0:0]\n:b - [0:0]\n:c - [0:0]\n\
+        -A FORWARD -j c\n-A a -j b\n-A b -j DROP\n-A c -p tcp -j DROP\n";
+    assert_eq!(
+        found(rules),
+        ["unreachable-chain filter/a/policy", "unreachable-chain filter/b/policy"]
+    );
+}
+
+#[test]
+fn duplicates_are_found_whatever_their_comment() {
+    let rules = "\
+-A FORWARD -s 192.0.2.1/32 -p tcp -m comment --comment one -j DROP
+-A FORWARD -s 192.0.2.2/32 -p tcp -j DROP
+-A FORWARD -s 192.0.2.1/32 -p tcp -m comment --comment two -j DROP
+-A FORWARD -s 192.0.2.2/32 -p tcp -j REJECT --reject-with icmp-port-unreachable
+";
+    let all = look(&format!("*filter\n:FORWARD ACCEPT [0:0]\n{rules}COMMIT\n"), "");
+    let said: Vec<_> = all.iter().map(|f| (f.id(), f.severity)).collect();
+    assert_eq!(said, [("duplicate-rule", Severity::Note), ("duplicate-rule", Severity::Warning)]);
+}
+
+#[test]
+fn rules_that_count_twice_are_no_duplicates() {
+    assert_eq!(found("-A FORWARD -s 192.0.2.1/32\n-A FORWARD -s 192.0.2.1/32\n"), [""; 0]);
+    let limits = "-A FORWARD -m limit --limit 3/sec -j DROP\n".repeat(2);
+    assert_eq!(found(&limits), [""; 0]);
+}
+
+#[test]
+fn what_an_effect_may_change_is_no_duplicate() {
+    let rules = "\
+-A FORWARD -m mark --mark 0x1 -j DROP
+-A FORWARD -j MARK --set-xmark 0x1/0xffffffff
+-A FORWARD -m mark --mark 0x1 -j DROP
+";
+    let text = format!("*mangle\n{rules}COMMIT\n");
+    assert_eq!(look(&text, "").len(), 0);
+}
+
+#[test]
+fn a_rule_under_a_wider_one_is_shadowed() {
+    let wide = "-A FORWARD -s 10.0.0.0/8 -j REJECT --reject-with icmp-port-unreachable\n";
+    let narrow = "-A FORWARD -s 10.1.0.0/16 -p tcp -m tcp --dport 22 -j ACCEPT\n";
+    let drop = ":FORWARD DROP [0:0]\n";
+    assert_eq!(found(&format!("{drop}{wide}{narrow}")), ["shadowed-rule filter/FORWARD/2"]);
+    assert_eq!(found(&format!("{drop}{narrow}{wide}")), [""; 0]);
+    let other = "-A FORWARD -s 11.1.0.0/16 -p tcp -m tcp --dport 22 -j ACCEPT\n";
+    assert_eq!(found(&format!("{drop}{wide}{other}")), [""; 0]);
+    let negated = "-A FORWARD ! -s 10.1.0.0/16 -j ACCEPT\n";
+    assert_eq!(found(&format!("{drop}{wide}{negated}")), [""; 0]);
+}
+
+#[test]
+fn rules_after_a_catch_all_are_one_finding() {
+    let rules = "\
+-A FORWARD -p tcp -j DROP
+-A FORWARD -j ACCEPT
+-A FORWARD -p udp -j DROP
+-A FORWARD -p icmp -j DROP
+";
+    assert_eq!(found(rules), ["rule-after-catch-all filter/FORWARD/3"]);
+}
+
+#[test]
+fn a_chain_that_decides_everything_is_a_catch_all() {
+    let chains = ":all - [0:0]\n:end - [0:0]\n-A FORWARD -j all\n-A FORWARD -p udp -j ACCEPT\n";
+    let closed = "-A all -p tcp -j ACCEPT\n-A all -j end\n-A end -j DROP\n";
+    assert_eq!(found(&format!("{chains}{closed}")), ["rule-after-catch-all filter/FORWARD/2"]);
+    let open = "-A all -p tcp -j RETURN\n-A all -j end\n-A end -j DROP\n";
+    assert_eq!(
+        found(&format!("{chains}{open}")),
+        ["redundant-rule filter/FORWARD/2", "no-final-drop filter/FORWARD/policy"]
+    );
+}
+
+#[test]
+fn jumps_to_empty_chains_and_loops_are_found() {
+    assert_eq!(
+        found(":a - [0:0]\n-A FORWARD -p tcp -j a\n"),
+        ["jump-to-empty-chain filter/FORWARD/1"]
+    );
+    // No parser lets a loop through; a program may make one.
+    let text = "*filter\n:a - [0:0]\n:b - [0:0]\n:c - [0:0]\n-A FORWARD -p tcp -j a\n\
+        -A a -j b\n-A b -p tcp -g c\n-A c -p tcp -j DROP\nCOMMIT\n";
+    let mut looped = firewall(text, "");
+    assert_eq!(findings(&looped).len(), 0);
+    let table = &mut looped.v4.as_mut().expect("a v4 ruleset").tables[0];
+    let b = table.chains.iter_mut().find(|c| &*c.name == "b").expect("b");
+    b.rules[0].target = weir_model::Target::Goto("a".into());
+    let ids: Vec<_> = findings(&looped).iter().map(|f| f.id()).collect();
+    assert_eq!(ids, ["unreachable-chain", "jump-loop"]);
+}
+
+#[test]
+fn tests_that_exclude_each_other_are_found() {
+    let found =
+        |tests: &str| found(&format!(":FORWARD DROP [0:0]\n-A FORWARD -p tcp {tests} -j ACCEPT\n"));
+    let never = ["never-matches filter/FORWARD/1"];
+    assert_eq!(found("-m tcp --dport 22 -m multiport --dports 80,443"), never);
+    assert_eq!(found("-m tcp --tcp-flags SYN ACK"), never);
+    assert_eq!(found("-m tcp --tcp-flags SYN SYN -m tcp --tcp-flags ACK NONE"), [""; 0]);
+}
+
+#[test]
+fn an_open_end_is_a_warning_only_where_something_is_accepted() {
+    let open = ":INPUT ACCEPT [0:0]\n-A INPUT -p tcp -m tcp --dport 22 -j ACCEPT\n";
+    assert_eq!(found(open), ["no-final-drop filter/INPUT/policy"]);
+    let closed = format!("{open}-A INPUT -j REJECT --reject-with icmp-port-unreachable\n");
+    assert_eq!(found(&closed), [""; 0]);
+    assert_eq!(found(":INPUT ACCEPT [0:0]\n-A INPUT -s 192.0.2.1/32 -j DROP\n"), [""; 0]);
+}
+
+#[test]
+fn long_rows_of_addresses_and_late_states_are_found() {
+    let row = |n: usize| {
+        (0..n).map(|i| format!("-A FORWARD -s 192.0.2.{i}/32 -j DROP\n")).collect::<String>()
+    };
+    let state = "-A FORWARD -m conntrack --ctstate ESTABLISHED -j ACCEPT\n-A FORWARD -j DROP\n";
+    assert_eq!(
+        found(&format!("{}{state}", row(17))),
+        ["linear-addresses filter/FORWARD/1", "conntrack-not-first filter/FORWARD/18"]
+    );
+    assert_eq!(found(&format!("{}{state}", row(16))), [""; 0]);
+}
+
+#[test]
+fn sets_are_judged_where_some_are_given() {
+    let text = "*filter\n-A FORWARD -m set --match-set used src -j DROP\n\
+        -A FORWARD -m set --match-set lost src -j DROP\n\
+        -A FORWARD -m set --match-set void src -j DROP\nCOMMIT\n";
+    let sets = "create used hash:ip family inet\nadd used 192.0.2.1\n\
+        create spare hash:ip family inet\nadd spare 192.0.2.1\n\
+        create void hash:ip family inet\n";
+    let ids: Vec<_> = look(text, sets).iter().map(|f| f.id()).collect();
+    assert_eq!(ids, ["unknown-set", "empty-set", "unused-set"]);
+    assert_eq!(look(text, "").len(), 0);
+}
+
+#[test]
+fn every_finding_has_a_kind_a_place_in_the_text_and_help() {
+    let text = "*filter\n:a - [0:0]\n-A FORWARD -j a\n-A FORWARD -j DROP\n-A FORWARD -p tcp -j LOG\nCOMMIT\n";
+    let all = look(text, "");
+    assert_eq!(all.len(), 2);
+    for f in all {
+        assert!(!f.help.is_empty() && !f.message.ends_with('.'));
+        let range = f.span.range().expect("a place");
+        assert!(text[range].starts_with("-A FORWARD"));
+    }
+}
+
+#[test]
+fn counts_say_what_is_there() {
+    let text = "*filter\n:a - [0:0]\n-A FORWARD -s 192.0.2.1/32 -p tcp -m tcp --dport 1 -j a\n\
+        -A a -p tcp -m tcp --dport 2\n-A a -j LOG\nCOMMIT\n";
+    let counted = counts(&firewall(text, "create s hash:ip family inet\nadd s 192.0.2.1\n"));
+    assert_eq!((counted.rules, counted.sets, counted.elements), (3, 1, 1));
+    assert_eq!(counted.tables[0].chains[0].chain, "a");
+    let names: Vec<_> = counted.matches.iter().map(|c| (c.name.as_str(), c.count)).collect();
+    assert_eq!(names, [("-p", 2), ("tcp", 2), ("-s", 1)]);
+    let names: Vec<_> = counted.targets.iter().map(|c| (c.name.as_str(), c.count)).collect();
+    assert_eq!(names, [("LOG", 1), ("jump", 1), ("none", 1)]);
+}
+
+#[test]
+fn several_rules_together_shadow_one_and_are_named() {
+    let halves = "-A FORWARD -s 10.0.0.0/9 -p tcp -j DROP\n-A FORWARD -s 10.128.0.0/9 -j DROP\n";
+    let rule = "-A FORWARD -s 10.64.0.0/10 -p tcp -m tcp --dport 22 -j ACCEPT\n";
+    let whole = "-A FORWARD -s 10.0.0.0/8 -p tcp -m tcp --dport 22 -j ACCEPT\n";
+    let text = |rules: String| format!("*filter\n{rules}-A FORWARD -j DROP\nCOMMIT\n");
+    let all = look(&text(format!("{halves}{rule}{whole}")), "");
+    let by: Vec<_> = all.iter().map(|f| (f.id(), f.also.len())).collect();
+    assert_eq!(by, [("shadowed-rule", 1), ("shadowed-rule", 2)]);
+    // Without one half, a packet is left.
+    let udp = halves.replace("-p tcp", "-p udp");
+    let all = look(&text(format!("{udp}{whole}")), "");
+    assert!(all.iter().all(|f| f.id() != "shadowed-rule"), "{all:?}");
+}
+
+#[test]
+fn chains_that_are_jumped_to_take_packets_too() {
+    let chains = ":tcp_in - [0:0]\n-A FORWARD -p tcp -j tcp_in\n";
+    let closed = "-A tcp_in -s 10.0.0.0/8 -j ACCEPT\n";
+    let rule = "-A FORWARD -s 10.1.0.0/16 -p tcp -j DROP\n-A FORWARD -j DROP\n";
+    let shadowed = ["shadowed-rule filter/FORWARD/2", "redundant-rule filter/FORWARD/2"];
+    let drop = |rules: &str| found(&format!("{chains}{rules}"));
+    assert_eq!(drop(&format!("{rule}{closed}")), shadowed[..1]);
+    // What returns before is not taken.
+    let open = format!("-A tcp_in -d 192.0.2.1/32 -j RETURN\n{closed}");
+    assert_eq!(drop(&format!("{rule}{open}")), shadowed[1..]);
+}
+
+#[test]
+fn what_a_chain_may_see_depends_on_the_jumps_to_it() {
+    let text = ":tcp_in - [0:0]\n-A FORWARD -p tcp -j tcp_in\n-A FORWARD -j DROP\n\
+        -A tcp_in -p udp -j ACCEPT\n-A tcp_in -s 10.0.0.0/8 -j ACCEPT\n";
+    assert_eq!(found(text), ["never-matches filter/tcp_in/1"]);
+    let both = format!("{text}-A INPUT -j tcp_in\n-A INPUT -j DROP\n");
+    assert_eq!(found(&both), [""; 0]);
+    let devices = ":out - [0:0]\n-A OUTPUT -j out\n-A OUTPUT -p udp -j DROP\n\
+        -A out -i eth0 -j DROP\n-A out ! -i eth0 -p tcp -j DROP\n";
+    assert_eq!(found(devices), ["never-matches filter/out/1"]);
+}
+
+#[test]
+fn a_rule_that_drops_cut_headers_is_not_redundant() {
+    let plain = "-A FORWARD -s 10.0.0.0/8 -p tcp -j ACCEPT\n-A FORWARD -p tcp -j ACCEPT\n";
+    let end = "-A FORWARD -j DROP\n";
+    assert_eq!(found(&format!("{plain}{end}")), ["redundant-rule filter/FORWARD/1"]);
+    let ports = plain.replacen("-p tcp", "-p tcp -m tcp --dport 22", 1);
+    assert_eq!(found(&format!("{ports}{end}")), [""; 0]);
+    let both = plain.replace("-p tcp", "-p tcp -m tcp --dport 22");
+    assert_eq!(found(&format!("{both}{end}")), ["redundant-rule filter/FORWARD/1"]);
+}
+
+#[test]
+fn what_is_logged_or_counted_on_the_way_is_not_redundant() {
+    let rules = |between: &str| {
+        let mut all = found(&format!(
+            "-A FORWARD -s 10.0.0.0/8 -j DROP\n{between}-A FORWARD -p udp -j ACCEPT\n\
+             -A FORWARD -j DROP\n"
+        ));
+        all.retain(|f| !f.starts_with("log-without-limit"));
+        all
+    };
+    assert_eq!(rules(""), [""; 0]);
+    let same = "-A FORWARD -s 10.0.0.0/7 -j DROP\n";
+    assert_eq!(rules(same), ["redundant-rule filter/FORWARD/1"]);
+    for between in ["-j LOG", "-p tcp", "-m limit --limit 5/sec -j DROP", "-m mark --mark 0x1"] {
+        assert_eq!(rules(&format!("-A FORWARD {between}\n{same}")), [""; 0], "{between}");
+    }
+}
+
+#[test]
+fn of_two_equal_rules_one_is_found() {
+    // The first is needed once the second is gone.
+    let rule = "-A FORWARD -s 10.0.0.0/8 -j DROP\n";
+    assert_eq!(found(&format!("{rule}{rule}")), ["duplicate-rule filter/FORWARD/2"]);
+    // Without the first, the second would accept.
+    let other = rule.replace("DROP", "ACCEPT");
+    assert_eq!(
+        found(&format!("{rule}{other}-A FORWARD -j DROP\n")),
+        ["duplicate-rule filter/FORWARD/2"]
+    );
+}
+
+#[test]
+fn a_comment_with_a_reason_allows_a_finding_and_one_without_use_is_told() {
+    let rules = |comment: &str| {
+        let text = format!(
+            "*filter\n-A FORWARD -p tcp -j DROP\n{comment}-A FORWARD -p tcp -j DROP\nCOMMIT\n"
+        );
+        let checked = check(&firewall(&text, ""), &CheckOptions::default());
+        let ids: Vec<_> = checked.findings.iter().map(|f| f.id()).collect();
+        (ids, checked.suppressed)
+    };
+    assert_eq!(rules(""), (vec!["duplicate-rule"], 0));
+    assert_eq!(rules("# weir: allow(duplicate-rule): on purpose\n"), (vec![], 1));
+    let other = "# weir: allow(never-matches, duplicate-rule): on purpose\n";
+    assert_eq!(rules(other), (vec![], 1));
+    let unused = "# weir: allow(never-matches): on purpose\n";
+    assert_eq!(rules(unused), (vec!["duplicate-rule", "allows-nothing"], 0));
+    for bad in ["allow(duplicate-rule)", "allow(nothing): so", "duplicate-rule is fine"] {
+        let comment = format!("# weir: {bad}\n");
+        assert_eq!(rules(&comment), (vec!["duplicate-rule", "bad-comment"], 0), "{bad}");
+    }
+}
+
+#[test]
+fn levels_of_one_lint_win_over_those_of_all() {
+    let text = "*filter\n-A FORWARD -p tcp -j DROP\n-A FORWARD -p tcp -j DROP\n\
+        -A FORWARD -m mark --mark 0x2/0x1 -j DROP\nCOMMIT\n";
+    let with = |asked: &[(&str, Level)]| {
+        let mut levels = Levels::default();
+        asked.iter().for_each(|(id, level)| levels.set(id, *level).expect("a lint"));
+        let options = CheckOptions { levels, ..CheckOptions::default() };
+        let found = check(&firewall(text, ""), &options).findings;
+        found.iter().map(|f| (f.id(), f.severity)).collect::<Vec<_>>()
+    };
+    let (duplicate, never) = ("duplicate-rule", "never-matches");
+    assert_eq!(with(&[]), [(duplicate, Severity::Note), (never, Severity::Warning)]);
+    let error = Level::Report(Severity::Error);
+    assert_eq!(with(&[("all", error)]), [(duplicate, Severity::Error), (never, Severity::Error)]);
+    assert_eq!(with(&[("all", error), (never, Level::Allow)]), [(duplicate, Severity::Error)]);
+    assert_eq!(with(&[(never, error), ("all", Level::Allow)]), [(never, Severity::Error)]);
+    assert!(Levels::default().set("no-such-lint", error).is_err());
+}
+
+#[test]
+fn the_last_rule_that_has_fragments_put_together_is_left() {
+    let fixed = |rules: &str| {
+        let text = format!(
+            "*mangle\n:PREROUTING ACCEPT [0:0]\n:U - [0:0]\n\
+             -A PREROUTING -p udp -m udp --dport 53 -j DROP\n-A PREROUTING -j ACCEPT\n{rules}COMMIT\n"
+        );
+        let ids = lints().filter(|l| l.fix && l.on).map(|l| l.id).collect();
+        let options = FixOptions { ids, counters: true, ..FixOptions::default() };
+        let fixed = fix(&firewall(&text, ""), &options);
+        let rules = fixed.firewall.v4.as_ref().map_or(0, |r| r.rules().count());
+        (rules, fixed.left.iter().map(|(_, why)| *why).collect::<Vec<_>>())
+    };
+    // The control: a rule that switches nothing on.
+    assert_eq!(fixed("-A PREROUTING -m mark --mark 0x1 -j ACCEPT\n"), (2, vec![]));
+    assert_eq!(fixed("-A U -m mark --mark 0x1 -j ACCEPT\n"), (2, vec![]));
+    for rule in [
+        "-A PREROUTING -m socket -j ACCEPT\n",
+        "-A PREROUTING -p tcp -j TPROXY --on-port 80\n",
+        "-A U -m socket -j ACCEPT\n",
+    ] {
+        let (rules, left) = fixed(rule);
+        assert_eq!((rules, &left[..]), (3, &[Left::Fragments][..]), "{rule}");
+    }
+    let (_, left) = fixed("-A PREROUTING -m state --state NEW -j ACCEPT\n");
+    assert_eq!(left, [Left::Conntrack]);
+}

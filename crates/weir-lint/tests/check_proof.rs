@@ -1,0 +1,193 @@
+//! What is said to be shadowed or redundant is so: without the rule, every packet on and around
+//! every boundary meets the same verdict and the same effects, and what never counted counts
+//! nothing.
+
+use weir_lint::{Finding, apply, findings};
+use weir_model::{Family, Firewall};
+use weir_semantics::traffic::{TrafficOptions, packets};
+use weir_semantics::{Entry, Interpreter, Outcome, Seeded};
+use weir_syntax::iptables::{ParseOptions, parse};
+
+/// A stream of choices; the same seed, the same ruleset.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % n
+    }
+
+    fn one<'a>(&mut self, of: &[&'a str]) -> &'a str {
+        of[self.below(of.len())]
+    }
+}
+
+/// A filter table over few values, so that rules cover each other often.
+fn random_ruleset(seed: u64) -> String {
+    let mut dice = Dice(seed);
+    let mut text = String::from("*filter\n");
+    for chain in ["INPUT", "FORWARD", "OUTPUT"] {
+        text.push_str(&format!(":{chain} {} [0:0]\n", dice.one(&["ACCEPT", "DROP"])));
+    }
+    text.push_str(":a - [0:0]\n:b - [0:0]\n:c - [0:0]\n");
+    for (i, chain) in ["FORWARD", "a", "b", "c"].into_iter().enumerate() {
+        for _ in 0..dice.below(7) + 2 {
+            text.push_str(&format!("-A {chain}{}{}\n", tests(&mut dice), target(&mut dice, i)));
+        }
+    }
+    text + "COMMIT\n"
+}
+
+fn tests(dice: &mut Dice) -> String {
+    let mut text = String::new();
+    text += dice.one(&[
+        "",
+        "",
+        " -s 10.0.0.0/9",
+        " -s 10.128.0.0/9",
+        " -s 10.0.0.0/8",
+        " ! -s 10.0.0.0/9",
+    ]);
+    text += dice.one(&["", "", "", " -d 10.0.1.0/255.0.255.0", " -d 192.0.2.0/24"]);
+    text += dice.one(&["", "", "", " -i eth0", " ! -i eth0", " -i eth+", " -o eth1"]);
+    text += dice.one(&[
+        "",
+        " -p tcp",
+        " -p tcp -m tcp --dport 22",
+        " -p tcp -m tcp --dport 20:30",
+        " -p tcp -m tcp ! --dport 22",
+        " -p tcp -m multiport --dports 22,80",
+        " -p tcp -m multiport ! --ports 22,80",
+        " -p tcp -m tcp --tcp-flags SYN,ACK SYN",
+        " -p udp -m udp --sport 53",
+        " ! -p tcp",
+        " -f",
+        " ! -f",
+        " -p icmp -m icmp --icmp-type 8",
+    ]);
+    text += dice.one(&[
+        "",
+        "",
+        "",
+        " -m conntrack --ctstate NEW",
+        " -m conntrack ! --ctstate NEW,INVALID",
+        " -m state --state RELATED,ESTABLISHED",
+        " -m mark --mark 0x1",
+        " -m mark --mark 0x2/0x2",
+        " -m mark ! --mark 0x2/0x2",
+        " -m ttl --ttl-lt 5",
+        " -m limit --limit 5/sec",
+        " -m addrtype --dst-type LOCAL",
+        " -m length --length 0:100",
+        " -m mac ! --mac-source 02:00:00:00:00:01",
+    ]);
+    text
+}
+
+fn target(dice: &mut Dice, depth: usize) -> String {
+    let deeper = ["a", "b", "c"];
+    match dice.below(14) {
+        0..=3 => " -j DROP".to_owned(),
+        4..=7 => " -j ACCEPT".to_owned(),
+        8 => " -j RETURN".to_owned(),
+        9 => dice.one(&[" -j REJECT --reject-with icmp-port-unreachable", " -j LOG"]).to_owned(),
+        10 => dice.one(&["", "", " -j MARK --set-xmark 0x1/0xffffffff"]).to_owned(),
+        11..=12 if depth < 3 => format!(" -j {}", deeper[depth + dice.below(3 - depth)]),
+        13 if depth < 3 => format!(" -g {}", deeper[depth]),
+        _ => " -j DROP".to_owned(),
+    }
+}
+
+fn firewall(text: &str) -> Firewall {
+    let options = ParseOptions { family: Some(Family::V4), ..ParseOptions::default() };
+    let ruleset = parse(text, &options).unwrap_or_else(|e| panic!("{e:?}\n{text}"));
+    Firewall { v4: Some(ruleset), ..Firewall::default() }
+}
+
+/// In what two outcomes differ, counters of rules aside.
+fn differs(a: &Outcome<'_>, b: &Outcome<'_>, counters: bool) -> Option<String> {
+    if counters {
+        return a.difference(b).map(|d| format!("{d:?}"));
+    }
+    let same = a.verdict == b.verdict && a.effects == b.effects && a.packet == b.packet;
+    (!same).then(|| format!("{:?} becomes {:?}", a.verdict, b.verdict))
+}
+
+/// Sends packets through both; the first that is treated otherwise.
+fn compare(before: &Firewall, after: &Firewall, count: usize, counters: bool) -> Option<String> {
+    let (old, new) = (Interpreter::new(before), Interpreter::new(after));
+    let ruleset = before.v4.as_ref().expect("v4 rules");
+    for entry in [Entry::Forward] {
+        let options = TrafficOptions { entry, count, ..TrafficOptions::default() };
+        for packet in packets(ruleset, &before.sets, &options) {
+            let a = old.journey(&packet, entry, &mut Seeded(1));
+            let b = new.journey(&packet, entry, &mut Seeded(1));
+            if let Some(what) = differs(&a, &b, counters) {
+                return Some(format!("{what} for {packet:?}"));
+            }
+        }
+    }
+    None
+}
+
+const CERTAIN: [&str; 5] =
+    ["duplicate-rule", "shadowed-rule", "jump-never-matches", "never-matches", "redundant-rule"];
+
+fn certain(firewall: &Firewall) -> Vec<Finding> {
+    findings(firewall)
+        .into_iter()
+        .filter(|f| CERTAIN.contains(&f.id()) && f.fix.is_some())
+        .collect()
+}
+
+#[test]
+fn without_what_is_shadowed_or_redundant_nothing_changes() {
+    let (mut taken, mut redundant) = (0, 0);
+    for seed in 0..400 {
+        let text = random_ruleset(seed);
+        let before = firewall(&text);
+        let mut all = Vec::new();
+        let mut any_redundant = false;
+        for f in certain(&before) {
+            let fix = f.fix.clone().expect("it can be fixed");
+            let after = apply(&before, &fix.edits);
+            if let Some(what) = compare(&before, &after, 250, !fix.changes_counters) {
+                panic!("seed {seed}: {} at {:?}: {}: {what}\n{text}", f.id(), f.place, f.message);
+            }
+            *(if fix.changes_counters { &mut redundant } else { &mut taken }) += 1;
+            any_redundant |= fix.changes_counters;
+            all.extend(fix.edits);
+        }
+        // All of them at once.
+        if let Some(what) = compare(&before, &apply(&before, &all), 500, !any_redundant) {
+            panic!("seed {seed}: all findings together: {what}\n{text}");
+        }
+    }
+    println!("{taken} that no packet matches, {redundant} redundant");
+    assert!(taken > 300 && redundant > 100, "{taken} and {redundant}: too few to prove anything");
+}
+
+/// The check can fail: removing rules that are not said to be superfluous is noticed.
+#[test]
+fn without_other_rules_something_changes() {
+    let mut noticed = 0;
+    for seed in 0..20 {
+        let before = firewall(&random_ruleset(seed));
+        let found = certain(&before);
+        let chain = &before.v4.as_ref().expect("v4 rules").tables[0].chains;
+        let chain = chain.iter().find(|c| &*c.name == "FORWARD").expect("FORWARD");
+        let place = weir_model::RulePlace {
+            table: weir_model::TableName::Filter,
+            chain: chain.name.clone(),
+            number: Some(1),
+        };
+        if found.iter().any(|f| f.place.as_ref() == Some(&place)) {
+            continue;
+        }
+        let edit = weir_lint::Edit::RemoveRule { family: Family::V4, place };
+        let after = apply(&before, &[edit]);
+        noticed += usize::from(compare(&before, &after, 250, true).is_some());
+    }
+    assert!(noticed >= 10, "{noticed} of 20 were noticed");
+}

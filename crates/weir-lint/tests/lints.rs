@@ -1,0 +1,97 @@
+//! Every lint has a page, and every page keeps its word: what it shows before is found, what it
+//! shows after is not.
+
+use std::collections::BTreeSet;
+
+use weir_lint::{CheckOptions, Level, Levels, Lint, Severity, check, lints};
+use weir_model::{Family, Firewall};
+use weir_syntax::iptables::{ParseOptions, parse};
+
+/// The ruleset that the blocks of a section make up.
+fn ruleset(section: &str) -> Firewall {
+    let mut firewall = Firewall::default();
+    let mut sections = section.split("```");
+    while let (Some(_), Some(block)) = (sections.next(), sections.next()) {
+        let (kind, text) = block.split_once('\n').expect("a block of lines");
+        let rules = |family| {
+            let options = ParseOptions { family: Some(family), ..ParseOptions::default() };
+            parse(text, &options).map_err(|errors| format!("{errors:?}"))
+        };
+        match kind {
+            "iptables" => firewall.v4 = Some(rules(Family::V4).expect("a good ruleset")),
+            "ip6tables" => firewall.v6 = Some(rules(Family::V6).expect("a good ruleset")),
+            "ipset" => firewall.sets = weir_syntax::ipset::parse(text).expect("good sets"),
+            other => panic!("a block of {other}"),
+        }
+    }
+    assert!(firewall.rulesets().next().is_some(), "no ruleset in the section");
+    firewall
+}
+
+/// The lints that speak, with this one among them whether it is on or off.
+fn found(firewall: &Firewall, lint: &Lint) -> BTreeSet<&'static str> {
+    let mut levels = Levels::default();
+    levels.set(lint.id, Level::Report(Severity::Warning)).expect("a lint");
+    let checked = check(firewall, &CheckOptions { counters: true, levels });
+    checked.findings.iter().map(|f| f.id()).collect()
+}
+
+#[test]
+fn what_a_page_shows_before_is_found_and_after_is_not() {
+    for lint in lints() {
+        // No parser lets a loop through, and no command a set that is not there.
+        if lint.id == "jump-loop" {
+            continue;
+        }
+        let before = found(&ruleset(lint.section("Before")), lint);
+        assert!(before.contains(lint.id), "{}: before the cure: {before:?}", lint.id);
+        let after = found(&ruleset(lint.section("After")), lint);
+        assert!(!after.contains(lint.id), "{}: after the cure: {after:?}", lint.id);
+    }
+}
+
+#[test]
+fn what_is_cured_brings_nothing_worse() {
+    for lint in lints().filter(|l| l.id != "jump-loop") {
+        let after = ruleset(lint.section("After"));
+        let found = check(&after, &CheckOptions::default()).findings;
+        let worse: Vec<_> = found.iter().filter(|f| f.severity == Severity::Error).collect();
+        assert!(worse.is_empty(), "{}: {worse:?}", lint.id);
+    }
+}
+
+#[test]
+fn every_page_has_its_parts() {
+    for lint in lints() {
+        assert_eq!(lint.page.lines().next(), Some(format!("# {}", lint.id).as_str()));
+        assert!(lint.title().ends_with('.'), "{}: a title is a sentence", lint.id);
+        for heading in ["Why it matters", "Cure", "Before", "After"] {
+            assert!(!lint.section(heading).is_empty(), "{}: {heading}", lint.id);
+        }
+    }
+}
+
+#[test]
+fn every_page_is_a_lints_and_no_two_lints_have_one_name() {
+    let ids: Vec<_> = lints().map(|l| l.id).collect();
+    let distinct: BTreeSet<_> = ids.iter().copied().collect();
+    assert_eq!(ids.len(), distinct.len());
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/lints");
+    for file in std::fs::read_dir(folder).expect("the pages").flatten() {
+        let name = file.file_name().to_string_lossy().into_owned();
+        let id = name.strip_suffix(".md").expect("a page");
+        assert!(id == "README" || distinct.contains(id), "{name} is no lint's");
+    }
+}
+
+#[test]
+fn a_lint_that_can_be_fixed_says_so() {
+    for lint in lints().filter(|l| l.id != "jump-loop") {
+        let mut levels = Levels::default();
+        levels.set(lint.id, Level::Report(Severity::Note)).expect("a lint");
+        let options = CheckOptions { counters: true, levels };
+        let all = check(&ruleset(lint.section("Before")), &options).findings;
+        let fixed = all.iter().any(|f| f.lint == lint && f.fix.is_some());
+        assert_eq!(fixed, lint.fix, "{}", lint.id);
+    }
+}

@@ -1,0 +1,238 @@
+//! The first rule that names an object makes and configures it for all others: rulesets that differ
+//! in that rule differ, although no packet meets it. Each pair stands beside a control in which the
+//! rule changes nothing.
+
+use weir_lint::{FixOptions, Left, fix};
+use weir_model::effect::named::{Objects, load_order};
+use weir_model::{Family, Firewall, Ruleset};
+use weir_semantics::diagram::{CompareError, CompareOptions, Identity, compare};
+use weir_semantics::{AlwaysTrue, Difference, Entry, Interpreter};
+use weir_syntax::iptables::{ParseOptions, parse};
+use weir_syntax::packet::parse_packet;
+
+fn ruleset(text: &str, family: Family) -> Ruleset {
+    let options = ParseOptions { family: Some(family), ..ParseOptions::default() };
+    match parse(text, &options) {
+        Ok(ruleset) => ruleset,
+        Err(errors) => panic!("{}", weir_syntax::render(&errors, "text", text, false)),
+    }
+}
+
+fn firewall(text: &str) -> Firewall {
+    Firewall { v4: Some(ruleset(text, Family::V4)), ..Firewall::default() }
+}
+
+fn equal(before: &Firewall, after: &Firewall, identity: Identity) -> bool {
+    let options = CompareOptions { identity, ..CompareOptions::default() };
+    compare(before, after, &options).expect("both load").is_equal()
+}
+
+/// A ruleset with a rule that no packet reaches, behind a rule that goes to a chain which drops.
+fn shadowed(rule: &str, chain: &str) -> String {
+    let rule = if rule.is_empty() { String::new() } else { format!("-A INPUT -p udp {rule}\n") };
+    format!(
+        "*filter\n:INPUT ACCEPT [0:0]\n:U - [0:0]\n-A INPUT -p udp -j U\n{rule}{chain}\
+         -A U -j DROP\nCOMMIT\n"
+    )
+}
+
+fn hashlimit(rate: &str, name: &str) -> String {
+    format!("-m hashlimit --hashlimit-upto {rate} --hashlimit-mode srcip --hashlimit-name {name}")
+}
+
+/// What others use, another maker of it, and one that configures it alike.
+fn makers() -> [(String, String, String); 5] {
+    let recent = |options: &str| format!("-m recent --name R {options} --rsource");
+    [
+        (hashlimit("100/sec", "h"), hashlimit("1/hour", "h"), hashlimit("100/sec", "h")),
+        (recent("--rcheck"), recent("--rcheck --mask 255.255.0.0"), recent("--set")),
+        (
+            "-m quota2 --name q --quota 500".to_owned(),
+            "-m quota2 --name q --quota 9".to_owned(),
+            "-m quota2 --name q --quota 500".to_owned(),
+        ),
+        (
+            "-m hashlimit --hashlimit-above 5/sec --hashlimit-name h".to_owned(),
+            "-m hashlimit --hashlimit-above 5/sec --hashlimit-name h --hashlimit-htable-expire 7"
+                .to_owned(),
+            "-m hashlimit --hashlimit-above 5/sec --hashlimit-name h".to_owned(),
+        ),
+        (
+            "-m hashlimit --hashlimit-above 5/sec --hashlimit-mode srcip --hashlimit-name h"
+                .to_owned(),
+            "-m hashlimit --hashlimit-above 5/sec --hashlimit-mode srcip --hashlimit-name h \
+             --hashlimit-srcmask 8"
+                .to_owned(),
+            "-m hashlimit --hashlimit-above 5/sec --hashlimit-mode srcip --hashlimit-name h"
+                .to_owned(),
+        ),
+    ]
+}
+
+#[test]
+fn removing_the_rule_that_makes_a_named_object_is_a_difference() {
+    // The control: an object of another name.
+    let (chain, other) = (hashlimit("100/sec", "h"), hashlimit("1/hour", "other"));
+    let chain = format!("-A U {chain} -j ACCEPT\n");
+    let (with, without) = (shadowed(&format!("{other} -j ACCEPT"), &chain), shadowed("", &chain));
+    assert!(equal(&firewall(&with), &firewall(&without), Identity::Text));
+    for (uses, other, alike) in makers() {
+        let chain = format!("-A U {uses} -j ACCEPT\n");
+        for identity in [Identity::Text, Identity::Credit] {
+            // Rules keep the numbers that they have in the text with the maker.
+            let of = |maker: &str| {
+                let with = firewall(&shadowed(maker, &chain));
+                let mut without = with.clone();
+                let table = &mut without.v4.as_mut().expect("a ruleset").tables[0];
+                let input = table.chains.iter_mut().find(|c| &*c.name == "INPUT");
+                input.expect("a chain").rules.remove(1);
+                (with, without)
+            };
+            for (maker, same) in [(&alike, true), (&other, false)] {
+                let (with, without) = of(&format!("{maker} -j ACCEPT"));
+                assert_eq!(equal(&with, &without, identity), same, "{maker} {identity:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_chain_that_nobody_calls_configures_what_comes_behind_it_in_load_order() {
+    let text = |table: &str, chain: &str, mask: &str| {
+        let unreached =
+            format!("-A {chain} -m recent --name R --rcheck {mask} --rsource -j ACCEPT");
+        format!(
+            "{table}*filter\n:INPUT ACCEPT [0:0]\n:M - [0:0]\n:{chain} - [0:0]\n\
+             -A INPUT -p udp -j M\n{unreached}\n\
+             -A M -m recent --name R --rcheck --rsource -j DROP\nCOMMIT\n"
+        )
+    };
+    let wide = "--mask 255.255.0.0";
+    // Chains are loaded by name: A before M, Z behind it, whichever the file has first.
+    let pair = |chain: &str| (firewall(&text("", chain, "")), firewall(&text("", chain, wide)));
+    let (a, b) = pair("Z");
+    assert!(equal(&a, &b, Identity::Text));
+    let (a, b) = pair("A");
+    assert!(!equal(&a, &b, Identity::Text));
+    // Tables are loaded as the file has them.
+    let mangle = "*mangle\n:PREROUTING ACCEPT [0:0]\n:U - [0:0]\n\
+                  -A U -m recent --name R --rcheck MASK --rsource\nCOMMIT\n";
+    let before = |mask: &str| firewall(&text(&mangle.replace("MASK", mask), "Z", ""));
+    let behind =
+        |mask: &str| firewall(&format!("{}{}", text("", "Z", ""), mangle.replace("MASK", mask)));
+    assert!(equal(&behind(""), &behind(wide), Identity::Text));
+    assert!(!equal(&before(""), &before(wide), Identity::Text));
+}
+
+#[test]
+fn rules_are_loaded_by_hook_and_then_by_name() {
+    let text = "*filter\n:Z - [0:0]\n:OUTPUT ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\n\
+                :INPUT ACCEPT [0:0]\n:A - [0:0]\n-A Z -j DROP\n-A OUTPUT -j Z\n-A FORWARD -j A\n\
+                -A INPUT -j Z\n-A A -j DROP\nCOMMIT\n";
+    let ruleset = ruleset(text, Family::V4);
+    let order: Vec<&str> = load_order(&ruleset).map(|(_, chain, _)| &*chain.name).collect();
+    assert_eq!(order, ["INPUT", "FORWARD", "OUTPUT", "A", "Z"]);
+}
+
+#[test]
+fn the_families_share_a_recent_list_and_have_hashlimit_tables_of_their_own() {
+    let both = |rule: &str, six: &str| {
+        let text = |rule: &str| format!("*filter\n:INPUT ACCEPT [0:0]\n{rule}COMMIT\n");
+        Firewall {
+            v4: Some(ruleset(&text(&format!("-A INPUT {rule} -j DROP\n")), Family::V4)),
+            v6: Some(ruleset(&text(six), Family::V6)),
+            ..Firewall::default()
+        }
+    };
+    let unreached = |rule: &str| format!("-A INPUT -j ACCEPT\n-A INPUT {rule} -j DROP\n");
+    let recent = "-m recent --name R --rcheck";
+    let table = hashlimit("100/sec", "h");
+    let wide = "-m recent --name R --rcheck --mask ffff::";
+    let without = "-A INPUT -j ACCEPT\n";
+    assert!(equal(
+        &both(&table, &unreached(&hashlimit("1/hour", "h"))),
+        &both(&table, without),
+        Identity::Text
+    ));
+    assert!(!equal(&both(recent, &unreached(wide)), &both(recent, without), Identity::Text));
+}
+
+#[test]
+fn the_interpreter_sees_which_rule_made_a_table() {
+    let chain = format!("-A U {} -j ACCEPT\n", hashlimit("100/sec", "h"));
+    let packet = parse_packet("ip saddr 192.0.2.1 udp dport 9").expect("a packet");
+    let differ = |maker: &str| {
+        let with = firewall(&shadowed(&format!("{} -j ACCEPT", hashlimit(maker, "h")), &chain));
+        let mut without = with.clone();
+        without.v4.as_mut().expect("a ruleset").tables[0].chains[0].rules.remove(1);
+        let (a, b) = (Interpreter::new(&with), Interpreter::new(&without));
+        let a = a.journey(&packet, Entry::Input, &mut AlwaysTrue);
+        let b = b.journey(&packet, Entry::Input, &mut AlwaysTrue);
+        assert_eq!(a.asked.len(), 2, "whether it drops, and whether it holds");
+        a.difference(&b)
+    };
+    assert_eq!(differ("100/sec"), None);
+    assert_eq!(differ("1/hour"), Some(Difference::Stateful));
+}
+
+/// The estimator is made in mangle, and asked in filter.
+fn estimated(maker: &str) -> String {
+    let mangle = "*mangle\n:PREROUTING ACCEPT [0:0]\n:U - [0:0]\n";
+    format!(
+        "{mangle}{maker}COMMIT\n*filter\n:INPUT ACCEPT [0:0]\n\
+         -A INPUT -m rateest --rateest x --rateest-gt --rateest-bps 1mbit -j DROP\nCOMMIT\n"
+    )
+}
+
+fn maker(name: &str) -> String {
+    let times = "--rateest-interval 250ms --rateest-ewmalog 500ms";
+    format!("-A U -p udp -j RATEEST --rateest-name {name} {times}\n")
+}
+
+#[test]
+fn a_ruleset_that_does_not_load_is_not_equal_to_one_that_does() {
+    let options = CompareOptions { identity: Identity::Text, ..CompareOptions::default() };
+    let with = firewall(&estimated(&maker("x")));
+    let two = firewall(&estimated(&format!("{}{}", maker("x"), maker("y"))));
+    // The control: an estimator that nobody asks.
+    assert!(compare(&two, &with, &options).expect("both load").is_equal());
+    for without in ["", &maker("y")] {
+        let without = firewall(&estimated(without));
+        for (a, b, bad) in [(&with, &without, "second"), (&without, &with, "first")] {
+            match compare(a, b, &options) {
+                Err(CompareError::DoesNotLoad { which, object, .. }) => {
+                    assert_eq!((which, &*object), (bad, "rate estimator x"));
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    // A maker behind the rule that needs it is too late.
+    let late =
+        "*filter\n:INPUT ACCEPT [0:0]\n:U - [0:0]\n-A INPUT -m rateest --rateest1 x -j DROP\n";
+    let late = firewall(&format!("{late}{}COMMIT\n", maker("x")));
+    assert_eq!(Objects::of(late.rulesets()).missing().count(), 1);
+}
+
+#[test]
+fn rules_that_make_what_others_use_are_not_fixed_away() {
+    let ids = ["shadowed-rule", "rule-after-catch-all", "unreachable-chain", "empty-chain"];
+    let options =
+        FixOptions { ids: ids.into_iter().collect(), counters: true, ..FixOptions::default() };
+    let fixed = |text: &str| {
+        let fixed = fix(&firewall(text), &options);
+        let left = fixed.left.iter().filter(|(_, why)| *why == Left::Object).count();
+        (fixed.done.len(), left)
+    };
+    for (uses, other, alike) in makers() {
+        let chain = format!("-A U {uses} -j ACCEPT\n");
+        let (done, left) = fixed(&shadowed(&format!("{alike} -j ACCEPT"), &chain));
+        assert_eq!((done, left), (1, 0), "{alike}");
+        let (done, left) = fixed(&shadowed(&format!("{other} -j ACCEPT"), &chain));
+        assert_eq!((done, left), (0, 1), "{other}");
+    }
+    let (done, left) = fixed(&estimated("-A U -p udp -j ACCEPT\n"));
+    assert_eq!((done, left), (1, 0));
+    let (done, left) = fixed(&estimated(&maker("x")));
+    assert_eq!((done, left), (0, 1));
+}
