@@ -2,21 +2,13 @@
 
 use weir_model::Firewall;
 
+use crate::context::Context;
 use crate::finding::Finding;
-use crate::levels::{Level, Levels};
-use crate::lint::FAMILIES;
+use crate::levels::Level;
 use crate::lints::follow;
-use crate::report::Context;
+use crate::options::CheckOptions;
+use crate::registry::FAMILIES;
 use crate::suppress::sift;
-
-/// How a firewall is checked.
-#[derive(Clone, Debug, Default)]
-pub struct CheckOptions {
-    /// Counters of the text are those of real traffic: rules that never counted are found.
-    pub counters: bool,
-    /// Which lints speak, and how loudly.
-    pub levels: Levels,
-}
 
 /// What a check found.
 #[derive(Clone, Debug, Default)]

@@ -1,21 +1,8 @@
 //! What a lint says: where, why, and what can be done about it.
 
-use serde::Serialize;
 use weir_model::{Family, Name, Rule, RulePlace, Span, TableName};
 
-use crate::lint::Lint;
-
-/// How bad a finding is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Severity {
-    /// Costs something, or is odd.
-    Note,
-    /// Does not do what it seems to say.
-    Warning,
-    /// Must not stay: the kernel would not load it, or the caller denies it.
-    Error,
-}
+use crate::lint::{Lint, Severity};
 
 /// Something that was found.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,6 +33,52 @@ impl Finding {
     /// The lint's id.
     pub fn id(&self) -> &'static str {
         self.lint.id
+    }
+
+    /// A finding without a place in a ruleset.
+    pub(crate) fn about(lint: &'static Lint, span: Span, message: String) -> Finding {
+        Finding {
+            lint,
+            severity: lint.severity,
+            message,
+            place: None,
+            family: None,
+            span,
+            also: Vec::new(),
+            help: String::new(),
+            tried: 0,
+            fix: None,
+        }
+    }
+
+    /// With what to do about it.
+    pub(crate) fn help(mut self, help: impl Into<String>) -> Finding {
+        self.help = help.into();
+        self
+    }
+
+    /// With another place.
+    pub(crate) fn also(mut self, also: Also) -> Finding {
+        self.also.push(also);
+        self
+    }
+
+    /// With the rules that a packet tries in vain.
+    pub(crate) fn tried(mut self, rules: usize) -> Finding {
+        self.tried = u32::try_from(rules).unwrap_or(u32::MAX);
+        self
+    }
+
+    /// With an edit after which every counter that is left counts as before.
+    pub(crate) fn fix(mut self, edits: Vec<Edit>) -> Finding {
+        self.fix = Some(Fix { edits, changes_counters: false });
+        self
+    }
+
+    /// With an edit that loses or changes counters.
+    pub(crate) fn fix_with_counters(mut self, edits: Vec<Edit>) -> Finding {
+        self.fix = Some(Fix { edits, changes_counters: true });
+        self
     }
 }
 

@@ -10,11 +10,12 @@ use weir_model::effect::named::{Objects, shares_objects};
 use weir_model::effect::{Conntrack, conntrack_of, conntrack_of_all};
 use weir_model::{Family, Firewall, Name, Rule};
 
-use crate::check::{CheckOptions, check};
+use crate::check::check;
 use crate::edit::{apply, is_foreign};
 use crate::finding::{Edit, Finding};
 use crate::levels::Level;
-use crate::lint::lints;
+use crate::options::CheckOptions;
+use crate::registry::lints;
 
 /// Rounds of finding and editing at most.
 const ROUNDS: usize = 16;

@@ -2,10 +2,7 @@
 
 use std::collections::HashMap;
 
-use thiserror::Error;
-
-use crate::finding::Severity;
-use crate::lint::{Lint, lint};
+use crate::lint::{Lint, Severity};
 
 /// What becomes of a lint's findings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,27 +23,13 @@ pub struct Levels {
     all: Option<Level>,
 }
 
-/// No lint has that name.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("no lint is called {0}: `weir check --list` names them")]
-pub struct UnknownLint(pub String);
-
 impl Levels {
-    /// Sets the level of a lint, or of `all`.
-    ///
-    /// # Errors
-    /// [`UnknownLint`].
-    pub fn set(&mut self, id: &str, level: Level) -> Result<(), UnknownLint> {
-        if id == "all" {
-            self.all = Some(level);
-            return Ok(());
-        }
-        let lint = lint(id).ok_or_else(|| UnknownLint(id.to_owned()))?;
-        self.set_lint(lint, level);
-        Ok(())
+    /// Sets the level of every lint that is reported anyway.
+    pub(crate) fn set_all(&mut self, level: Level) {
+        self.all = Some(level);
     }
 
-    /// Sets the level of a lint that is at hand.
+    /// Sets the level of a lint.
     pub(crate) fn set_lint(&mut self, lint: &Lint, level: Level) {
         self.named.insert(lint.id, level);
     }

@@ -17,25 +17,31 @@
 
 #![forbid(unsafe_code)]
 
+mod chains;
 mod check;
+mod context;
 mod counts;
 mod edit;
+mod family;
 mod finding;
 mod fix;
 mod flow;
 mod levels;
 mod lint;
 mod lints;
+mod options;
 mod reach;
-mod report;
+mod registry;
 mod space;
 mod suppress;
 
-pub use self::check::{CheckOptions, Checked, check, findings};
+pub use self::check::{Checked, check, findings};
 pub use self::counts::{ChainCount, Counts, NameCount, TableCount, counts};
 pub use self::edit::{apply, is_foreign};
-pub use self::finding::{Also, Edit, Finding, Fix, Severity};
+pub use self::finding::{Also, Edit, Finding, Fix};
 pub use self::fix::{FixOptions, Fixed, Left, fix};
-pub use self::levels::{Level, Levels, UnknownLint};
-pub use self::lint::{Lint, lint, lints};
+pub use self::levels::{Level, Levels};
+pub use self::lint::{Lint, Severity};
 pub use self::lints::LINEAR_RULES;
+pub use self::options::CheckOptions;
+pub use self::registry::{UnknownLint, lint, lints};

@@ -1,12 +1,21 @@
-//! What a lint is, and the registry of all.
+//! What a lint is.
 //!
 //! A lint's page in `docs/lints` is the one place that says in words what it finds; title, reason
-//! and cure are read from there. To add one: its file in [`lints`](super::lints), its page, its
-//! family in [`FAMILIES`].
+//! and cure are read from there.
 
-use crate::finding::{Finding, Severity};
-use crate::lints::*;
-use crate::report::Context;
+use serde::Serialize;
+
+/// How bad a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Severity {
+    /// Costs something, or is odd.
+    Note,
+    /// Does not do what it seems to say.
+    Warning,
+    /// Must not stay: the kernel would not load it, or the caller denies it.
+    Error,
+}
 
 /// A kind of finding.
 #[derive(Debug, PartialEq)]
@@ -46,51 +55,12 @@ impl Lint {
     }
 }
 
-/// Lints that are looked for together.
-pub(crate) struct LintFamily {
-    pub lints: &'static [&'static Lint],
-    pub look: fn(&Context<'_>, &mut Vec<Finding>),
-}
-
-/// All families, in the order in which they look.
-pub(crate) static FAMILIES: &[&LintFamily] = &[
-    &catch_all::FAMILY,
-    &impossible::FAMILY,
-    &shadow::FAMILY,
-    &chains::FAMILY,
-    &sets::FAMILY,
-    &opaque::FAMILY,
-    &policy::FAMILY,
-    &linear::FAMILY,
-    &established::FAMILY,
-    &tracking::FAMILY,
-    &dear::FAMILY,
-    &log::FAMILY,
-    &budget::FAMILY,
-    &fragments::FAMILY,
-    &doors::FAMILY,
-    &families::FAMILY,
-    &overlap::FAMILY,
-    &unused::FAMILY,
-    &comment::FAMILY,
-];
-
-/// Every lint.
-pub fn lints() -> impl Iterator<Item = &'static Lint> {
-    FAMILIES.iter().flat_map(|f| f.lints.iter().copied())
-}
-
-/// The lint of that name.
-pub fn lint(id: &str) -> Option<&'static Lint> {
-    lints().find(|l| l.id == id)
-}
-
 /// A lint with its page: id, severity, and of `off` and `fix` what holds.
 macro_rules! define {
     ($name:ident, $id:literal, $severity:ident $(, $flag:ident)*) => {
         pub(crate) static $name: $crate::lint::Lint = $crate::lint::Lint {
             id: $id,
-            severity: $crate::finding::Severity::$severity,
+            severity: $crate::lint::Severity::$severity,
             on: !$crate::lint::flagged!(off $(, $flag)*),
             fix: $crate::lint::flagged!(fix $(, $flag)*),
             page: include_str!(concat!(

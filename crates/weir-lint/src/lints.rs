@@ -20,8 +20,8 @@ pub(crate) mod shadow;
 pub(crate) mod tracking;
 pub(crate) mod unused;
 
+use crate::context::Context;
 use crate::finding::Finding;
-use crate::report::Context;
 
 pub use self::linear::LINEAR_RULES;
 

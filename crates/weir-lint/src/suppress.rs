@@ -10,7 +10,7 @@ use weir_model::{Chain, Family, Firewall, RulePlace, Span, Table, TableName};
 
 use crate::finding::Finding;
 use crate::levels::{Level, Levels};
-use crate::lint::lint;
+use crate::registry::lint;
 
 use crate::lints::comment::{ALLOWS_NOTHING, BAD_COMMENT};
 

@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 use weir_model::matching::{Stateful, Value};
 use weir_model::{Match, Rule, Target, tests_of};
 
+use crate::context::{Context, TableContext};
+use crate::family::LintFamily;
 use crate::finding::Finding;
-use crate::lint::{LintFamily, define};
-use crate::report::{Context, TableContext};
+use crate::lint::define;
 
 define!(BUDGET_BEFORE_TESTS, "budget-before-tests", Warning);
 define!(BUDGET_AFTER_ACCEPT, "budget-after-accept", Note, off);

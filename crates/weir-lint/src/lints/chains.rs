@@ -1,13 +1,14 @@
 //! Chains that no packet reaches, jumps into nothing, jumps in a circle.
 
-use std::collections::HashMap;
+use weir_model::Target;
 
-use weir_model::{Table, Target};
+use crate::chains::{Jumps, jumps};
 
+use crate::context::{Context, TableContext};
 use crate::edit::is_foreign;
+use crate::family::LintFamily;
 use crate::finding::{Edit, Finding};
-use crate::lint::{LintFamily, define};
-use crate::report::{Context, TableContext};
+use crate::lint::define;
 
 define!(UNREACHABLE_CHAIN, "unreachable-chain", Note, fix);
 define!(JUMP_TO_EMPTY_CHAIN, "jump-to-empty-chain", Note, fix);
@@ -16,9 +17,6 @@ define!(JUMP_LOOP, "jump-loop", Error);
 pub(crate) static FAMILY: LintFamily =
     LintFamily { lints: &[&UNREACHABLE_CHAIN, &JUMP_TO_EMPTY_CHAIN, &JUMP_LOOP], look };
 
-/// The jumps of each chain: which rule, to which chain.
-type Jumps = Vec<Vec<(usize, usize)>>;
-
 fn look(context: &Context<'_>, out: &mut Vec<Finding>) {
     for table in &context.tables {
         let jumps = jumps(table.table);
@@ -26,33 +24,6 @@ fn look(context: &Context<'_>, out: &mut Vec<Finding>) {
         empty(table, &jumps, out);
         loops(table, &jumps, out);
     }
-}
-
-fn jumps(table: &Table) -> Jumps {
-    let by_name: HashMap<&str, usize> =
-        table.chains.iter().enumerate().map(|(i, c)| (&*c.name, i)).collect();
-    let to = |(i, target): (usize, &Target)| Some((i, *by_name.get(&**target.chain()?)?));
-    let of = |c: &weir_model::Chain| {
-        c.rules.iter().map(|r| &r.target).enumerate().filter_map(to).collect()
-    };
-    table.chains.iter().map(of).collect()
-}
-
-/// Which chains a built-in chain leads to.
-pub(crate) fn reachable(table: &Table) -> Vec<bool> {
-    let jumps = jumps(table);
-    let mut open: Vec<usize> =
-        (0..table.chains.len()).filter(|i| table.chains[*i].policy.is_some()).collect();
-    let mut reached = vec![false; table.chains.len()];
-    open.iter().for_each(|i| reached[*i] = true);
-    while let Some(from) = open.pop() {
-        for (_, to) in &jumps[from] {
-            if !std::mem::replace(&mut reached[*to], true) {
-                open.push(*to);
-            }
-        }
-    }
-    reached
 }
 
 fn unreachable(table: &TableContext<'_>, jumps: &Jumps, out: &mut Vec<Finding>) {

@@ -1,8 +1,9 @@
 //! Comments that speak to weir, and say nothing that it understands or needs.
 
+use crate::context::Context;
+use crate::family::LintFamily;
 use crate::finding::Finding;
-use crate::lint::{LintFamily, define};
-use crate::report::Context;
+use crate::lint::define;
 
 define!(ALLOWS_NOTHING, "allows-nothing", Note);
 define!(BAD_COMMENT, "bad-comment", Warning);

@@ -3,10 +3,11 @@
 use weir_model::matching::{Host, OptionValue, Value};
 use weir_model::{Match, Rule, Target, Test, tests_of};
 
+use crate::context::{Context, TableContext};
 use crate::counts::match_name;
+use crate::family::LintFamily;
 use crate::finding::{Edit, Finding};
-use crate::lint::{LintFamily, define};
-use crate::report::{Context, TableContext};
+use crate::lint::define;
 
 define!(U32_FOR_HEADER, "u32-for-header", Note);
 define!(STRING_BY_KMP, "string-by-kmp", Note);

@@ -3,9 +3,10 @@
 use weir_model::target::NatTarget;
 use weir_model::{Field, Predicate, Rule, TableName, Target, Test, tests_of};
 
+use crate::context::{Context, TableContext};
+use crate::family::LintFamily;
 use crate::finding::Finding;
-use crate::lint::{LintFamily, define};
-use crate::report::{Context, TableContext};
+use crate::lint::define;
 
 define!(LOOPBACK, "loopback", Warning);
 define!(DNAT_PASSES_INPUT, "dnat-passes-input", Note);

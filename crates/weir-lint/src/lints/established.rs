@@ -4,9 +4,10 @@ use weir_model::matching::ct_state;
 use weir_model::{Match, Rule, TableName, Target};
 
 use super::linear::LINEAR_RULES;
+use crate::context::Context;
+use crate::family::LintFamily;
 use crate::finding::Finding;
-use crate::lint::{LintFamily, define};
-use crate::report::Context;
+use crate::lint::define;
 
 define!(CONNTRACK_NOT_FIRST, "conntrack-not-first", Note);
 

@@ -2,10 +2,11 @@
 
 use weir_model::{Family, Policy, TableName, Target};
 
-use super::catch_all::closed;
+use crate::chains::closed;
+use crate::context::{Context, TableContext};
+use crate::family::LintFamily;
 use crate::finding::Finding;
-use crate::lint::{LintFamily, define};
-use crate::report::{Context, TableContext};
+use crate::lint::define;
 
 define!(FAMILIES_DIFFER, "families-differ", Warning);
 define!(NEIGHBOURS_DROPPED, "neighbours-dropped", Warning);

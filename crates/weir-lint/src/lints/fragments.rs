@@ -3,9 +3,10 @@
 use weir_model::effect::{Conntrack, conntrack_of};
 use weir_model::{Family, Field, Policy, Rule, TableName, Target, Test, tests_of};
 
+use crate::context::{Context, TableContext};
+use crate::family::LintFamily;
 use crate::finding::Finding;
-use crate::lint::{LintFamily, define};
-use crate::report::{Context, TableContext};
+use crate::lint::define;
 
 define!(FRAGMENTS_SLIP_THROUGH, "fragments-slip-through", Note);
 

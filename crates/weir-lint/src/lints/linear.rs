@@ -2,9 +2,10 @@
 
 use weir_model::{Field, Predicate, Rule, Test, tests_of};
 
+use crate::context::{Context, TableContext};
+use crate::family::LintFamily;
 use crate::finding::Finding;
-use crate::lint::{LintFamily, define};
-use crate::report::{Context, TableContext};
+use crate::lint::define;
 
 define!(LINEAR_ADDRESSES, "linear-addresses", Note);
 define!(LINEAR_PORTS, "linear-ports", Note);

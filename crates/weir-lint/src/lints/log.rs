@@ -2,9 +2,10 @@
 
 use weir_model::{Effect, Match, Rule, Target};
 
+use crate::context::{Context, TableContext};
+use crate::family::LintFamily;
 use crate::finding::Finding;
-use crate::lint::{LintFamily, define};
-use crate::report::{Context, TableContext};
+use crate::lint::define;
 
 define!(LOG_WITHOUT_LIMIT, "log-without-limit", Note);
 

@@ -2,10 +2,11 @@
 
 use weir_model::{Match, Target};
 
+use crate::context::Context;
 use crate::counts::match_name;
+use crate::family::LintFamily;
 use crate::finding::Finding;
-use crate::lint::{LintFamily, define};
-use crate::report::Context;
+use crate::lint::define;
 
 define!(OPAQUE_MODULE, "opaque-module", Note);
 

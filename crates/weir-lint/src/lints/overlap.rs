@@ -3,10 +3,11 @@
 
 use weir_model::Target;
 
+use crate::context::{Context, TableContext};
+use crate::family::LintFamily;
 use crate::finding::Finding;
 use crate::flow::At;
-use crate::lint::{LintFamily, define};
-use crate::report::{Context, TableContext};
+use crate::lint::define;
 
 define!(CORRELATED_RULES, "correlated-rules", Note, off);
 define!(GENERALISED_RULE, "generalised-rule", Note, off);

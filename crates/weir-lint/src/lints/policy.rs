@@ -2,10 +2,11 @@
 
 use weir_model::{Policy, TableName, Target};
 
-use super::catch_all::closed;
+use crate::chains::closed;
+use crate::context::Context;
+use crate::family::LintFamily;
 use crate::finding::Finding;
-use crate::lint::{LintFamily, define};
-use crate::report::Context;
+use crate::lint::define;
 
 define!(NO_FINAL_DROP, "no-final-drop", Warning);
 

@@ -6,10 +6,11 @@ use weir_model::effect::sets_named_by;
 use weir_model::set::{Method, Part};
 use weir_model::{ChangingSets, ElementPart, IpSet, Match, Name, SetOption};
 
+use crate::context::Context;
 use crate::edit::is_foreign;
+use crate::family::LintFamily;
 use crate::finding::{Edit, Finding};
-use crate::lint::{LintFamily, define};
-use crate::report::Context;
+use crate::lint::define;
 
 define!(UNUSED_SET, "unused-set", Note, fix);
 define!(UNKNOWN_SET, "unknown-set", Warning);

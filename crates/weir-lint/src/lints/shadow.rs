@@ -6,10 +6,12 @@ use std::collections::HashSet;
 use weir_model::{Target, tests_of};
 
 use super::impossible::NEVER_MATCHES;
-use crate::finding::{Finding, Severity};
+use crate::context::{Context, TableContext};
+use crate::family::LintFamily;
+use crate::finding::Finding;
 use crate::flow::At;
-use crate::lint::{LintFamily, define};
-use crate::report::{Context, TableContext};
+use crate::lint::Severity;
+use crate::lint::define;
 
 define!(DUPLICATE_RULE, "duplicate-rule", Note, fix);
 define!(SHADOWED_RULE, "shadowed-rule", Note, fix);

@@ -2,9 +2,10 @@
 
 use weir_model::{Counters, Target};
 
+use crate::context::Context;
+use crate::family::LintFamily;
 use crate::finding::Finding;
-use crate::lint::{LintFamily, define};
-use crate::report::Context;
+use crate::lint::define;
 
 define!(UNUSED_RULE, "unused-rule", Note);
 

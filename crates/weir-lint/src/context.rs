@@ -1,12 +1,12 @@
-//! What lints are given, and how they speak.
+//! What lints are given: a firewall whose rules are lowered once, and places in it.
 
 use weir_model::{Chain, Family, Firewall, Rule, RulePlace, Ruleset, Span, Table};
 
-use crate::check::CheckOptions;
-use crate::finding::{Also, Edit, Finding, Fix};
+use crate::chains::{catch_alls, reachable};
+use crate::finding::{Also, Edit, Finding};
 use crate::flow::Flow;
 use crate::lint::Lint;
-use crate::lints::{catch_all, chains};
+use crate::options::CheckOptions;
 
 /// A firewall that is checked.
 pub(crate) struct Context<'a> {
@@ -34,8 +34,8 @@ impl<'a> Context<'a> {
             ruleset,
             table,
             flow: Flow::new(firewall, ruleset, table),
-            catch_all: catch_all::of(ruleset, table),
-            reachable: chains::reachable(table),
+            catch_all: catch_alls(ruleset, table),
+            reachable: reachable(table),
         });
         Context { firewall, options, tables: tables.collect() }
     }
@@ -103,53 +103,5 @@ impl<'a> TableContext<'a> {
     pub fn beside(&self, chain: usize, rule: usize, label: impl Into<String>) -> Also {
         let span = self.chain(chain).rules[rule].span;
         Also { place: self.place(chain, Some(rule)), span, label: label.into() }
-    }
-}
-
-impl Finding {
-    /// A finding without a place in a ruleset.
-    pub(crate) fn about(lint: &'static Lint, span: Span, message: String) -> Finding {
-        Finding {
-            lint,
-            severity: lint.severity,
-            message,
-            place: None,
-            family: None,
-            span,
-            also: Vec::new(),
-            help: String::new(),
-            tried: 0,
-            fix: None,
-        }
-    }
-
-    /// With what to do about it.
-    pub(crate) fn help(mut self, help: impl Into<String>) -> Finding {
-        self.help = help.into();
-        self
-    }
-
-    /// With another place.
-    pub(crate) fn also(mut self, also: Also) -> Finding {
-        self.also.push(also);
-        self
-    }
-
-    /// With the rules that a packet tries in vain.
-    pub(crate) fn tried(mut self, rules: usize) -> Finding {
-        self.tried = u32::try_from(rules).unwrap_or(u32::MAX);
-        self
-    }
-
-    /// With an edit after which every counter that is left counts as before.
-    pub(crate) fn fix(mut self, edits: Vec<Edit>) -> Finding {
-        self.fix = Some(Fix { edits, changes_counters: false });
-        self
-    }
-
-    /// With an edit that loses or changes counters.
-    pub(crate) fn fix_with_counters(mut self, edits: Vec<Edit>) -> Finding {
-        self.fix = Some(Fix { edits, changes_counters: true });
-        self
     }
 }
