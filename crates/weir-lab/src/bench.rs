@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use weir_stats::{Collected, DropCount, Noise, Scenario};
+use weir_study::{ConnectionLoad, ConnectionPath};
 
 use crate::LabError;
 use crate::collect::{Collecting, KernelLog};
@@ -14,8 +15,7 @@ use crate::frames::Frame;
 use crate::generator::{Generator, Play, Played};
 use crate::hosts::ssh::{Host, Room};
 use crate::sink::Arrived;
-use crate::topology::{Firewall, Topology, Way};
-use crate::traffic::Connecting;
+use crate::topology::{Firewall, Topology};
 
 /// How long the counters may take to come to rest after a trial.
 const SETTLE_LIMIT: Duration = Duration::from_millis(100);
@@ -170,30 +170,30 @@ impl Bench {
     /// Makes a firewall, for frames or for connections.
     pub(crate) fn firewall(
         &mut self,
-        connecting: Option<&Connecting>,
+        connecting: Option<&ConnectionLoad>,
         ipv6: bool,
     ) -> Result<Firewall, LabError> {
         match connecting {
             None => self.topology.firewall(ipv6),
-            Some(connecting) => self.between(Way::Gateway, connecting),
+            Some(connecting) => self.between(ConnectionPath::Gateway, connecting),
         }
     }
 
     /// Makes what is between clients and servers.
     pub(crate) fn between(
         &mut self,
-        way: Way,
-        Connecting { parties, sockets, .. }: &Connecting,
+        way: ConnectionPath,
+        ConnectionLoad { endpoints, sockets, .. }: &ConnectionLoad,
     ) -> Result<Firewall, LabError> {
         if let Some(sockets) = sockets {
-            return self.topology.firewall_for_sockets(parties, sockets.ports());
+            return self.topology.firewall_for_sockets(endpoints, sockets.ports());
         }
         if self.ends.is_none() {
             let (to, from) = self.topology.macs();
-            self.ends = Some(TcpEnds::new(parties, to, from)?);
+            self.ends = Some(TcpEnds::new(endpoints, to, from)?);
         }
         let ends = self.ends.as_mut().expect("made just now");
-        self.topology.between(way, ends, parties)
+        self.topology.between(way, ends, endpoints)
     }
 
     /// Sends frames through a firewall that has no rules yet: they must all arrive. A link that is

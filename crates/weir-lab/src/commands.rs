@@ -13,7 +13,7 @@ use crate::LabError;
 use crate::hosts::protocol::Work;
 use crate::hosts::ssh::Room;
 use crate::loading::Hurried;
-use crate::topology::Devices;
+use weir_study::Devices;
 
 /// Variables that every command of a run sees.
 #[derive(Clone, Debug)]

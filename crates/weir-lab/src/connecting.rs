@@ -13,11 +13,11 @@ use crate::connections::{Open, TcpEnds};
 use crate::cpu::{Moment, Pinned, REALTIME_LIMIT};
 use crate::following::Following;
 use crate::generator::Played;
-use crate::plan::Step;
 use crate::run::Run;
 use crate::sink::Arrived;
 use crate::topology::Firewall;
-use crate::traffic::Connecting;
+use weir_study::ConnectionLoad;
+use weir_study::PlannedTrial;
 
 /// How long packets may be under way after a trial.
 const SETTLE_LIMIT: Duration = Duration::from_millis(100);
@@ -146,12 +146,12 @@ pub(crate) fn probe(bench: &mut Bench, firewall: &Firewall, seed: u64) -> Result
 /// How a step of a study opens connections; those who take part in it are told.
 pub(crate) fn open(
     run: &mut Run<'_>,
-    connecting: &Connecting,
-    step: &Step,
+    connecting: &ConnectionLoad,
+    step: &PlannedTrial,
     seconds: f64,
 ) -> Result<Open, LabError> {
     let held = connecting.held_at(&step.scenario, run.bench.topology.table_limit()?);
-    let (clients, servers) = connecting.parties_at(&step.scenario);
+    let (clients, servers) = connecting.endpoints_at(&step.scenario);
     // Sockets need no programs at the ends.
     if let Some(ends) = &mut run.bench.ends {
         ends.take_part(clients, servers);
@@ -169,7 +169,7 @@ pub(crate) fn open(
 }
 
 /// The kind of a trial.
-pub(crate) fn kind(connecting: &Connecting) -> Kind {
+pub(crate) fn kind(connecting: &ConnectionLoad) -> Kind {
     match connecting.close {
         _ if connecting.sockets.is_some() => Kind::Sockets,
         _ if connecting.hold.is_some() => Kind::Concurrent,

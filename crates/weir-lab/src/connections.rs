@@ -57,6 +57,7 @@ use crate::histogram::{self, BUCKETS};
 use crate::live;
 use crate::members;
 use crate::watch::Watcher;
+use weir_study::Endpoints;
 
 #[allow(missing_docs, clippy::all, clippy::too_many_lines)]
 mod skeleton {
@@ -74,41 +75,6 @@ const TICK_NS: f64 = 64.0;
 /// Where a flood comes from: the upper half of the links' part of 198.18.0.0/15.
 const FLOOD_BASE: Ipv4Addr = Ipv4Addr::new(198, 18, 128, 0);
 const FLOOD_SOURCES: u32 = 1 << 15;
-
-/// Who opens connections to whom.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Parties {
-    /// Address of the first client.
-    pub client: Ipv4Addr,
-    /// How many clients: addresses that follow one another.
-    pub clients: u32,
-    /// Address of the first server.
-    pub server: Ipv4Addr,
-    /// How many servers.
-    pub servers: u32,
-    /// The servers' port.
-    pub port: u16,
-}
-
-impl Parties {
-    /// The shortest prefix that holds all clients.
-    pub(crate) fn client_network(&self) -> String {
-        network(self.client, self.clients)
-    }
-
-    /// The shortest prefix that holds all servers.
-    pub(crate) fn server_network(&self) -> String {
-        network(self.server, self.servers)
-    }
-}
-
-fn network(first: Ipv4Addr, count: u32) -> String {
-    let first = u32::from(first);
-    let last = first.saturating_add(count.saturating_sub(1));
-    let length = (first ^ last).leading_zeros();
-    let network = Ipv4Addr::from(first & u32::MAX.checked_shl(32 - length).unwrap_or(0));
-    format!("{network}/{length}")
-}
 
 /// How connections are opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -278,7 +244,7 @@ impl TcpEnds {
     ///
     /// # Errors
     /// Where the kernel refuses them (not root; no XDP).
-    pub fn new(parties: &Parties, firewall: Mac, source: Mac) -> Result<TcpEnds, LabError> {
+    pub fn new(endpoints: &Endpoints, firewall: Mac, source: Mac) -> Result<TcpEnds, LabError> {
         // As in the generator: a few dozen bytes for the life of the process.
         let storage: &'static mut MaybeUninit<OpenObject> =
             Box::leak(Box::new(MaybeUninit::uninit()));
@@ -288,12 +254,12 @@ impl TcpEnds {
         let mut skeleton =
             open.load().map_err(LabError::bpf("load the BPF programs of connections"))?;
         let bss = skeleton.maps.bss_data.as_deref_mut().expect("the program has variables");
-        bss.control.client_base = parties.client.into();
-        bss.control.clients = parties.clients.max(1);
-        bss.control.server_base = parties.server.into();
-        bss.control.servers = parties.servers.max(1);
-        bss.control.port = parties.port;
-        bss.control.told_apart = members::are_told_apart(parties).into();
+        bss.control.client_base = endpoints.client.into();
+        bss.control.clients = endpoints.clients.max(1);
+        bss.control.server_base = endpoints.server.into();
+        bss.control.servers = endpoints.servers.max(1);
+        bss.control.port = endpoints.port;
+        bss.control.told_apart = members::are_told_apart(endpoints).into();
         bss.control.firewall_mac = firewall;
         bss.control.client_mac = source;
         let failed = "watch the BPF program of connections";

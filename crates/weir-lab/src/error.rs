@@ -4,34 +4,15 @@ use std::path::{Path, PathBuf};
 
 use weir_kernel::KernelError;
 use weir_stats::{RecordError, Scenario};
+use weir_study::StudyError;
 
 /// Why a study was not run, or not to its end.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LabError {
-    /// A study or its subjects cannot be read as such.
-    #[error("{}:{line}: {message}", path.display())]
-    Study {
-        /// Which file.
-        path: PathBuf,
-        /// Line, counted from 1.
-        line: usize,
-        /// What is wrong.
-        message: String,
-    },
-    /// A study has no such preset.
-    #[error("{}: no preset `{name}`; there are {known}", path.display())]
-    Preset {
-        /// The study's file.
-        path: PathBuf,
-        /// What was asked for.
-        name: String,
-        /// What there is.
-        known: String,
-    },
-    /// Options that exclude each other, or that the study cannot be run with.
-    #[error("{0}")]
-    Options(String),
+    /// A study, its subjects or its hosts cannot be read, or not be run as asked.
+    #[error(transparent)]
+    Study(#[from] StudyError),
     /// A file could not be read or written.
     #[error("{action} {}: {source}", path.display())]
     File {

@@ -13,7 +13,7 @@ use crate::LabError;
 use crate::commands::{Ground, Job, Surroundings};
 use crate::frames::{self, Frame};
 use crate::mixing;
-use crate::study::{Source, Study};
+use weir_study::{Source, Study};
 
 /// Rulesets up to this length are kept with the records.
 const KEPT_BYTES: u64 = 16 * 1024;

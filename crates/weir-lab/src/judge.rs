@@ -3,7 +3,7 @@
 use weir_stats::{State, Trial};
 
 use crate::drops::NETFILTER_DROP;
-use crate::study::NoiseLimits;
+use weir_study::NoiseLimits;
 
 /// What is forgiven of the packets of a trial.
 #[derive(Clone, Copy, Debug, Default)]

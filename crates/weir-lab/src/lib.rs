@@ -3,10 +3,10 @@
 //! [`run()`] sets up *source — firewall — sink* in network namespaces ([`topology`]), has the
 //! kernel play frames through the firewall ([`generator`]), counts what arrives ([`sink`]) and
 //! what does not ([`counters`], [`drops`]), subject by subject in an order that cancels drift
-//! ([`plan`]), and writes every trial down, noise included ([`cpu`]).
+//! ([`weir_study::plan`]), and writes every trial down, noise included ([`cpu`]).
 //!
-//! It knows no firewall. [`subject`]s are commands that a file declares, weir's forms among them;
-//! rulesets and frames are files that the study's own commands make ([`study`]).
+//! It knows no firewall. [`weir_study::subject`]s are commands that a file declares, weir's forms among them;
+//! rulesets and frames are files that the study's own commands make ([`weir_study`]).
 
 mod bench;
 mod collect;
@@ -32,12 +32,10 @@ mod loading;
 pub(crate) mod looping;
 mod members;
 mod mixing;
-pub mod plan;
 mod preflight;
 pub mod probe;
 pub(crate) mod probing;
 mod records;
-pub mod registry;
 mod resume;
 mod run;
 mod sampling;
@@ -46,10 +44,7 @@ pub mod selftest;
 pub mod sink;
 pub mod sockets;
 mod streaming;
-pub mod study;
-pub mod subject;
 pub mod topology;
-pub mod traffic;
 mod trials;
 pub mod tune;
 mod watch;

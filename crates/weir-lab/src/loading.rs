@@ -7,8 +7,8 @@ use crate::LabError;
 use crate::collect;
 use crate::commands::{Ground, Job};
 use crate::cpu::Moment;
-use crate::plan::{self, Arm, Step};
 use crate::run::Run;
+use weir_study::{PlannedTrial, Variant, plan};
 
 /// Loads a subject's ruleset into a namespace; how long it took, seconds. `None` where the subject
 /// says that there is nothing to measure at this point.
@@ -41,18 +41,18 @@ pub(crate) fn load(
 /// has each of them once on the way there, so that all blocks together hold the preset's number
 /// of loads.
 pub(crate) fn all(run: &mut Run<'_>, rulesets: &[Scenario]) -> Result<(), LabError> {
-    let arms = arms(run);
+    let variants = variants(run);
     for block in 0..run.preset.loads {
         let seed = run.options.seed ^ 0x10ad;
-        let steps = plan::block(rulesets, |_| arms.clone(), block / 2, seed);
+        let steps = plan::block(rulesets, |_| variants.clone(), block / 2, seed);
         let leg = block % 2;
         for step in steps.into_iter().filter(|step| step.leg == leg) {
-            let step = Step { block, ..step };
-            let place = (step.scenario.clone(), step.arm.subject.clone());
+            let step = PlannedTrial { block, ..step };
+            let place = (step.scenario.clone(), step.variant.subject.clone());
             if run.done.load(&step) || run.not_timed.contains(&place) {
                 continue;
             }
-            let of = format!("load {} at {}", step.arm.subject, step.scenario);
+            let of = format!("load {} at {}", step.variant.subject, step.scenario);
             run.step(&of, 0.2)?;
             one(run, &step)?;
         }
@@ -61,20 +61,20 @@ pub(crate) fn all(run: &mut Run<'_>, rulesets: &[Scenario]) -> Result<(), LabErr
 }
 
 /// Who loads. A study of loads alone has the second copy of a subject here.
-fn arms(run: &Run<'_>) -> Vec<Arm> {
+fn variants(run: &Run<'_>) -> Vec<Variant> {
     let study = &run.loaded.study;
     let second = study.again.as_ref().filter(|_| study.traffic.is_none());
     let second = second.map(|again| again.subject.get_ref().clone());
     let copies = |subject: String| {
         let copies = if second.as_ref() == Some(&subject) { 2 } else { 1 };
-        (0..copies).map(move |copy| Arm { subject: subject.clone(), copy })
+        (0..copies).map(move |copy| Variant { subject: subject.clone(), copy })
     };
     let loads = |name: &String| !run.loaded.subjects.0[name].baseline;
     run.subjects().filter(loads).flat_map(copies).collect()
 }
 
-fn one(run: &mut Run<'_>, step: &Step) -> Result<(), LabError> {
-    let name = &step.arm.subject;
+fn one(run: &mut Run<'_>, step: &PlannedTrial) -> Result<(), LabError> {
+    let name = &step.variant.subject;
     let ground = run.bench.topology.bare()?;
     let is_measured = run.loaded.study.memory;
     let memory = is_measured.then(|| kernel_memory(&ground, true)).transpose()?;
@@ -109,8 +109,8 @@ fn kernel_memory(ground: &Ground, settled: bool) -> Result<i64, LabError> {
 }
 
 /// Adds single rules to those in force, where the subject does such a thing.
-fn add(run: &Run<'_>, step: &Step, ground: &Ground) -> Result<Option<Trial>, LabError> {
-    let name = &step.arm.subject;
+fn add(run: &Run<'_>, step: &PlannedTrial, ground: &Ground) -> Result<Option<Trial>, LabError> {
+    let name = &step.variant.subject;
     let subject = &run.loaded.subjects.0[name];
     let point = &step.scenario;
     let ready = if subject.prepare_add.is_empty() {
@@ -181,6 +181,6 @@ fn noise(before: &Moment, run: &Run<'_>) -> Noise {
     before.noise_until(&Moment::now(run.core), run.bench.best_spin())
 }
 
-fn trial(run: &Run<'_>, step: &Step, kind: Kind, seconds: f64) -> Trial {
+fn trial(run: &Run<'_>, step: &PlannedTrial, kind: Kind, seconds: f64) -> Trial {
     Trial { seconds, state: State::Accepted, ..run.blank(step, kind) }
 }

@@ -19,6 +19,8 @@ use crate::cpu::{Moment, Pinned, REALTIME_LIMIT};
 use crate::generator::Played;
 use crate::sink::Arrived;
 use crate::topology::Firewall;
+use weir_study::LoopbackUdp;
+use weir_study::traffic::HEADERS;
 
 /// Datagrams of one system call.
 const BATCH: usize = 64;
@@ -26,23 +28,12 @@ const BATCH: usize = 64;
 const TO: Ipv4Addr = Ipv4Addr::LOCALHOST;
 /// Datagrams of the probe before anything is measured.
 const PROBE_DATAGRAMS: u64 = 1000;
-/// Bytes of the headers of IPv4 and UDP.
-pub(crate) const HEADERS: u16 = 28;
-
-/// What a study sends over loopback.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Looping {
-    /// Length of a packet, its headers included, bytes.
-    pub bytes: u16,
-    /// The port that nobody listens to.
-    pub port: u16,
-}
 
 /// One trial. `to_drop`: the ruleset has to drop everything.
 pub(crate) fn trial(
     bench: &mut Bench,
     host: &Firewall,
-    looping: Looping,
+    looping: LoopbackUdp,
     (duration, most): (Duration, u64),
     to_drop: bool,
     rules: Rules<'_>,
@@ -82,7 +73,11 @@ pub(crate) fn trial(
 }
 
 /// Sends to a host that has no rules yet: all must arrive at the port.
-pub(crate) fn probe(bench: &mut Bench, host: &Firewall, looping: Looping) -> Result<(), LabError> {
+pub(crate) fn probe(
+    bench: &mut Bench,
+    host: &Firewall,
+    looping: LoopbackUdp,
+) -> Result<(), LabError> {
     let most = (Duration::from_secs(1), PROBE_DATAGRAMS);
     let seen = trial(bench, host, looping, most, false, Rules::Unwatched)?;
     if seen.arrived.delivered == seen.played.offered {
@@ -110,7 +105,7 @@ fn open() -> io::Result<OwnedFd> {
 }
 
 /// Sends for so long, or so many; how many it sent.
-fn send(socket: &OwnedFd, looping: Looping, duration: Duration, most: u64) -> io::Result<u64> {
+fn send(socket: &OwnedFd, looping: LoopbackUdp, duration: Duration, most: u64) -> io::Result<u64> {
     let payload = vec![0_u8; usize::from(looping.bytes - HEADERS)];
     // SAFETY: plain C structs, for which zeroes are valid; every pointer in them is to something
     // that lives as long as this function, with its length beside it, and the kernel writes to

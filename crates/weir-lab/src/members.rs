@@ -4,7 +4,7 @@ use libbpf_rs::{MapCore, MapFlags};
 use weir_stats::{Member, Volume};
 
 use crate::LabError;
-use crate::connections::Parties;
+use weir_study::Endpoints;
 
 /// Most clients, and most servers, that are told apart (`MEMBERS` in members.h).
 const MOST: u32 = 16;
@@ -12,8 +12,8 @@ const MOST: u32 = 16;
 const WORDS: usize = 5;
 
 /// Whether there are few enough of both.
-pub(crate) fn are_told_apart(parties: &Parties) -> bool {
-    parties.clients <= MOST && parties.servers <= MOST
+pub(crate) fn are_told_apart(endpoints: &Endpoints) -> bool {
+    endpoints.clients <= MOST && endpoints.servers <= MOST
 }
 
 /// Forgets what was counted.

@@ -10,24 +10,22 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use serde::Deserialize;
-use toml::Spanned;
-use weir_stats::probe::{KIND_AXIS, LOAD_AXIS};
-use weir_stats::{Coordinate, Kind, Load, Probe, ProbeKind, State, Stream, Trial};
+use weir_stats::{Kind, Load, Probe, ProbeKind, State, Stream, Trial};
 
 use crate::LabError;
 use crate::bench::{Bench, Rules, Seen};
 use crate::cpu::{Moment, Pinned, REALTIME_LIMIT, another_core, be_realtime};
 use crate::echo::{Echo, Shell};
 use crate::generator::Played;
-use crate::plan::Step;
 use crate::probe::{Asked, Plan, probe};
 use crate::run::Run;
 use crate::sink::Arrived;
 use crate::streaming::{self, Ends};
-use crate::study::{Loaded, NoiseLimits};
 use crate::topology::Firewall;
 use crate::{judge, trials};
+use weir_study::NoiseLimits;
+use weir_study::PlannedTrial;
+use weir_study::ProbeCase;
 
 /// How much longer the load lasts than the questions.
 const MARGIN: Duration = Duration::from_millis(150);
@@ -38,109 +36,17 @@ const LOAD_PACKETS: u64 = 64;
 /// How long answers are waited for after the last question.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// The `[probe]` of a study.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Probing {
-    /// What asks.
-    pub kinds: Vec<ProbeKind>,
-    /// What the firewall does meanwhile; a stream is measured on an idle one only.
-    pub loads: Vec<Load>,
-    /// Echoes a second.
-    pub rate_per_second: u32,
-    /// Lines a second that a shell is asked: its work is not to fill the core by itself.
-    #[serde(default = "lines_per_second")]
-    pub lines_per_second: u32,
-    /// The subjects that are probed; all of the study without it.
-    #[serde(default)]
-    pub subjects: Vec<Spanned<String>>,
-}
-
-fn lines_per_second() -> u32 {
-    100
-}
-
-/// What one trial asks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Asking {
-    kind: ProbeKind,
-    load: Load,
-}
-
-impl Probing {
-    /// What one part says about another.
-    pub(crate) fn check(&self) -> Result<(), String> {
-        match () {
-            () if self.kinds.is_empty() || self.loads.is_empty() => {
-                Err("`[probe]` needs `kinds` and `loads`".to_owned())
-            }
-            () if !(1..=100_000).contains(&self.rate_per_second) => {
-                Err("`[probe]` takes 1 to 100,000 echoes a second".to_owned())
-            }
-            () if !(1..=500).contains(&self.lines_per_second) => {
-                Err("`[probe]` takes 1 to 500 lines a second".to_owned())
-            }
-            () => Ok(()),
-        }
-    }
-
-    /// Whether there are trials with this value on one of the axes of probes.
-    pub(crate) fn has(&self, axis: &str, value: &Coordinate) -> bool {
-        let is_it = |name: &str| *value == Coordinate::from(name);
-        match axis {
-            KIND_AXIS => self.kinds.iter().any(|kind| is_it(kind.name())),
-            _ => self.loads.iter().any(|load| is_it(load.name())),
-        }
-    }
-
-    fn rate_of(&self, kind: ProbeKind) -> u32 {
-        if kind == ProbeKind::Shell { self.lines_per_second } else { self.rate_per_second }
-    }
-
-    fn askings(&self) -> impl Iterator<Item = Asking> + '_ {
-        let all = self.kinds.iter().flat_map(|kind| {
-            self.loads.iter().map(move |load| Asking { kind: *kind, load: *load })
-        });
-        all.filter(|asking| asking.kind != ProbeKind::Stream || asking.load == Load::Idle)
-    }
-}
-
-/// The trials that probe after the `steps` of a block: each point and subject on the way there.
-pub(crate) fn steps(loaded: &Loaded, steps: &[Step]) -> Vec<Step> {
-    let Some(probing) = &loaded.study.probe else { return Vec::new() };
-    let is_probed = |step: &&Step| {
-        let named = probing.subjects.iter().any(|name| *name.get_ref() == step.arm.subject);
-        step.leg == 0 && step.arm.copy == 0 && (named || probing.subjects.is_empty())
-    };
-    let mut asked = Vec::new();
-    for step in steps.iter().filter(is_probed) {
-        for asking in probing.askings() {
-            let scenario = step.scenario.with(KIND_AXIS, asking.kind.name());
-            let scenario = scenario.with(LOAD_AXIS, asking.load.name());
-            let order = (steps.len() + asked.len()) as u32;
-            asked.push(Step { scenario, order, ..step.clone() });
-        }
-    }
-    asked
-}
-
-/// What a step asks; `None` of one that asks nothing.
-pub(crate) fn of(step: &Step) -> Option<Asking> {
-    let is_on = |axis, name: &str| step.scenario.coordinate(axis) == Some(&Coordinate::from(name));
-    let kinds = [ProbeKind::Icmp, ProbeKind::Udp, ProbeKind::Shell, ProbeKind::Stream];
-    let loads = [Load::Idle, Load::Frames, Load::Stream];
-    let kind = kinds.into_iter().find(|kind| is_on(KIND_AXIS, kind.name()))?;
-    let load = loads.into_iter().find(|load| is_on(LOAD_AXIS, load.name()))?;
-    Some(Asking { kind, load })
-}
-
 /// One trial that probes, repeated while it is disturbed and the cap allows.
-pub(crate) fn measure(run: &mut Run<'_>, step: &Step, asking: Asking) -> Result<(), LabError> {
+pub(crate) fn measure(
+    run: &mut Run<'_>,
+    step: &PlannedTrial,
+    case: ProbeCase,
+) -> Result<(), LabError> {
     let Some(first) = run.done.next_repeat(step) else { return Ok(()) };
     // Questions take the generator off its core: that is their purpose.
     let limits = NoiseLimits { switches: u64::MAX, ..run.loaded.study.noise.clone() };
     for repeat in first..=limits.repeats {
-        let mut trial = one(run, step, asking)?;
+        let mut trial = one(run, step, case)?;
         trial.repeat = repeat;
         let (verdict, noise) = (verdict(&trial), judge::of_noise(&trial, &limits, true));
         if trials::settle(run, trial, verdict, noise, repeat == limits.repeats)? {
@@ -168,21 +74,21 @@ fn verdict(trial: &Trial) -> Option<(State, String)> {
     })
 }
 
-fn one(run: &mut Run<'_>, step: &Step, asking: Asking) -> Result<Trial, LabError> {
+fn one(run: &mut Run<'_>, step: &PlannedTrial, case: ProbeCase) -> Result<Trial, LabError> {
     let study = &run.loaded.study;
     let (part, frames) = run.files.frames(study, &step.scenario);
     run.bench.load_frames(&part, frames, run.options.seed)?;
     let point = step.scenario.on(&study.ruleset.axis_names());
-    let firewall = &run.firewalls[&(point, step.arm.clone())];
-    let rate = study.probe.as_ref().map_or(1, |probing| probing.rate_of(asking.kind));
+    let firewall = &run.firewalls[&(point, step.variant.clone())];
+    let rate = study.probe.as_ref().map_or(1, |plan| plan.rate_of(case.kind));
     let plan = Plan::new(rate, Duration::from_secs_f64(run.preset.probe_seconds()), GRACE);
-    let (seen, probe, stream) = trial(&mut run.bench, firewall, asking, &plan)?;
-    let kind = match asking.kind {
+    let (seen, probe, stream) = trial(&mut run.bench, firewall, case, &plan)?;
+    let kind = match case.kind {
         ProbeKind::Icmp | ProbeKind::Udp => Kind::RoundTrip,
         ProbeKind::Shell => Kind::Response,
         ProbeKind::Stream => Kind::Stream,
     };
-    let is_asked = asking.kind != ProbeKind::Stream;
+    let is_asked = case.kind != ProbeKind::Stream;
     Ok(Trial {
         kind,
         rate_pps: if is_asked { f64::from(rate) } else { 0.0 },
@@ -196,19 +102,19 @@ fn one(run: &mut Run<'_>, step: &Step, asking: Asking) -> Result<Trial, LabError
 fn trial(
     bench: &mut Bench,
     firewall: &Firewall,
-    asking: Asking,
+    case: ProbeCase,
     plan: &Plan,
 ) -> Result<(Seen, Probe, Option<Stream>), LabError> {
     let duration = plan.period * plan.questions;
     let core = bench.core;
     // A shell competes with what forwards; a question that goes through it does not.
     let realtime =
-        bench.realtime && asking.kind != ProbeKind::Shell && duration + MARGIN <= REALTIME_LIMIT;
+        bench.realtime && case.kind != ProbeKind::Shell && duration + MARGIN <= REALTIME_LIMIT;
     let mut asked: Option<Box<dyn Asked + Send>> = {
         let source = bench.topology.source();
         // What is started here stays on the core.
         let _pinned = Pinned::to(core, false)?;
-        match asking.kind {
+        match case.kind {
             ProbeKind::Stream => None,
             ProbeKind::Shell => Some(Box::new(Shell::start(&firewall.namespace)?)),
             kind => {
@@ -223,18 +129,18 @@ fn trial(
     let (load, probe, earlier, later) = std::thread::scope(|scope| {
         let ended = &ended;
         let asker = asked.as_mut().map(|asked| {
-            let place = match asking.kind {
+            let place = match case.kind {
                 ProbeKind::Shell => another_core(core),
                 _ => core,
             };
             scope.spawn(move || {
                 ask(asked.as_mut(), plan, place, || {
-                    asking.load == Load::Idle || is_loaded(firewall, entered, ended)
+                    case.load == Load::Idle || is_loaded(firewall, entered, ended)
                 })
             })
         });
         let earlier = Moment::now(core);
-        let load = carry(bench, firewall, asking, realtime, duration);
+        let load = carry(bench, firewall, case, realtime, duration);
         ended.store(true, Ordering::SeqCst);
         let probe = asker.map(|asker| asker.join().expect("who asks does not panic"));
         (load, probe, earlier, Moment::now(core))
@@ -257,13 +163,13 @@ fn trial(
 fn carry(
     bench: &mut Bench,
     firewall: &Firewall,
-    asking: Asking,
+    case: ProbeCase,
     realtime: bool,
     duration: Duration,
 ) -> Result<(Played, Option<Stream>), LabError> {
     let nothing = Played { finished: true, seconds: duration.as_secs_f64(), ..Played::default() };
-    let is_measured = asking.kind == ProbeKind::Stream;
-    if asking.load == Load::Stream || is_measured {
+    let is_measured = case.kind == ProbeKind::Stream;
+    if case.load == Load::Stream || is_measured {
         let ends = Ends {
             source: bench.topology.source(),
             source_device: &firewall.ends.0,
@@ -274,7 +180,7 @@ fn carry(
         let stream = streaming::stream(&ends, bench.core, realtime, length)?;
         return Ok((nothing, is_measured.then_some(stream)));
     }
-    if asking.load == Load::Idle {
+    if case.load == Load::Idle {
         return Ok((nothing, None));
     }
     let play = Bench::play_of(duration + MARGIN);
@@ -308,36 +214,4 @@ fn is_loaded(firewall: &Firewall, entered: u64, ended: &AtomicBool) -> bool {
         std::thread::sleep(Duration::from_millis(1));
     }
     false
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_step_says_what_it_asks() {
-        let arm = crate::plan::Arm { subject: "a".to_owned(), copy: 0 };
-        let plain =
-            Step { scenario: weir_stats::Scenario::default(), arm, block: 0, order: 0, leg: 0 };
-        assert_eq!(of(&plain), None);
-        let scenario = plain.scenario.with(KIND_AXIS, "shell").with(LOAD_AXIS, "frames");
-        let asking = of(&Step { scenario, ..plain });
-        assert_eq!(asking, Some(Asking { kind: ProbeKind::Shell, load: Load::Frames }));
-    }
-
-    #[test]
-    fn a_stream_is_measured_on_an_idle_firewall_only() {
-        let probing = Probing {
-            kinds: vec![ProbeKind::Icmp, ProbeKind::Stream],
-            loads: vec![Load::Idle, Load::Frames],
-            rate_per_second: 100,
-            lines_per_second: 100,
-            subjects: Vec::new(),
-        };
-        assert_eq!(probing.check(), Ok(()));
-        assert_eq!(probing.askings().count(), 3);
-        assert!(probing.has(LOAD_AXIS, &"frames".into()));
-        assert!(!probing.has(LOAD_AXIS, &"stream".into()));
-        assert!(Probing { rate_per_second: 0, ..probing }.check().is_err());
-    }
 }

@@ -11,9 +11,9 @@ use weir_stats::{
 
 use crate::LabError;
 use crate::environment::{mask_paths, utc};
-use crate::plan::Step;
 use crate::run::Run;
-use crate::study::Loaded;
+use weir_study::Loaded;
+use weir_study::PlannedTrial;
 
 /// Nothing may be in the folder of the records.
 pub(crate) fn refuse_occupied(out: &Path) -> Result<(), LabError> {
@@ -82,13 +82,13 @@ pub(crate) fn finish(run: &Run<'_>, complete: bool) -> RunRecord {
 }
 
 /// The trial of a step, nothing measured yet.
-pub(crate) fn blank(step: &Step, kind: Kind) -> Trial {
+pub(crate) fn blank(step: &PlannedTrial, kind: Kind) -> Trial {
     Trial {
-        copy: step.arm.copy,
+        copy: step.variant.copy,
         block: step.block,
         order: step.order,
         leg: step.leg,
-        ..Trial::new(kind, step.scenario.clone(), &step.arm.subject)
+        ..Trial::new(kind, step.scenario.clone(), &step.variant.subject)
     }
 }
 
@@ -175,7 +175,7 @@ fn doubts(run: &Run<'_>) -> Vec<String> {
              firewall that is faster than its cables shows their speed."
                 .into(),
         );
-        let connecting = run.loaded.study.connecting().filter(|c| c.rate_axis.is_none());
+        let connecting = run.loaded.study.connections().filter(|c| c.rate_axis.is_none());
         if connecting.is_some() && run.preset.rate_pps == 0 {
             doubts.push(
                 "Connections had no rate: over real cables clients open more of them than a \

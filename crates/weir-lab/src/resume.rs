@@ -12,20 +12,20 @@ use std::path::Path;
 use weir_stats::{Kind, Record, Scenario, State, Trial, folder};
 
 use crate::LabError;
-use crate::plan::{Arm, Step};
 use crate::run::RunOptions;
-use crate::study::Loaded;
+use weir_study::Loaded;
+use weir_study::{PlannedTrial, Variant};
 
 /// What makes a step the same one.
-type Key = (u32, u32, u32, Scenario, Arm);
+type Key = (u32, u32, u32, Scenario, Variant);
 
 fn key_of_trial(trial: &Trial) -> Key {
-    let arm = Arm { subject: trial.subject.clone(), copy: trial.copy };
-    (trial.block, trial.order, trial.leg, trial.scenario.clone(), arm)
+    let variant = Variant { subject: trial.subject.clone(), copy: trial.copy };
+    (trial.block, trial.order, trial.leg, trial.scenario.clone(), variant)
 }
 
-fn key_of_step(step: &Step) -> Key {
-    (step.block, step.order, step.leg, step.scenario.clone(), step.arm.clone())
+fn key_of_step(step: &PlannedTrial) -> Key {
+    (step.block, step.order, step.leg, step.scenario.clone(), step.variant.clone())
 }
 
 /// What was done before.
@@ -59,12 +59,12 @@ impl Done {
     }
 
     /// Whether a load was timed.
-    pub(crate) fn load(&self, step: &Step) -> bool {
+    pub(crate) fn load(&self, step: &PlannedTrial) -> bool {
         self.loads.contains(&key_of_step(step))
     }
 
     /// The repeat that a step goes on with; `None` where it is settled.
-    pub(crate) fn next_repeat(&self, step: &Step) -> Option<u32> {
+    pub(crate) fn next_repeat(&self, step: &PlannedTrial) -> Option<u32> {
         match self.packets.get(&key_of_step(step)) {
             None => Some(0),
             Some((next, false)) => Some(*next),
@@ -100,11 +100,11 @@ pub(crate) fn prior(out: &Path, loaded: &Loaded, options: &RunOptions) -> Result
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan;
+    use weir_study::plan;
 
-    fn step(order: u32) -> Step {
-        let arm = Arm { subject: "a".to_owned(), copy: 0 };
-        Step { scenario: Scenario::default(), arm, block: 0, order, leg: 0 }
+    fn step(order: u32) -> PlannedTrial {
+        let variant = Variant { subject: "a".to_owned(), copy: 0 };
+        PlannedTrial { scenario: Scenario::default(), variant, block: 0, order, leg: 0 }
     }
 
     fn trial(order: u32, repeat: u32, state: State) -> Trial {

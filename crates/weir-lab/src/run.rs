@@ -24,13 +24,14 @@ use crate::bench::Bench;
 use crate::commands::Surroundings;
 use crate::cpu::last_core;
 use crate::files::Files;
-use crate::hosts::Hosts;
 use crate::hosts::ssh::Host;
-use crate::plan::{self, Arm, Step};
 use crate::resume::{self, Done};
-use crate::study::{self, Commands, Loaded, PresetText};
 use crate::topology::{Firewall, Topology};
 use crate::{LabError, environment, loading, probing, records, searching, sockets, trials};
+use weir_study::Hosts;
+use weir_study::ProbeCase;
+use weir_study::{self, Loaded, PresetText, ProgramPath};
+use weir_study::{PlannedTrial, Variant, plan};
 
 use clock::Clock;
 
@@ -45,7 +46,7 @@ pub(crate) struct Run<'a> {
     pub(crate) out: &'a Path,
     pub(crate) bench: Bench,
     pub(crate) files: Files,
-    pub(crate) firewalls: BTreeMap<(Scenario, Arm), Firewall>,
+    pub(crate) firewalls: BTreeMap<(Scenario, Variant), Firewall>,
     /// Subjects that have nothing to measure with a ruleset.
     pub(crate) left_out: BTreeSet<(Scenario, String)>,
     /// Subjects whose loads of a ruleset have nothing to time.
@@ -84,11 +85,11 @@ pub fn run(
     options: &RunOptions,
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<Record, LabError> {
-    let mut loaded = study::load(study)?;
+    let mut loaded = weir_study::load(study)?;
     if let Some(subject) = &options.against_itself {
         loaded.against_itself(subject, SELF_TESTS)?;
     }
-    let preset = loaded.preset_for(options)?;
+    let preset = loaded.preset_for(&options.request())?;
     let hosts = options.hosts.as_deref().map(|path| Hosts::of(path, &loaded)).transpose()?;
     let prior = if options.resume { Some(resume::prior(out, &loaded, options)?) } else { None };
     match prior {
@@ -166,7 +167,7 @@ impl Run<'_> {
         rulesets.sort_unstable();
         rulesets.dedup();
         self.plan_work(&points, &rulesets);
-        let validations = points.iter().map(|point| self.arms(point).len()).sum();
+        let validations = points.iter().map(|point| self.variants(point).len()).sum();
         self.done = Done::of(&self.trials, validations, self.loaded.study.noise.repeats);
         // Records exist from the first moment, so that a killed run is seen to be one.
         folder::save_run(self.out, &records::finish(self, false))?;
@@ -185,36 +186,38 @@ impl Run<'_> {
         let mut validated = 0;
         let mut overload = Vec::new();
         for point in &points {
-            for arm in self.arms(point) {
-                self.step(&format!("check {} at {point}", arm.subject), self.trial_expected())?;
-                let trial = trials::validate(self, point, &arm)?;
+            for variant in self.variants(point) {
+                self.step(&format!("check {} at {point}", variant.subject), self.trial_expected())?;
+                let trial = trials::validate(self, point, &variant)?;
                 validated += 1;
-                overload.push((point.clone(), arm.clone(), trial.pps));
+                overload.push((point.clone(), variant.clone(), trial.pps));
                 if validated > self.done.validations {
                     self.keep(trial)?;
                 }
             }
         }
         if let Some(goal) = &self.options.search {
-            for (point, arm, pps) in overload.iter().filter(|(.., pps)| *pps > 0.0) {
-                searching::one(self, point, arm, goal, *pps)?;
+            for (point, variant, pps) in overload.iter().filter(|(.., pps)| *pps > 0.0) {
+                searching::one(self, point, variant, goal, *pps)?;
             }
             return Ok(());
         }
         for block in 0..self.preset.blocks {
-            let steps = plan::block(&points, |point| self.arms(point), block, self.options.seed);
-            let asked = probing::steps(self.loaded, &steps);
+            let steps =
+                plan::block(&points, |point| self.variants(point), block, self.options.seed);
+            let probes = self.loaded.study.probe.as_ref();
+            let asked = probes.map_or_else(Vec::new, |plan| plan.trials(&steps));
             for step in steps.into_iter().chain(asked) {
                 let message = format!(
                     "block {} of {}: {} at {}",
                     block + 1,
                     self.preset.blocks,
-                    step.arm.subject,
+                    step.variant.subject,
                     step.scenario
                 );
                 self.step(&message, self.trial_expected())?;
-                match probing::of(&step) {
-                    Some(asking) => probing::measure(self, &step, asking)?,
+                match ProbeCase::of(&step) {
+                    Some(case) => probing::measure(self, &step, case)?,
                     None => trials::measure(self, &step)?,
                 }
             }
@@ -224,22 +227,23 @@ impl Run<'_> {
     }
 
     /// The subjects that are measured at a point, the second copy of one included.
-    pub(crate) fn arms(&self, point: &Scenario) -> Vec<Arm> {
-        let mut arms: Vec<Arm> = self.subjects().map(|subject| Arm { subject, copy: 0 }).collect();
+    pub(crate) fn variants(&self, point: &Scenario) -> Vec<Variant> {
+        let mut variants: Vec<Variant> =
+            self.subjects().map(|subject| Variant { subject, copy: 0 }).collect();
         if let Some(again) = &self.loaded.study.again {
             let subject = again.subject.get_ref().clone();
             if point.contains(&again.at) && !self.lacking.contains_key(&subject) {
-                arms.push(Arm { subject, copy: 1 });
+                variants.push(Variant { subject, copy: 1 });
             }
         }
-        arms.retain(|arm| !self.is_left_out(point, arm));
-        arms
+        variants.retain(|variant| !self.is_left_out(point, variant));
+        variants
     }
 
     /// Whether a subject said that it has nothing to measure with the ruleset of a point.
-    pub(crate) fn is_left_out(&self, point: &Scenario, arm: &Arm) -> bool {
+    pub(crate) fn is_left_out(&self, point: &Scenario, variant: &Variant) -> bool {
         let ruleset = point.on(&self.loaded.study.ruleset.axis_names());
-        self.left_out.contains(&(ruleset, arm.subject.clone()))
+        self.left_out.contains(&(ruleset, variant.subject.clone()))
     }
 
     /// Names of the subjects that this machine can measure.
@@ -273,7 +277,7 @@ impl Run<'_> {
     }
 
     /// The trial of a step, nothing measured yet.
-    pub(crate) fn blank(&self, step: &Step, kind: weir_stats::Kind) -> Trial {
+    pub(crate) fn blank(&self, step: &PlannedTrial, kind: weir_stats::Kind) -> Trial {
         records::blank(step, kind)
     }
 
@@ -282,13 +286,14 @@ impl Run<'_> {
     }
 
     fn plan_work(&mut self, points: &[Scenario], rulesets: &[Scenario]) {
-        let arms: u64 = points.iter().map(|point| self.arms(point).len() as u64).sum();
+        let variants: u64 = points.iter().map(|point| self.variants(point).len() as u64).sum();
         let subjects = self.subjects().count() as u64;
         let sets = rulesets.len() as u64;
         let timed = u64::from(self.preset.loads) * sets * subjects;
-        let trials = arms * (1 + 2 * u64::from(self.preset.blocks));
-        let steps = plan::block(points, |point| self.arms(point), 0, self.options.seed);
-        let asked = probing::steps(self.loaded, &steps).len() as u64;
+        let trials = variants * (1 + 2 * u64::from(self.preset.blocks));
+        let steps = plan::block(points, |point| self.variants(point), 0, self.options.seed);
+        let probes = self.loaded.study.probe.as_ref();
+        let asked = probes.map_or(0, |plan| plan.trials(&steps).len() as u64);
         let asked = asked * u64::from(self.preset.blocks);
         self.clock.total = asked + sets * (subjects + 2) + points.len() as u64 + timed + trials;
         self.clock.expected = sets as f64 * subjects as f64 * 0.6
@@ -303,22 +308,23 @@ impl Run<'_> {
 ///
 /// # Errors
 /// A study that cannot be read, a preset that it has not.
-pub fn planned(study: &Path, preset: &str, seed: u64) -> Result<Vec<Step>, LabError> {
-    let loaded = study::load(study)?;
+pub fn planned(study: &Path, preset: &str, seed: u64) -> Result<Vec<PlannedTrial>, LabError> {
+    let loaded = weir_study::load(study)?;
     let preset = loaded.preset(preset)?;
     let points = plan::grid(&axes(&loaded, preset));
     let again = loaded.study.again.as_ref();
-    let arms = |point: &Scenario| {
+    let variants = |point: &Scenario| {
         let names = loaded.study.subjects.iter().map(|name| name.get_ref().clone());
-        let mut arms: Vec<Arm> = names.map(|subject| Arm { subject, copy: 0 }).collect();
+        let mut variants: Vec<Variant> =
+            names.map(|subject| Variant { subject, copy: 0 }).collect();
         let second = again.filter(|again| point.contains(&again.at));
         let second = second.map(|again| again.subject.get_ref().clone());
-        arms.extend(second.map(|subject| Arm { subject, copy: 1 }));
-        arms
+        variants.extend(second.map(|subject| Variant { subject, copy: 1 }));
+        variants
     };
     let block = |block| {
-        let steps = plan::block(&points, arms, block, seed);
-        let asked = probing::steps(&loaded, &steps);
+        let steps = plan::block(&points, variants, block, seed);
+        let asked = loaded.study.probe.as_ref().map_or_else(Vec::new, |plan| plan.trials(&steps));
         steps.into_iter().chain(asked)
     };
     Ok((0..preset.blocks).flat_map(block).collect())
@@ -351,7 +357,7 @@ pub(crate) fn alone(progress: &mut dyn FnMut(Progress<'_>)) -> Result<File, LabE
 
 /// The grid's axes with the values that the preset takes.
 fn axes(loaded: &Loaded, preset: &PresetText) -> BTreeMap<String, Vec<Coordinate>> {
-    let values = |(name, axis): (&String, &study::AxisText)| {
+    let values = |(name, axis): (&String, &weir_study::AxisText)| {
         (name.clone(), preset.axes.get(name).unwrap_or(&axis.values).clone())
     };
     loaded.study.axes.iter().map(values).collect()
@@ -360,7 +366,7 @@ fn axes(loaded: &Loaded, preset: &PresetText) -> BTreeMap<String, Vec<Coordinate
 /// Subjects that cannot be measured, with the reason. What they need is needed on the firewall's
 /// host, too, where that is another one.
 fn lacking(loaded: &Loaded, host: Option<&Host>) -> Result<BTreeMap<String, String>, LabError> {
-    let commands = Commands::new(&std::env::var_os("PATH").unwrap_or_default());
+    let commands = ProgramPath::new(&std::env::var_os("PATH").unwrap_or_default());
     let mut lacking = BTreeMap::new();
     for name in loaded.study.subjects.iter().map(|name| name.get_ref()) {
         let subject = &loaded.subjects.0[name];

@@ -13,30 +13,37 @@ use weir_stats::{Kind, Scenario, Trial, folder};
 use crate::LabError;
 use crate::bench::Rules;
 use crate::generator::Play;
-use crate::plan::{Arm, Step};
 use crate::run::Run;
+use weir_study::StudyError;
+use weir_study::{PlannedTrial, Variant};
 
 /// Searches for one subject at one point; `overload_pps` is what it forwarded at overload.
 pub(crate) fn one(
     run: &mut Run<'_>,
     point: &Scenario,
-    arm: &Arm,
+    variant: &Variant,
     goal: &Goal,
     overload_pps: f64,
 ) -> Result<(), LabError> {
     let (mut order, mut steps) = (0, Vec::new());
     let high = overload_pps * 2.0;
     let found = search::search(goal, high / 256.0, high, &mut |rate| {
-        let step = Step { scenario: point.clone(), arm: arm.clone(), block: 0, order, leg: 0 };
+        let step = PlannedTrial {
+            scenario: point.clone(),
+            variant: variant.clone(),
+            block: 0,
+            order,
+            leg: 0,
+        };
         order += 1;
-        run.step(&format!("search {} at {point}: {rate:.0} packets/s", arm.subject), 0.2)?;
+        run.step(&format!("search {} at {point}: {rate:.0} packets/s", variant.subject), 0.2)?;
         let trial = at_rate(run, &step, rate as u64)?;
         let loss = 1.0 - trial.0;
         run.keep(trial.1)?;
         steps.push(search::Step { rate_pps: rate, loss_ratio: loss });
         Ok::<f64, LabError>(loss)
     })?;
-    let (subject, scenario) = (arm.subject.clone(), point.clone());
+    let (subject, scenario) = (variant.subject.clone(), point.clone());
     let search = Search { subject, scenario, goal: *goal, found, steps };
     folder::append_search(run.out, &search)?;
     run.searches.push(search);
@@ -56,19 +63,23 @@ pub(crate) fn refuse_without_loss(run: &mut Run<'_>, points: &[Scenario]) -> Res
                 "`--search` at {point}: every frame has to be dropped, so none can be lost; leave \
                  the point out of the preset"
             );
-            return Err(LabError::Options(what));
+            return Err(StudyError::Options(what).into());
         }
     }
     Ok(())
 }
 
 /// A trial at a rate, and the share that arrived of what was to be sent and not dropped.
-fn at_rate(run: &mut Run<'_>, step: &Step, rate_pps: u64) -> Result<(f64, Trial), LabError> {
+fn at_rate(
+    run: &mut Run<'_>,
+    step: &PlannedTrial,
+    rate_pps: u64,
+) -> Result<(f64, Trial), LabError> {
     let study = &run.loaded.study;
     let (part, frames) = run.files.frames(study, &step.scenario);
     run.bench.load_frames(&part, frames, run.options.seed)?;
     let firewall =
-        &run.firewalls[&(step.scenario.on(&study.ruleset.axis_names()), step.arm.clone())];
+        &run.firewalls[&(step.scenario.on(&study.ruleset.axis_names()), step.variant.clone())];
     let play = Play {
         duration: Duration::from_secs_f64(run.preset.trial_seconds),
         rate_pps: rate_pps.max(1),
@@ -83,7 +94,7 @@ fn at_rate(run: &mut Run<'_>, step: &Step, rate_pps: u64) -> Result<(f64, Trial)
     let arrived = if wanted == 0 { 1.0 } else { seen.arrived.delivered as f64 / wanted as f64 };
     let seconds = seen.played.seconds;
     let trial = Trial {
-        copy: step.arm.copy,
+        copy: step.variant.copy,
         offered,
         delivered: seen.arrived.delivered,
         leaked: seen.arrived.leaked,

@@ -18,9 +18,10 @@ use crate::bench::{Bench, Rules};
 use crate::connections::Open;
 use crate::cpu::last_core;
 use crate::flows::{Flows, Popularity, Protocol, Size};
-use crate::topology::{Devices, Firewall, Topology};
-use crate::traffic::Connecting;
+use crate::topology::{Firewall, Topology};
 use crate::{LabError, connecting};
+use weir_study::ConnectionLoad;
+use weir_study::Devices;
 
 /// Parts of the self-test; a pass goes over them there and back.
 pub const PARTS: usize = 7;
@@ -112,7 +113,7 @@ enum Way {
 /// # Errors
 /// A machine that lacks something (not root).
 pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report, LabError> {
-    let connecting = Connecting::default();
+    let connecting = ConnectionLoad::default();
     let topology = Topology::new(Session::new()?, Devices::default())?;
     let mut bench = Bench::new(topology, last_core()?, true)?;
     let direct = bench.topology.direct()?;
@@ -143,7 +144,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report, 
         ("connections, 1 client, no GRO", Way::Least),
         ("connections, tracked", Way::Tracked),
     ];
-    let many = (connecting.parties.clients, connecting.parties.servers);
+    let many = (connecting.endpoints.clients, connecting.endpoints.servers);
     let mut parts: Vec<Part> = ways.iter().map(|(name, _)| Part::new(name)).collect();
     let there: Vec<usize> = (0..ways.len()).collect();
     let order: Vec<usize> = there.iter().chain(there.iter().rev()).copied().collect();

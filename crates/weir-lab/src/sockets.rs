@@ -17,7 +17,6 @@
 //! one and arrived, or is in a counter of drops.
 
 mod client;
-mod clients;
 mod outside;
 mod server;
 
@@ -29,21 +28,21 @@ use weir_stats::{Close, Collected, Connections, Failure, Scenario};
 use crate::LabError;
 use crate::bench::{Bench, Rules, Seen};
 use crate::connecting::forget_connections;
-use crate::connections::{Open, Parties};
+use crate::connections::Open;
 use crate::counters::ReceivedReader;
 use crate::cpu::{Moment, Pinned, another_core};
 use crate::generator::Played;
 use crate::preflight::{self, Resources};
 use crate::probe::spectrum;
 use crate::sink::Arrived;
-use crate::study::Loaded;
 use crate::topology::{Firewall, Topology};
-use crate::traffic::Connecting;
+use weir_study::ConnectionLoad;
+use weir_study::Endpoints;
+use weir_study::Loaded;
+use weir_study::{ClientKind, Sockets};
 
 use client::{Fetched, Fetching};
 use server::Serving;
-
-pub use clients::Client;
 
 /// How long a client waits for a reply.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
@@ -53,36 +52,16 @@ const SETTLE_LIMIT: Duration = Duration::from_millis(200);
 const PROBE_CONNECTIONS: u64 = 50;
 const PROBE_RATE: u64 = 500;
 
-/// Sockets as a study says them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Sockets {
-    /// How many ports a client address has; all above 1023 without it.
-    pub ports: Option<u16>,
-    /// Connections that a client has at once which asks again when a reply is there; 64 without
-    /// it.
-    pub at_once: Option<u16>,
-}
-
-impl Sockets {
-    /// Ports of one client address.
-    pub(crate) fn ports(&self) -> u16 {
-        self.ports.unwrap_or(u16::MAX - FIRST_PORT + 1)
-    }
-}
-
 /// Connections at once of a client that has no rate.
 const AT_ONCE: u16 = 64;
-
-/// The first port of a client.
-pub(crate) const FIRST_PORT: u16 = 1024;
 
 /// How a trial opens connections.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asking<'a> {
     /// Who opens them.
-    pub(crate) client: Client,
+    pub(crate) client: ClientKind,
     /// All addresses that the topology has.
-    pub(crate) parties: &'a Parties,
+    pub(crate) endpoints: &'a Endpoints,
     /// Client addresses that are used.
     pub(crate) clients: u32,
     /// Connections a second.
@@ -105,45 +84,45 @@ impl Asking<'_> {
 /// How a step of a study asks.
 pub(crate) fn asking<'a>(
     bench: &Bench,
-    connecting: &'a Connecting,
-    client: Client,
+    connecting: &'a ConnectionLoad,
+    client: ClientKind,
     point: &Scenario,
     open: &Open,
 ) -> Asking<'a> {
     let Open { rate, duration, .. } = *open;
     // A program has one address, and asks one server.
     let (clients, servers) =
-        client.program().map_or_else(|| connecting.parties_at(point), |_| (1, 1));
+        client.program().map_or_else(|| connecting.endpoints_at(point), |_| (1, 1));
     let resources = resources(&bench.topology, connecting, (clients, servers));
     let at_once = connecting.sockets.as_ref().and_then(|sockets| sockets.at_once);
     let at_once = at_once.unwrap_or(AT_ONCE);
-    Asking { client, parties: &connecting.parties, clients, rate, at_once, duration, resources }
+    Asking { client, endpoints: &connecting.endpoints, clients, rate, at_once, duration, resources }
 }
 
 /// What so many clients of so many servers have.
 fn resources(
     topology: &Topology,
-    connecting: &Connecting,
+    connecting: &ConnectionLoad,
     (clients, servers): (u32, u32),
 ) -> Resources {
     let ports = connecting.sockets.as_ref().map_or(0, Sockets::ports);
-    let parties = (u64::from(clients), u64::from(ports), u64::from(servers));
-    Resources::of(parties, topology.source(), topology.sink_side())
+    let endpoints = (u64::from(clients), u64::from(ports), u64::from(servers));
+    Resources::of(endpoints, topology.source(), topology.sink_side())
 }
 
 /// Takes as many descriptors as the process may have; what is to be said of the clients' limits
 /// before anything is measured, one text for each number of clients.
 pub(crate) fn before_run(topology: &Topology, loaded: &Loaded, points: &[Scenario]) -> Vec<String> {
-    let Some(connecting) = loaded.study.connecting().filter(|c| c.sockets.is_some()) else {
+    let Some(connecting) = loaded.study.connections().filter(|c| c.sockets.is_some()) else {
         return Vec::new();
     };
     take_descriptors();
     let rate = |point: &Scenario| point.coordinate(connecting.rate_axis.as_ref()?)?.number();
     let most = points.iter().filter_map(rate).max().unwrap_or(0);
-    let mut parties: Vec<_> = points.iter().map(|point| connecting.parties_at(point)).collect();
-    parties.sort_unstable();
-    parties.dedup();
-    parties.iter().map(|counts| resources(topology, connecting, *counts).say(most)).collect()
+    let mut endpoints: Vec<_> = points.iter().map(|point| connecting.endpoints_at(point)).collect();
+    endpoints.sort_unstable();
+    endpoints.dedup();
+    endpoints.iter().map(|counts| resources(topology, connecting, *counts).say(most)).collect()
 }
 
 /// Raises the soft limit of descriptors to the hard one.
@@ -258,7 +237,9 @@ pub(crate) fn trial(
     let links = Links::of(bench, firewall)?;
     let sink = bench.topology.sink_side();
     let serving = sink
-        .enter(|| Serving::begin(&firewall.ends.1, asking.parties.port, another_core(bench.core)))?
+        .enter(|| {
+            Serving::begin(&firewall.ends.1, asking.endpoints.port, another_core(bench.core))
+        })?
         .map_err(not_possible)?;
     let before = bench.before(firewall, rules, asking.duration)?;
     let links_before = links.read()?;
@@ -316,18 +297,18 @@ fn record(fetched: &Fetched, resources: &Resources) -> Connections {
 pub(crate) fn probe(
     bench: &mut Bench,
     firewall: &Firewall,
-    connecting: &Connecting,
+    connecting: &ConnectionLoad,
 ) -> Result<(), LabError> {
-    let parties = &connecting.parties;
-    let clients = parties.clients.min(PROBE_CONNECTIONS as u32);
+    let endpoints = &connecting.endpoints;
+    let clients = endpoints.clients.min(PROBE_CONNECTIONS as u32);
     let asking = Asking {
-        client: Client::Sockets,
-        parties,
+        client: ClientKind::Sockets,
+        endpoints,
         clients,
         rate: PROBE_RATE,
         at_once: AT_ONCE,
         duration: Duration::from_secs(PROBE_CONNECTIONS) / PROBE_RATE as u32,
-        resources: resources(&bench.topology, connecting, (clients, parties.servers)),
+        resources: resources(&bench.topology, connecting, (clients, endpoints.servers)),
     };
     let (_, record) = trial(bench, firewall, &asking, Rules::Unwatched)?;
     if record.completed > 0 && record.failed.is_empty() {

@@ -12,35 +12,17 @@ mod paths;
 
 use std::net::Ipv4Addr;
 
-use serde::Deserialize;
 use weir_kernel::{LinkEnd, Namespace, Session, VethOptions};
 use weir_packet::Mac;
 
 use crate::LabError;
-use crate::connections::{Parties, TcpEnds};
+use crate::connections::TcpEnds;
 use crate::counters::{ConntrackReader, DeviceReader, ReceivedReader, StackReader};
 use crate::hosts::ssh::Room;
 use crate::sink::Sink;
 use crate::streaming::{self, Ends};
-
-pub(crate) use paths::NEIGHBOURS;
-pub use paths::Way;
-
-/// Names of a firewall's two devices, as its ruleset knows them.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Devices {
-    /// Towards the source.
-    pub input: String,
-    /// Towards the sink.
-    pub output: String,
-}
-
-impl Default for Devices {
-    fn default() -> Devices {
-        Devices { input: "eth0".to_owned(), output: "eth1".to_owned() }
-    }
-}
+use weir_study::Devices;
+use weir_study::Endpoints;
 
 /// MAC address of the firewall's device towards the source.
 pub const FIREWALL_MAC: Mac = [0x02, 0, 0, 0, 0, 0x01];
@@ -215,14 +197,14 @@ impl Topology {
     pub fn firewall_between(
         &mut self,
         ends: &mut TcpEnds,
-        parties: &Parties,
+        endpoints: &Endpoints,
     ) -> Result<Firewall, LabError> {
         if let Some(host) = self.other_host().cloned() {
-            return self.firewall_between_elsewhere(&host, ends, parties);
+            return self.firewall_between_elsewhere(&host, ends, endpoints);
         }
         let Link { namespace, near, far } = self.link(false)?;
         let Devices { input, output } = &self.devices;
-        namespace.ip(&back_to_clients(&parties.client_network(), SOURCE_MAC, input))?;
+        namespace.ip(&back_to_clients(&endpoints.client_network(), SOURCE_MAC, input))?;
         // Answers are redirected into this device, which takes them by its NAPI context only.
         namespace.set_gro(output, true)?;
         let ifindex = self.source.ifindex(&near)?;
@@ -242,12 +224,12 @@ impl Topology {
     /// Where the kernel refuses.
     pub(crate) fn firewall_for_sockets(
         &mut self,
-        parties: &Parties,
+        endpoints: &Endpoints,
         ports: u16,
     ) -> Result<Firewall, LabError> {
         let Link { namespace, near, far } = self.link(false)?;
         let Devices { input, output } = &self.devices;
-        let (clients, servers) = (parties.client_network(), parties.server_network());
+        let (clients, servers) = (endpoints.client_network(), endpoints.server_network());
         namespace.ip(&back_to_clients(&clients, SOURCE_MAC, input))?;
         for (side, own, other, gateway, mac, device) in [
             (&self.source, &clients, &servers, GATEWAY_ADDRESS, FIREWALL_MAC, &near),
@@ -265,7 +247,7 @@ impl Topology {
                 format!("route add {other} via {gateway} dev {device} onlink metric {metric}"),
             ])?;
         }
-        let first = crate::sockets::FIRST_PORT;
+        let first = weir_study::traffic::FIRST_PORT;
         let range = format!("{first} {}", u32::from(first) + u32::from(ports) - 1);
         self.source.sysctl("net.ipv4.ip_local_port_range", &range)?;
         // SYNs after 1 and 3 seconds, and no more: every client gives up before 7.

@@ -13,25 +13,36 @@ use crate::files::Files;
 use crate::generator::Play;
 use crate::judge::{self, Leeway};
 use crate::looping;
-use crate::plan::{Arm, Step};
 use crate::run::Run;
-use crate::sockets::{self, Client};
-use crate::study::Loaded;
+use crate::sockets;
 use crate::topology::Firewall;
-use crate::traffic::Connecting;
+use weir_study::ClientKind;
+use weir_study::ConnectionLoad;
+use weir_study::Loaded;
+use weir_study::{PlannedTrial, Variant};
 
 /// Longest validation trial: its counters matter, not its length.
 const VALIDATION_SECONDS: f64 = 0.1;
 
-/// The first trial of an arm at a point: discarded as a warm-up, its counters checked against the
+/// The first trial of an variant at a point: discarded as a warm-up, its counters checked against the
 /// rules' own and the kernel's reasons.
-pub(crate) fn validate(run: &mut Run<'_>, point: &Scenario, arm: &Arm) -> Result<Trial, LabError> {
-    let step = Step { scenario: point.clone(), arm: arm.clone(), block: 0, order: 0, leg: 0 };
+pub(crate) fn validate(
+    run: &mut Run<'_>,
+    point: &Scenario,
+    variant: &Variant,
+) -> Result<Trial, LabError> {
+    let step = PlannedTrial {
+        scenario: point.clone(),
+        variant: variant.clone(),
+        block: 0,
+        order: 0,
+        leg: 0,
+    };
     let seconds = run.preset.trial_seconds.min(VALIDATION_SECONDS);
     let (_, mut trial) = play(run, &step, seconds, true)?;
     trial.state = State::Warmup;
     let told =
-        run.bench.knows_reasons() && !run.loaded.subjects.0[&step.arm.subject].before_netfilter;
+        run.bench.knows_reasons() && !run.loaded.subjects.0[&step.variant.subject].before_netfilter;
     let unlike = told.then(|| judge::of_reasons(&trial)).flatten();
     if let Some((state, why)) = verdict(run, &trial).or(unlike) {
         trial.state = state;
@@ -41,7 +52,7 @@ pub(crate) fn validate(run: &mut Run<'_>, point: &Scenario, arm: &Arm) -> Result
 }
 
 /// One trial that counts, repeated while it is disturbed and the cap allows.
-pub(crate) fn measure(run: &mut Run<'_>, step: &Step) -> Result<(), LabError> {
+pub(crate) fn measure(run: &mut Run<'_>, step: &PlannedTrial) -> Result<(), LabError> {
     let limits = run.loaded.study.noise.clone();
     let realtime = run.scheduling.starts_with("fifo");
     let Some(first) = run.done.next_repeat(step) else { return Ok(()) };
@@ -55,7 +66,7 @@ pub(crate) fn measure(run: &mut Run<'_>, step: &Step) -> Result<(), LabError> {
         }
         let asked = asked(&seen, &trial);
         // On an axis of rates some are above what the machine carries, and that is what is asked.
-        let is_swept = run.loaded.study.connecting().is_some_and(|c| c.rate_axis.is_some());
+        let is_swept = run.loaded.study.connections().is_some_and(|c| c.rate_axis.is_some());
         if seen.played.given_up * 100 > asked && !is_swept {
             disturbance = Some(format!("{} of {asked} came too late", seen.played.given_up));
         }
@@ -101,7 +112,7 @@ fn verdict(run: &Run<'_>, trial: &Trial) -> Option<(State, String)> {
         lets_through: weir_stats::within_limit(subject.lets_through_pps, trial.seconds),
         many_cores: subject.many_cores,
     };
-    let is_flooded = run.loaded.study.connecting().is_some_and(|c| c.flood_axis.is_some());
+    let is_flooded = run.loaded.study.connections().is_some_and(|c| c.flood_axis.is_some());
     connecting::judge(trial).or_else(|| match is_flooded {
         // What a firewall lets through of a flood, and what of the connections it takes for one,
         // is what is asked.
@@ -112,21 +123,21 @@ fn verdict(run: &Run<'_>, trial: &Trial) -> Option<(State, String)> {
 
 fn play(
     run: &mut Run<'_>,
-    step: &Step,
+    step: &PlannedTrial,
     seconds: f64,
     check: bool,
 ) -> Result<(Seen, Trial), LabError> {
     let loaded = run.loaded;
     let study = &loaded.study;
     // Beside a flood, connections may be dropped, too.
-    let mut some_to_drop = study.connecting().is_some_and(|c| c.flood_axis.is_some());
-    let open = study.connecting().map(|c| connecting::open(run, c, step, seconds));
+    let mut some_to_drop = study.connections().is_some_and(|c| c.flood_axis.is_some());
+    let open = study.connections().map(|c| connecting::open(run, c, step, seconds));
     let mut open = open.transpose()?;
     if let Some(open) = &mut open {
         open.verify |= check;
     }
-    let subject = &loaded.subjects.0[&step.arm.subject];
-    if study.looping().is_some() {
+    let subject = &loaded.subjects.0[&step.variant.subject];
+    if study.loopback().is_some() {
         some_to_drop = subject.drops_all;
     } else if open.is_none() {
         let (part, frames) = run.files.frames(study, &step.scenario);
@@ -134,7 +145,7 @@ fn play(
         some_to_drop = frames.iter().any(|frame| frame.to_drop);
     }
     let point = step.scenario.on(&study.ruleset.axis_names());
-    let firewall = &run.firewalls[&(point.clone(), step.arm.clone())];
+    let firewall = &run.firewalls[&(point.clone(), step.variant.clone())];
     let files = &run.files;
     let count = || dropped_by_rules(loaded, files, step, &point, &firewall.ground());
     let rules = match (check, some_to_drop, subject.count.is_empty()) {
@@ -143,7 +154,7 @@ fn play(
         (true, _, false) => Rules::Checked(&count),
         (_, _, true) => Rules::Reasons,
     };
-    if let (Some(open), Some(connecting)) = (open, study.connecting()) {
+    if let (Some(open), Some(connecting)) = (open, study.connections()) {
         let asking = (connecting, subject.client, &step.scenario);
         let (seen, connections) = connect(&mut run.bench, firewall, asking, &open, rules)?;
         let trial = Trial {
@@ -155,7 +166,7 @@ fn play(
         };
         return Ok((seen, trial));
     }
-    if let Some(looping) = study.looping() {
+    if let Some(looping) = study.loopback() {
         let length = (Duration::from_secs_f64(seconds), 0);
         let bench = &mut run.bench;
         let seen = looping::trial(bench, firewall, looping, length, subject.drops_all, rules)?;
@@ -179,7 +190,7 @@ fn play(
 fn connect(
     bench: &mut Bench,
     firewall: &Firewall,
-    (connecting, client, point): (&Connecting, Client, &Scenario),
+    (connecting, client, point): (&ConnectionLoad, ClientKind, &Scenario),
     open: &Open,
     rules: Rules<'_>,
 ) -> Result<(Seen, Connections), LabError> {
@@ -196,16 +207,16 @@ fn connect(
 fn dropped_by_rules(
     loaded: &Loaded,
     files: &Files,
-    step: &Step,
+    step: &PlannedTrial,
     point: &Scenario,
     ground: &Ground,
 ) -> Result<u64, LabError> {
     let study = &loaded.study;
     let ruleset = files.ruleset(study, point);
-    let folder = files.folder(study, point, &step.arm.subject);
+    let folder = files.folder(study, point, &step.variant.subject);
     let job = Job {
-        what: format!("count of {}", step.arm.subject),
-        text: &loaded.subjects.0[&step.arm.subject].count,
+        what: format!("count of {}", step.variant.subject),
+        text: &loaded.subjects.0[&step.variant.subject].count,
         scenario: point,
         files: vec![("RULESET", &ruleset), ("DIR", &folder)],
     };
@@ -220,14 +231,14 @@ fn dropped_by_rules(
 }
 
 /// The trial of a step, with what was seen of its frames.
-pub(crate) fn trial(run: &Run<'_>, step: &Step, seen: &Seen) -> Trial {
+pub(crate) fn trial(run: &Run<'_>, step: &PlannedTrial, seen: &Seen) -> Trial {
     let kind = if run.preset.rate_pps == 0 { Kind::Rate } else { Kind::Paced };
     let seconds = seen.played.seconds;
     let by_rules: u64 =
         seen.dropped.iter().filter(|d| d.counter == "rules").map(|d| d.packets).sum();
     let decided = seen.arrived.delivered + seen.arrived.leaked + by_rules;
     Trial {
-        copy: step.arm.copy,
+        copy: step.variant.copy,
         offered: seen.played.offered,
         delivered: seen.arrived.delivered,
         leaked: seen.arrived.leaked,

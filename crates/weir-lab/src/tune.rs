@@ -191,7 +191,7 @@ pub const TUNINGS: &[Tuning] = &[
         sysctl: "net.ipv4.conf.all.send_redirects",
         value: "0",
         reach: Reach::Namespace,
-        why: "for a gateway with one arm; `default` and each device too, any of them switches it on",
+        why: "for a gateway with one variant; `default` and each device too, any of them switches it on",
     },
     Tuning {
         paper: "hagtheil",

@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 use weir_kernel::Session;
-use weir_lab::connections::{BothEnds, Open, Opened, Parties, TcpEnds};
-use weir_lab::topology::{Devices, FIREWALL_MAC, Firewall, SOURCE_MAC, Topology};
+use weir_lab::connections::{BothEnds, Open, Opened, TcpEnds};
+use weir_lab::topology::{FIREWALL_MAC, Firewall, SOURCE_MAC, Topology};
 use weir_stats::{Close, Connections};
+use weir_study::Devices;
+use weir_study::Endpoints;
 
 /// Tests that play at once would measure each other.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -36,7 +38,7 @@ impl Pipeline {
     fn new() -> Pipeline {
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         pin();
-        let parties = Parties {
+        let endpoints = Endpoints {
             client: Ipv4Addr::new(198, 19, 0, 0),
             clients: 256,
             server: Ipv4Addr::new(198, 19, 128, 0),
@@ -44,8 +46,8 @@ impl Pipeline {
             port: 80,
         };
         let mut topology = Topology::new(Session::new().unwrap(), Devices::default()).unwrap();
-        let mut ends = TcpEnds::new(&parties, FIREWALL_MAC, SOURCE_MAC).unwrap();
-        let firewall = topology.firewall_between(&mut ends, &parties).unwrap();
+        let mut ends = TcpEnds::new(&endpoints, FIREWALL_MAC, SOURCE_MAC).unwrap();
+        let firewall = topology.firewall_between(&mut ends, &endpoints).unwrap();
         let duration = Duration::from_millis(200);
         Pipeline {
             topology,

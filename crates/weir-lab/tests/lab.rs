@@ -13,6 +13,7 @@ use weir_packet::pcap;
 use weir_stats::compare::self_test;
 use weir_stats::search::Goal;
 use weir_stats::{Kind, Record, State, Trial};
+use weir_study::StudyError;
 
 use common::{frame, options, run_study};
 
@@ -278,7 +279,7 @@ fn a_search_where_every_frame_has_to_be_dropped_is_refused() {
     };
     assert_eq!(search("search-some", "accept").unwrap().searches.len(), 1);
     let error = search("search-none", "drop").unwrap_err();
-    assert!(matches!(error, LabError::Options(_)), "{error}");
+    assert!(matches!(error, LabError::Study(StudyError::Options(_))), "{error}");
     let said = error.to_string();
     assert!(said.contains("`--search` at rules=8 source=far: every frame"), "{said}");
 }

@@ -3,10 +3,11 @@
 //! The machine slows down while it is measured, and now and then a neighbour takes a part of it.
 //! No clock, no kernel: the "trials" are numbers from a seed.
 
-use weir_lab::plan::{Arm, Step, block};
 use weir_stats::random::Random;
 use weir_stats::series::{Selection, ratio};
 use weir_stats::{Difference, Estimate, Kind, Quantity, Scenario, Trial};
+use weir_study::plan::block;
+use weir_study::{PlannedTrial, Variant};
 
 const BLOCKS: u32 = 9;
 
@@ -31,8 +32,8 @@ impl Machine {
     }
 }
 
-fn arms() -> Vec<Arm> {
-    ["one", "two", "same"].map(|name| Arm { subject: name.to_owned(), copy: 0 }).to_vec()
+fn variants() -> Vec<Variant> {
+    ["one", "two", "same"].map(|name| Variant { subject: name.to_owned(), copy: 0 }).to_vec()
 }
 
 /// "two" forwards 5 % less than "one"; "same" as much as "one".
@@ -40,12 +41,12 @@ fn true_pps(subject: &str) -> f64 {
     if subject == "two" { 950_000.0 } else { 1_000_000.0 }
 }
 
-fn run(steps: &[Step], seed: u64) -> Vec<Trial> {
+fn run(steps: &[PlannedTrial], seed: u64) -> Vec<Trial> {
     let mut machine = Machine::new(seed, steps.len());
-    steps.iter().map(|step| trial(step, machine.measure(true_pps(&step.arm.subject)))).collect()
+    steps.iter().map(|step| trial(step, machine.measure(true_pps(&step.variant.subject)))).collect()
 }
 
-fn trial(step: &Step, pps: f64) -> Trial {
+fn trial(step: &PlannedTrial, pps: f64) -> Trial {
     Trial {
         block: step.block,
         order: step.order,
@@ -54,23 +55,23 @@ fn trial(step: &Step, pps: f64) -> Trial {
         delivered: 1,
         seconds: 1.0,
         pps,
-        ..Trial::new(Kind::Rate, step.scenario.clone(), &step.arm.subject)
+        ..Trial::new(Kind::Rate, step.scenario.clone(), &step.variant.subject)
     }
 }
 
-fn interleaved(seed: u64) -> Vec<Step> {
+fn interleaved(seed: u64) -> Vec<PlannedTrial> {
     let point = [Scenario::default().with("rules", 16)];
-    (0..BLOCKS).flat_map(|number| block(&point, |_| arms(), number, seed)).collect()
+    (0..BLOCKS).flat_map(|number| block(&point, |_| variants(), number, seed)).collect()
 }
 
 /// The same trials, all of a subject before the next one begins.
-fn one_after_another(seed: u64) -> Vec<Step> {
+fn one_after_another(seed: u64) -> Vec<PlannedTrial> {
     let mut steps = interleaved(seed);
-    steps.sort_by(|a, b| a.arm.subject.cmp(&b.arm.subject));
+    steps.sort_by(|a, b| a.variant.subject.cmp(&b.variant.subject));
     steps
 }
 
-fn estimate(steps: &[Step], subject: &str, seed: u64) -> Estimate {
+fn estimate(steps: &[PlannedTrial], subject: &str, seed: u64) -> Estimate {
     let trials = run(steps, seed);
     let point = Scenario::default();
     let first = Selection::new(Quantity::Pps, subject, &point);

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use weir_lab::{LabError, frames};
 use weir_packet::pcap;
 use weir_stats::{Kind, Record, State, Trial};
+use weir_study::StudyError;
 
 use common::{frame, run_study};
 
@@ -141,7 +142,9 @@ fn a_probe_that_cannot_be_is_refused() {
         ("kinds = [\"icmp\"]\nloads = [\"idle\"]\nsubjects = [\"nobody\"]", "no subject `nobody`"),
     ] {
         let error = run_study(&study("refused-probe", r#""none""#, probe)).unwrap_err();
-        let LabError::Study { message: said, .. } = &error else { panic!("{error}") };
+        let LabError::Study(StudyError::Text { message: said, .. }) = &error else {
+            panic!("{error}")
+        };
         assert!(said.contains(message), "{probe}: {said}");
     }
 }

@@ -3,9 +3,10 @@
 use std::fs;
 use std::path::PathBuf;
 
-use weir_lab::study::load;
 use weir_lab::{LabError, RunOptions, run};
 use weir_stats::search::Goal;
+use weir_study::StudyError;
+use weir_study::load;
 
 const SUBJECTS: &str = "[none]\ntitle = \"t\"\nabout = \"a\"\nload = \"true\"\n";
 
@@ -52,7 +53,7 @@ fn run_refused(name: &str, study: &str, subjects: &str, options: &RunOptions) ->
     let folder = written(name, study, subjects);
     let out = folder.with_file_name("records");
     let error = run(&folder, &out, options, &mut |_| ()).unwrap_err();
-    if matches!(error, LabError::Study { .. } | LabError::Options(_)) {
+    if matches!(error, LabError::Study(StudyError::Text { .. } | StudyError::Options(_))) {
         assert!(!out.exists(), "{name}: refused before anything is written");
     }
     error
@@ -80,7 +81,10 @@ fn a_search_of_what_plays_no_frames_is_refused_before_the_run() {
     let search = RunOptions { search: Some(Goal::ZERO_LOSS), ..RunOptions::default() };
     // Frames can be searched: what stops this run is that its command makes none.
     let frames = run_refused("search-frames", STUDY, SUBJECTS, &search);
-    assert!(!matches!(frames, LabError::Study { .. } | LabError::Options(_)), "{frames}");
+    assert!(
+        !matches!(frames, LabError::Study(StudyError::Text { .. } | StudyError::Options(_))),
+        "{frames}"
+    );
     let kinds = [
         ("connections", "kind = \"connections\"\n"),
         ("concurrent", "kind = \"concurrent\"\nconnections = 10\n"),
@@ -124,7 +128,10 @@ fn a_subject_against_itself_has_to_fit_the_study() {
     let subjects = |more: &str| format!("{SUBJECTS}{other}{more}");
     // A subject that the study does not list, and that fits.
     let fits = run_refused("aa-fits", STUDY, &subjects(""), &itself("other"));
-    assert!(!matches!(fits, LabError::Study { .. } | LabError::Options(_)), "{fits}");
+    assert!(
+        !matches!(fits, LabError::Study(StudyError::Text { .. } | StudyError::Options(_))),
+        "{fits}"
+    );
     let loads = with_traffic("");
     let cases = [
         ("path", STUDY, "path = \"one-armed\"\n", "has a `path`"),

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use weir_lab::registry::{self, Entry, LIST_BEGINS, LIST_ENDS, Status};
+use weir_study::registry::{self, Entry, LIST_BEGINS, LIST_ENDS, Status};
 
 fn studies() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies")

@@ -103,7 +103,7 @@ fn a_killed_run_goes_on_where_it_was() {
         .collect();
     let wanted: Vec<_> = plan
         .iter()
-        .map(|s| (s.block, s.order, s.leg, s.scenario.clone(), s.arm.subject.clone()))
+        .map(|s| (s.block, s.order, s.leg, s.scenario.clone(), s.variant.subject.clone()))
         .collect();
     assert_eq!(found, wanted);
     let numbers: Vec<u64> = record.trials.iter().map(|trial| trial.number).collect();

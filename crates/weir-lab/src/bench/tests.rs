@@ -9,7 +9,7 @@ use weir_stats::Scenario;
 use super::*;
 use crate::cpu::last_core;
 use crate::flows::{Flows, Popularity, Protocol, Size};
-use crate::topology::Devices;
+use weir_study::Devices;
 
 /// Benches that play at once would measure each other.
 static ALONE: Mutex<()> = Mutex::new(());

@@ -24,8 +24,9 @@ use crate::drops::{self, DropReasons, Reasons, Watching};
 use crate::environment;
 use crate::loading::Hurried;
 use crate::sampling::{Sampler, Samples};
-use crate::study::Commands;
-use crate::topology::{Devices, elsewhere, quieten};
+use crate::topology::{elsewhere, quieten};
+use weir_study::Devices;
+use weir_study::ProgramPath;
 
 /// Answers questions until there are no more.
 ///
@@ -107,7 +108,7 @@ impl Agent {
                 value(since.as_secs_f64())
             }
             Ask::Lacking(programs) => {
-                let commands = Commands::new(&std::env::var_os("PATH").unwrap_or_default());
+                let commands = ProgramPath::new(&std::env::var_os("PATH").unwrap_or_default());
                 let is_missing = |name: &String| !commands.finds(name);
                 value(programs.into_iter().filter(is_missing).collect::<Vec<_>>())
             }

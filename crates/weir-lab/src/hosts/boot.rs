@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 
 use weir_kernel::interrupt;
 
-use super::Hosts;
-use super::kernels::Kernel;
 use super::ssh::quoted;
 use crate::LabError;
+use weir_study::Hosts;
+use weir_study::hosts::Kernel;
 
 /// How long a boot may take where the file does not say.
 const BOOT_LIMIT: Duration = Duration::from_secs(600);
@@ -51,7 +51,7 @@ pub(super) fn boot(hosts: &Hosts, kernel: &Kernel) -> Result<String, LabError> {
         "`boot` did not boot the firewall's host within {limit} s: {why}; \
          `boot_limit_seconds` allows more"
     );
-    Err(hosts.refused(&kernel.boot, message))
+    Err(hosts.refused(&kernel.boot, message).into())
 }
 
 /// Runs `boot`, and says how far it came. It may take the connection along (255 is a status of
@@ -63,7 +63,7 @@ fn command(hosts: &Hosts, kernel: &Kernel, until: Instant) -> Result<String, Lab
     let Answer { status, said, .. } = ask(hosts, &words.collect::<Vec<_>>().join(" "), until)?;
     match status {
         Some(status) if !matches!(status.code(), Some(0 | 255)) => {
-            Err(hosts.refused(&kernel.boot, format!("`boot` ended with {status}: {said}")))
+            Err(hosts.refused(&kernel.boot, format!("`boot` ended with {status}: {said}")).into())
         }
         Some(status) => Ok(format!("`boot` ended with {status}: {said}")),
         None => Ok("`boot` has not ended".to_owned()),

@@ -5,56 +5,14 @@
 
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
-use toml::Spanned;
 use weir_kernel::interrupt;
 use weir_stats::Record;
 
-use super::{Hosts, boot};
+use super::boot;
 use crate::run::{self, Progress, RunOptions};
-use crate::{LabError, records, resume, study};
-
-/// A kernel of the firewall's host.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Kernel {
-    /// What it is called here; the folder of its records, too.
-    pub name: Spanned<String>,
-    /// A command for a shell on the host, as root, that makes it boot this kernel.
-    pub boot: Spanned<String>,
-}
-
-/// What is wrong with the kernels of a file.
-pub(super) fn check(hosts: &Hosts) -> Result<(), LabError> {
-    let kernels = &hosts.firewall.kernels;
-    for (at, Kernel { name, boot }) in kernels.iter().enumerate() {
-        if !is_plain(name.get_ref()) {
-            let message = "a kernel's name is that of a folder: letters, digits and `._+-`";
-            return Err(hosts.refused(name, message));
-        }
-        if kernels[..at].iter().any(|other| other.name.get_ref() == name.get_ref()) {
-            return Err(hosts.refused(name, "another kernel has this name"));
-        }
-        if boot.get_ref().trim().is_empty() {
-            return Err(hosts.refused(boot, "a command that boots this kernel is needed"));
-        }
-    }
-    match &hosts.firewall.boot_limit_seconds {
-        Some(limit) if *limit.get_ref() == 0 => {
-            Err(hosts.refused(limit, "no host boots in 0 seconds"))
-        }
-        Some(limit) if kernels.is_empty() => {
-            Err(hosts.refused(limit, "nothing is booted without `kernels`"))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Whether a name is one of a folder that needs no quoting and is not hidden.
-fn is_plain(name: &str) -> bool {
-    let is_letter = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
-    !name.is_empty() && !name.starts_with(['.', '-']) && name.chars().all(is_letter)
-}
+use crate::{LabError, records, resume};
+use weir_study;
+use weir_study::Hosts;
 
 /// A study that is run once for each kernel, its records in a folder for each.
 #[derive(Debug)]
@@ -89,14 +47,14 @@ impl PerKernel {
         options: &RunOptions,
     ) -> Result<Option<PerKernel>, LabError> {
         let Some(path) = &options.hosts else { return Ok(None) };
-        let loaded = study::load(study)?;
+        let loaded = weir_study::load(study)?;
         let hosts = Hosts::of(path, &loaded)?;
         let Some(first) = hosts.firewall.kernels.first() else { return Ok(None) };
         if options.against_itself.is_some() {
             let message = "a subject is measured against itself on one kernel: leave these out";
-            return Err(hosts.refused(&first.name, message));
+            return Err(hosts.refused(&first.name, message).into());
         }
-        loaded.preset_for(options)?;
+        loaded.preset_for(&options.request())?;
         if !options.resume {
             records::refuse_occupied(out)?;
         }
@@ -155,20 +113,5 @@ impl PerKernel {
         let mut kernels = self.hosts.firewall.kernels.iter();
         let kernel = kernels.find(|kernel| *kernel.name.get_ref() == one.name);
         boot::boot(&self.hosts, kernel.expect("a run of this file"))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_name_is_one_folder() {
-        for good in ["6.1", "6.12.8-rt+", "no_mitigations"] {
-            assert!(is_plain(good), "{good}");
-        }
-        for bad in ["", ".", "..", ".hidden", "-o", "a/b", "a b", "ü"] {
-            assert!(!is_plain(bad), "{bad}");
-        }
     }
 }

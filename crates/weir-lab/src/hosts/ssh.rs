@@ -15,10 +15,10 @@ use weir_kernel::Session;
 use weir_packet::Mac;
 use weir_stats::HostRecord;
 
-use super::Hosts;
 use super::protocol::{Around, Ask, Place, Ran, Reply, Welcome, Work, receive, send};
 use crate::LabError;
 use crate::sampling::Samples;
+use weir_study::Hosts;
 
 /// Runs on the host: takes the program from its standard input, and the rest of that is for it.
 const WITH_COPY: &str = "set -e; size=$1; shift; umask 077; dir=$(mktemp -d /tmp/weir.XXXXXXXX); \
@@ -92,17 +92,19 @@ impl Host {
         let welcome = receive::<Welcome>(&mut line.from).ok().flatten();
         let Some(welcome) = welcome else {
             let why = line.end();
-            return Err(match &firewall.weir {
+            let error = match &firewall.weir {
                 Some(weir) if !why.is_unreached() => hosts.refused(weir, why),
                 _ => hosts.refused(&firewall.host, why),
-            });
+            };
+            return Err(error.into());
         };
         if welcome.version != version {
             let message = format!("weir there is {}, this one is {version}", welcome.version);
-            return Err(match &firewall.weir {
+            let error = match &firewall.weir {
                 Some(weir) => hosts.refused(weir, message),
                 None => hosts.refused(&firewall.host, message),
-            });
+            };
+            return Err(error.into());
         }
         Ok(Host { line: Arc::new(Mutex::new(line)), welcome: Arc::new(welcome) })
     }

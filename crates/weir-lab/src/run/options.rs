@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use weir_stats::search::Goal;
+use weir_study::RunRequest;
 
 /// How a study is run.
 #[derive(Clone, Debug)]
@@ -49,6 +50,18 @@ impl Default for RunOptions {
             allow_global: false,
             search: None,
             hosts: None,
+        }
+    }
+}
+
+impl RunOptions {
+    /// What they ask of a study.
+    pub(crate) fn request(&self) -> RunRequest<'_> {
+        RunRequest {
+            preset: &self.preset,
+            search: self.search.is_some(),
+            resume: self.resume,
+            against_itself: self.against_itself.is_some(),
         }
     }
 }

@@ -3,16 +3,16 @@
 use weir_stats::Scenario;
 
 use super::Run;
-use crate::plan::{self, Arm};
 use crate::topology::Firewall;
-use crate::traffic::Hold;
 use crate::{LabError, connecting, loading, looping, sockets};
+use weir_study::Hold;
+use weir_study::{Variant, plan};
 
 impl Run<'_> {
     /// Makes room for the connections that are to be held. The session puts the limits back, and
     /// the reaper where the session was killed.
     pub(super) fn raise_limits(&mut self, points: &[Scenario]) -> Result<(), LabError> {
-        let Some(connecting) = self.loaded.study.connecting() else { return Ok(()) };
+        let Some(connecting) = self.loaded.study.connections() else { return Ok(()) };
         if matches!(connecting.hold, Some(Hold::Limit(_))) {
             // What is asked is what happens at the limit.
             return Ok(());
@@ -76,40 +76,45 @@ impl Run<'_> {
             self.bench.topology.let_probe()?;
         }
         for point in rulesets {
-            let mut arms: Vec<Arm> =
-                self.subjects().map(|subject| Arm { subject, copy: 0 }).collect();
+            let mut variants: Vec<Variant> =
+                self.subjects().map(|subject| Variant { subject, copy: 0 }).collect();
             let second = again.iter().filter(|name| !self.lacking.contains_key(*name));
-            arms.extend(second.map(|name| Arm { subject: name.clone(), copy: 1 }));
-            for arm in arms {
-                self.step(&format!("set up {} at {point}", arm.subject), 0.3)?;
-                let firewall = match (study.looping(), study.connecting()) {
+            variants.extend(second.map(|name| Variant { subject: name.clone(), copy: 1 }));
+            for variant in variants {
+                self.step(&format!("set up {} at {point}", variant.subject), 0.3)?;
+                let firewall = match (study.loopback(), study.connections()) {
                     (Some(_), _) => self.bench.topology.host()?,
                     (None, Some(connecting)) => {
-                        let subject = &self.loaded.subjects.0[&arm.subject];
+                        let subject = &self.loaded.subjects.0[&variant.subject];
                         self.bench.between(subject.path, &connecting.by(subject.client))?
                     }
                     (None, None) => self.bench.firewall(None, ipv6)?,
                 };
-                self.probe(&firewall, point, &arm)?;
-                match loading::load(self, &firewall.ground(), point, &arm.subject)? {
-                    Some(_) => drop(self.firewalls.insert((point.clone(), arm), firewall)),
-                    None => drop(self.left_out.insert((point.clone(), arm.subject))),
+                self.probe(&firewall, point, &variant)?;
+                match loading::load(self, &firewall.ground(), point, &variant.subject)? {
+                    Some(_) => drop(self.firewalls.insert((point.clone(), variant), firewall)),
+                    None => drop(self.left_out.insert((point.clone(), variant.subject))),
                 }
             }
         }
         Ok(())
     }
 
-    fn probe(&mut self, firewall: &Firewall, point: &Scenario, arm: &Arm) -> Result<(), LabError> {
+    fn probe(
+        &mut self,
+        firewall: &Firewall,
+        point: &Scenario,
+        variant: &Variant,
+    ) -> Result<(), LabError> {
         let study = &self.loaded.study;
-        let client = self.loaded.subjects.0[&arm.subject].client;
-        if let Some(connecting) = study.connecting().map(|connecting| connecting.by(client)) {
+        let client = self.loaded.subjects.0[&variant.subject].client;
+        if let Some(connecting) = study.connections().map(|connecting| connecting.by(client)) {
             return match connecting.sockets {
                 Some(_) => sockets::probe(&mut self.bench, firewall, &connecting),
                 None => connecting::probe(&mut self.bench, firewall, self.options.seed),
             };
         }
-        if let Some(looping) = study.looping() {
+        if let Some(looping) = study.loopback() {
             return looping::probe(&mut self.bench, firewall, looping);
         }
         // Any frames that belong to this ruleset will do.

@@ -30,7 +30,7 @@ const NO_TIME: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fetching<'a> {
     pub(super) asking: Asking<'a>,
-    /// The first client address that is used, counted from that of the parties.
+    /// The first client address that is used, counted from that of the endpoints.
     pub(super) first: u32,
     /// The device that leads to the firewall.
     pub(super) device: &'a str,
@@ -147,7 +147,7 @@ impl Client<'_> {
 
     /// Each connection has the next client's address, and the next server's.
     fn connect(&self, number: u64) -> io::Result<TcpStream> {
-        let Asking { parties, clients, .. } = self.plan.asking;
+        let Asking { endpoints, clients, .. } = self.plan.asking;
         let nonblocking = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let socket = socket_with(AddressFamily::INET, SocketType::STREAM, nonblocking, None)?;
         let on = 1_i32.to_ne_bytes();
@@ -156,11 +156,11 @@ impl Client<'_> {
         set_option(&socket, libc::SOL_SOCKET, libc::SO_BINDTODEVICE, device)?;
         let at = |first: Ipv4Addr, number: u64| Ipv4Addr::from(u32::from(first) + number as u32);
         let used = u64::from(self.plan.first) + number % u64::from(clients);
-        let client = at(parties.client, used % u64::from(parties.clients));
+        let client = at(endpoints.client, used % u64::from(endpoints.clients));
         let round = number / u64::from(clients);
-        let server = at(parties.server, round % u64::from(parties.servers));
+        let server = at(endpoints.server, round % u64::from(endpoints.servers));
         rustix::net::bind(&socket, &SocketAddrV4::new(client, 0))?;
-        match rustix::net::connect(&socket, &SocketAddrV4::new(server, parties.port)) {
+        match rustix::net::connect(&socket, &SocketAddrV4::new(server, endpoints.port)) {
             Ok(()) | Err(Errno::INPROGRESS) => Ok(TcpStream::from(socket)),
             Err(error) => Err(error.into()),
         }

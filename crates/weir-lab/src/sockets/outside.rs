@@ -19,11 +19,12 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use weir_kernel::Namespace;
 use weir_stats::{Close, Connections, Quantile, Spectrum};
 
-use super::{Asked, Asking, Client, failures, not_possible};
+use super::{Asked, Asking, failures, not_possible};
 use crate::LabError;
 use crate::preflight;
 use crate::probe;
 use crate::topology::{Firewall, GATEWAY_ADDRESS};
+use weir_study::ClientKind;
 
 /// How long a program may take beyond three times its trial: one that is overloaded ends late.
 const LATE: Duration = Duration::from_secs(30);
@@ -53,19 +54,19 @@ struct Report {
 }
 
 /// The program that a client is.
-pub(super) fn program(client: Client) -> Option<Program> {
+pub(super) fn program(client: ClientKind) -> Option<Program> {
     let name = client.program()?;
     let wrk = |arguments| Program { name, arguments, read: wrk::read, not_begun: wrk::not_begun };
     Some(match client {
-        Client::Sockets | Client::Stateless => return None,
-        Client::Httperf => Program {
+        ClientKind::Sockets | ClientKind::Stateless => return None,
+        ClientKind::Httperf => Program {
             name,
             arguments: httperf::arguments,
             read: httperf::read,
             not_begun: |_| None,
         },
-        Client::Wrk => wrk(|asking| wrk::arguments(asking, false)),
-        Client::WrkKept => wrk(|asking| wrk::arguments(asking, true)),
+        ClientKind::Wrk => wrk(|asking| wrk::arguments(asking, false)),
+        ClientKind::WrkKept => wrk(|asking| wrk::arguments(asking, true)),
     })
 }
 
@@ -77,9 +78,9 @@ pub(super) fn ask(
     first: u32,
     program: &Program,
 ) -> Result<Asked, LabError> {
-    let parties = asking.parties;
-    let address = Ipv4Addr::from(u32::from(parties.client) + first % parties.clients);
-    let (servers, device) = (parties.server_network(), &firewall.ends.0);
+    let endpoints = asking.endpoints;
+    let address = Ipv4Addr::from(u32::from(endpoints.client) + first % endpoints.clients);
+    let (servers, device) = (endpoints.server_network(), &firewall.ends.0);
     // Ways without a metric come before those that sockets of one device find.
     source.ip(&[format!(
         "route replace {servers} via {GATEWAY_ADDRESS} dev {device} onlink src {address}"
@@ -165,7 +166,7 @@ fn record(asking: &Asking<'_>, report: &Report) -> Connections {
 
 /// What made-up trials of programs ask.
 #[cfg(test)]
-fn made_up(parties: &crate::connections::Parties) -> Asking<'_> {
+fn made_up(endpoints: &weir_study::Endpoints) -> Asking<'_> {
     let resources = preflight::Resources {
         clients: 1,
         ports: 64_512,
@@ -179,8 +180,8 @@ fn made_up(parties: &crate::connections::Parties) -> Asking<'_> {
         queue: 128,
     };
     Asking {
-        client: Client::Httperf,
-        parties,
+        client: ClientKind::Httperf,
+        endpoints,
         clients: 1,
         rate: 1500,
         at_once: 64,
@@ -192,12 +193,12 @@ fn made_up(parties: &crate::connections::Parties) -> Asking<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::traffic::Connecting;
+    use weir_study::ConnectionLoad;
 
     #[test]
     fn what_a_program_did_not_open_was_given_up() {
-        let parties = Connecting::default().parties;
-        let asking = made_up(&parties);
+        let endpoints = ConnectionLoad::default().endpoints;
+        let asking = made_up(&endpoints);
         let failed = vec![("descriptors", 200), ("reset", 50), ("refused", 0)];
         let report = Report { completed: 2000, failed, ..Report::default() };
         let connections = record(&asking, &report);
@@ -208,7 +209,7 @@ mod tests {
         assert_eq!(connections.limit("descriptors"), None, "they are the program's own");
         let late = record(&asking, &Report { completed: 2000, ..Report::default() });
         assert_eq!((late.offered, late.given_up), (2000, 250));
-        let closed = Asking { client: Client::Wrk, ..asking };
+        let closed = Asking { client: ClientKind::Wrk, ..asking };
         let closed = record(&closed, &Report { completed: 9, ..Report::default() });
         assert_eq!((closed.offered, closed.given_up), (9, 0), "it has no rate");
     }

@@ -15,16 +15,18 @@ use weir_kernel::{KernelError, Namespace};
 use weir_packet::Mac;
 use weir_stats::HostRecord;
 
-use super::{Devices, FIREWALL_MAC, Firewall, SOURCE_MAC, Topology};
+use super::{FIREWALL_MAC, Firewall, SOURCE_MAC, Topology};
 use super::{addresses, neighbour, route, way_to_clients};
 use crate::LabError;
 use crate::commands::Ground;
-use crate::connections::{Parties, TcpEnds};
+use crate::connections::TcpEnds;
 use crate::counters::{ConntrackReader, DeviceReader, ReceivedReader, StackReader};
-use crate::hosts::Hosts;
 use crate::hosts::protocol::{Around, Back};
 use crate::hosts::ssh::{Host, Room};
 use crate::streaming::{self, Ends};
+use weir_study::Devices;
+use weir_study::Endpoints;
+use weir_study::Hosts;
 
 /// Names of the interfaces of this host, in the source's and in the sink's namespace.
 const NEAR: &str = "f0";
@@ -67,7 +69,8 @@ impl Topology {
         let host = Host::connect(hosts, session, weir, version)?;
         let Devices { input, output } = &self.devices;
         let take = |interface: &toml::Spanned<String>, name: &str| {
-            host.take(interface.get_ref(), name).map_err(|error| hosts.refused(interface, error))
+            host.take(interface.get_ref(), name)
+                .map_err(|error| LabError::from(hosts.refused(interface, error)))
         };
         let firewall_mac = take(&hosts.firewall.input, input)?;
         let outer_mac = take(&hosts.firewall.output, output)?;
@@ -195,12 +198,12 @@ impl Topology {
         &mut self,
         host: &Host,
         ends: &mut TcpEnds,
-        parties: &Parties,
+        endpoints: &Endpoints,
     ) -> Result<Firewall, LabError> {
         if let Some(there) = self.elsewhere.as_mut().filter(|there| !there.is_attached) {
             ends.attach_client(&self.source, self.source.ifindex(NEAR)?)?;
             ends.attach_server(&self.sink_side, self.sink_side.ifindex(FAR)?)?;
-            let clients = Some(parties.client_network());
+            let clients = Some(endpoints.client_network());
             there.around.back = Some(Back { mac: there.source_mac, clients });
             there.is_attached = true;
         }

@@ -13,29 +13,14 @@
 
 use std::net::Ipv4Addr;
 
-use serde::Deserialize;
 use weir_kernel::{LinkEnd, Namespace, VethOptions};
 
 use super::{FIREWALL_MAC, Firewall, SINK_MAC, SOURCE_MAC, Topology, end, mac_text};
 use crate::LabError;
-use crate::connections::{Parties, TcpEnds};
+use crate::connections::TcpEnds;
 use crate::counters::DeviceReader;
-
-/// Most clients and servers on the network of a gateway with one arm: each is a neighbour.
-pub(crate) const NEIGHBOURS: u32 = 8192;
-
-/// The way that connections take.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Way {
-    /// Through a gateway with a device on either side.
-    #[default]
-    Gateway,
-    /// Through a gateway that takes and sends by the same device.
-    OneArmed,
-    /// Over one link; nothing is between clients and servers.
-    Direct,
-}
+use weir_study::ConnectionPath;
+use weir_study::Endpoints;
 
 impl Topology {
     /// Makes what is between clients and servers on their way. On the direct one that is nothing,
@@ -45,23 +30,27 @@ impl Topology {
     /// Where the kernel refuses.
     pub fn between(
         &mut self,
-        way: Way,
+        way: ConnectionPath,
         ends: &mut TcpEnds,
-        parties: &Parties,
+        endpoints: &Endpoints,
     ) -> Result<Firewall, LabError> {
-        let is_there = way == Way::Gateway || self.other_host().is_none();
+        let is_there = way == ConnectionPath::Gateway || self.other_host().is_none();
         assert!(is_there, "other ways over hosts are refused before a run");
         match way {
-            Way::Gateway => self.firewall_between(ends, parties),
-            Way::OneArmed => self.one_armed(ends, parties),
-            Way::Direct => self.straight(ends),
+            ConnectionPath::Gateway => self.firewall_between(ends, endpoints),
+            ConnectionPath::OneArmed => self.one_armed(ends, endpoints),
+            ConnectionPath::Direct => self.straight(ends),
         }
     }
 
-    fn one_armed(&mut self, ends: &mut TcpEnds, parties: &Parties) -> Result<Firewall, LabError> {
+    fn one_armed(
+        &mut self,
+        ends: &mut TcpEnds,
+        endpoints: &Endpoints,
+    ) -> Result<Firewall, LabError> {
         let (namespace, near) = self.gateway(false)?;
         let arm = self.devices.input.clone();
-        namespace.ip(&on_link(parties, &arm))?;
+        namespace.ip(&on_link(endpoints, &arm))?;
         let ifindex = self.source.ifindex(&near)?;
         ends.attach_both(&self.source, ifindex)?;
         let devices = DeviceReader::open(&[(&namespace, arm.as_str())])?;
@@ -114,10 +103,10 @@ impl Topology {
 }
 
 /// Every client and every server is a neighbour on the device's own network.
-fn on_link(parties: &Parties, device: &str) -> Vec<String> {
+fn on_link(endpoints: &Endpoints, device: &str) -> Vec<String> {
     let sides = [
-        (parties.client, parties.clients, mac_text(SOURCE_MAC)),
-        (parties.server, parties.servers, mac_text(SINK_MAC)),
+        (endpoints.client, endpoints.clients, mac_text(SOURCE_MAC)),
+        (endpoints.server, endpoints.servers, mac_text(SINK_MAC)),
     ];
     let neighbours = sides.iter().flat_map(|(first, count, mac)| {
         (0..*count).flat_map(move |at| {
@@ -137,14 +126,14 @@ mod tests {
 
     #[test]
     fn every_client_and_server_is_on_link() {
-        let parties = Parties {
+        let endpoints = Endpoints {
             client: Ipv4Addr::new(198, 19, 0, 255),
             clients: 2,
             server: Ipv4Addr::new(198, 19, 128, 0),
             servers: 1,
             port: 80,
         };
-        let lines = on_link(&parties, "eth0");
+        let lines = on_link(&endpoints, "eth0");
         assert_eq!(lines.len(), 6, "a neighbour and a route for each");
         assert!(lines[3].starts_with("route replace 198.19.1.0/32 dev eth0"), "{lines:?}");
         assert!(lines[4].contains("198.19.128.0 lladdr 02:00:00:00:00:04"), "{lines:?}");

@@ -7,11 +7,12 @@ use std::path::Path;
 use anyhow::{Context as _, Result, ensure};
 use weir_backends::artefact;
 use weir_lab::hosts::kernels::PerKernel;
-use weir_lab::study::AGAINST_ITSELF;
-use weir_lab::{RunOptions, SELF_TESTS, registry};
+use weir_lab::{RunOptions, SELF_TESTS};
 use weir_report::{Extra, ExtraTable, NamedRun};
 use weir_stats::compare::{self, KeptSelfTest, Verdict};
 use weir_stats::{Quantity, folder};
+use weir_study::AGAINST_ITSELF;
+use weir_study::registry;
 use weir_verify::VerifyReport;
 
 use super::{Answer, lab_kernels, lab_runs};

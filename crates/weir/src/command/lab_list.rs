@@ -6,9 +6,9 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
-use weir_lab::registry::{self, Entry, Item, LIST_BEGINS, LIST_ENDS};
 use weir_report::{IndexEntry, IndexItem};
 use weir_stats::folder;
+use weir_study::registry::{self, Entry, Item, LIST_BEGINS, LIST_ENDS};
 
 use super::Answer;
 use crate::cli::{LabIndex, LabList};

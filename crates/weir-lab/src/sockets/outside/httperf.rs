@@ -36,10 +36,10 @@ const FORMS: [&str; 17] = [
 ];
 
 pub(super) fn arguments(asking: &Asking<'_>) -> Vec<String> {
-    let Asking { parties, rate, .. } = asking;
+    let Asking { endpoints, rate, .. } = asking;
     vec![
-        format!("--server={}", parties.server),
-        format!("--port={}", parties.port),
+        format!("--server={}", endpoints.server),
+        format!("--port={}", endpoints.port),
         "--uri=/".to_owned(),
         format!("--rate={rate}"),
         format!("--num-conns={}", asking.planned().max(1)),
@@ -87,7 +87,7 @@ pub(super) fn read(text: &str) -> Result<Report, String> {
 mod tests {
     use super::super::made_up;
     use super::*;
-    use crate::traffic::Connecting;
+    use weir_study::ConnectionLoad;
 
     const PRINTED: &str = "\
 httperf --timeout=5 --client=0/1 --server=198.19.128.0 --port=80 --uri=/ --rate=9000 --num-calls=1
@@ -154,8 +154,8 @@ Errors: fd-unavail 197 addrunavail 0 ftab-full 0 other 2
 
     #[test]
     fn connections_are_planned() {
-        let parties = Connecting::default().parties;
-        let line = arguments(&made_up(&parties)).join(" ");
+        let endpoints = ConnectionLoad::default().endpoints;
+        let line = arguments(&made_up(&endpoints)).join(" ");
         assert!(line.contains("--rate=1500 --num-conns=2250 --num-calls=1"), "{line}");
     }
 }

@@ -38,7 +38,7 @@ const FORMS: [&str; 15] = [
 
 /// `kept`: its connections stay open.
 pub(super) fn arguments(asking: &Asking<'_>, kept: bool) -> Vec<String> {
-    let Asking { parties, at_once, duration, .. } = asking;
+    let Asking { endpoints, at_once, duration, .. } = asking;
     let seconds = duration.as_secs_f64().ceil().max(1.0);
     let mut arguments = vec![
         "--threads=1".to_owned(),
@@ -50,7 +50,7 @@ pub(super) fn arguments(asking: &Asking<'_>, kept: bool) -> Vec<String> {
     if !kept {
         arguments.push("--header=Connection: close".to_owned());
     }
-    arguments.push(format!("http://{}:{}/", parties.server, parties.port));
+    arguments.push(format!("http://{}:{}/", endpoints.server, endpoints.port));
     arguments
 }
 
@@ -111,7 +111,7 @@ fn time_ns(text: &str) -> Option<f64> {
 mod tests {
     use super::super::made_up;
     use super::*;
-    use crate::traffic::Connecting;
+    use weir_study::ConnectionLoad;
 
     const PRINTED: &str = "\
 Running 1s test @ http://198.19.128.0:80/
@@ -189,8 +189,8 @@ Transfer/sec:    858.89KB
 
     #[test]
     fn a_trial_lasts_whole_seconds() {
-        let parties = Connecting::default().parties;
-        let asking = made_up(&parties);
+        let endpoints = ConnectionLoad::default().endpoints;
+        let asking = made_up(&endpoints);
         let line = arguments(&asking, false).join(" ");
         assert!(line.contains("--connections=64 --duration=2s"), "{line}");
         assert!(line.contains("Connection: close"), "{line}");

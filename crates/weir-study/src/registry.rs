@@ -13,8 +13,10 @@ use serde::{Deserialize, Serialize};
 use weir_stats::compare::KeptSelfTest;
 use weir_stats::{ClaimRecord, Estimate, Outcome, claim, folder};
 
-use crate::LabError;
-use crate::study::{self, Study};
+use crate::StudyError;
+use crate::load::load;
+use crate::study::Study;
+use crate::toml_text::{parse, refused};
 
 /// The file of a study's folder that says what came of a subject against itself.
 pub const SELF_TEST: &str = "aa.json";
@@ -182,8 +184,8 @@ struct ItemText {
 /// A folder that cannot be read; with file and line: a `claims.toml` or `study.toml` that is not
 /// one, an item that says none or several of `claims`, `needs`, `lost`, `missing`, a claim that the
 /// study has not, a number twice; records that cannot be read.
-pub fn read(studies: &Path) -> Result<Vec<Entry>, LabError> {
-    let failed = LabError::file("read", studies);
+pub fn read(studies: &Path) -> Result<Vec<Entry>, StudyError> {
+    let failed = StudyError::file("read", studies);
     let mut folders: Vec<PathBuf> = fs::read_dir(studies)
         .map_err(failed)?
         .flatten()
@@ -198,7 +200,7 @@ pub fn read(studies: &Path) -> Result<Vec<Entry>, LabError> {
         for item in &entry.items {
             if let Some(other) = numbers.insert(item.number.clone(), entry.study.clone()) {
                 let message = format!("number {} is in {other} already", item.number);
-                return Err(study::refused(&folder.join("claims.toml"), "", 0, message));
+                return Err(refused(&folder.join("claims.toml"), "", 0, message));
             }
         }
         entries.push(entry);
@@ -206,17 +208,17 @@ pub fn read(studies: &Path) -> Result<Vec<Entry>, LabError> {
     Ok(entries)
 }
 
-fn entry(folder: &Path) -> Result<Entry, LabError> {
+fn entry(folder: &Path) -> Result<Entry, StudyError> {
     let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let path = folder.join("claims.toml");
     let text = if path.is_file() {
-        fs::read_to_string(&path).map_err(LabError::file("read", &path))?
+        fs::read_to_string(&path).map_err(StudyError::file("read", &path))?
     } else {
         String::new()
     };
-    let claims: ClaimsText = study::parse(&path, &text)?;
+    let claims: ClaimsText = parse(&path, &text)?;
     let loaded = match folder.join("study.toml").is_file() {
-        true => Some(study::load(folder)?.study),
+        true => Some(load(folder)?.study),
         false => None,
     };
     let run = newest_run(folder)?;
@@ -229,7 +231,7 @@ fn entry(folder: &Path) -> Result<Entry, LabError> {
     let mut items = Vec::new();
     for item in claims.items {
         let at = item.span().start;
-        let refuse = |message: String| study::refused(&path, &text, at, message);
+        let refuse = |message: String| refused(&path, &text, at, message);
         items.push(resolve(item.into_inner(), &known, outcomes.as_deref()).map_err(refuse)?);
     }
     let own = loaded.as_ref().map_or_else(Vec::new, |study| own(study, outcomes.as_deref()));
@@ -238,7 +240,7 @@ fn entry(folder: &Path) -> Result<Entry, LabError> {
         (None, Some(title)) => title,
         (None, None) => {
             let message = "without a study.toml it needs a `title`".to_owned();
-            return Err(study::refused(&path, &text, 0, message));
+            return Err(refused(&path, &text, 0, message));
         }
     };
     let command = loaded.map(|_| format!("weir lab run studies/{name} -o run"));
@@ -247,13 +249,13 @@ fn entry(folder: &Path) -> Result<Entry, LabError> {
 }
 
 /// What is kept of a subject against itself in a study's folder.
-fn self_test(folder: &Path) -> Result<Option<KeptSelfTest>, LabError> {
+fn self_test(folder: &Path) -> Result<Option<KeptSelfTest>, StudyError> {
     let path = folder.join(SELF_TEST);
     if !path.is_file() {
         return Ok(None);
     }
-    let text = fs::read_to_string(&path).map_err(LabError::file("read", &path))?;
-    let failed = |error: serde_json::Error| LabError::Study {
+    let text = fs::read_to_string(&path).map_err(StudyError::file("read", &path))?;
+    let failed = |error: serde_json::Error| StudyError::Text {
         path: path.clone(),
         line: error.line(),
         message: format!("{error}; `weir lab run STUDY -o DIR --aa SUBJECT --keep` makes it anew"),
@@ -262,7 +264,7 @@ fn self_test(folder: &Path) -> Result<Option<KeptSelfTest>, LabError> {
 }
 
 /// The newest complete run of a study: folders under `runs` begin with their date.
-fn newest_run(study: &Path) -> Result<Option<String>, LabError> {
+fn newest_run(study: &Path) -> Result<Option<String>, StudyError> {
     let Ok(entries) = fs::read_dir(study.join("runs")) else { return Ok(None) };
     let mut runs: Vec<PathBuf> =
         entries.flatten().map(|e| e.path()).filter(|run| run.join("run.json").is_file()).collect();
@@ -277,7 +279,7 @@ fn newest_run(study: &Path) -> Result<Option<String>, LabError> {
 }
 
 /// The study's claims, decided on the trials that are kept.
-fn outcomes(study: &Study, run: &Path) -> Result<Vec<ClaimRecord>, LabError> {
+fn outcomes(study: &Study, run: &Path) -> Result<Vec<ClaimRecord>, StudyError> {
     let record = folder::load(run)?;
     let seed = record.run.seed;
     let decide = |text: &toml::Spanned<_>| claim::evaluate(text.get_ref(), &record.trials, seed);

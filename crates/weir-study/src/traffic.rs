@@ -6,10 +6,40 @@ use serde::Deserialize;
 use toml::Spanned;
 use weir_stats::{Close, Scenario};
 
-use crate::connections::Parties;
-use crate::looping::{HEADERS, Looping};
-use crate::sockets::{self, Client, Sockets};
-use crate::study::Source;
+use crate::client::ClientKind;
+use crate::endpoints::Endpoints;
+use crate::source::Source;
+
+/// Bytes of the headers of IPv4 and UDP.
+pub const HEADERS: u16 = 28;
+/// The first port of a client that is a socket of the kernel.
+pub const FIRST_PORT: u16 = 1024;
+
+/// UDP that a host sends to itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoopbackUdp {
+    /// Length of a packet, its headers included, bytes.
+    pub bytes: u16,
+    /// The port that nobody listens to.
+    pub port: u16,
+}
+
+/// Sockets of the kernel as clients.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sockets {
+    /// How many ports a client address has; all above 1023 without it.
+    pub ports: Option<u16>,
+    /// Connections that a client has at once which asks again when a reply is there; 64 without
+    /// it.
+    pub at_once: Option<u16>,
+}
+
+impl Sockets {
+    /// Ports of one client address.
+    pub fn ports(&self) -> u16 {
+        self.ports.unwrap_or(u16::MAX - FIRST_PORT + 1)
+    }
+}
 
 /// The `[traffic]` of a study.
 #[derive(Clone, Debug, Deserialize)]
@@ -17,24 +47,24 @@ use crate::study::Source;
 pub enum Traffic {
     /// Frames that a command makes: a pcap file `FRAMES` and its verdicts.
     Frames(Source),
-    /// The same, of which a set share is to be dropped ([`crate::mixing`]).
+    /// The same, of which a set share is to be dropped.
     Mixed {
         /// The command.
         source: Source,
         /// The axis whose values are the share, percent.
         drop_axis: String,
     },
-    /// New TCP connections ([`crate::connections`]).
-    Connections(Connecting),
+    /// New TCP connections.
+    Connections(ConnectionLoad),
     /// UDP that a host sends to itself.
-    Loopback(Looping),
+    Loopback(LoopbackUdp),
 }
 
 /// Connections as a study says them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Connecting {
+pub struct ConnectionLoad {
     /// Who to whom.
-    pub parties: Parties,
+    pub endpoints: Endpoints,
     /// How they end.
     pub close: Close,
     /// The axis whose values are connections a second; without it, the preset's `rate_pps`.
@@ -67,7 +97,7 @@ pub enum Hold {
 
 impl Hold {
     /// The axis that it depends on.
-    pub(crate) fn axis(&self) -> Option<&String> {
+    pub fn axis(&self) -> Option<&String> {
         match self {
             Hold::Connections(_) => None,
             Hold::Axis(axis) | Hold::Limit(axis) => Some(axis),
@@ -75,20 +105,20 @@ impl Hold {
     }
 }
 
-impl Connecting {
+impl ConnectionLoad {
     /// The same as a client opens them: the small TCP has no sockets.
-    pub(crate) fn by(&self, client: Client) -> Connecting {
-        let sockets = self.sockets.clone().filter(|_| client != Client::Stateless);
-        Connecting { sockets, ..self.clone() }
+    pub fn by(&self, client: ClientKind) -> ConnectionLoad {
+        let sockets = self.sockets.clone().filter(|_| client != ClientKind::Stateless);
+        ConnectionLoad { sockets, ..self.clone() }
     }
 
     /// Clients and servers that take part at a point.
-    pub(crate) fn parties_at(&self, point: &Scenario) -> (u32, u32) {
+    pub fn endpoints_at(&self, point: &Scenario) -> (u32, u32) {
         let on = |axis: &Option<String>, all: u32| {
             let value = point.coordinate(axis.as_ref()?)?.number()?;
             Some(u32::try_from(value).unwrap_or(all).clamp(1, all))
         };
-        let Parties { clients, servers, .. } = self.parties;
+        let Endpoints { clients, servers, .. } = self.endpoints;
         (
             on(&self.clients_axis, clients).unwrap_or(clients),
             on(&self.servers_axis, servers).unwrap_or(servers),
@@ -96,16 +126,16 @@ impl Connecting {
     }
 
     /// Every axis that they depend on.
-    pub(crate) fn axes(&self) -> impl Iterator<Item = &String> {
+    pub fn axes(&self) -> impl Iterator<Item = &String> {
         let held = self.hold.as_ref().and_then(Hold::axis);
-        let Connecting { rate_axis, flood_axis, clients_axis, servers_axis, .. } = self;
+        let ConnectionLoad { rate_axis, flood_axis, clients_axis, servers_axis, .. } = self;
         let all = [rate_axis, flood_axis, clients_axis, servers_axis].map(Option::as_ref);
         all.into_iter().flatten().chain(held)
     }
 
     /// How many are held at a point, on a machine that lets a connection table have so many
     /// entries.
-    pub(crate) fn held_at(&self, point: &Scenario, table_limit: u64) -> Option<u64> {
+    pub fn held_at(&self, point: &Scenario, table_limit: u64) -> Option<u64> {
         match self.hold.as_ref()? {
             Hold::Connections(count) => Some(*count),
             Hold::Axis(axis) => point.coordinate(axis)?.number(),
@@ -114,18 +144,18 @@ impl Connecting {
     }
 }
 
-impl Default for Connecting {
+impl Default for ConnectionLoad {
     /// What a study gets that says nothing else.
-    fn default() -> Connecting {
-        let parties = Parties {
+    fn default() -> ConnectionLoad {
+        let endpoints = Endpoints {
             client: Ipv4Addr::new(198, 19, 0, 0),
             clients: 4096,
             server: Ipv4Addr::new(198, 19, 128, 0),
             servers: 16,
             port: 80,
         };
-        Connecting {
-            parties,
+        ConnectionLoad {
+            endpoints,
             close: Close::Fin,
             rate_axis: None,
             flood_axis: None,
@@ -219,9 +249,9 @@ impl TryFrom<Text> for Traffic {
             ));
         }
         match kind {
-            "loopback" => looping(&text).map(Traffic::Loopback),
+            "loopback" => loopback_of(&text).map(Traffic::Loopback),
             "frames" => frames_of(text),
-            "connections" => connecting(text).map(Traffic::Connections),
+            "connections" => connections_of(text).map(Traffic::Connections),
             "sockets" => of_sockets(text).map(Traffic::Connections),
             "concurrent" => {
                 let axes = (text.connections_axis.clone(), text.limit_axis.clone());
@@ -235,9 +265,9 @@ impl TryFrom<Text> for Traffic {
                         );
                     }
                 };
-                let connecting = connecting(text)?;
+                let load = connections_of(text)?;
                 let (close, hold) = (Close::Never, Some(hold));
-                Ok(Traffic::Connections(Connecting { close, hold, ..connecting }))
+                Ok(Traffic::Connections(ConnectionLoad { close, hold, ..load }))
             }
             other => unreachable!("{other} is no kind"),
         }
@@ -260,52 +290,52 @@ fn frames_of(text: Text) -> Result<Traffic, String> {
 }
 
 /// Packets of 128 bytes to the port that discards (RFC 863), which a host of today leaves alone.
-fn looping(text: &Text) -> Result<Looping, String> {
-    let looping = Looping { bytes: text.bytes.unwrap_or(128), port: text.port.unwrap_or(9) };
-    if !(HEADERS..=1500).contains(&looping.bytes) || looping.port == 0 {
+fn loopback_of(text: &Text) -> Result<LoopbackUdp, String> {
+    let loopback = LoopbackUdp { bytes: text.bytes.unwrap_or(128), port: text.port.unwrap_or(9) };
+    if !(HEADERS..=1500).contains(&loopback.bytes) || loopback.port == 0 {
         return Err(format!(
             "`bytes` are {HEADERS} to 1500, headers included, and `port` is above 0"
         ));
     }
-    Ok(looping)
+    Ok(loopback)
 }
 
 /// Connections of the kernel's sockets, at rates that an axis sets: there is no overload for who
 /// opens at planned times.
-fn of_sockets(text: Text) -> Result<Connecting, String> {
+fn of_sockets(text: Text) -> Result<ConnectionLoad, String> {
     if text.rate_axis.is_none() {
         return Err("kind `sockets` needs `rate_axis`: connections have planned times".into());
     }
-    if text.ports.is_some_and(|ports| ports == 0 || ports > u16::MAX - sockets::FIRST_PORT + 1) {
+    if text.ports.is_some_and(|ports| ports == 0 || ports > u16::MAX - FIRST_PORT + 1) {
         return Err("`ports` are 1 to 64512, for they begin at 1024".into());
     }
     if text.at_once == Some(0) {
         return Err("`at_once` is above 0".into());
     }
     let sockets = Sockets { ports: text.ports, at_once: text.at_once };
-    Ok(Connecting { sockets: Some(sockets), ..connecting(text)? })
+    Ok(ConnectionLoad { sockets: Some(sockets), ..connections_of(text)? })
 }
 
 /// 198.18.0.0/15 is for measurements of devices (RFC 2544, appendix C.2.2); its first half holds
 /// the links.
-fn connecting(text: Text) -> Result<Connecting, String> {
-    let usual = Connecting::default().parties;
-    let parties = Parties {
+fn connections_of(text: Text) -> Result<ConnectionLoad, String> {
+    let usual = ConnectionLoad::default().endpoints;
+    let endpoints = Endpoints {
         client: text.client.unwrap_or(usual.client),
         clients: text.clients.unwrap_or(usual.clients),
         server: text.server.unwrap_or(usual.server),
         servers: text.servers.unwrap_or(usual.servers),
         port: text.port.unwrap_or(usual.port),
     };
-    if parties.clients == 0 || parties.servers == 0 || parties.port == 0 {
+    if endpoints.clients == 0 || endpoints.servers == 0 || endpoints.port == 0 {
         return Err("connections need clients, servers and a port, all above 0".to_owned());
     }
     let range = |first: Ipv4Addr, count: u32| {
         let first = u64::from(u32::from(first));
         first..first + u64::from(count)
     };
-    let clients = range(parties.client, parties.clients);
-    let servers = range(parties.server, parties.servers);
+    let clients = range(endpoints.client, endpoints.clients);
+    let servers = range(endpoints.server, endpoints.servers);
     if clients.end > 1 << 32 || servers.end > 1 << 32 {
         return Err("addresses end at 255.255.255.255".to_owned());
     }
@@ -315,8 +345,8 @@ fn connecting(text: Text) -> Result<Connecting, String> {
     let close = text.close.unwrap_or(Close::Fin);
     let verify = text.verify.unwrap_or(false);
     let Text { rate_axis, flood_axis, clients_axis, servers_axis, .. } = text;
-    Ok(Connecting {
-        parties,
+    Ok(ConnectionLoad {
+        endpoints,
         close,
         rate_axis,
         flood_axis,
@@ -338,11 +368,11 @@ mod tests {
 
     #[test]
     fn connections_have_defaults() {
-        let Traffic::Connections(connecting) = read("kind = \"connections\"").unwrap() else {
+        let Traffic::Connections(load) = read("kind = \"connections\"").unwrap() else {
             panic!("connections are connections");
         };
-        assert_eq!(connecting.close, Close::Fin);
-        assert_eq!((connecting.parties.port, connecting.parties.clients), (80, 4096));
+        assert_eq!(load.close, Close::Fin);
+        assert_eq!((load.endpoints.port, load.endpoints.clients), (80, 4096));
     }
 
     #[test]

@@ -15,11 +15,11 @@ use weir_stats::Spectrum;
 /// | `wrk-kept` | once for all its requests | packets of connections that are there already |
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Client {
+pub enum ClientKind {
     /// weir's own, with a socket of the kernel for each connection.
     #[default]
     Sockets,
-    /// weir's small TCP, which remembers no connection ([`crate::connections`]).
+    /// weir's small TCP, which remembers no connection.
     Stateless,
     /// The program `httperf`: a connection for each request, at planned times.
     Httperf,
@@ -30,30 +30,30 @@ pub enum Client {
     WrkKept,
 }
 
-impl Client {
+impl ClientKind {
     /// The program that it is, which is also the name of its Debian package.
     pub fn program(self) -> Option<&'static str> {
         match self {
-            Client::Sockets | Client::Stateless => None,
-            Client::Httperf => Some("httperf"),
-            Client::Wrk | Client::WrkKept => Some("wrk"),
+            ClientKind::Sockets | ClientKind::Stateless => None,
+            ClientKind::Httperf => Some("httperf"),
+            ClientKind::Wrk | ClientKind::WrkKept => Some("wrk"),
         }
     }
 
     /// Whether it opens connections at the rate of the study.
-    pub(crate) fn keeps_a_rate(self) -> bool {
-        !matches!(self, Client::Wrk | Client::WrkKept)
+    pub fn keeps_a_rate(self) -> bool {
+        !matches!(self, ClientKind::Wrk | ClientKind::WrkKept)
     }
 
     /// What a record says of it, with the times of replies as it reports them itself; nothing of
     /// weir's own sockets.
-    pub(crate) fn record(self, reported: Spectrum) -> Option<weir_stats::Client> {
+    pub fn record(self, reported: Spectrum) -> Option<weir_stats::Client> {
         let name = match self {
-            Client::Sockets => return None,
-            Client::Stateless => "stateless",
-            Client::Httperf => "httperf",
-            Client::Wrk => "wrk",
-            Client::WrkKept => "wrk-kept",
+            ClientKind::Sockets => return None,
+            ClientKind::Stateless => "stateless",
+            ClientKind::Httperf => "httperf",
+            ClientKind::Wrk => "wrk",
+            ClientKind::WrkKept => "wrk-kept",
         };
         Some(weir_stats::Client { name: name.to_owned(), reported })
     }
@@ -67,7 +67,7 @@ mod tests {
     fn a_record_has_the_name_that_a_subject_gives() {
         #[derive(Deserialize)]
         struct Text {
-            client: Client,
+            client: ClientKind,
         }
         let clients = ["sockets", "stateless", "httperf", "wrk", "wrk-kept"];
         for name in clients {

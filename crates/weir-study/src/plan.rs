@@ -13,7 +13,7 @@ use weir_stats::{Coordinate, Scenario};
 
 /// A subject, or the second copy of one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Arm {
+pub struct Variant {
     /// The subject.
     pub subject: String,
     /// 0, or 1 for the second copy.
@@ -22,11 +22,11 @@ pub struct Arm {
 
 /// One trial to be run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct PlannedTrial {
     /// Where.
     pub scenario: Scenario,
     /// What.
-    pub arm: Arm,
+    pub variant: Variant,
     /// Which pass.
     pub block: u32,
     /// Place in the pass.
@@ -47,24 +47,30 @@ pub fn grid(axes: &BTreeMap<String, Vec<Coordinate>>) -> Vec<Scenario> {
     points
 }
 
-/// One block: every point with the arms that `arms` says, there and back.
+/// One block: every point with the variants that `variants` says, there and back.
 pub fn block(
     points: &[Scenario],
-    arms: impl Fn(&Scenario) -> Vec<Arm>,
+    variants: impl Fn(&Scenario) -> Vec<Variant>,
     block: u32,
     seed: u64,
-) -> Vec<Step> {
+) -> Vec<PlannedTrial> {
     let mut random = Random::new(seed ^ (u64::from(block) << 32));
     let mut points: Vec<&Scenario> = points.iter().collect();
     random.shuffle(&mut points);
     let mut steps = Vec::new();
     for scenario in points {
-        let mut arms = arms(scenario);
-        random.shuffle(&mut arms);
-        let there = arms.iter().map(|arm| (0, arm));
-        for (leg, arm) in there.chain(arms.iter().rev().map(|arm| (1, arm))) {
+        let mut variants = variants(scenario);
+        random.shuffle(&mut variants);
+        let there = variants.iter().map(|variant| (0, variant));
+        for (leg, variant) in there.chain(variants.iter().rev().map(|variant| (1, variant))) {
             let order = steps.len() as u32;
-            steps.push(Step { scenario: scenario.clone(), arm: arm.clone(), block, order, leg });
+            steps.push(PlannedTrial {
+                scenario: scenario.clone(),
+                variant: variant.clone(),
+                block,
+                order,
+                leg,
+            });
         }
     }
     steps
@@ -81,8 +87,8 @@ mod tests {
         ])
     }
 
-    fn arms(_: &Scenario) -> Vec<Arm> {
-        ["a", "b", "c"].map(|name| Arm { subject: name.to_owned(), copy: 0 }).to_vec()
+    fn variants(_: &Scenario) -> Vec<Variant> {
+        ["a", "b", "c"].map(|name| Variant { subject: name.to_owned(), copy: 0 }).to_vec()
     }
 
     #[test]
@@ -94,12 +100,12 @@ mod tests {
 
     #[test]
     fn each_point_goes_there_and_back() {
-        let steps = block(&grid(&axes()), arms, 0, 1);
+        let steps = block(&grid(&axes()), variants, 0, 1);
         assert_eq!(steps.len(), 4 * 3 * 2);
         for point in steps.chunks(6) {
             assert!(point.iter().all(|step| step.scenario == point[0].scenario));
-            let mirrored: Vec<&Arm> = point.iter().rev().map(|step| &step.arm).collect();
-            let forward: Vec<&Arm> = point.iter().map(|step| &step.arm).collect();
+            let mirrored: Vec<&Variant> = point.iter().rev().map(|step| &step.variant).collect();
+            let forward: Vec<&Variant> = point.iter().map(|step| &step.variant).collect();
             assert_eq!(forward, mirrored);
             assert_eq!(point.iter().map(|step| step.leg).collect::<Vec<_>>(), [0, 0, 0, 1, 1, 1]);
         }
@@ -110,10 +116,10 @@ mod tests {
     #[test]
     fn blocks_differ_and_seeds_repeat() {
         let points = grid(&axes());
-        assert_eq!(block(&points, arms, 0, 1), block(&points, arms, 0, 1));
-        let names = |steps: Vec<Step>| -> Vec<(Scenario, Arm)> {
-            steps.into_iter().map(|step| (step.scenario, step.arm)).collect()
+        assert_eq!(block(&points, variants, 0, 1), block(&points, variants, 0, 1));
+        let names = |steps: Vec<PlannedTrial>| -> Vec<(Scenario, Variant)> {
+            steps.into_iter().map(|step| (step.scenario, step.variant)).collect()
         };
-        assert_ne!(names(block(&points, arms, 0, 1)), names(block(&points, arms, 1, 1)));
+        assert_ne!(names(block(&points, variants, 0, 1)), names(block(&points, variants, 1, 1)));
     }
 }

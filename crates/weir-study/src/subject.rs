@@ -23,10 +23,11 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use crate::LabError;
-use crate::sockets::Client;
-use crate::study::{self, Commands};
-use crate::topology::Way;
+use crate::StudyError;
+use crate::client::ClientKind;
+use crate::path::ConnectionPath;
+use crate::programs::ProgramPath;
+use crate::toml_text;
 
 /// A way to put a ruleset in force.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -44,10 +45,10 @@ pub struct Subject {
     pub weir: bool,
     /// The way that connections take: through a gateway with two devices unless it says otherwise.
     #[serde(default)]
-    pub path: Way,
+    pub path: ConnectionPath,
     /// Who asks, in a study of sockets: weir's own client with sockets unless it says otherwise.
     #[serde(default)]
-    pub client: Client,
+    pub client: ClientKind,
     /// Programs that it needs on the `PATH`.
     #[serde(default)]
     pub needs: Vec<String>,
@@ -98,7 +99,7 @@ impl Subjects {
     /// # Errors
     /// With file and line: text that is no TOML, fields that are not known or are missing, a name
     /// that is in both.
-    pub fn read(shared: &Path, own: &Path) -> Result<(Subjects, String), LabError> {
+    pub fn read(shared: &Path, own: &Path) -> Result<(Subjects, String), StudyError> {
         if !own.is_file() || own == shared {
             return Subjects::read_one(shared);
         }
@@ -110,27 +111,27 @@ impl Subjects {
         for (name, subject) in others.0 {
             if subjects.0.insert(name.clone(), subject).is_some() {
                 let message = format!("subject `{name}` is in {} already", shared.display());
-                let at = own_text.find(&format!("[{name}]")).unwrap_or(0);
-                return Err(study::refused(own, &own_text, at, message));
+                let at = toml_text::table_start(&own_text, &name);
+                return Err(toml_text::refused(own, &own_text, at, message));
             }
         }
         Ok((subjects, format!("{shared_text}\n{own_text}")))
     }
 
-    fn read_one(path: &Path) -> Result<(Subjects, String), LabError> {
-        let text = std::fs::read_to_string(path).map_err(LabError::file("read", path))?;
-        let subjects = study::parse(path, &text)?;
+    fn read_one(path: &Path) -> Result<(Subjects, String), StudyError> {
+        let text = std::fs::read_to_string(path).map_err(StudyError::file("read", path))?;
+        let subjects = toml_text::parse(path, &text)?;
         Ok((subjects, text))
     }
 }
 
 impl Subject {
     /// The first program that it needs and that is not on the `PATH`.
-    pub fn lacking(&self, commands: &Commands) -> Option<String> {
-        let is_missing = |name: &&String| !commands.finds(name);
+    pub fn lacking(&self, programs: &ProgramPath) -> Option<String> {
+        let is_missing = |name: &&String| !programs.finds(name);
         let needed = self.needs.iter().find(is_missing);
         needed.map(|name| format!("{name} is not installed")).or_else(|| {
-            let client = self.client.program().filter(|name| !commands.finds(name))?;
+            let client = self.client.program().filter(|name| !programs.finds(name))?;
             Some(format!("{client} is not installed: `apt-get install {client}` brings it"))
         })
     }
@@ -145,7 +146,7 @@ mod tests {
         let common = "title = 't'\nabout = 'a'\nload = 'true'";
         let text = |client| format!("{common}\nclient = '{client}'");
         let subject = |client| toml::from_str::<Subject>(&text(client)).unwrap();
-        let nothing = Commands::new("/nonexistent".as_ref());
+        let nothing = ProgramPath::new("/nonexistent".as_ref());
         let lacking = subject("wrk-kept").lacking(&nothing).unwrap();
         assert_eq!(lacking, "wrk is not installed: `apt-get install wrk` brings it");
         assert_eq!(subject("stateless").lacking(&nothing), None);

@@ -1,0 +1,38 @@
+//! What the fields of a preset may ask for.
+
+use crate::StudyError;
+use crate::loaded::Loaded;
+use crate::study::PresetText;
+use crate::workload::Feature;
+
+impl Loaded {
+    /// Refuses a preset whose fields ask for what the study does not do.
+    pub(crate) fn check_preset(&self, name: &str, preset: &PresetText) -> Result<(), StudyError> {
+        let workload = self.workload();
+        let refuse = |field: &str, why: String| {
+            let message = format!("preset `{name}` has `{field}`: {why}");
+            Err(self.refused_at(&format!("presets.{name}"), message))
+        };
+        for (is_asked, field, feature) in [
+            (preset.rate_pps > 0, "rate_pps", Feature::Rate),
+            (preset.table_entries > 0, "table_entries", Feature::TableEntries),
+        ] {
+            if let Some(why) = workload.lacks(feature).filter(|_| is_asked) {
+                return refuse(field, format!("{} {why}", workload.name()));
+            }
+        }
+        let has_rates = self.study.connections().is_some_and(|c| c.rate_axis.is_some());
+        match () {
+            () if preset.rate_pps > 0 && has_rates => {
+                refuse("rate_pps", "the study has its rates on `rate_axis`".to_owned())
+            }
+            () if preset.probe_seconds > 0.0 && self.study.probe.is_none() => {
+                refuse("probe_seconds", "the study has no `[probe]`".to_owned())
+            }
+            () if preset.adds > 0 && self.study.more.is_none() => {
+                refuse("adds", "the study has no `[more]`".to_owned())
+            }
+            () => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! Why a study cannot be read, or not be run as asked.
+
+use std::path::{Path, PathBuf};
+
+use weir_stats::RecordError;
+
+/// Why a study cannot be read, or not be run as asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StudyError {
+    /// A study, its subjects or its hosts cannot be read as such.
+    #[error("{}:{line}: {message}", path.display())]
+    Text {
+        /// Which file.
+        path: PathBuf,
+        /// Line, counted from 1.
+        line: usize,
+        /// What is wrong.
+        message: String,
+    },
+    /// A study has no such preset.
+    #[error("{}: no preset `{name}`; there are {known}", path.display())]
+    Preset {
+        /// The study's file.
+        path: PathBuf,
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: String,
+    },
+    /// Options that exclude each other, or that the study cannot be run with.
+    #[error("{0}")]
+    Options(String),
+    /// A file could not be read.
+    #[error("{action} {}: {source}", path.display())]
+    File {
+        /// `read`.
+        action: &'static str,
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The records of a run cannot be read.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+}
+
+impl StudyError {
+    /// For `map_err`: a file that could not be read.
+    pub(crate) fn file(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| StudyError::File { action, path, source }
+    }
+}

@@ -1,0 +1,252 @@
+//! `hosts.toml`: a study over two machines rather than over namespaces of one.
+//!
+//! The machine that weir is started on plays and counts, by two interfaces of its own; the firewall
+//! is another machine, which the system's `ssh` reaches ([`ssh`]). There `weir lab agent`
+//! ([`agent`]) makes namespaces, loads rulesets and reads counters, as it is asked to
+//! ([`protocol`]). All else of a run is the same on one machine and on two. Where the file names
+//! [`kernels`], the firewall is booted into each, with a run for each.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use toml::Spanned;
+use weir_stats::ProbeKind;
+
+use crate::StudyError;
+use crate::loaded::Loaded;
+use crate::path::ConnectionPath;
+use crate::toml_text::{parse, refused, table_start};
+use crate::workload::Feature;
+
+/// The hosts of a run, as their file says.
+#[derive(Clone, Debug)]
+pub struct Hosts {
+    path: PathBuf,
+    text: String,
+    /// Where frames come from and where they arrive.
+    pub ends: EndInterfaces,
+    /// What is measured.
+    pub firewall: FirewallHost,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Text {
+    ends: EndInterfaces,
+    firewall: FirewallHost,
+}
+
+/// The machine that weir is started on.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EndInterfaces {
+    /// Not built yet.
+    host: Option<Spanned<String>>,
+    /// The interface that leads to the firewall's input.
+    pub input: Spanned<String>,
+    /// The interface that leads to the firewall's output.
+    pub output: Spanned<String>,
+}
+
+/// The machine whose rules are measured.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FirewallHost {
+    /// What `ssh` knows it by.
+    pub host: Spanned<String>,
+    /// More arguments for `ssh`.
+    #[serde(default)]
+    pub ssh: Vec<String>,
+    /// What makes a command run as root there, e.g. `["sudo", "-n"]`.
+    #[serde(default)]
+    pub as_root: Vec<String>,
+    /// The weir that is installed there; without it weir copies itself there.
+    pub weir: Option<Spanned<String>>,
+    /// The interface towards the source.
+    pub input: Spanned<String>,
+    /// The interface towards the sink.
+    pub output: Spanned<String>,
+    /// What a study is run once for each of; what runs there now without any.
+    #[serde(default)]
+    pub kernels: Vec<Kernel>,
+    /// How long the host is asked whether it is back after a boot, seconds; 600 without it.
+    pub boot_limit_seconds: Option<Spanned<u64>>,
+}
+
+impl FirewallHost {
+    /// Arguments for `ssh` up to the command, which nobody is asked for a password for. What comes
+    /// first counts, so the user's own win.
+    pub fn ssh_arguments(&self) -> Vec<String> {
+        const OURS: [&str; 5] =
+            ["-T", "-oBatchMode=yes", "-oConnectTimeout=10", "-oServerAliveInterval=15", "--"];
+        let ours = OURS.iter().map(|word| (*word).to_owned());
+        self.ssh.iter().cloned().chain(ours).chain([self.host.get_ref().clone()]).collect()
+    }
+}
+
+impl Hosts {
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// With file and line: text that is no TOML, fields that are not known, are missing or are not
+    /// built yet, hosts that `ssh` would take for options, one interface in two places.
+    pub fn read(path: &Path) -> Result<Hosts, StudyError> {
+        let text = std::fs::read_to_string(path).map_err(StudyError::file("read", path))?;
+        let Text { ends, firewall } = parse(path, &text)?;
+        let hosts = Hosts { path: path.to_owned(), text, ends, firewall };
+        hosts.check()?;
+        Ok(hosts)
+    }
+
+    /// Reads the file for a study, which may do what is not built yet over hosts.
+    pub fn of(path: &Path, study: &Loaded) -> Result<Hosts, StudyError> {
+        fits(study)?;
+        Hosts::read(path)
+    }
+
+    fn check(&self) -> Result<(), StudyError> {
+        let Hosts { ends, firewall, .. } = self;
+        if let Some(host) = &ends.host {
+            let message = "ends on another machine are not built yet: start weir on that machine";
+            return Err(self.refused(host, message));
+        }
+        if firewall.host.get_ref().is_empty() || firewall.host.get_ref().starts_with('-') {
+            return Err(self.refused(&firewall.host, "this is no name of a host"));
+        }
+        for (input, output) in [(&ends.input, &ends.output), (&firewall.input, &firewall.output)] {
+            if input.get_ref() == output.get_ref() {
+                let message = "input and output are two interfaces; one arm is not built yet";
+                return Err(self.refused(output, message));
+            }
+        }
+        check_kernels(self)
+    }
+
+    /// What is wrong with a value, at its line.
+    pub fn refused<T>(&self, value: &Spanned<T>, message: impl ToString) -> StudyError {
+        let Range { start, .. } = value.span();
+        refused(&self.path, &self.text, start, message.to_string())
+    }
+}
+
+/// Whether a study can be run over hosts.
+///
+/// # Errors
+/// With the study's file and line: what it does that works on one machine only so far.
+fn fits(loaded: &Loaded) -> Result<(), StudyError> {
+    let study = &loaded.study;
+    let line = |table: &str| table_start(&loaded.text, table);
+    let workload = loaded.workload();
+    let lacks = workload.lacks(Feature::Hosts);
+    let has_shell = study.probe.as_ref().is_some_and(|p| p.kinds.contains(&ProbeKind::Shell));
+    const NOT_BUILT: &str = "over hosts is not built yet";
+    let traffic = lacks.map(|why| (line("traffic"), workload.name().to_owned(), why));
+    let shell = has_shell.then(|| (line("probe"), "`[probe]` by a shell".to_owned(), NOT_BUILT));
+    // A subject's path is a matter of the study that lists it.
+    let paths = study.subjects.iter().filter_map(|name| {
+        let path = match loaded.subjects.0[name.get_ref()].path {
+            ConnectionPath::Gateway => return None,
+            ConnectionPath::OneArmed => "one-armed",
+            ConnectionPath::Direct => "direct",
+        };
+        let what = format!("the path `{path}` of subject `{}`", name.get_ref());
+        Some((name.span().start, what, NOT_BUILT))
+    });
+    let mut all = traffic.into_iter().chain(shell).chain(paths);
+    let Some((at, what, why)) = all.next() else { return Ok(()) };
+    let message = format!("{what} {why}: run it without `--hosts`");
+    Err(refused(&loaded.path, &loaded.text, at, message))
+}
+
+/// A kernel of the firewall's host.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Kernel {
+    /// What it is called here; the folder of its records, too.
+    pub name: Spanned<String>,
+    /// A command for a shell on the host, as root, that makes it boot this kernel.
+    pub boot: Spanned<String>,
+}
+
+/// What is wrong with the kernels of a file.
+fn check_kernels(hosts: &Hosts) -> Result<(), StudyError> {
+    let kernels = &hosts.firewall.kernels;
+    for (at, Kernel { name, boot }) in kernels.iter().enumerate() {
+        if !is_plain(name.get_ref()) {
+            let message = "a kernel's name is that of a folder: letters, digits and `._+-`";
+            return Err(hosts.refused(name, message));
+        }
+        if kernels[..at].iter().any(|other| other.name.get_ref() == name.get_ref()) {
+            return Err(hosts.refused(name, "another kernel has this name"));
+        }
+        if boot.get_ref().trim().is_empty() {
+            return Err(hosts.refused(boot, "a command that boots this kernel is needed"));
+        }
+    }
+    match &hosts.firewall.boot_limit_seconds {
+        Some(limit) if *limit.get_ref() == 0 => {
+            Err(hosts.refused(limit, "no host boots in 0 seconds"))
+        }
+        Some(limit) if kernels.is_empty() => {
+            Err(hosts.refused(limit, "nothing is booted without `kernels`"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether a name is one of a folder that needs no quoting and is not hidden.
+fn is_plain(name: &str) -> bool {
+    let is_letter = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
+    !name.is_empty() && !name.starts_with(['.', '-']) && name.chars().all(is_letter)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WHOLE: &str = r#"[ends]
+input = "e0"
+output = "e1"
+[firewall]
+host = "fw"
+input = "f0"
+output = "f1"
+"#;
+
+    fn said(name: &str, text: &str) -> String {
+        let path = std::env::temp_dir().join(format!("weir-{}-{name}", std::process::id()));
+        std::fs::write(&path, text).unwrap();
+        let read = Hosts::read(&path);
+        std::fs::remove_file(&path).unwrap();
+        read.map_or_else(|error| error.to_string(), |_| String::new())
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_line() {
+        assert_eq!(said("whole.toml", WHOLE), "");
+        let cases = [
+            ("host = \"fw\"", "host = \"-oProxyCommand=x\"", ":5: this is no name of a host"),
+            ("output = \"f1\"", "output = \"f0\"", ":7: input and output are two interfaces"),
+            ("[firewall]", "host = \"x\"\n[firewall]", ":4: ends on another machine"),
+            ("output = \"f1\"", "output = \"f1\"\nreboot = \"x\"", ":8: unknown field `reboot`"),
+            ("[firewall]", "[firewall]\nkernels = [{ name = \"a\" }]", ":5: missing field `boot`"),
+            ("host = \"fw\"\n", "", "missing field `host`"),
+            ("[ends]", "[ens]", ":1: unknown field `ens`"),
+        ];
+        for (number, (before, after, expected)) in cases.into_iter().enumerate() {
+            let said = said(&format!("{number}.toml"), &WHOLE.replace(before, after));
+            assert!(said.contains(expected), "{after}: {said}");
+        }
+    }
+
+    #[test]
+    fn a_name_is_one_folder() {
+        for good in ["6.1", "6.12.8-rt+", "no_mitigations"] {
+            assert!(is_plain(good), "{good}");
+        }
+        for bad in ["", ".", "..", ".hidden", "-o", "a/b", "a b", "ü"] {
+            assert!(!is_plain(bad), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! Reading a study from its folder.
+
+use std::path::Path;
+
+use crate::StudyError;
+use crate::devices::Devices;
+use crate::loaded::Loaded;
+use crate::study::Study;
+use crate::subject::Subjects;
+use crate::toml_text::parse;
+
+/// Reads a study from its folder or its file.
+///
+/// Its subjects are those of `subjects.toml` beside its folder, and those of `subjects.toml`
+/// beside its file, which may not have the same names.
+///
+/// # Errors
+/// With file and line: text that is no TOML, fields that are not known or are missing, subjects,
+/// axes or values that are not there.
+pub fn load(path: &Path) -> Result<Loaded, StudyError> {
+    let path = if path.is_dir() { path.join("study.toml") } else { path.to_owned() };
+    let text = std::fs::read_to_string(&path).map_err(StudyError::file("read", &path))?;
+    let mut study: Study = parse(&path, &text)?;
+    if study.loopback().is_some() {
+        study.devices = Devices { input: "lo".to_owned(), output: "lo".to_owned() };
+    }
+    let folder = path.canonicalize().map_err(StudyError::file("read", &path))?;
+    let folder = folder.parent().unwrap_or(Path::new("/")).to_owned();
+    let beside = folder.join("subjects.toml");
+    let above = folder.parent().unwrap_or(Path::new("/")).join("subjects.toml");
+    let (subjects, subjects_text) = Subjects::read(&above, &beside)?;
+    let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let loaded = Loaded { name, path, text, study, subjects, subjects_text };
+    loaded.check()?;
+    Ok(loaded)
+}

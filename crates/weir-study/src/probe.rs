@@ -1,0 +1,148 @@
+//! The `[probe]` of a study: what else is asked of its firewalls, and under which load.
+
+use serde::Deserialize;
+use toml::Spanned;
+use weir_stats::probe::{KIND_AXIS, LOAD_AXIS};
+use weir_stats::{Coordinate, Load, ProbeKind};
+
+use crate::plan::PlannedTrial;
+
+/// The `[probe]` of a study.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProbePlan {
+    /// What asks.
+    pub kinds: Vec<ProbeKind>,
+    /// What the firewall does meanwhile; a stream is measured on an idle one only.
+    pub loads: Vec<Load>,
+    /// Echoes a second.
+    pub rate_per_second: u32,
+    /// Lines a second that a shell is asked: its work is not to fill the core by itself.
+    #[serde(default = "lines_per_second")]
+    pub lines_per_second: u32,
+    /// The subjects that are probed; all of the study without it.
+    #[serde(default)]
+    pub subjects: Vec<Spanned<String>>,
+}
+
+fn lines_per_second() -> u32 {
+    100
+}
+
+/// What one trial asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProbeCase {
+    /// What asks.
+    pub kind: ProbeKind,
+    /// What the firewall does meanwhile.
+    pub load: Load,
+}
+
+impl ProbePlan {
+    /// What one part says about another.
+    pub fn check(&self) -> Result<(), String> {
+        match () {
+            () if self.kinds.is_empty() || self.loads.is_empty() => {
+                Err("`[probe]` needs `kinds` and `loads`".to_owned())
+            }
+            () if !(1..=100_000).contains(&self.rate_per_second) => {
+                Err("`[probe]` takes 1 to 100,000 echoes a second".to_owned())
+            }
+            () if !(1..=500).contains(&self.lines_per_second) => {
+                Err("`[probe]` takes 1 to 500 lines a second".to_owned())
+            }
+            () => Ok(()),
+        }
+    }
+
+    /// Whether there are trials with this value on one of the axes of probes.
+    pub fn has(&self, axis: &str, value: &Coordinate) -> bool {
+        let is_it = |name: &str| *value == Coordinate::from(name);
+        match axis {
+            KIND_AXIS => self.kinds.iter().any(|kind| is_it(kind.name())),
+            _ => self.loads.iter().any(|load| is_it(load.name())),
+        }
+    }
+
+    /// Questions a second of a kind.
+    pub fn rate_of(&self, kind: ProbeKind) -> u32 {
+        if kind == ProbeKind::Shell { self.lines_per_second } else { self.rate_per_second }
+    }
+
+    /// The trials that probe after the `planned` ones of a block: each point and subject on the way
+    /// there.
+    pub fn trials(&self, planned: &[PlannedTrial]) -> Vec<PlannedTrial> {
+        let is_probed = |trial: &&PlannedTrial| {
+            let variant = &trial.variant;
+            let named = self.subjects.iter().any(|name| *name.get_ref() == variant.subject);
+            trial.leg == 0 && variant.copy == 0 && (named || self.subjects.is_empty())
+        };
+        let mut probes = Vec::new();
+        for trial in planned.iter().filter(is_probed) {
+            for case in self.cases() {
+                let scenario = trial.scenario.with(KIND_AXIS, case.kind.name());
+                let scenario = scenario.with(LOAD_AXIS, case.load.name());
+                let order = (planned.len() + probes.len()) as u32;
+                probes.push(PlannedTrial { scenario, order, ..trial.clone() });
+            }
+        }
+        probes
+    }
+
+    fn cases(&self) -> impl Iterator<Item = ProbeCase> + '_ {
+        let all = self.kinds.iter().flat_map(|kind| {
+            self.loads.iter().map(move |load| ProbeCase { kind: *kind, load: *load })
+        });
+        all.filter(|case| case.kind != ProbeKind::Stream || case.load == Load::Idle)
+    }
+}
+
+impl ProbeCase {
+    /// What a planned trial asks; `None` of one that asks nothing.
+    pub fn of(trial: &PlannedTrial) -> Option<ProbeCase> {
+        let is_on =
+            |axis, name: &str| trial.scenario.coordinate(axis) == Some(&Coordinate::from(name));
+        let kinds = [ProbeKind::Icmp, ProbeKind::Udp, ProbeKind::Shell, ProbeKind::Stream];
+        let loads = [Load::Idle, Load::Frames, Load::Stream];
+        let kind = kinds.into_iter().find(|kind| is_on(KIND_AXIS, kind.name()))?;
+        let load = loads.into_iter().find(|load| is_on(LOAD_AXIS, load.name()))?;
+        Some(ProbeCase { kind, load })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trial_says_what_it_asks() {
+        let variant = crate::plan::Variant { subject: "a".to_owned(), copy: 0 };
+        let plain = PlannedTrial {
+            scenario: weir_stats::Scenario::default(),
+            variant,
+            block: 0,
+            order: 0,
+            leg: 0,
+        };
+        assert_eq!(ProbeCase::of(&plain), None);
+        let scenario = plain.scenario.with(KIND_AXIS, "shell").with(LOAD_AXIS, "frames");
+        let asking = ProbeCase::of(&PlannedTrial { scenario, ..plain });
+        assert_eq!(asking, Some(ProbeCase { kind: ProbeKind::Shell, load: Load::Frames }));
+    }
+
+    #[test]
+    fn a_stream_is_measured_on_an_idle_firewall_only() {
+        let probing = ProbePlan {
+            kinds: vec![ProbeKind::Icmp, ProbeKind::Stream],
+            loads: vec![Load::Idle, Load::Frames],
+            rate_per_second: 100,
+            lines_per_second: 100,
+            subjects: Vec::new(),
+        };
+        assert_eq!(probing.check(), Ok(()));
+        assert_eq!(probing.cases().count(), 3);
+        assert!(probing.has(LOAD_AXIS, &"frames".into()));
+        assert!(!probing.has(LOAD_AXIS, &"stream".into()));
+        assert!(ProbePlan { rate_per_second: 0, ..probing }.check().is_err());
+    }
+}

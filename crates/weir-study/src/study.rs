@@ -1,0 +1,194 @@
+//! A study as its file says: what is measured, at which points, how long, and what is claimed.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use toml::Spanned;
+use weir_stats::{Claim, Coordinate, Paper, PaperValue, Scenario};
+
+use crate::devices::Devices;
+use crate::probe::ProbePlan;
+use crate::source::Source;
+use crate::traffic::{ConnectionLoad, LoopbackUdp, Traffic};
+
+/// A study as its file says.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Study {
+    /// What a reader sees.
+    pub title: String,
+    /// What it asks.
+    pub question: String,
+    /// The experiment that it repeats.
+    pub paper: Option<Paper>,
+    /// Names of its subjects, in the order of the report.
+    pub subjects: Vec<Spanned<String>>,
+    /// Its grid; the order of axes is that of their names.
+    #[serde(default)]
+    pub axes: BTreeMap<String, AxisText>,
+    /// The devices that its rulesets know; `eth0` and `eth1` without it.
+    #[serde(default)]
+    pub devices: Devices,
+    /// How a ruleset is made.
+    pub ruleset: Source,
+    /// Whether the memory of each ruleset that is loaded is measured; a load then waits until the
+    /// memory of the one before is given back.
+    #[serde(default)]
+    pub memory: bool,
+    /// What is played; without it only the load commands are timed.
+    pub traffic: Option<Traffic>,
+    /// What else asks its firewalls.
+    pub probe: Option<ProbePlan>,
+    /// How the rules of `MORE` are made.
+    pub more: Option<Source>,
+    /// The subject that is measured twice, for the noise floor.
+    pub again: Option<AaControl>,
+    /// What counts as a disturbance.
+    #[serde(default)]
+    pub noise: NoiseLimits,
+    /// How long and how often, by name.
+    pub presets: BTreeMap<String, PresetText>,
+    /// Claims with their tests.
+    #[serde(default)]
+    pub claims: Vec<Spanned<Claim>>,
+    /// Values that the paper's text states.
+    #[serde(default)]
+    pub paper_values: Vec<PaperValue>,
+    /// Reasons to doubt the numbers.
+    #[serde(default)]
+    pub doubts: Vec<String>,
+}
+
+impl Study {
+    /// How its frames are made, where it plays frames.
+    pub fn frames(&self) -> Option<&Source> {
+        match &self.traffic {
+            Some(Traffic::Frames(source) | Traffic::Mixed { source, .. }) => Some(source),
+            _ => None,
+        }
+    }
+
+    /// The axis of the share of frames that rules have to drop, where it sets one.
+    pub fn drop_axis(&self) -> Option<&str> {
+        match &self.traffic {
+            Some(Traffic::Mixed { drop_axis, .. }) => Some(drop_axis),
+            _ => None,
+        }
+    }
+
+    /// What it sends over loopback, where it does.
+    pub fn loopback(&self) -> Option<LoopbackUdp> {
+        match self.traffic {
+            Some(Traffic::Loopback(loopback)) => Some(loopback),
+            _ => None,
+        }
+    }
+
+    /// Its connections, where it opens some.
+    pub fn connections(&self) -> Option<&ConnectionLoad> {
+        match &self.traffic {
+            Some(Traffic::Connections(load)) => Some(load),
+            _ => None,
+        }
+    }
+}
+
+/// One axis.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AxisText {
+    /// What a reader sees.
+    pub title: String,
+    /// Its values; a preset may take fewer.
+    pub values: Vec<Coordinate>,
+    /// What a reader sees for a value that is a name.
+    #[serde(default)]
+    pub titles: BTreeMap<String, String>,
+}
+
+/// A subject that is measured twice.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AaControl {
+    /// Which.
+    pub subject: Spanned<String>,
+    /// At which points.
+    #[serde(default)]
+    pub at: Scenario,
+}
+
+/// What counts as a disturbance of a trial.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct NoiseLimits {
+    /// Slowest spin, against the fastest of the run.
+    pub spin_ratio: f64,
+    /// Largest share of stolen time.
+    pub steal: f64,
+    /// Largest share of stalled time, where the generator does not run before everything else.
+    pub psi: f64,
+    /// Most times that the generator may be taken off its core.
+    pub switches: u64,
+    /// How often a disturbed trial is repeated.
+    pub repeats: u32,
+}
+
+impl Default for NoiseLimits {
+    fn default() -> NoiseLimits {
+        // Shared virtual processors change their speed by a quarter from one second to the next,
+        // with nothing else to be seen; what is repeated then meets the same again.
+        NoiseLimits { spin_ratio: 1.3, steal: 0.08, psi: 0.25, switches: 20, repeats: 2 }
+    }
+}
+
+/// The preset of a subject against itself: a study's own, or else its smoke at two points.
+pub const AGAINST_ITSELF: &str = "aa";
+
+/// How long and how often.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PresetText {
+    /// What a reader must know about trials of this length.
+    pub label: String,
+    /// Length of a trial.
+    pub trial_seconds: f64,
+    /// Passes over the grid.
+    pub blocks: u32,
+    /// Times that each ruleset is loaded.
+    pub loads: u32,
+    /// Times that single rules are added.
+    #[serde(default)]
+    pub adds: u32,
+    /// Fewer values on some axes.
+    #[serde(default)]
+    pub axes: BTreeMap<String, Vec<Coordinate>>,
+    /// Packets a second that are offered; as many as the firewall can take without it.
+    #[serde(default)]
+    pub rate_pps: u64,
+    /// Entries that the connection table has to hold in one trial, where the machine's usual limit
+    /// is too low for them.
+    #[serde(default)]
+    pub table_entries: u64,
+    /// Length of a trial that probes; 0: as long as the others.
+    #[serde(default)]
+    pub probe_seconds: f64,
+}
+
+impl PresetText {
+    /// The same at two points at most: the ends of the first axis, and the last value of others.
+    pub(crate) fn short(&self, axes: &BTreeMap<String, AxisText>) -> PresetText {
+        let mut short = PresetText { blocks: self.blocks.min(3), ..self.clone() };
+        for (at, (name, axis)) in axes.iter().enumerate() {
+            let values = self.axes.get(name).unwrap_or(&axis.values);
+            let first = values.first().filter(|first| at == 0 && Some(*first) != values.last());
+            let ends = first.into_iter().chain(values.last()).cloned().collect();
+            short.axes.insert(name.clone(), ends);
+        }
+        short
+    }
+
+    /// Length of a trial that probes, seconds.
+    pub fn probe_seconds(&self) -> f64 {
+        if self.probe_seconds > 0.0 { self.probe_seconds } else { self.trial_seconds }
+    }
+}

@@ -1,0 +1,121 @@
+//! What each kind of traffic can do.
+//!
+//! One table says it ([`WorkloadKind::lacks`]); whatever an option of a run, a part of the study or a
+//! field of a preset asks for is looked up there before anything is made or measured. A row that is
+//! missing would be a run that measures something else than it was asked for.
+
+use crate::traffic::Traffic;
+
+/// What a study measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WorkloadKind {
+    /// Frames of a file.
+    Frames,
+    /// Frames with a set share to be dropped.
+    Mixed,
+    /// Connections of the small TCP.
+    Connections,
+    /// The same, left open.
+    Concurrent,
+    /// Connections of the kernel's sockets.
+    Sockets,
+    /// UDP that a host sends to itself.
+    Loopback,
+    /// No traffic: only loads are timed.
+    Loads,
+}
+
+/// What can be asked of a workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Feature {
+    /// `--search`.
+    Search,
+    /// `--hosts`.
+    Hosts,
+    /// `[probe]`.
+    Probe,
+    /// `rate_pps` of a preset.
+    Rate,
+    /// `table_entries` of a preset.
+    TableEntries,
+}
+
+impl WorkloadKind {
+    /// All of them.
+    #[cfg(test)]
+    const ALL: [WorkloadKind; 7] = [
+        WorkloadKind::Frames,
+        WorkloadKind::Mixed,
+        WorkloadKind::Connections,
+        WorkloadKind::Concurrent,
+        WorkloadKind::Sockets,
+        WorkloadKind::Loopback,
+        WorkloadKind::Loads,
+    ];
+
+    /// The workload of a study.
+    pub fn of(traffic: Option<&Traffic>) -> WorkloadKind {
+        match traffic {
+            None => WorkloadKind::Loads,
+            Some(Traffic::Frames(_)) => WorkloadKind::Frames,
+            Some(Traffic::Mixed { .. }) => WorkloadKind::Mixed,
+            Some(Traffic::Loopback(_)) => WorkloadKind::Loopback,
+            Some(Traffic::Connections(c)) if c.sockets.is_some() => WorkloadKind::Sockets,
+            Some(Traffic::Connections(c)) if c.hold.is_some() => WorkloadKind::Concurrent,
+            Some(Traffic::Connections(_)) => WorkloadKind::Connections,
+        }
+    }
+
+    /// What it is called in messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            WorkloadKind::Frames => "kind `frames`",
+            WorkloadKind::Mixed => "kind `frames` with `drop_axis`",
+            WorkloadKind::Connections => "kind `connections`",
+            WorkloadKind::Concurrent => "kind `concurrent`",
+            WorkloadKind::Sockets => "kind `sockets`",
+            WorkloadKind::Loopback => "kind `loopback`",
+            WorkloadKind::Loads => "a study without `[traffic]`",
+        }
+    }
+
+    /// Why it cannot do something; `None` where it can.
+    pub fn lacks(self, feature: Feature) -> Option<&'static str> {
+        use WorkloadKind::{Concurrent, Connections, Frames, Loads, Loopback, Mixed, Sockets};
+        match (feature, self) {
+            (Feature::Search | Feature::Probe, Frames | Mixed)
+            | (Feature::Hosts, Frames | Mixed | Connections | Concurrent | Loads)
+            | (Feature::Rate, Frames | Mixed | Connections | Concurrent)
+            | (Feature::TableEntries, Connections | Concurrent | Sockets) => None,
+            (Feature::Hosts, Sockets | Loopback) => Some("over hosts is not built yet"),
+            (Feature::Search | Feature::Probe, _) => Some("plays no frames"),
+            (Feature::Rate, Sockets) => Some("has its rates on `rate_axis`"),
+            (Feature::Rate, Loopback) => Some("sends as fast as the host takes it"),
+            (Feature::Rate, Loads) => Some("sends nothing"),
+            (Feature::TableEntries, Frames | Mixed | Loopback | Loads) => {
+                Some("opens no connections that a table would have to hold")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_workload_says_of_every_feature_whether_it_has_it() {
+        // Frames, mixed, connections, concurrent, sockets, loopback, loads.
+        let table = [
+            (Feature::Search, [true, true, false, false, false, false, false]),
+            (Feature::Hosts, [true, true, true, true, false, false, true]),
+            (Feature::Probe, [true, true, false, false, false, false, false]),
+            (Feature::Rate, [true, true, true, true, false, false, false]),
+            (Feature::TableEntries, [false, false, true, true, true, false, false]),
+        ];
+        for (feature, expected) in table {
+            let has = WorkloadKind::ALL.map(|workload| workload.lacks(feature).is_none());
+            assert_eq!(has, expected, "{feature:?}");
+        }
+    }
+}
