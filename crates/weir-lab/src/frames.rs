@@ -5,6 +5,9 @@
 //! tag lengthens the packet, so lengths and checksums are made anew. Ethernet addresses are set
 //! too: those in the file are not ours.
 
+pub mod flows;
+pub(crate) mod mix;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -1,53 +1,42 @@
 //! The laboratory: a study in, records out.
 //!
-//! [`run()`] sets up *source — firewall — sink* in network namespaces ([`topology`]), has the
-//! kernel play frames through the firewall ([`generator`]), counts what arrives ([`sink`]) and
-//! what does not ([`counters`], [`drops`]), subject by subject in an order that cancels drift
-//! ([`weir_study::plan`]), and writes every trial down, noise included ([`cpu`]).
+//! [`run()`] sets up *source — firewall — sink* in network namespaces ([`topology`]), on this
+//! machine or on another [`host`], has the kernel play frames through the firewall
+//! ([`program::generator`]), counts what arrives ([`program::sink`]) and what does not
+//! ([`observe`]), subject by subject in an order that cancels drift ([`weir_study::plan`]), and
+//! writes every trial down, noise included ([`observe::cpu`]).
 //!
-//! It knows no firewall. [`weir_study::subject`]s are commands that a file declares, weir's forms among them;
-//! rulesets and frames are files that the study's own commands make ([`weir_study`]).
+//! It knows no firewall. [`weir_study::subject`]s are commands that a file declares, weir's forms
+//! among them; rulesets and frames are files that the study's own commands make ([`weir_study`]).
+//!
+//! From bottom to top, a module using only those above it in this list:
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`frames`] | frames to play, made or read |
+//! | [`observe`] | counters, cores, reasons of drops, samples |
+//! | [`program`] | BPF programs that send, answer and count |
+//! | [`host`] | where rulesets are loaded: a namespace here, or on a host that `ssh` reaches |
+//! | [`topology`] | source, firewalls and sink, joined by links |
+//! | [`workload`] | what is sent through a firewall |
+//! | [`trial`] | one trial: counters before and after, the judgement |
+//! | [`schedule`] | a whole run: order, resuming, searching |
 
-mod bench;
-mod collect;
-mod commands;
-mod connecting;
-pub mod connections;
-pub mod counters;
-pub mod cpu;
-pub mod drops;
-mod echo;
-pub mod environment;
+mod command;
 mod error;
-mod files;
-pub mod flows;
-mod following;
 pub mod frames;
-pub mod generator;
-mod histogram;
-pub mod hosts;
-mod judge;
-mod live;
-mod loading;
-pub(crate) mod looping;
-mod members;
-mod mixing;
-mod preflight;
-pub mod probe;
-pub(crate) mod probing;
-mod records;
-mod resume;
-mod run;
-mod sampling;
-mod searching;
+pub mod host;
+pub mod observe;
+pub mod program;
+mod record;
+pub mod schedule;
 pub mod selftest;
-pub mod sink;
-pub mod sockets;
-mod streaming;
 pub mod topology;
-mod trials;
+mod trial;
 pub mod tune;
-mod watch;
+pub mod workload;
 
 pub use error::LabError;
-pub use run::{Progress, RunOptions, SELF_TESTS, planned, run};
+pub use schedule::clock::Progress;
+pub use schedule::options::{RunOptions, SELF_TESTS};
+pub use schedule::run::{planned, run};

@@ -14,12 +14,13 @@ use weir_packet::Family;
 use weir_stats::estimate::{self, Estimate};
 use weir_stats::{Close, Scenario};
 
-use crate::bench::{Bench, Rules};
-use crate::connections::Open;
-use crate::cpu::last_core;
-use crate::flows::{Flows, Popularity, Protocol, Size};
+use crate::LabError;
+use crate::frames::flows::{Flows, Popularity, Protocol, Size};
+use crate::observe::cpu::last_core;
+use crate::program::tcp::Open;
 use crate::topology::{Firewall, Topology};
-use crate::{LabError, connecting};
+use crate::trial::runner::{Bench, Rules};
+use crate::workload::tcp;
 use weir_study::ConnectionLoad;
 use weir_study::Devices;
 
@@ -130,7 +131,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report, 
     let least = bench.firewall(Some(&connecting), false)?;
     without_gro(&mut bench, &least)?;
     for firewall in [&plain, &tracked, &least] {
-        connecting::probe(&mut bench, firewall, 0)?;
+        tcp::probe(&mut bench, firewall, 0)?;
     }
     let track = b"table ip weir {\nchain forward {\ntype filter hook forward priority 0\n\
         ct state new,established accept\n}\n}\n";
@@ -270,7 +271,7 @@ fn connect(
         secret: bench.next_magic(1),
         flood: 0,
     };
-    let (seen, record) = connecting::trial(bench, firewall, &open, Rules::Unwatched)?;
+    let (seen, record) = tcp::trial(bench, firewall, &open, Rules::Unwatched)?;
     let seconds = seen.played.seconds.max(1e-9);
     part.offered = seen.played.offered;
     part.delivered = seen.arrived.delivered;

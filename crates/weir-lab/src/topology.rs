@@ -7,8 +7,8 @@
 //! Every firewall sees the same addresses: its two devices, their MAC addresses, and a default
 //! route behind it, so that one table of frames serves all.
 
-pub(crate) mod elsewhere;
 mod paths;
+pub(crate) mod remote;
 
 use std::net::Ipv4Addr;
 
@@ -16,11 +16,11 @@ use weir_kernel::{LinkEnd, Namespace, Session, VethOptions};
 use weir_packet::Mac;
 
 use crate::LabError;
-use crate::connections::TcpEnds;
-use crate::counters::{ConntrackReader, DeviceReader, ReceivedReader, StackReader};
-use crate::hosts::ssh::Room;
-use crate::sink::Sink;
-use crate::streaming::{self, Ends};
+use crate::host::remote::Room;
+use crate::observe::counters::{ConntrackReader, DeviceReader, ReceivedReader, StackReader};
+use crate::program::sink::Sink;
+use crate::program::tcp::TcpEnds;
+use crate::workload::probe::stream::{self, Ends};
 use weir_study::Devices;
 use weir_study::Endpoints;
 
@@ -50,7 +50,7 @@ pub struct Topology {
     links: u32,
     is_probed: bool,
     /// Firewalls are on another host.
-    elsewhere: Option<elsewhere::Elsewhere>,
+    elsewhere: Option<remote::Elsewhere>,
 }
 
 /// One firewall between them.
@@ -134,7 +134,7 @@ impl Topology {
         // Answers are redirected into this device, which takes them by its NAPI context only.
         namespace.set_gro(output, true)?;
         for (side, device) in [(&self.source, near), (&self.sink_side, far)] {
-            side.ip(&[streaming::single_segments(device)])?;
+            side.ip(&[stream::single_segments(device)])?;
         }
         let ends = Ends {
             source: &self.source,
@@ -142,7 +142,7 @@ impl Topology {
             sink: &self.sink_side,
             sink_device: far,
         };
-        streaming::open(&ends, [FIREWALL_MAC, OUT_MAC], self.links)
+        stream::open(&ends, [FIREWALL_MAC, OUT_MAC], self.links)
     }
 
     /// What counts arrivals.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 use weir_kernel::Session;
-use weir_lab::connections::{BothEnds, Open, Opened, TcpEnds};
+use weir_lab::program::tcp::{BothEnds, Open, Opened, TcpEnds};
 use weir_lab::topology::{FIREWALL_MAC, Firewall, SOURCE_MAC, Topology};
 use weir_stats::{Close, Connections};
 use weir_study::Devices;

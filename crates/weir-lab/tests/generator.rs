@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use weir_kernel::Session;
 use weir_lab::frames::Frame;
-use weir_lab::generator::{Generator, Play};
+use weir_lab::program::generator::{Generator, Play};
 use weir_lab::topology::{FIREWALL_MAC, Firewall, SOURCE_MAC, Topology};
 use weir_study::Devices;
 
@@ -64,7 +64,7 @@ impl Pipeline {
         Pipeline { topology, firewall, generator, _alone: alone }
     }
 
-    fn play(&mut self, play: &Play) -> weir_lab::generator::Played {
+    fn play(&mut self, play: &Play) -> weir_lab::program::generator::Played {
         let source = self.topology.source().clone();
         self.generator.play(&source, self.firewall.ifindex, play).unwrap()
     }

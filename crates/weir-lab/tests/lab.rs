@@ -8,7 +8,8 @@ use std::fs;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
-use weir_lab::{LabError, RunOptions, SELF_TESTS, frames, run};
+use weir_lab::run;
+use weir_lab::{LabError, RunOptions, SELF_TESTS, frames};
 use weir_packet::pcap;
 use weir_stats::compare::self_test;
 use weir_stats::search::Goal;

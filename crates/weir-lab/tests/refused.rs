@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::PathBuf;
 
-use weir_lab::{LabError, RunOptions, run};
+use weir_lab::run;
+use weir_lab::{LabError, RunOptions};
 use weir_stats::search::Goal;
 use weir_study::StudyError;
 use weir_study::load;

@@ -17,8 +17,8 @@ use weir_kernel::{LinkEnd, Namespace, VethOptions};
 
 use super::{FIREWALL_MAC, Firewall, SINK_MAC, SOURCE_MAC, Topology, end, mac_text};
 use crate::LabError;
-use crate::connections::TcpEnds;
-use crate::counters::DeviceReader;
+use crate::observe::counters::DeviceReader;
+use crate::program::tcp::TcpEnds;
 use weir_study::ConnectionPath;
 use weir_study::Endpoints;
 

@@ -6,7 +6,8 @@ use std::fs;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
-use weir_lab::{LabError, RunOptions, run};
+use weir_lab::run;
+use weir_lab::{LabError, RunOptions};
 use weir_stats::Record;
 
 /// A UDP packet from `source`, at least as long as Ethernet wants it.

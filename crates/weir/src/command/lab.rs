@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
 use weir_backends::artefact;
-use weir_lab::hosts::kernels::PerKernel;
+use weir_lab::schedule::kernels::PerKernel;
 use weir_lab::{RunOptions, SELF_TESTS};
 use weir_report::{Extra, ExtraTable, NamedRun};
 use weir_stats::compare::{self, KeptSelfTest, Verdict};
@@ -54,7 +54,7 @@ pub fn run(args: &LabRun) -> Result<Answer> {
 /// Answers the machine that measures, on standard input and output.
 pub fn agent() -> Result<Answer> {
     let version = RunOptions::default().version;
-    weir_lab::hosts::agent::agent(&version, std::io::stdin().lock(), std::io::stdout().lock())?;
+    weir_lab::host::agent::agent(&version, std::io::stdin().lock(), std::io::stdout().lock())?;
     Ok(Answer::Yes)
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::Result;
-use weir_lab::hosts::kernels::PerKernel;
+use weir_lab::schedule::kernels::PerKernel;
 use weir_stats::Record;
 
 use super::{Answer, lab, lab_runs};

@@ -1,0 +1,11 @@
+//! Where rulesets are loaded and measured: in namespaces of this machine, or of another one.
+//!
+//! In a run over two machines the one that weir is started on plays and counts, by two interfaces
+//! of its own; the firewall is another machine, which the system's `ssh` reaches ([`remote`]).
+//! There `weir lab agent` ([`agent`]) makes namespaces, loads rulesets and reads counters, as it is
+//! asked to ([`protocol`]). All else of a run is the same on one machine and on two.
+
+pub mod agent;
+pub(crate) mod boot;
+pub(crate) mod protocol;
+pub(crate) mod remote;

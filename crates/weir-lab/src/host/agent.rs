@@ -1,0 +1,298 @@
+//! The firewall's end of a run over hosts: does what it is asked on standard input until that ends,
+//! and then removes all that it made and gives the interfaces back.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{BufRead, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Component, Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rustix::fs::{FlockOperation, flock};
+use serde_json::Value;
+use weir_kernel::{Namespace, Session};
+use weir_packet::Mac;
+
+use super::protocol::{Around, Ask, Place, Ran, Reply, Welcome, Work, receive, send};
+use crate::LabError;
+use crate::command::shell;
+use crate::observe::counters::{self, ConntrackReader};
+use crate::observe::cpu::last_core;
+use crate::observe::drops::{self, DropReasons, Reasons, Watching};
+use crate::observe::environment;
+use crate::observe::sampling::{Sampler, Samples};
+use crate::schedule::load::Hurried;
+use crate::topology::quieten;
+use crate::topology::remote;
+use crate::trial::collect::{KernelLog, ruleset_memory};
+use crate::workload::tcp;
+use weir_study::Devices;
+use weir_study::ProgramPath;
+
+/// Answers questions until there are no more.
+///
+/// # Errors
+/// Not root, another agent on this machine, a connection that fails. What cannot be done is an
+/// answer, not an error.
+pub fn agent(version: &str, mut from: impl BufRead, mut to: impl Write) -> Result<(), LabError> {
+    let failed = |source| LabError::System { action: "talk to the machine that measures", source };
+    let mut agent = Agent::new()?;
+    let environment = environment::capture(last_core()?, "kernel".to_owned());
+    let knows_reasons = agent.reasons.is_some();
+    let welcome = Welcome { version: version.to_owned(), environment, knows_reasons };
+    send(&mut to, &welcome).map_err(failed)?;
+    while let Some(ask) = receive::<Ask>(&mut from).map_err(failed)? {
+        let mut payload = Vec::new();
+        if let Ask::File { bytes, .. } = &ask {
+            from.by_ref().take(*bytes).read_to_end(&mut payload).map_err(failed)?;
+        }
+        let reply = match agent.answer(ask, &payload) {
+            Ok(value) => Reply::Done(value),
+            Err(error) => Reply::Refused(error.to_string()),
+        };
+        send(&mut to, &reply).map_err(failed)?;
+    }
+    Ok(())
+}
+
+struct Agent {
+    session: Session,
+    /// The study's files.
+    folder: PathBuf,
+    rooms: BTreeMap<u32, Room>,
+    made: u32,
+    /// Names of the interfaces in every firewall, and where they are.
+    names: Vec<String>,
+    at: Namespace,
+    reasons: Option<DropReasons>,
+    watching: Option<(Reasons, Watching)>,
+    sampler: Option<Sampler>,
+    log: KernelLog,
+    weir: PathBuf,
+    _alone: File,
+}
+
+struct Room {
+    namespace: Namespace,
+    ipv6: bool,
+    /// Files under its `/proc/net` that were asked for.
+    files: BTreeMap<String, File>,
+}
+
+impl Agent {
+    fn new() -> Result<Agent, LabError> {
+        let session = Session::new()?;
+        let folder = session.directory().join("study");
+        fs::create_dir_all(&folder).map_err(LabError::file("create", &folder))?;
+        let weir = std::env::current_exe();
+        let weir = weir.map_err(|source| LabError::System { action: "find weir", source })?;
+        Ok(Agent {
+            at: session.namespace("dock")?,
+            session,
+            folder,
+            rooms: BTreeMap::new(),
+            made: 0,
+            names: Vec::new(),
+            reasons: DropReasons::new().ok(),
+            watching: None,
+            sampler: None,
+            log: KernelLog::new(),
+            weir,
+            _alone: alone()?,
+        })
+    }
+
+    fn answer(&mut self, ask: Ask, payload: &[u8]) -> Result<Value, LabError> {
+        match ask {
+            Ask::Clock => {
+                let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+                value(since.as_secs_f64())
+            }
+            Ask::Lacking(programs) => {
+                let commands = ProgramPath::new(&std::env::var_os("PATH").unwrap_or_default());
+                let is_missing = |name: &String| !commands.finds(name);
+                value(programs.into_iter().filter(is_missing).collect::<Vec<_>>())
+            }
+            Ask::Take { interface, name } => value(self.take(&interface, name)?),
+            Ask::Firewall { ipv6 } => value(self.room("fw", Some(ipv6))?),
+            Ask::Bare => value(self.room("load", None)?),
+            Ask::Remove { room } => value(self.remove(room)?),
+            Ask::TurnTo { room, around } => value(self.turn_to(room, &around)?),
+            Ask::File { path, is_executable, .. } => {
+                value(self.write(&path, payload, is_executable)?)
+            }
+            Ask::Run(work) => value(self.run(&work)?),
+            Ask::Net { room, name } => value(self.net(room, &name)?),
+            Ask::Proc { name } => {
+                let path = Path::new("/proc").join(plain(&name)?);
+                value(fs::read_to_string(path).unwrap_or_default())
+            }
+            Ask::Watch { room } => value(self.watch(room)?),
+            Ask::Reasons => value(self.told_reasons()?),
+            Ask::Log { most } => value(self.log.lines(most)),
+            Ask::Forget { room, settled } => {
+                value(tcp::forget_in(&self.found(room)?.namespace, settled)?)
+            }
+            Ask::Follow { room, period_seconds } => value(self.follow(room, period_seconds)?),
+            Ask::Followed => value(self.followed()),
+            Ask::Memory { settled } => value(ruleset_memory(settled)),
+            Ask::Raise { key, to } => value(self.session.global_sysctl(&key, &to.to_string())?),
+        }
+    }
+
+    fn take(&mut self, interface: &str, name: String) -> Result<Mac, LabError> {
+        self.session.borrow_device(interface, &self.at, &name)?;
+        let mac = self.at.device(&name)?.mac;
+        self.names.push(name);
+        Ok(mac)
+    }
+
+    /// Makes a namespace; one that forwards where it is said whether IPv6, too.
+    fn room(&mut self, role: &str, forwards: Option<bool>) -> Result<Place, LabError> {
+        self.made += 1;
+        let namespace = self.session.namespace(&format!("{role}{}", self.made))?;
+        if let Some(ipv6) = forwards {
+            quieten(&namespace, ipv6)?;
+        }
+        let place = Place { room: self.made, name: namespace.name().to_owned() };
+        let ipv6 = forwards.unwrap_or(false);
+        self.rooms.insert(self.made, Room { namespace, ipv6, files: BTreeMap::new() });
+        Ok(place)
+    }
+
+    fn found(&self, room: u32) -> Result<&Room, LabError> {
+        self.rooms.get(&room).ok_or_else(|| LabError::Host(format!("no namespace {room}")))
+    }
+
+    fn remove(&mut self, room: u32) -> Result<(), LabError> {
+        let namespace = self.found(room)?.namespace.clone();
+        if namespace.name() == self.at.name() {
+            return Err(LabError::Host("the interfaces are in that namespace".to_owned()));
+        }
+        self.rooms.remove(&room);
+        Ok(self.session.remove(namespace)?)
+    }
+
+    fn turn_to(&mut self, room: u32, around: &Around) -> Result<(), LabError> {
+        let Room { namespace, ipv6, .. } = self.found(room)?;
+        let (namespace, ipv6) = (namespace.clone(), *ipv6);
+        let [input, output] = self.names.as_slice() else {
+            return Err(LabError::Host("two interfaces are taken first".to_owned()));
+        };
+        if namespace.name() == self.at.name() {
+            return Ok(());
+        }
+        for name in [input, output] {
+            self.session.hand_over(name, &self.at, &namespace)?;
+        }
+        let devices = Devices { input: input.clone(), output: output.clone() };
+        self.at = namespace;
+        remote::join(&self.at, &devices, around, ipv6)
+    }
+
+    fn write(&self, path: &str, bytes: &[u8], is_executable: bool) -> Result<(), LabError> {
+        let path = self.folder.join(plain(path)?);
+        let folder = path.parent().unwrap_or(&self.folder);
+        fs::create_dir_all(folder).map_err(LabError::file("create", folder))?;
+        fs::write(&path, bytes).map_err(LabError::file("write", &path))?;
+        if is_executable {
+            let mode = fs::Permissions::from_mode(0o700);
+            fs::set_permissions(&path, mode).map_err(LabError::file("make executable", &path))?;
+        }
+        Ok(())
+    }
+
+    fn run(&self, work: &Work) -> Result<Ran, LabError> {
+        let namespace = &self.found(work.room)?.namespace;
+        let mut variables = work.variables.clone();
+        for (name, path) in &work.files {
+            let path =
+                if path.is_empty() { PathBuf::new() } else { self.folder.join(plain(path)?) };
+            variables.insert(name.clone(), path.to_string_lossy().into_owned());
+        }
+        variables.insert("WEIR".to_owned(), self.weir.to_string_lossy().into_owned());
+        let _hurried = work.hurried.then(Hurried::new);
+        let failed = |source| LabError::System { action: "start `sh`", source };
+        let (taken, output) = shell(namespace, &work.command, &variables).map_err(failed)?;
+        Ok(Ran {
+            seconds: taken.as_secs_f64(),
+            failed: (!output.status.success()).then(|| output.status.to_string()),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        })
+    }
+
+    fn net(&mut self, room: u32, name: &str) -> Result<String, LabError> {
+        let name = plain(name)?.to_string_lossy().into_owned();
+        let unknown = || LabError::Host(format!("no namespace {room}"));
+        let Room { namespace, files, .. } = self.rooms.get_mut(&room).ok_or_else(unknown)?;
+        if !files.contains_key(&name) {
+            files.insert(name.clone(), counters::open_inside(namespace, &name)?);
+        }
+        counters::read_file(&files[&name])
+    }
+
+    fn watch(&mut self, room: u32) -> Result<bool, LabError> {
+        let namespace = self.found(room)?.namespace.clone();
+        let Some(reasons) = &mut self.reasons else { return Ok(false) };
+        self.watching = Some((reasons.read()?, reasons.watch(&namespace)?));
+        Ok(true)
+    }
+
+    fn follow(&mut self, room: u32, period_seconds: f64) -> Result<bool, LabError> {
+        self.followed();
+        let reader = ConntrackReader::open(&self.found(room)?.namespace)?;
+        let period = Duration::from_secs_f64(period_seconds.clamp(0.0, 1.0));
+        self.sampler = Sampler::start(&reader, period);
+        Ok(self.sampler.is_some())
+    }
+
+    fn followed(&mut self) -> Samples {
+        self.sampler.take().map_or_else(Vec::new, Sampler::stop)
+    }
+
+    fn told_reasons(&mut self) -> Result<Reasons, LabError> {
+        let (Some((before, guard)), Some(program)) = (self.watching.take(), &self.reasons) else {
+            return Ok(Reasons::new());
+        };
+        drop(guard);
+        Ok(drops::since(&program.read()?, &before))
+    }
+}
+
+/// One agent at a time: two would measure each other.
+fn alone() -> Result<File, LabError> {
+    let path = Path::new("/run/weir/agent.lock");
+    let file = File::options().create(true).append(true).open(path);
+    let file = file.map_err(LabError::file("open", path))?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(file),
+        Err(_) => Err(LabError::Host("another run measures this host".to_owned())),
+    }
+}
+
+/// A path that stays inside of the folder that it is joined to.
+fn plain(path: &str) -> Result<&Path, LabError> {
+    let path = Path::new(path);
+    if path.components().all(|part| matches!(part, Component::Normal(_))) {
+        return Ok(path);
+    }
+    Err(LabError::Host(format!("{}: not a path inside of a folder", path.display())))
+}
+
+fn value(answer: impl serde::Serialize) -> Result<Value, LabError> {
+    serde_json::to_value(answer).map_err(|error| LabError::Host(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_that_lead_out_of_their_folder_are_refused() {
+        assert!(plain("tree-rules=8/load.sh").is_ok());
+        for bad in ["/etc/passwd", "../x", "a/../../x"] {
+            assert!(plain(bad).is_err(), "{bad}");
+        }
+    }
+}

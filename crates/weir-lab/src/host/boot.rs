@@ -1,0 +1,159 @@
+//! A boot of the firewall's host into a kernel, by a command of the user's.
+//!
+//! It is done once the host answers with another boot id than before, the random one that the
+//! kernel makes at each boot (`/proc/sys/kernel/random/boot_id`, random(4)). An address that
+//! answers, or a release that is the one wanted, would take a host that has not gone down yet for
+//! one that is back.
+
+use std::io::{self, Read};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use weir_kernel::interrupt;
+
+use super::remote::quoted;
+use crate::LabError;
+use weir_study::Hosts;
+use weir_study::hosts::Kernel;
+
+/// How long a boot may take where the file does not say.
+const BOOT_LIMIT: Duration = Duration::from_secs(600);
+/// How long one question may take: a host that goes down may leave it without an answer.
+const QUESTION_LIMIT: Duration = Duration::from_secs(20);
+/// Between two questions, and between two looks at whether one is answered.
+const PAUSE: Duration = Duration::from_millis(500);
+const GLANCE: Duration = Duration::from_millis(10);
+/// Which boot this is, and of which kernel.
+const WHICH: &str = "cat /proc/sys/kernel/random/boot_id && uname -r";
+
+/// Boots a kernel, waits until the host is back, and says its release.
+pub(crate) fn boot(hosts: &Hosts, kernel: &Kernel) -> Result<String, LabError> {
+    let firewall = &hosts.firewall;
+    let limit = firewall.boot_limit_seconds.as_ref().map(|seconds| *seconds.get_ref());
+    let limit = limit.map_or(BOOT_LIMIT, Duration::from_secs);
+    let before = which(hosts)?.map_err(|why| {
+        let why = format!("`ssh` cannot ask the firewall's host for its boot id: {why}");
+        hosts.refused(&firewall.host, why)
+    })?;
+    let until = Instant::now() + limit;
+    let mut why = command(hosts, kernel, until)?;
+    while Instant::now() < until {
+        match which(hosts)? {
+            Ok(now) if now.boot_id != before.boot_id => return Ok(now.release),
+            Ok(_) => why = "it still runs, and was not booted".to_owned(),
+            Err(said) => why = format!("it does not answer: {said}"),
+        }
+        thread::sleep(PAUSE);
+    }
+    let limit = limit.as_secs();
+    let message = format!(
+        "`boot` did not boot the firewall's host within {limit} s: {why}; \
+         `boot_limit_seconds` allows more"
+    );
+    Err(hosts.refused(&kernel.boot, message).into())
+}
+
+/// Runs `boot`, and says how far it came. It may take the connection along (255 is a status of
+/// `ssh` itself, ssh(1)); any other status but 0 is one of its own, and nothing is booting.
+fn command(hosts: &Hosts, kernel: &Kernel, until: Instant) -> Result<String, LabError> {
+    let firewall = &hosts.firewall;
+    let words = firewall.as_root.iter().map(String::as_str);
+    let words = words.chain(["sh", "-c", kernel.boot.get_ref().as_str()]).map(quoted);
+    let Answer { status, said, .. } = ask(hosts, &words.collect::<Vec<_>>().join(" "), until)?;
+    match status {
+        Some(status) if !matches!(status.code(), Some(0 | 255)) => {
+            Err(hosts.refused(&kernel.boot, format!("`boot` ended with {status}: {said}")).into())
+        }
+        Some(status) => Ok(format!("`boot` ended with {status}: {said}")),
+        None => Ok("`boot` has not ended".to_owned()),
+    }
+}
+
+/// Which boot the host is in, or why it does not say.
+fn which(hosts: &Hosts) -> Result<Result<Boot, String>, LabError> {
+    let Answer { status, text, said } = ask(hosts, WHICH, Instant::now() + QUESTION_LIMIT)?;
+    let mut lines = text.lines().map(str::to_owned);
+    Ok(match (status.filter(ExitStatus::success), lines.next(), lines.next()) {
+        (Some(_), Some(boot_id), Some(release)) => Ok(Boot { boot_id, release }),
+        _ if status.is_none() => Err("no answer in time".to_owned()),
+        _ => Err(said),
+    })
+}
+
+/// Has a command run there, until it ends or the time is over.
+fn ask(hosts: &Hosts, command: &str, until: Instant) -> Result<Answer, LabError> {
+    let failed = |source| LabError::System { action: "start `ssh`", source };
+    let mut ssh = Command::new("ssh");
+    // A connection that the user's ssh keeps for others does not end with the host's boot.
+    ssh.args(["-o", "ControlPath=none"]).args(hosts.firewall.ssh_arguments());
+    ssh.arg(command).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = ssh.spawn().map_err(failed)?;
+    let text = all_of(child.stdout.take().expect("piped"));
+    let said = all_of(child.stderr.take().expect("piped"));
+    let status = ended(&mut child, until);
+    // Where it has not ended it is of no use any more; the readers end with it.
+    let _ = child.kill();
+    let _ = child.wait();
+    let (text, said) = (read(text), read(said));
+    let status = status.map_err(failed)?;
+    if interrupt::requested() {
+        return Err(LabError::Interrupted);
+    }
+    Ok(Answer { status, text, said: said.trim().replace('\n', "; ") })
+}
+
+/// A boot of the host.
+struct Boot {
+    boot_id: String,
+    release: String,
+}
+
+/// How a command on the host ended; no status where it did not in time.
+struct Answer {
+    status: Option<ExitStatus>,
+    text: String,
+    said: String,
+}
+
+/// How a process ended; `None` where it did not in time, or the user asked for an end.
+fn ended(child: &mut Child, until: Instant) -> io::Result<Option<ExitStatus>> {
+    loop {
+        let status = child.try_wait()?;
+        if status.is_some() || Instant::now() >= until || interrupt::requested() {
+            return Ok(status);
+        }
+        thread::sleep(GLANCE);
+    }
+}
+
+/// Reads all of a pipe, so that who writes never waits.
+fn all_of(mut from: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        // What came before an error is what there is to say.
+        let _ = from.read_to_end(&mut bytes);
+        bytes
+    })
+}
+
+fn read(reader: JoinHandle<Vec<u8>>) -> String {
+    String::from_utf8_lossy(&reader.join().unwrap_or_default()).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_does_not_end_is_waited_for_no_longer_than_its_limit() {
+        let start = |program: &str, argument: &str| Command::new(program).arg(argument).spawn();
+        let mut quick = start("true", "").unwrap();
+        let far = Instant::now() + Duration::from_secs(60);
+        assert!(ended(&mut quick, far).unwrap().expect("it ends").success());
+        let mut slow = start("sleep", "60").unwrap();
+        assert!(ended(&mut slow, Instant::now()).unwrap().is_none());
+        slow.kill().unwrap();
+        slow.wait().unwrap();
+    }
+}

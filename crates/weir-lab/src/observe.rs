@@ -1,0 +1,7 @@
+//! What machine, kernel and links tell: counters, cores, reasons of drops, samples over time.
+
+pub mod counters;
+pub mod cpu;
+pub mod drops;
+pub mod environment;
+pub(crate) mod sampling;

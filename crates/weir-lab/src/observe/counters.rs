@@ -1,0 +1,443 @@
+//! The kernel's own counters of a firewall, read without starting a process.
+//!
+//! The files are opened once, from inside the namespace that they tell about; a file under
+//! `/proc/thread-self/net` goes on telling about that namespace wherever it is read.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+use weir_kernel::Namespace;
+
+use crate::LabError;
+use crate::host::remote::Room;
+use crate::topology::Firewall;
+
+/// A file under `/proc/net` of a namespace, here or on another host.
+#[derive(Debug)]
+enum NetFile {
+    Here(File),
+    There(Room, &'static str),
+}
+
+impl NetFile {
+    fn open(namespace: &Namespace, name: &str) -> Result<NetFile, LabError> {
+        open_inside(namespace, name).map(NetFile::Here)
+    }
+
+    fn read(&self) -> Result<String, LabError> {
+        match self {
+            NetFile::Here(file) => read_file(file),
+            NetFile::There(room, name) => room.net(name),
+        }
+    }
+}
+
+/// Columns of drops in `/proc/net/dev`: of packets received, and of packets sent.
+const RECEIVED: usize = 3;
+const SENT: usize = 11;
+
+/// Drops of some devices together.
+#[derive(Debug)]
+pub struct DeviceReader {
+    devices: Vec<(NetFile, String, &'static [usize])>,
+}
+
+impl DeviceReader {
+    /// Opens the counters of devices, each in its namespace.
+    ///
+    /// # Errors
+    /// Where a file cannot be opened.
+    pub fn open(devices: &[(&Namespace, &str)]) -> Result<DeviceReader, LabError> {
+        DeviceReader::of(devices, &[RECEIVED, SENT])
+    }
+
+    /// The same of packets that the devices received, and not of those that they sent.
+    pub(crate) fn of_received(devices: &[(&Namespace, &str)]) -> Result<DeviceReader, LabError> {
+        DeviceReader::of(devices, &[RECEIVED])
+    }
+
+    fn of(
+        devices: &[(&Namespace, &str)],
+        columns: &'static [usize],
+    ) -> Result<DeviceReader, LabError> {
+        let open = |(namespace, device): &(&Namespace, &str)| {
+            Ok((NetFile::open(namespace, "dev")?, (*device).to_owned(), columns))
+        };
+        Ok(DeviceReader { devices: devices.iter().map(open).collect::<Result<_, LabError>>()? })
+    }
+
+    /// These devices on another host, too.
+    pub(crate) fn and_there(mut self, room: &Room, devices: &[&String]) -> DeviceReader {
+        let both: &[usize] = &[RECEIVED, SENT];
+        let file = || NetFile::There(room.clone(), "dev");
+        let there = |device: &&String| (file(), (*device).clone(), both);
+        self.devices.extend(devices.iter().map(there));
+        self
+    }
+
+    /// Packets that the devices dropped.
+    ///
+    /// # Errors
+    /// Where a file cannot be read.
+    pub fn dropped(&self) -> Result<u64, LabError> {
+        let mut sum = 0;
+        for (file, device, columns) in &self.devices {
+            sum += device_drops(&file.read()?, device, columns);
+        }
+        Ok(sum)
+    }
+}
+
+/// Packets that one device received.
+#[derive(Debug)]
+pub struct ReceivedReader {
+    file: NetFile,
+    device: String,
+}
+
+impl ReceivedReader {
+    /// Opens the counter.
+    ///
+    /// # Errors
+    /// Where a file cannot be opened.
+    pub fn open(namespace: &Namespace, device: &str) -> Result<ReceivedReader, LabError> {
+        Ok(ReceivedReader { file: NetFile::open(namespace, "dev")?, device: device.to_owned() })
+    }
+
+    /// The counter of a device on another host.
+    pub(crate) fn there(room: &Room, device: &str) -> ReceivedReader {
+        ReceivedReader { file: NetFile::There(room.clone(), "dev"), device: device.to_owned() }
+    }
+
+    /// Packets so far.
+    ///
+    /// # Errors
+    /// Where the file cannot be read.
+    pub fn packets(&self) -> Result<u64, LabError> {
+        Ok(device_fields(&self.file.read()?, &self.device).get(1).copied().unwrap_or(0))
+    }
+}
+
+/// Counters of the IP stack of one namespace.
+#[derive(Debug)]
+pub struct StackReader {
+    v4: NetFile,
+    v4_more: NetFile,
+    v6: NetFile,
+    /// Packets that came in only.
+    only_in: bool,
+}
+
+impl StackReader {
+    /// Opens the counters.
+    ///
+    /// # Errors
+    /// Where a file cannot be opened.
+    pub fn open(namespace: &Namespace) -> Result<StackReader, LabError> {
+        let open = |name| NetFile::open(namespace, name);
+        let (v4, v4_more, v6) = (open("snmp")?, open("netstat")?, open("snmp6")?);
+        Ok(StackReader { v4, v4_more, v6, only_in: false })
+    }
+
+    /// The counters of a namespace on another host.
+    pub(crate) fn there(room: &Room) -> StackReader {
+        let open = |name| NetFile::There(room.clone(), name);
+        StackReader {
+            v4: open("snmp"),
+            v4_more: open("netstat"),
+            v6: open("snmp6"),
+            only_in: false,
+        }
+    }
+
+    /// Opens the counters of a host: what it discards on its way out are answers of its own, and
+    /// none of the packets that were offered to it.
+    ///
+    /// # Errors
+    /// Where a file cannot be opened.
+    pub fn of_host(namespace: &Namespace) -> Result<StackReader, LabError> {
+        Ok(StackReader { only_in: true, ..StackReader::open(namespace)? })
+    }
+
+    /// Every counter by name.
+    ///
+    /// # Errors
+    /// Where a file cannot be read.
+    pub fn values(&self) -> Result<BTreeMap<String, u64>, LabError> {
+        let (v4, more, v6) = (self.v4.read()?, self.v4_more.read()?, self.v6.read()?);
+        Ok(named_v4(&v4).chain(named_v4(&more)).chain(named_v6(&v6)).collect())
+    }
+
+    /// Packets that the stack discarded: bad headers or addresses, no route, no memory.
+    ///
+    /// # Errors
+    /// Where a file cannot be read.
+    pub fn dropped(&self) -> Result<u64, LabError> {
+        let (v4, more) = (self.v4.read()?, self.v4_more.read()?);
+        let counted = stack_drops_v4(&v4) + stack_drops_v4(&more);
+        let out = named_v4(&v4).filter(|(name, _)| name == "Ip.OutDiscards").map(|(_, n)| n);
+        let out: u64 = if self.only_in { out.sum() } else { 0 };
+        Ok(counted - out + stack_drops_v6(&self.v6.read()?))
+    }
+}
+
+/// Every counter of `/proc/net/snmp` and `/proc/net/netstat`, as `Ip.InReceives`.
+fn named_v4(text: &str) -> impl Iterator<Item = (String, u64)> {
+    let lines: Vec<&str> = text.lines().collect();
+    let pairs = lines.chunks_exact(2).flat_map(|pair| {
+        let part = pair[0].split(':').next().unwrap_or_default().to_owned();
+        let names = pair[0].split_ascii_whitespace().skip(1);
+        let values = pair[1].split_ascii_whitespace().skip(1);
+        let named = move |(name, value): (&str, &str)| {
+            Some((format!("{part}.{name}"), value.parse::<u64>().ok()?))
+        };
+        names.zip(values).filter_map(named).collect::<Vec<_>>()
+    });
+    pairs.collect::<Vec<_>>().into_iter()
+}
+
+/// Every counter of `/proc/net/snmp6`.
+fn named_v6(text: &str) -> impl Iterator<Item = (String, u64)> {
+    text.lines().filter_map(|line| {
+        let (name, value) = line.split_once(char::is_whitespace)?;
+        Some((name.to_owned(), value.trim().parse().ok()?))
+    })
+}
+
+/// The connection table of one namespace, at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Conntrack {
+    /// Entries.
+    pub entries: u64,
+    /// Packets dropped because there was no room or memory for another entry.
+    pub dropped: u64,
+    /// Entries thrown out early to make room.
+    pub early_drop: u64,
+    /// Packets that belong to no connection.
+    pub invalid: u64,
+    /// Entries that could not be inserted: a race for the same tuple.
+    pub insert_failed: u64,
+    /// Lookups that had to begin again.
+    pub search_restart: u64,
+}
+
+impl Conntrack {
+    /// Counters that grew since `before`, by the kernel's names.
+    pub fn grown_since(&self, before: &Conntrack) -> BTreeMap<String, u64> {
+        let pairs = [
+            ("drop", self.dropped, before.dropped),
+            ("early_drop", self.early_drop, before.early_drop),
+            ("invalid", self.invalid, before.invalid),
+            ("insert_failed", self.insert_failed, before.insert_failed),
+            ("search_restart", self.search_restart, before.search_restart),
+        ];
+        let grew = pairs.into_iter().filter(|(_, after, before)| after > before);
+        grew.map(|(name, after, before)| (name.to_owned(), after - before)).collect()
+    }
+}
+
+/// Reads the connection table's counters.
+#[derive(Debug)]
+pub struct ConntrackReader {
+    /// Absent where the kernel has no connection tracking, or shows no statistics.
+    file: Option<NetFile>,
+}
+
+impl ConntrackReader {
+    /// Opens the counters; a kernel without them counts nothing.
+    ///
+    /// # Errors
+    /// Where the namespace cannot be entered.
+    pub fn open(namespace: &Namespace) -> Result<ConntrackReader, LabError> {
+        let path = "/proc/thread-self/net/stat/nf_conntrack";
+        Ok(ConntrackReader { file: namespace.enter(|| File::open(path))?.ok().map(NetFile::Here) })
+    }
+
+    /// The counters of a namespace on another host.
+    pub(crate) fn there(room: &Room) -> ConntrackReader {
+        let name = "stat/nf_conntrack";
+        let is_there = room.net(name).is_ok();
+        ConntrackReader { file: is_there.then(|| NetFile::There(room.clone(), name)) }
+    }
+
+    /// A second one for another thread; `None` where there is nothing to read, and on another host:
+    /// questions while packets are sent would be packets themselves, so the agent looks itself.
+    pub(crate) fn another(&self) -> Option<ConntrackReader> {
+        match self.file.as_ref()? {
+            NetFile::Here(file) => {
+                let file = file.try_clone().ok()?;
+                Some(ConntrackReader { file: Some(NetFile::Here(file)) })
+            }
+            NetFile::There(..) => None,
+        }
+    }
+
+    /// The table now.
+    ///
+    /// # Errors
+    /// Where the file cannot be read.
+    pub fn read(&self) -> Result<Conntrack, LabError> {
+        self.file.as_ref().map_or(Ok(Conntrack::default()), |file| Ok(conntrack(&file.read()?)))
+    }
+}
+
+/// Sums over cores of `/proc/net/stat/nf_conntrack`: names, then a line of hexadecimal values for
+/// each core. `entries` is the whole table on each line.
+fn conntrack(text: &str) -> Conntrack {
+    let mut lines = text.lines();
+    let names: Vec<&str> = lines.next().unwrap_or_default().split_ascii_whitespace().collect();
+    let mut table = Conntrack::default();
+    for line in lines {
+        for (name, value) in names.iter().zip(line.split_ascii_whitespace()) {
+            let value = u64::from_str_radix(value, 16).unwrap_or(0);
+            match *name {
+                "entries" => table.entries = value,
+                "drop" => table.dropped += value,
+                "early_drop" => table.early_drop += value,
+                "invalid" => table.invalid += value,
+                "insert_failed" => table.insert_failed += value,
+                "search_restart" => table.search_restart += value,
+                _ => {}
+            }
+        }
+    }
+    table
+}
+
+/// Packets that all cores dropped because a backlog was full. Of the whole machine: it explains,
+/// and belongs into no sum.
+pub(crate) fn softnet_dropped(firewall: &Firewall) -> Result<u64, LabError> {
+    Ok(softnet_drops(&firewall.proc("net/softnet_stat")?))
+}
+
+pub(crate) fn open_inside(namespace: &Namespace, name: &str) -> Result<File, LabError> {
+    let path = std::path::PathBuf::from("/proc/thread-self/net").join(name);
+    namespace.enter(|| File::open(&path))?.map_err(LabError::file("open", &path))
+}
+
+pub(crate) fn read_file(file: &File) -> Result<String, LabError> {
+    let mut bytes = Vec::new();
+    let mut chunk = [0; 8192];
+    loop {
+        let failed = |source| LabError::System { action: "read a counter", source };
+        match file.read_at(&mut chunk, bytes.len() as u64).map_err(failed)? {
+            0 => return Ok(String::from_utf8_lossy(&bytes).into_owned()),
+            length => bytes.extend_from_slice(&chunk[..length]),
+        }
+    }
+}
+
+/// Columns of a device in `/proc/net/dev`.
+fn device_fields(text: &str, device: &str) -> Vec<u64> {
+    let line =
+        text.lines().find_map(|line| line.trim_start().strip_prefix(device)?.strip_prefix(':'));
+    let fields = line.unwrap_or_default().split_ascii_whitespace();
+    fields.filter_map(|field| field.parse().ok()).collect()
+}
+
+/// The sum of some columns of a device.
+fn device_drops(text: &str, device: &str, columns: &[usize]) -> u64 {
+    let fields = device_fields(text, device);
+    columns.iter().filter_map(|at| fields.get(*at)).sum()
+}
+
+/// Discards in `/proc/net/snmp` and `/proc/net/netstat`: a line of names, then one of values.
+fn stack_drops_v4(text: &str) -> u64 {
+    let counted = [
+        "InHdrErrors",
+        "InAddrErrors",
+        "InUnknownProtos",
+        "InDiscards",
+        "OutDiscards",
+        "OutNoRoutes",
+        "InNoRoutes",
+        "InTruncatedPkts",
+        "IPReversePathFilter",
+    ];
+    let is_ours = |line: &&str| line.starts_with("Ip") || line.starts_with("TcpExt");
+    let lines: Vec<&str> = text.lines().filter(is_ours).collect();
+    let values = |pair: &[&str]| -> u64 {
+        pair[0]
+            .split_ascii_whitespace()
+            .zip(pair[1].split_ascii_whitespace())
+            .filter(|(name, _)| counted.contains(name))
+            .filter_map(|(_, value)| value.parse::<u64>().ok())
+            .sum()
+    };
+    lines.chunks_exact(2).map(values).sum()
+}
+
+/// Discards in `/proc/net/snmp6`.
+fn stack_drops_v6(text: &str) -> u64 {
+    let counted = [
+        "Ip6InHdrErrors",
+        "Ip6InTooBigErrors",
+        "Ip6InNoRoutes",
+        "Ip6InAddrErrors",
+        "Ip6InDiscards",
+        "Ip6OutDiscards",
+        "Ip6OutNoRoutes",
+        "Ip6InTruncatedPkts",
+    ];
+    let value = |line: &str| {
+        let (name, value) = line.split_once(char::is_whitespace)?;
+        counted.contains(&name).then(|| value.trim().parse::<u64>().ok())?
+    };
+    text.lines().filter_map(value).sum()
+}
+
+/// The second column of `/proc/net/softnet_stat`, a line for each core, hexadecimal.
+fn softnet_drops(text: &str) -> u64 {
+    let second = |line: &str| u64::from_str_radix(line.split_ascii_whitespace().nth(1)?, 16).ok();
+    text.lines().filter_map(second).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_directions_of_the_named_device_are_counted() {
+        let text = "Inter-|   Receive\n face |bytes packets\n\
+                    \u{20} eth0: 10 1 0 3 0 0 0 0 20 2 0 4 0 0 0 0\n\
+                    eth01: 10 1 0 90 0 0 0 0 20 2 0 90 0 0 0 0\n";
+        let both = |device| device_drops(text, device, &[RECEIVED, SENT]);
+        assert_eq!((both("eth0"), both("eth01"), both("eth9")), (7, 180, 0));
+        assert_eq!(device_drops(text, "eth0", &[RECEIVED]), 3);
+    }
+
+    #[test]
+    fn discards_are_found_by_name() {
+        let v4 = "Ip: Forwarding InReceives InHdrErrors InDiscards OutNoRoutes\nIp: 1 900 2 3 4\n\
+                  Icmp: InMsgs\nIcmp: 7\n";
+        assert_eq!(stack_drops_v4(v4), 9);
+        let more = "TcpExt: SyncookiesSent IPReversePathFilter\nTcpExt: 9 2\n\
+                    IpExt: InNoRoutes\nIpExt: 6\n";
+        assert_eq!(stack_drops_v4(more), 8);
+        assert_eq!(stack_drops_v6("Ip6InReceives\t800\nIp6InDiscards\t5\n"), 5);
+    }
+
+    #[test]
+    fn the_connection_table_is_summed_over_cores() {
+        let text = "entries  clashres drop early_drop invalid\n\
+            0000000a  00000000 00000001 00000002 00000000\n\
+            0000000a  00000000 00000010 00000000 00000003\n";
+        let table = conntrack(text);
+        assert_eq!((table.entries, table.dropped), (10, 17), "entries are the same on each line");
+        assert_eq!((table.early_drop, table.invalid), (2, 3));
+        assert_eq!(table.grown_since(&Conntrack::default())["drop"], 17);
+    }
+
+    #[test]
+    fn counters_are_named_by_their_part() {
+        let text = "Ip: Forwarding InReceives\nIp: 1 42\nIcmp: InMsgs\nIcmp: 3\n";
+        let values: BTreeMap<String, u64> = named_v4(text).collect();
+        assert_eq!((values["Ip.InReceives"], values["Icmp.InMsgs"]), (42, 3));
+    }
+
+    #[test]
+    fn softnet_columns_are_hexadecimal() {
+        assert_eq!(softnet_drops("00000010 0000000a 0 0\n00000010 00000001 0 0\n"), 11);
+    }
+}

@@ -1,0 +1,156 @@
+//! The machine that a run is made on, without its name and without anybody's paths.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use weir_stats::Environment;
+
+/// Kernel settings that change what is measured.
+const SYSCTLS: [&str; 9] = [
+    "net/core/netdev_max_backlog",
+    "net/core/netdev_budget",
+    "net/core/netdev_budget_usecs",
+    "net/core/dev_weight",
+    "net/core/bpf_jit_enable",
+    "net/core/bpf_jit_harden",
+    "kernel/sched_rt_runtime_us",
+    "kernel/sched_rt_period_us",
+    "kernel/perf_event_paranoid",
+];
+
+/// Tools whose version belongs to a record, with the arguments that print it.
+const TOOLS: [(&str, &str); 7] = [
+    ("iptables-legacy", "--version"),
+    ("iptables-nft", "--version"),
+    ("nft", "--version"),
+    ("ipset", "--version"),
+    ("ip", "-Version"),
+    // Without the second one it goes on, and asks whoever listens on this machine.
+    ("httperf", "--version --help"),
+    ("wrk", "--version"),
+];
+
+/// Looks at the machine.
+pub fn capture(core: u32, scheduling: String) -> Environment {
+    let cpuinfo = read("/proc/cpuinfo");
+    Environment {
+        kernel: read("/proc/sys/kernel/osrelease"),
+        architecture: std::env::consts::ARCH.to_owned(),
+        cpu_model: cpu_field(&cpuinfo, "model name").unwrap_or("unknown").to_owned(),
+        cores: std::thread::available_parallelism().map_or(1, |n| n.get() as u32),
+        core,
+        scheduling,
+        memory_mib: memory_mib(&read("/proc/meminfo")),
+        hypervisor: cpu_field(&cpuinfo, "flags")
+            .is_some_and(|flags| flags.split_ascii_whitespace().any(|flag| flag == "hypervisor")),
+        clocksource: read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
+        tools: TOOLS.iter().filter_map(|(tool, arguments)| version(tool, arguments)).collect(),
+        sysctls: SYSCTLS
+            .iter()
+            .map(|name| (name.replace('/', "."), read(&format!("/proc/sys/{name}"))))
+            .filter(|(_, value)| !value.is_empty())
+            .collect(),
+        mitigations: mitigations(Path::new("/sys/devices/system/cpu/vulnerabilities")),
+    }
+}
+
+/// `text` with every path in it replaced by its last part.
+///
+/// ```
+/// let masked = crate::environment::mask_paths("weir lab run /srv/me/studies/x -o ./run");
+/// assert_eq!(masked, "weir lab run …/x -o …/run");
+/// ```
+pub fn mask_paths(text: &str) -> String {
+    let mask = |word: &str| match word.rsplit_once('/') {
+        Some((_, last)) => format!("…/{last}"),
+        None => word.to_owned(),
+    };
+    text.split(' ').map(mask).collect::<Vec<_>>().join(" ")
+}
+
+/// A moment as RFC 3339 has it, in UTC.
+pub(crate) fn utc(time: SystemTime) -> String {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs();
+    let (days, rest) = (since / 86_400, since % 86_400);
+    let (year, month, day) = civil(days as i64);
+    format!(
+        "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z",
+        rest / 3600,
+        rest / 60 % 60,
+        rest % 60
+    )
+}
+
+/// Year, month and day of a number of days after 1970-01-01.
+///
+/// Eras of 400 years with years that begin in March, so that the leap day is the last one
+/// (H. Hinnant, chrono-compatible low-level date algorithms).
+fn civil(days: i64) -> (i64, i64, i64) {
+    let shifted = days + 719_468;
+    let era = shifted.div_euclid(146_097);
+    let day_of_era = shifted.rem_euclid(146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(path).unwrap_or_default().trim().to_owned()
+}
+
+fn cpu_field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    let value = |line: &'a str| line.split_once(':').filter(|(key, _)| key.trim() == name);
+    text.lines().find_map(value).map(|(_, value)| value.trim())
+}
+
+fn memory_mib(text: &str) -> u64 {
+    let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    let kib = total.and_then(|rest| rest.split_ascii_whitespace().next()?.parse::<u64>().ok());
+    kib.unwrap_or(0) / 1024
+}
+
+fn version(tool: &str, arguments: &str) -> Option<(String, String)> {
+    let output = Command::new(tool).args(arguments.split(' ')).output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    Some((tool.to_owned(), text.lines().next()?.trim().to_owned()))
+}
+
+fn mitigations(folder: &Path) -> BTreeMap<String, String> {
+    let Ok(entries) = fs::read_dir(folder) else { return BTreeMap::new() };
+    entries
+        .flatten()
+        .filter_map(|entry| {
+            let text = fs::read_to_string(entry.path()).ok()?;
+            Some((entry.file_name().into_string().ok()?, text.trim().to_owned()))
+        })
+        .filter(|(_, text)| text != "Not affected")
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        let at = |seconds| utc(UNIX_EPOCH + Duration::from_secs(seconds));
+        assert_eq!(at(0), "1970-01-01T00:00:00Z");
+        assert_eq!(at(951_782_400), "2000-02-29T00:00:00Z");
+        assert_eq!(at(1_700_000_000), "2023-11-14T22:13:20Z");
+    }
+
+    #[test]
+    fn the_machine_has_no_name_in_its_record() {
+        let name = read("/proc/sys/kernel/hostname");
+        let text = serde_json::to_string(&capture(0, "other".to_owned())).unwrap();
+        assert!(name.is_empty() || !text.contains(&format!("\"{name}\"")));
+        assert!(text.contains("kernel"));
+    }
+}

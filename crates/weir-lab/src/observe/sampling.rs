@@ -1,0 +1,89 @@
+//! Entries of a connection table over the time of a trial.
+//!
+//! The machine that the table is on looks at it: a question for each look would be packets while
+//! packets are measured, and could not be asked oftener than the line between two hosts allows. So
+//! over hosts time counts from when the agent there began, which is one answer before the trial.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crate::LabError;
+use crate::host::remote::Room;
+use crate::observe::counters::ConntrackReader;
+use crate::topology::Firewall;
+
+/// Shortest time between two looks.
+const SHORTEST_PERIOD: Duration = Duration::from_millis(5);
+/// Longest time.
+const LONGEST_PERIOD: Duration = Duration::from_secs(1);
+/// Looks in one trial, about.
+const SAMPLES: u32 = 40;
+
+/// Seconds since the beginning, and entries then.
+pub(crate) type Samples = Vec<(f64, u64)>;
+
+/// A firewall's table is being looked at.
+pub(crate) enum Sampling {
+    Here(Sampler),
+    There(Room),
+}
+
+impl Sampling {
+    /// Begins; `None` where there is no table.
+    pub(crate) fn begin(
+        firewall: &Firewall,
+        expected: Duration,
+    ) -> Result<Option<Sampling>, LabError> {
+        let period = (expected / SAMPLES).clamp(SHORTEST_PERIOD, LONGEST_PERIOD);
+        match &firewall.elsewhere {
+            Some(room) => Ok(room.follow(period)?.then(|| Sampling::There(room.clone()))),
+            None => Ok(Sampler::start(&firewall.conntrack, period).map(Sampling::Here)),
+        }
+    }
+
+    /// Ends; what was seen.
+    pub(crate) fn end(self) -> Result<Samples, LabError> {
+        match self {
+            Sampling::Here(sampler) => Ok(sampler.stop()),
+            Sampling::There(room) => room.host().followed(),
+        }
+    }
+}
+
+/// A thread that counts connections on this machine.
+pub(crate) struct Sampler {
+    over: Arc<AtomicBool>,
+    thread: JoinHandle<Samples>,
+}
+
+impl Sampler {
+    /// Begins; `None` where there is nothing to read.
+    pub(crate) fn start(reader: &ConntrackReader, period: Duration) -> Option<Sampler> {
+        let reader = reader.another()?;
+        let over = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&over);
+        let look = move || {
+            let begun = Instant::now();
+            let mut samples = Vec::new();
+            while !seen.load(Ordering::SeqCst) {
+                if let Ok(table) = reader.read() {
+                    samples.push((begun.elapsed().as_secs_f64(), table.entries));
+                }
+                // Woken up at the end of the trial.
+                std::thread::park_timeout(period);
+            }
+            samples
+        };
+        let thread = std::thread::Builder::new().name("sampler".to_owned()).spawn(look).ok()?;
+        Some(Sampler { over, thread })
+    }
+
+    /// Ends; what was seen.
+    pub(crate) fn stop(self) -> Samples {
+        self.over.store(true, Ordering::SeqCst);
+        self.thread.thread().unpark();
+        self.thread.join().unwrap_or_default()
+    }
+}

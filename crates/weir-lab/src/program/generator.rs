@@ -1,0 +1,226 @@
+//! The generator: frames played into a veth device by the kernel itself.
+//!
+//! `BPF_PROG_TEST_RUN` with live frames sends at some millions of packets a second from one core.
+//! One call lasts for the whole trial; the program paces itself and falls silent when its time is
+//! over, and a signal then ends the call. Short calls in a loop would spend their time in
+//! setting up and tearing down page pools.
+//!
+//! On one core everything shares the processor: when a batch of 64 frames has been sent, the
+//! kernel takes them through the firewall to the sink before the next batch is made. Without a
+//! rate, the time of a trial divided by the packets delivered is thus what one packet costs on its
+//! whole way.
+
+use std::mem::{MaybeUninit, offset_of};
+use std::time::Duration;
+
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{MapCore, MapFlags, MapHandle, OpenObject};
+use weir_kernel::Namespace;
+use weir_packet::Mac;
+
+use crate::LabError;
+use crate::frames::{self, FRAME_BYTES, Frame, LARGE_FRAME_BYTES, tagged};
+use crate::program::live;
+use crate::program::watch::Watcher;
+
+#[allow(missing_docs, clippy::all, clippy::too_many_lines)]
+mod skeleton {
+    include!(concat!(env!("OUT_DIR"), "/generator.skel.rs"));
+}
+use skeleton::{GeneratorSkel, GeneratorSkelBuilder};
+
+/// How frames are played.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Play {
+    /// How long.
+    pub duration: Duration,
+    /// Packets a second; 0: as fast as the firewall can follow.
+    pub rate_pps: u64,
+    /// Stop after so many packets; 0: after the duration only.
+    pub packets_max: u64,
+    /// Frames in random order rather than one after the other.
+    pub shuffled: bool,
+    /// Seed of that order.
+    pub seed: u32,
+}
+
+/// What was played.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Played {
+    /// Packets handed to the device.
+    pub offered: u64,
+    /// Packets of these that the ruleset has to drop.
+    pub to_drop: u64,
+    /// Packets of the rate that could not be sent in time.
+    pub given_up: u64,
+    /// It came to its end; else it was held up for so long that its time is not known.
+    pub finished: bool,
+    /// From the first packet until the kernel was done with the last batch, seconds.
+    pub seconds: f64,
+}
+
+/// The generator, with its table of frames in the kernel.
+pub struct Generator {
+    skeleton: GeneratorSkel<'static>,
+    table: Table,
+    frames: u32,
+    watcher: Watcher,
+}
+
+/// The table that frames are in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Table {
+    is_large: bool,
+    slots: u32,
+}
+
+impl Table {
+    /// Slots of the one that every generator begins with.
+    const SLOTS: u32 = 65_536;
+
+    /// One that holds these frames.
+    fn of(frames: &[Frame]) -> Table {
+        let count = frames.len() as u32;
+        if frames::is_large(frames) {
+            return Table { is_large: true, slots: count };
+        }
+        Table { is_large: false, slots: count.max(Table::SLOTS) }
+    }
+
+    /// Whether it can take the frames of another one.
+    fn holds(self, other: Table) -> bool {
+        self.is_large == other.is_large && self.slots >= other.slots
+    }
+
+    fn slot_bytes(self) -> usize {
+        if self.is_large { LARGE_FRAME_BYTES } else { FRAME_BYTES }
+    }
+}
+
+impl Generator {
+    /// Loads the program.
+    ///
+    /// # Errors
+    /// Where the kernel refuses it (not root; no XDP).
+    pub fn new() -> Result<Generator, LabError> {
+        Generator::with(Table { is_large: false, slots: Table::SLOTS })
+    }
+
+    fn with(table: Table) -> Result<Generator, LabError> {
+        // A few dozen bytes for the life of the process, so that the skeleton borrows nothing.
+        let storage: &'static mut MaybeUninit<OpenObject> =
+            Box::leak(Box::new(MaybeUninit::uninit()));
+        let mut open = GeneratorSkelBuilder::default()
+            .open(storage)
+            .map_err(LabError::bpf("open the generator's BPF program"))?;
+        let rodata = open.maps.rodata_data.as_deref_mut().expect("the program has constants");
+        rodata.is_large = table.is_large.into();
+        let (small, large) = if table.is_large { (1, table.slots) } else { (table.slots, 1) };
+        let failed = || LabError::bpf("size the table of frames");
+        open.maps.frames.set_max_entries(small).map_err(failed())?;
+        open.maps.large_frames.set_max_entries(large).map_err(failed())?;
+        let skeleton = open.load().map_err(LabError::bpf("load the generator's BPF program"))?;
+        let failed = "watch the generator's BPF program";
+        let map = MapHandle::try_from(&skeleton.maps.bss).map_err(LabError::bpf(failed))?;
+        let offset = offset_of!(skeleton::types::bss, outcome)
+            + offset_of!(skeleton::types::outcome, paced)
+            + offset_of!(skeleton::types::paced, ended_ns);
+        Ok(Generator { skeleton, table, frames: 0, watcher: Watcher::new(map, offset)? })
+    }
+
+    /// Fills the table, each frame addressed and tagged with `magic`.
+    ///
+    /// # Errors
+    /// Where the kernel refuses, or a frame cannot be played.
+    pub fn load_frames(
+        &mut self,
+        frames: &[Frame],
+        magic: u32,
+        destination: Mac,
+        source: Mac,
+    ) -> Result<(), LabError> {
+        assert!(magic != 0, "an empty tag has 0");
+        let table = Table::of(frames);
+        if !self.table.holds(table) {
+            // The kernel has no way to make a table larger.
+            *self = Generator::with(table)?;
+        }
+        let slot = self.table.slot_bytes();
+        let mut keys = Vec::with_capacity(frames.len() * 4);
+        let mut values = Vec::with_capacity(frames.len() * (8 + slot));
+        for (number, frame) in frames.iter().enumerate() {
+            let number = number as u32;
+            let bytes = tagged(frame, magic, number, destination, source)
+                .map_err(|message| LabError::Frames { path: "frames".into(), message })?;
+            keys.extend_from_slice(&number.to_ne_bytes());
+            values.extend_from_slice(&(bytes.len() as u16).to_ne_bytes());
+            values.extend_from_slice(&u16::from(frame.to_drop).to_ne_bytes());
+            values.extend_from_slice(&[0; 4]);
+            values.extend_from_slice(&bytes);
+            values.resize(values.len() + slot - bytes.len(), 0);
+        }
+        self.frames = frames.len() as u32;
+        let maps = &self.skeleton.maps;
+        let table = if self.table.is_large { &maps.large_frames } else { &maps.frames };
+        table
+            .update_batch(&keys, &values, self.frames, MapFlags::ANY, MapFlags::ANY)
+            .map_err(LabError::bpf("fill the table of frames"))
+    }
+
+    /// Plays into the device with index `ifindex` of `namespace`, on the current core.
+    ///
+    /// # Errors
+    /// Where the kernel refuses.
+    pub fn play(
+        &mut self,
+        namespace: &Namespace,
+        ifindex: u32,
+        play: &Play,
+    ) -> Result<Played, LabError> {
+        assert!(self.frames > 0, "the table of frames is filled first");
+        self.write_control(ifindex, play);
+        let pages = live::pages(play.duration, play.rate_pps, play.packets_max);
+        let first_page = vec![0; self.table.slot_bytes()];
+        let program = &self.skeleton.progs.weir_generate;
+        let is_silent = || self.outcome().paced.ended_ns != 0;
+        let watcher = &self.watcher;
+        live::run(program, watcher, namespace, play.duration, &first_page, pages, &is_silent)?;
+        Ok(played(&self.outcome()))
+    }
+
+    fn write_control(&mut self, ifindex: u32, play: &Play) {
+        let bss = self.skeleton.maps.bss_data.as_deref_mut().expect("the program has variables");
+        bss.outcome = skeleton::types::outcome { random: play.seed | 1, ..Default::default() };
+        bss.control = skeleton::types::control {
+            pace: skeleton::types::pace {
+                duration_ns: play.duration.as_nanos() as u64,
+                rate: play.rate_pps,
+                most: play.packets_max,
+                catch_up: live::CATCH_UP,
+            },
+            ifindex,
+            frames: self.frames,
+            shuffled: play.shuffled.into(),
+            ..Default::default()
+        };
+    }
+
+    fn outcome(&self) -> skeleton::types::outcome {
+        let bss = self.skeleton.maps.bss_data.as_deref().expect("the program has variables");
+        // SAFETY: a valid, aligned reference; the kernel wrote there meanwhile, which the compiler
+        // does not know.
+        unsafe { std::ptr::read_volatile(&raw const bss.outcome) }
+    }
+}
+
+fn played(outcome: &skeleton::types::outcome) -> Played {
+    let paced = &outcome.paced;
+    assert_eq!(paced.broken, 0, "pages are longer than frames");
+    Played {
+        offered: paced.made,
+        to_drop: outcome.to_drop,
+        given_up: paced.given_up,
+        finished: paced.ended_ns != 0,
+        seconds: paced.ended_ns.saturating_sub(paced.started_ns) as f64 / 1e9,
+    }
+}

@@ -1,0 +1,77 @@
+//! Calls of `BPF_PROG_TEST_RUN` with live frames: one for a whole trial, which a program paces by
+//! itself (`bpf/pace.h`) and a [`Watcher`] ends.
+
+use std::time::{Duration, Instant};
+
+use libbpf_rs::{ProgramInput, ProgramMut};
+use weir_kernel::Namespace;
+
+use crate::LabError;
+use crate::program::watch::Watcher;
+
+/// `BPF_F_TEST_XDP_LIVE_FRAMES`.
+const LIVE_FRAMES: u32 = 1 << 1;
+/// Pages that the kernel takes through the program before it sends them.
+const BATCH: u64 = 64;
+/// No machine takes a page through the loop faster than this; bounds a call whose signal is lost.
+const PAGES_A_SECOND: f64 = 50e6;
+/// What may be made at once when a rate is late.
+pub(crate) const CATCH_UP: u64 = 256;
+
+/// Pages for a trial: `rate` a second (0: as fast as it goes), at most `most` (0: no limit).
+pub(crate) fn pages(duration: Duration, rate: u64, most: u64) -> u64 {
+    let pages = ((duration.as_secs_f64() + 1.0) * PAGES_A_SECOND) as u64;
+    let pages = match (rate, most) {
+        // Each page is a packet; one batch more, in which the program sees that it is done.
+        (0, 1..) => pages.min(most.next_multiple_of(BATCH) + BATCH),
+        _ => pages,
+    };
+    pages.clamp(BATCH, i32::MAX as u64)
+}
+
+/// Calls the program for so many pages, each as long as `page`, in a namespace and on the current
+/// core, until `is_silent` says that it has fallen silent. One call is enough but for long trials
+/// at a rate, in which more pages go by than a call can have.
+pub(crate) fn run(
+    program: &ProgramMut<'_>,
+    watcher: &Watcher,
+    namespace: &Namespace,
+    duration: Duration,
+    page: &[u8],
+    pages: u64,
+    is_silent: &dyn Fn() -> bool,
+) -> Result<(), LabError> {
+    let input = || ProgramInput {
+        data_in: Some(page),
+        flags: LIVE_FRAMES,
+        repeat: pages as u32,
+        ..ProgramInput::default()
+    };
+    let call = || {
+        let _watched = watcher.watch(duration);
+        let begun = Instant::now();
+        loop {
+            match program.test_run(input()) {
+                Ok(_) if is_silent() || begun.elapsed() > duration => return Ok(()),
+                Ok(_) => {}
+                Err(error) if error.kind() == libbpf_rs::ErrorKind::Interrupted => return Ok(()),
+                Err(error) => return Err(LabError::bpf("run a program with live frames")(error)),
+            }
+        }
+    };
+    namespace.enter(call)?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_is_as_long_as_what_it_makes() {
+        let second = Duration::from_secs(1);
+        assert_eq!(pages(second, 0, 1000), 1024 + 64);
+        assert_eq!(pages(second, 0, 0), 100_000_000);
+        assert_eq!(pages(second, 5, 1000), 100_000_000, "pages go by between packets");
+        assert_eq!(pages(Duration::from_secs(1 << 20), 0, 0), i32::MAX as u64);
+    }
+}

@@ -1,0 +1,144 @@
+//! A thread that ends the generator's call when its program has fallen silent.
+//!
+//! The kernel prepares such a call for anything from a few to a hundred milliseconds, so no timer
+//! set beforehand knows the end. The watcher sleeps for the length of the trial, then looks at the
+//! program's own word once a millisecond, and ends the call by a signal.
+
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::thread::{JoinHandle, Thread};
+use std::time::{Duration, Instant};
+
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
+
+use crate::LabError;
+use crate::observe::cpu::be_realtime;
+
+/// How long a call may last beyond its duration: then it is ended in any case.
+const LIMIT: Duration = Duration::from_secs(3);
+
+extern "C" fn only_interrupt(_signal: libc::c_int) {}
+
+struct Order {
+    duration: Duration,
+    thread: libc::pid_t,
+    over: Over,
+}
+
+/// Whether a call is over. It is looked at and acted on under one lock, so that no signal of one
+/// call comes to the next.
+#[derive(Clone, Default)]
+struct Over(Arc<Mutex<bool>>);
+
+impl Over {
+    fn with<T>(&self, act: impl FnOnce(&mut bool) -> T) -> T {
+        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// The thread.
+pub(crate) struct Watcher {
+    orders: Option<Sender<Order>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// A call is being watched while it lives.
+pub(crate) struct Watched {
+    over: Over,
+    watcher: Option<Thread>,
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.over.with(|over| *over = true);
+        // A call that made all it had to make is over long before its time.
+        if let Some(watcher) = &self.watcher {
+            watcher.unpark();
+        }
+    }
+}
+
+impl Watcher {
+    /// Starts the thread. The program says that it is silent by a word that is not 0, at `offset`
+    /// of the only value of `map`.
+    pub(crate) fn new(map: MapHandle, offset: usize) -> Result<Watcher, LabError> {
+        install_handler();
+        let (orders, received) = mpsc::channel::<Order>();
+        let is_silent = move || {
+            let value = map.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY).ok().flatten();
+            value.is_some_and(|bytes| bytes[offset..offset + 8].iter().any(|byte| *byte != 0))
+        };
+        let watch = move || {
+            // Above the generator, which it would else never interrupt on a machine of one core.
+            be_realtime(2);
+            received.into_iter().for_each(|order| follow(&order, &is_silent));
+        };
+        let failed = |source| LabError::System { action: "start the watcher", source };
+        let thread =
+            std::thread::Builder::new().name("watcher".to_owned()).spawn(watch).map_err(failed)?;
+        Ok(Watcher { orders: Some(orders), thread: Some(thread) })
+    }
+
+    /// Watches the next call of the current thread.
+    pub(crate) fn watch(&self, duration: Duration) -> Watched {
+        let over = Over::default();
+        // SAFETY: a call without arguments that cannot fail.
+        let thread = unsafe { libc::gettid() };
+        if let Some(orders) = &self.orders {
+            let sent = orders.send(Order { duration, thread, over: over.clone() });
+            assert!(sent.is_ok(), "the watcher lives as long as its handle");
+        }
+        let watcher = self.thread.as_ref().map(|watcher| watcher.thread().clone());
+        Watched { over, watcher }
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        self.orders = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn follow(order: &Order, is_silent: &impl Fn() -> bool) {
+    let begun = Instant::now();
+    let mut is_over = false;
+    while !is_over {
+        let left = order.duration.saturating_sub(begun.elapsed());
+        std::thread::park_timeout(left.max(Duration::from_millis(1)));
+        is_over = order.over.with(|over| {
+            let is_late = begun.elapsed() > order.duration + LIMIT;
+            if !*over && begun.elapsed() >= order.duration && (is_silent() || is_late) {
+                interrupt(order.thread);
+            }
+            *over
+        });
+    }
+}
+
+/// Sends the signal to one thread of this process.
+fn interrupt(thread: libc::pid_t) {
+    // SAFETY: plain numbers; the handler of the signal does nothing, and a thread that has ended
+    // is an error that is of no interest.
+    unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, signal()) };
+}
+
+fn signal() -> libc::c_int {
+    libc::SIGRTMIN() + 7
+}
+
+/// A handler that does nothing, without SA_RESTART: the call ends with EINTR.
+fn install_handler() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // SAFETY: a zeroed sigaction is valid; the handler does nothing and lives for ever.
+        let result = unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = only_interrupt as *const () as usize;
+            libc::sigaction(signal(), &action, std::ptr::null_mut())
+        };
+        assert_eq!(result, 0, "a handler for a real-time signal can be set");
+    });
+}

@@ -1,0 +1,186 @@
+//! Rulesets put in force: once to be measured, and often to be timed.
+
+use rustix::process::{getpriority_process, setpriority_process};
+use weir_stats::{Kind, Noise, Scenario, State, Trial};
+
+use crate::LabError;
+use crate::command::{Ground, Job};
+use crate::observe::cpu::Moment;
+use crate::schedule::run::Run;
+use crate::trial::collect;
+use weir_study::{PlannedTrial, Variant, plan};
+
+/// Loads a subject's ruleset into a namespace; how long it took, seconds. `None` where the subject
+/// says that there is nothing to measure at this point.
+pub(crate) fn load(
+    run: &Run<'_>,
+    ground: &Ground,
+    point: &Scenario,
+    name: &str,
+) -> Result<Option<f64>, LabError> {
+    let subject = &run.loaded.subjects.0[name];
+    let steps = [("setup", &subject.setup), ("load", &subject.load)];
+    let mut seconds = 0.0;
+    for (what, text) in steps.into_iter().filter(|(_, text)| !text.is_empty()) {
+        match command(run, ground, point, name, what, text) {
+            Ok(taken) => seconds = taken,
+            Err(error) if error.is_nothing_to_measure() => return Ok(None),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(Some(seconds))
+}
+
+/// Times every load, each in a fresh namespace with the firewall's devices, and the adding of
+/// single rules after it.
+///
+/// A subject that has nothing to load there is left out of the loads alone: whether it has anything
+/// to measure is said by its load into the firewall.
+///
+/// The order is that of trials: each ruleset is loaded by every subject, there and back; a block
+/// has each of them once on the way there, so that all blocks together hold the preset's number
+/// of loads.
+pub(crate) fn all(run: &mut Run<'_>, rulesets: &[Scenario]) -> Result<(), LabError> {
+    let variants = variants(run);
+    for block in 0..run.preset.loads {
+        let seed = run.options.seed ^ 0x10ad;
+        let steps = plan::block(rulesets, |_| variants.clone(), block / 2, seed);
+        let leg = block % 2;
+        for step in steps.into_iter().filter(|step| step.leg == leg) {
+            let step = PlannedTrial { block, ..step };
+            let place = (step.scenario.clone(), step.variant.subject.clone());
+            if run.done.load(&step) || run.not_timed.contains(&place) {
+                continue;
+            }
+            let of = format!("load {} at {}", step.variant.subject, step.scenario);
+            run.step(&of, 0.2)?;
+            one(run, &step)?;
+        }
+    }
+    Ok(())
+}
+
+/// Who loads. A study of loads alone has the second copy of a subject here.
+fn variants(run: &Run<'_>) -> Vec<Variant> {
+    let study = &run.loaded.study;
+    let second = study.again.as_ref().filter(|_| study.traffic.is_none());
+    let second = second.map(|again| again.subject.get_ref().clone());
+    let copies = |subject: String| {
+        let copies = if second.as_ref() == Some(&subject) { 2 } else { 1 };
+        (0..copies).map(move |copy| Variant { subject: subject.clone(), copy })
+    };
+    let loads = |name: &String| !run.loaded.subjects.0[name].baseline;
+    run.subjects().filter(loads).flat_map(copies).collect()
+}
+
+fn one(run: &mut Run<'_>, step: &PlannedTrial) -> Result<(), LabError> {
+    let name = &step.variant.subject;
+    let ground = run.bench.topology.bare()?;
+    let is_measured = run.loaded.study.memory;
+    let memory = is_measured.then(|| kernel_memory(&ground, true)).transpose()?;
+    let before = Moment::now(run.core);
+    let Some(seconds) = load(run, &ground, &step.scenario, name)? else {
+        run.not_timed.insert((step.scenario.clone(), name.clone()));
+        return run.bench.topology.remove(ground);
+    };
+    let mut trial = trial(run, step, Kind::Load, seconds);
+    if let Some(before) = memory {
+        trial.collected.load_memory_bytes = Some(kernel_memory(&ground, false)? - before);
+    }
+    trial.noise = noise(&before, run);
+    let mut trials = vec![trial];
+    if step.block < run.preset.adds && run.loaded.study.more.is_some() {
+        trials.extend(add(run, step, &ground)?);
+    }
+    run.keep_all(trials)?;
+    let unload = &run.loaded.subjects.0[name].unload;
+    if !unload.is_empty() {
+        command(run, &ground, &step.scenario, name, "unload", unload)?;
+    }
+    run.bench.topology.remove(ground)
+}
+
+/// The kernel's memory where rulesets are loaded, bytes; `settled` once what was removed is gone.
+fn kernel_memory(ground: &Ground, settled: bool) -> Result<i64, LabError> {
+    match ground {
+        Ground::Here(_) => Ok(collect::ruleset_memory(settled)),
+        Ground::There(room) => room.host().ruleset_memory(settled),
+    }
+}
+
+/// Adds single rules to those in force, where the subject does such a thing.
+fn add(run: &Run<'_>, step: &PlannedTrial, ground: &Ground) -> Result<Option<Trial>, LabError> {
+    let name = &step.variant.subject;
+    let subject = &run.loaded.subjects.0[name];
+    let point = &step.scenario;
+    let ready = if subject.prepare_add.is_empty() {
+        Ok(0.0)
+    } else {
+        command(run, ground, point, name, "prepare_add", &subject.prepare_add)
+    };
+    if subject.add.is_empty() || ready.as_ref().is_err_and(LabError::is_nothing_to_measure) {
+        return Ok(None);
+    }
+    ready?;
+    let before = Moment::now(run.core);
+    let seconds = command(run, ground, point, name, "add", &subject.add)?;
+    let mut trial = trial(run, step, Kind::Add, seconds);
+    trial.additions = additions(&run.files.more(&run.loaded.study, point))?;
+    trial.noise = noise(&before, run);
+    Ok(Some(trial))
+}
+
+fn command(
+    run: &Run<'_>,
+    ground: &Ground,
+    point: &Scenario,
+    name: &str,
+    what: &str,
+    text: &str,
+) -> Result<f64, LabError> {
+    let study = &run.loaded.study;
+    let ruleset = run.files.ruleset(study, point);
+    let folder = run.files.folder(study, point, name);
+    let more = run.files.more(study, point);
+    let job = Job {
+        what: format!("{what} of {name}"),
+        text,
+        scenario: point,
+        files: vec![("RULESET", &ruleset), ("DIR", &folder), ("MORE", &more)],
+    };
+    let (taken, _) = run.files.run_on(ground, &job, true)?;
+    Ok(taken.as_secs_f64())
+}
+
+/// While it lives, what the current thread starts comes before the machine's other work, as far as
+/// that goes without real-time priority: a load takes longer than a burst may.
+pub(crate) struct Hurried(i32);
+
+impl Hurried {
+    pub(crate) fn new() -> Hurried {
+        let before = getpriority_process(None).unwrap_or(0);
+        // Where it is refused the load is timed as any other process.
+        let _ = setpriority_process(None, -20);
+        Hurried(before)
+    }
+}
+
+impl Drop for Hurried {
+    fn drop(&mut self) {
+        let _ = setpriority_process(None, self.0);
+    }
+}
+
+/// Lines of a file of rules that add one.
+fn additions(more: &std::path::Path) -> Result<u64, LabError> {
+    let text = std::fs::read_to_string(more).map_err(LabError::file("read", more))?;
+    Ok(text.lines().filter(|line| line.starts_with("-A ")).count() as u64)
+}
+
+fn noise(before: &Moment, run: &Run<'_>) -> Noise {
+    before.noise_until(&Moment::now(run.core), run.bench.best_spin())
+}
+
+fn trial(run: &Run<'_>, step: &PlannedTrial, kind: Kind, seconds: f64) -> Trial {
+    Trial { seconds, state: State::Accepted, ..run.blank(step, kind) }
+}

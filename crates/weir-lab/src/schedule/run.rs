@@ -1,0 +1,383 @@
+//! A study from its file to its records.
+//!
+//! All firewalls of the grid are set up and loaded first, each in a namespace of its own; then
+//! blocks of trials walk over them. What is loaded stays, so a trial costs little more than its
+//! own length, and a block can hold the whole grid.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use rustix::fs::{FlockOperation, flock};
+use weir_kernel::{Session, interrupt};
+use weir_stats::search::Search;
+use weir_stats::{
+    Coordinate, Environment, HostRecord, Record, RulesetRecord, Scenario, Trial, folder,
+};
+
+use crate::LabError;
+use crate::command::Surroundings;
+use crate::host::remote::Host;
+use crate::observe::cpu::last_core;
+use crate::observe::environment;
+use crate::record;
+use crate::schedule::clock::{Clock, Progress};
+use crate::schedule::files::Files;
+use crate::schedule::options::{RunOptions, SELF_TESTS};
+use crate::schedule::resume::{self, Done};
+use crate::schedule::{load, search};
+use crate::topology::{Firewall, Topology};
+use crate::trial::measure;
+use crate::trial::runner::Bench;
+use crate::workload::probe::trial;
+use crate::workload::sockets;
+use weir_study::Hosts;
+use weir_study::ProbeCase;
+use weir_study::{self, Loaded, PresetText, ProgramPath};
+use weir_study::{PlannedTrial, Variant, plan};
+
+/// What a run knows and has.
+pub(crate) struct Run<'a> {
+    pub(crate) loaded: &'a Loaded,
+    pub(crate) preset: &'a PresetText,
+    pub(crate) options: &'a RunOptions,
+    pub(crate) out: &'a Path,
+    pub(crate) bench: Bench,
+    pub(crate) files: Files,
+    pub(crate) firewalls: BTreeMap<(Scenario, Variant), Firewall>,
+    /// Subjects that have nothing to measure with a ruleset.
+    pub(crate) left_out: BTreeSet<(Scenario, String)>,
+    /// Subjects whose loads of a ruleset have nothing to time.
+    pub(crate) not_timed: BTreeSet<(Scenario, String)>,
+    pub(crate) trials: Vec<Trial>,
+    pub(crate) searches: Vec<Search>,
+    pub(crate) rulesets: Vec<RulesetRecord>,
+    pub(crate) axes: BTreeMap<String, Vec<Coordinate>>,
+    pub(crate) lacking: BTreeMap<String, String>,
+    pub(crate) given_up: u64,
+    pub(crate) core: u32,
+    pub(crate) scheduling: String,
+    pub(crate) environment: Environment,
+    /// Other machines than the one that measures.
+    pub(crate) hosts: Vec<HostRecord>,
+    pub(crate) began: SystemTime,
+    /// What was done before an interruption.
+    pub(crate) done: Done,
+    /// The record of it: when it began, how long it took.
+    pub(crate) before: Option<weir_stats::Run>,
+    clock: Clock<'a>,
+}
+
+/// Runs a study and keeps its records in `out`, which must be empty or not be there; with
+/// [`RunOptions::resume`] it holds a run that was interrupted, and what is left of it is done.
+///
+/// `progress` is called before each step. Ctrl-C (see [`weir_kernel::interrupt`]) ends the run
+/// after the step that it is in; the records so far are kept, marked as incomplete.
+///
+/// # Errors
+/// A study that cannot be read or run with these options, commands that fail, a machine that lacks
+/// something (not root), [`LabError::Interrupted`].
+pub fn run(
+    study: &Path,
+    out: &Path,
+    options: &RunOptions,
+    progress: &mut dyn FnMut(Progress<'_>),
+) -> Result<Record, LabError> {
+    let mut loaded = weir_study::load(study)?;
+    if let Some(subject) = &options.against_itself {
+        loaded.against_itself(subject, SELF_TESTS)?;
+    }
+    let preset = loaded.preset_for(&options.request())?;
+    let hosts = options.hosts.as_deref().map(|path| Hosts::of(path, &loaded)).transpose()?;
+    let prior = if options.resume { Some(resume::prior(out, &loaded, options)?) } else { None };
+    match prior {
+        Some(prior) if prior.run.complete => return Ok(prior),
+        Some(_) => (),
+        None => record::refuse_occupied(out)?,
+    }
+    let prior = prior.filter(|prior| !prior.run.complete);
+    let failed = |source| LabError::System { action: "catch Ctrl-C", source };
+    interrupt::install().map_err(failed)?;
+    let _alone = alone(progress)?;
+    let session = Session::new()?;
+    let work = session.directory().join("study");
+    let tools = session.namespace("tools")?;
+    let core = match options.core {
+        Some(core) => core,
+        None => last_core()?,
+    };
+    let surroundings = Surroundings {
+        weir: options.weir.clone(),
+        seed: options.seed,
+        devices: loaded.study.devices.clone(),
+        trial_seconds: preset.trial_seconds,
+        core,
+    };
+    let mut topology = Topology::new(session, loaded.study.devices.clone())?;
+    if let Some(hosts) = &hosts {
+        topology.go_elsewhere(hosts, &options.weir, &options.version)?;
+    }
+    if prior.is_none() {
+        record::make_folder(out, &loaded)?;
+    }
+    let bench = Bench::new(topology, core, options.realtime)?;
+    let scheduling = bench.scheduling(Duration::from_secs_f64(preset.trial_seconds))?;
+    let mut run = Run {
+        axes: axes(&loaded, preset),
+        lacking: lacking(&loaded, bench.topology.other_host())?,
+        hosts: bench.topology.hosts_record()?,
+        loaded: &loaded,
+        preset,
+        options,
+        out,
+        bench,
+        files: Files::new(work, tools, surroundings)?,
+        firewalls: BTreeMap::new(),
+        left_out: BTreeSet::new(),
+        not_timed: BTreeSet::new(),
+        given_up: prior.as_ref().map_or(0, |prior| prior.run.counts.given_up),
+        before: prior.as_ref().map(|prior| prior.run.clone()),
+        done: Done::default(),
+        trials: prior.map_or_else(Vec::new, |prior| prior.trials),
+        searches: Vec::new(),
+        rulesets: Vec::new(),
+        core,
+        environment: environment::capture(core, scheduling.clone()),
+        scheduling,
+        began: SystemTime::now(),
+        clock: Clock::new(progress),
+    };
+    let ended = run.steps();
+    let record = record::finish(&run, ended.is_ok());
+    folder::save_run(out, &record)?;
+    ended?;
+    let searches = run.searches;
+    Ok(Record { run: record, trials: run.trials, searches })
+}
+
+impl Run<'_> {
+    /// Everything that is done, in order.
+    fn steps(&mut self) -> Result<(), LabError> {
+        let points = plan::grid(&self.axes);
+        let ruleset_axes = self.loaded.study.ruleset.axis_names();
+        let mut rulesets: Vec<Scenario> =
+            points.iter().map(|point| point.on(&ruleset_axes)).collect();
+        rulesets.sort_unstable();
+        rulesets.dedup();
+        self.plan_work(&points, &rulesets);
+        let validations = points.iter().map(|point| self.variants(point).len()).sum();
+        self.done = Done::of(&self.trials, validations, self.loaded.study.noise.repeats);
+        // Records exist from the first moment, so that a killed run is seen to be one.
+        folder::save_run(self.out, &record::finish(self, false))?;
+        self.raise_limits(&points)?;
+        self.make_files(&points, &rulesets)?;
+        search::refuse_without_loss(self, &points)?;
+        self.bench.topology.send_files(self.files.root())?;
+        load::all(self, &rulesets)?;
+        if self.loaded.study.traffic.is_none() {
+            return Ok(());
+        }
+        self.set_up(&rulesets)?;
+        for said in sockets::before_run(&self.bench.topology, self.loaded, &points) {
+            self.step(&said, 0.0)?;
+        }
+        let mut validated = 0;
+        let mut overload = Vec::new();
+        for point in &points {
+            for variant in self.variants(point) {
+                self.step(&format!("check {} at {point}", variant.subject), self.trial_expected())?;
+                let trial = measure::validate(self, point, &variant)?;
+                validated += 1;
+                overload.push((point.clone(), variant.clone(), trial.pps));
+                if validated > self.done.validations {
+                    self.keep(trial)?;
+                }
+            }
+        }
+        if let Some(goal) = &self.options.search {
+            for (point, variant, pps) in overload.iter().filter(|(.., pps)| *pps > 0.0) {
+                search::one(self, point, variant, goal, *pps)?;
+            }
+            return Ok(());
+        }
+        for block in 0..self.preset.blocks {
+            let steps =
+                plan::block(&points, |point| self.variants(point), block, self.options.seed);
+            let probes = self.loaded.study.probe.as_ref();
+            let asked = probes.map_or_else(Vec::new, |plan| plan.trials(&steps));
+            for step in steps.into_iter().chain(asked) {
+                let message = format!(
+                    "block {} of {}: {} at {}",
+                    block + 1,
+                    self.preset.blocks,
+                    step.variant.subject,
+                    step.scenario
+                );
+                self.step(&message, self.trial_expected())?;
+                match ProbeCase::of(&step) {
+                    Some(case) => trial::measure(self, &step, case)?,
+                    None => measure::measure(self, &step)?,
+                }
+            }
+            folder::save_run(self.out, &record::finish(self, false))?;
+        }
+        Ok(())
+    }
+
+    /// The subjects that are measured at a point, the second copy of one included.
+    pub(crate) fn variants(&self, point: &Scenario) -> Vec<Variant> {
+        let mut variants: Vec<Variant> =
+            self.subjects().map(|subject| Variant { subject, copy: 0 }).collect();
+        if let Some(again) = &self.loaded.study.again {
+            let subject = again.subject.get_ref().clone();
+            if point.contains(&again.at) && !self.lacking.contains_key(&subject) {
+                variants.push(Variant { subject, copy: 1 });
+            }
+        }
+        variants.retain(|variant| !self.is_left_out(point, variant));
+        variants
+    }
+
+    /// Whether a subject said that it has nothing to measure with the ruleset of a point.
+    pub(crate) fn is_left_out(&self, point: &Scenario, variant: &Variant) -> bool {
+        let ruleset = point.on(&self.loaded.study.ruleset.axis_names());
+        self.left_out.contains(&(ruleset, variant.subject.clone()))
+    }
+
+    /// Names of the subjects that this machine can measure.
+    pub(crate) fn subjects(&self) -> impl Iterator<Item = String> + '_ {
+        let names = self.loaded.study.subjects.iter().map(|name| name.get_ref().clone());
+        names.filter(|name| !self.lacking.contains_key(name))
+    }
+
+    /// A step begins: ends the run where the user asked for it, and says what is done.
+    pub(crate) fn step(&mut self, message: &str, expected: f64) -> Result<(), LabError> {
+        if interrupt::requested() {
+            return Err(LabError::Interrupted);
+        }
+        self.clock.step(message, expected, &self.trials);
+        Ok(())
+    }
+
+    /// Numbers a trial, writes it down and keeps it.
+    pub(crate) fn keep(&mut self, trial: Trial) -> Result<(), LabError> {
+        self.keep_all(vec![trial])
+    }
+
+    /// Numbers trials that belong together, writes them down in one piece and keeps them.
+    pub(crate) fn keep_all(&mut self, mut trials: Vec<Trial>) -> Result<(), LabError> {
+        for (number, trial) in (self.trials.len()..).zip(&mut trials) {
+            trial.number = number as u64;
+        }
+        folder::append_trials(self.out, &trials)?;
+        self.trials.extend(trials);
+        Ok(())
+    }
+
+    /// The trial of a step, nothing measured yet.
+    pub(crate) fn blank(&self, step: &PlannedTrial, kind: weir_stats::Kind) -> Trial {
+        record::blank(step, kind)
+    }
+
+    fn trial_expected(&self) -> f64 {
+        self.preset.trial_seconds + 0.06
+    }
+
+    fn plan_work(&mut self, points: &[Scenario], rulesets: &[Scenario]) {
+        let variants: u64 = points.iter().map(|point| self.variants(point).len() as u64).sum();
+        let subjects = self.subjects().count() as u64;
+        let sets = rulesets.len() as u64;
+        let timed = u64::from(self.preset.loads) * sets * subjects;
+        let trials = variants * (1 + 2 * u64::from(self.preset.blocks));
+        let steps = plan::block(points, |point| self.variants(point), 0, self.options.seed);
+        let probes = self.loaded.study.probe.as_ref();
+        let asked = probes.map_or(0, |plan| plan.trials(&steps).len() as u64);
+        let asked = asked * u64::from(self.preset.blocks);
+        self.clock.total = asked + sets * (subjects + 2) + points.len() as u64 + timed + trials;
+        self.clock.expected = sets as f64 * subjects as f64 * 0.6
+            + timed as f64 * 0.2
+            + trials as f64 * self.trial_expected()
+            + asked as f64 * (self.preset.probe_seconds() + 0.3);
+    }
+}
+
+/// The trials of packets that a run of this preset and seed consists of, without their repeats, in
+/// their order. Subjects that this machine lacks are in it.
+///
+/// # Errors
+/// A study that cannot be read, a preset that it has not.
+pub fn planned(study: &Path, preset: &str, seed: u64) -> Result<Vec<PlannedTrial>, LabError> {
+    let loaded = weir_study::load(study)?;
+    let preset = loaded.preset(preset)?;
+    let points = plan::grid(&axes(&loaded, preset));
+    let again = loaded.study.again.as_ref();
+    let variants = |point: &Scenario| {
+        let names = loaded.study.subjects.iter().map(|name| name.get_ref().clone());
+        let mut variants: Vec<Variant> =
+            names.map(|subject| Variant { subject, copy: 0 }).collect();
+        let second = again.filter(|again| point.contains(&again.at));
+        let second = second.map(|again| again.subject.get_ref().clone());
+        variants.extend(second.map(|subject| Variant { subject, copy: 1 }));
+        variants
+    };
+    let block = |block| {
+        let steps = plan::block(&points, variants, block, seed);
+        let asked = loaded.study.probe.as_ref().map_or_else(Vec::new, |plan| plan.trials(&steps));
+        steps.into_iter().chain(asked)
+    };
+    Ok((0..preset.blocks).flat_map(block).collect())
+}
+
+/// Waits until no other run measures on this machine; they would measure each other.
+pub(crate) fn alone(progress: &mut dyn FnMut(Progress<'_>)) -> Result<File, LabError> {
+    let folder = Path::new("/run/weir");
+    fs::create_dir_all(folder).map_err(LabError::file("create", folder))?;
+    let path = folder.join("lab.lock");
+    let file = File::options()
+        .create(true)
+        .append(true)
+        .open(&path)
+        .map_err(LabError::file("open", &path))?;
+    if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+        let message = "another run measures on this machine: waiting for its end";
+        progress(Progress { done: 0, total: 1, message, left: None, trials: &[] });
+        while let Err(error) = flock(&file, FlockOperation::LockExclusive) {
+            if interrupt::requested() {
+                return Err(LabError::Interrupted);
+            }
+            if error != rustix::io::Errno::INTR {
+                return Err(LabError::file("lock", &path)(error.into()));
+            }
+        }
+    }
+    Ok(file)
+}
+
+/// The grid's axes with the values that the preset takes.
+fn axes(loaded: &Loaded, preset: &PresetText) -> BTreeMap<String, Vec<Coordinate>> {
+    let values = |(name, axis): (&String, &weir_study::AxisText)| {
+        (name.clone(), preset.axes.get(name).unwrap_or(&axis.values).clone())
+    };
+    loaded.study.axes.iter().map(values).collect()
+}
+
+/// Subjects that cannot be measured, with the reason. What they need is needed on the firewall's
+/// host, too, where that is another one.
+fn lacking(loaded: &Loaded, host: Option<&Host>) -> Result<BTreeMap<String, String>, LabError> {
+    let commands = ProgramPath::new(&std::env::var_os("PATH").unwrap_or_default());
+    let mut lacking = BTreeMap::new();
+    for name in loaded.study.subjects.iter().map(|name| name.get_ref()) {
+        let subject = &loaded.subjects.0[name];
+        let mut why = subject.lacking(&commands);
+        if let (None, Some(host)) = (&why, host) {
+            let first = host.lacking(subject.needs.clone())?.into_iter().next();
+            why = first.map(|program| format!("{program} is not installed on the firewall's host"));
+            if subject.before_netfilter {
+                why = Some("it belongs to a device, and over hosts devices move".to_owned());
+            }
+        }
+        lacking.extend(why.map(|why| (name.clone(), why)));
+    }
+    Ok(lacking)
+}

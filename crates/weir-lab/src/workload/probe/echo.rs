@@ -1,0 +1,214 @@
+//! What a probe asks: echoes through a firewall, and a shell on it.
+
+use std::io::{self, Read, Write};
+use std::net::Ipv4Addr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+
+use rustix::net::{RecvFlags, SendFlags};
+use weir_kernel::Namespace;
+use weir_packet::{Addr, Family, Mac, Packet, Transport};
+use weir_stats::ProbeKind;
+
+use crate::LabError;
+use crate::topology::{SINK_ADDRESS, SOURCE_ADDRESS};
+use crate::workload::probe::open_loop::Asked;
+
+/// First word of an echo's last eight bytes (`PROBE_MAGIC` in bpf/frame.h); the second is its
+/// number.
+const MAGIC: u32 = 0x6f68_6365;
+/// Bytes before the tag, as `ping` fills them: 64 bytes of ICMP in all.
+const FILLING: usize = 48;
+/// The port that echoes (RFC 862), and the one that asks.
+const ECHO_PORT: u16 = 7;
+const ASKING_PORT: u16 = 49_152;
+/// `PACKET_IGNORE_OUTGOING` of linux/if_packet.h.
+const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
+
+/// Echoes: sent into the firewall by a packet socket, turned by the sink's program, and read when
+/// they have come back.
+pub(crate) struct Echo {
+    socket: OwnedFd,
+    frame: Vec<u8>,
+    kind: ProbeKind,
+    firewall: Mac,
+    source: Mac,
+}
+
+impl Echo {
+    /// Opens a socket on the device of `namespace` with that index; `macs` are the firewall's and
+    /// the device's own.
+    pub(crate) fn open(
+        namespace: &Namespace,
+        ifindex: u32,
+        kind: ProbeKind,
+        (firewall, source): (Mac, Mac),
+    ) -> Result<Echo, LabError> {
+        let open = namespace.enter(|| packet_socket(ifindex))?;
+        let socket =
+            open.map_err(|source| LabError::System { action: "open a socket to probe", source })?;
+        Ok(Echo { socket, frame: Vec::new(), kind, firewall, source })
+    }
+
+    fn build(&mut self, number: u32) {
+        let address = |address: Ipv4Addr| Addr(u128::from(u32::from(address)));
+        let (protocol, transport) = match self.kind {
+            ProbeKind::Udp => (17, Transport::Udp { sport: ASKING_PORT, dport: ECHO_PORT }),
+            _ => {
+                let [high, low] = (number as u16).to_be_bytes();
+                (1, Transport::Icmp { kind: 8, code: 0, rest: [b'w', b'e', high, low] })
+            }
+        };
+        let source = address(SOURCE_ADDRESS);
+        let mut packet = Packet::new(Family::V4, source, address(SINK_ADDRESS), protocol);
+        packet.transport = transport;
+        packet.smac = Some(self.source);
+        packet.payload = vec![0; FILLING];
+        packet.payload.extend_from_slice(&MAGIC.to_ne_bytes());
+        packet.payload.extend_from_slice(&number.to_ne_bytes());
+        self.frame = packet.to_frame(self.firewall);
+    }
+}
+
+impl Asked for Echo {
+    fn ask(&mut self, number: u32) -> io::Result<()> {
+        self.build(number);
+        rustix::net::send(&self.socket, &self.frame, SendFlags::DONTWAIT)?;
+        Ok(())
+    }
+
+    fn readable(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    fn answers(&mut self, numbers: &mut Vec<u32>) -> io::Result<()> {
+        let mut frame = [0_u8; 256];
+        loop {
+            match rustix::net::recv(&self.socket, &mut frame[..], RecvFlags::DONTWAIT) {
+                Ok((length, _)) => numbers.extend(number_in(&frame[..length.min(frame.len())])),
+                Err(rustix::io::Errno::AGAIN) => return Ok(()),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+/// The number of an echo that came back; `None` of any other frame.
+fn number_in(frame: &[u8]) -> Option<u32> {
+    let (_, tag) = frame.split_last_chunk::<8>()?;
+    let word = |at: usize| u32::from_ne_bytes([tag[at], tag[at + 1], tag[at + 2], tag[at + 3]]);
+    (word(0) == MAGIC).then(|| word(4))
+}
+
+/// A packet socket that sends on a device and receives IPv4 that comes in by it.
+fn packet_socket(index: u32) -> io::Result<OwnedFd> {
+    let protocol = (libc::ETH_P_IP as u16).to_be();
+    // SAFETY: plain system calls; the descriptor is checked before it is owned; the address is a
+    // zeroed sockaddr_ll, which is valid, and every pointer comes with its length.
+    unsafe {
+        let raw = libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0);
+        if raw < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let fd = OwnedFd::from_raw_fd(raw);
+        let on: libc::c_int = 1;
+        let length = size_of::<libc::c_int>() as libc::socklen_t;
+        // A kernel before 4.20 does not know it: then questions are read, and are no answers.
+        let _ = libc::setsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_PACKET,
+            PACKET_IGNORE_OUTGOING,
+            (&raw const on).cast(),
+            length,
+        );
+        let mut address: libc::sockaddr_ll = std::mem::zeroed();
+        address.sll_family = libc::AF_PACKET as u16;
+        address.sll_protocol = protocol;
+        address.sll_ifindex = index as i32;
+        let length = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+        if libc::bind(fd.as_raw_fd(), (&raw const address).cast(), length) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(fd)
+    }
+}
+
+/// What the shell does for each line: it counts to 200 and says the line again.
+const SHELL_WORK: &str =
+    "while read -r n; do i=0; while [ $i -lt 200 ]; do i=$((i + 1)); done; echo \"$n\"; done";
+
+/// A shell on the firewall, as somebody has one open who looks after it.
+pub(crate) struct Shell {
+    child: Child,
+    input: ChildStdin,
+    output: ChildStdout,
+    /// The beginning of a line whose end is not there yet.
+    begun: Vec<u8>,
+}
+
+impl Shell {
+    /// Starts it on the cores, and with the priority, of the current thread; it ends with that
+    /// thread at the latest.
+    pub(crate) fn start(namespace: &Namespace) -> Result<Shell, LabError> {
+        let failed = |source| LabError::System { action: "start a shell to probe", source };
+        let mut command = namespace.command("sh");
+        command.args(["-c", SHELL_WORK]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().map_err(failed)?;
+        let input = child.stdin.take().expect("standard input is a pipe");
+        let output = child.stdout.take().expect("standard output is a pipe");
+        rustix::io::ioctl_fionbio(&output, true).map_err(|error| failed(error.into()))?;
+        Ok(Shell { child, input, output, begun: Vec::new() })
+    }
+}
+
+impl Drop for Shell {
+    fn drop(&mut self) {
+        // It has nothing that it could lose.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Asked for Shell {
+    fn ask(&mut self, number: u32) -> io::Result<()> {
+        self.input.write_all(format!("{number}\n").as_bytes())
+    }
+
+    fn readable(&self) -> BorrowedFd<'_> {
+        self.output.as_fd()
+    }
+
+    fn answers(&mut self, numbers: &mut Vec<u32>) -> io::Result<()> {
+        let mut bytes = [0; 4096];
+        loop {
+            match self.output.read(&mut bytes) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(length) => self.begun.extend_from_slice(&bytes[..length]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error),
+            }
+        }
+        while let Some(end) = self.begun.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = self.begun.drain(..=end).collect();
+            let number = std::str::from_utf8(&line).ok().and_then(|l| l.trim().parse::<u32>().ok());
+            numbers.extend(number);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_echo_has_a_number() {
+        let mut frame = vec![0; 60];
+        assert_eq!(number_in(&frame), None);
+        frame.extend_from_slice(&MAGIC.to_ne_bytes());
+        frame.extend_from_slice(&7_u32.to_ne_bytes());
+        assert_eq!(number_in(&frame), Some(7));
+        assert_eq!(number_in(&frame[..5]), None);
+    }
+}

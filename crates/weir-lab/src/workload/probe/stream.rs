@@ -1,0 +1,199 @@
+//! One bulk TCP stream through a firewall, between sockets of the kernel.
+//!
+//! Source and sink have one address each, on every link: what leaves by which link is said by
+//! `SO_BINDTODEVICE`. No segment is merged with another before the firewall (`gso_max_segs 1`), so
+//! that each is a packet for the rules, as on a router with network cards of its time.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddrV4, TcpListener, TcpStream};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use weir_kernel::Namespace;
+use weir_packet::Mac;
+use weir_stats::Stream;
+
+use crate::LabError;
+use crate::observe::cpu::Pinned;
+use crate::topology::{GATEWAY_ADDRESS, OUTER_ADDRESS, SINK_ADDRESS, SOURCE_ADDRESS, mac_text};
+
+/// The port of ttcp.
+const PORT: u16 = 5001;
+/// How long the other end may be silent.
+const SILENCE: Duration = Duration::from_secs(5);
+
+/// Where a stream begins and ends.
+#[derive(Clone, Debug)]
+pub(crate) struct Ends<'a> {
+    pub(crate) source: &'a Namespace,
+    pub(crate) source_device: &'a str,
+    pub(crate) sink: &'a Namespace,
+    pub(crate) sink_device: &'a str,
+}
+
+/// Sends for `duration`, both ends on `core`.
+pub(crate) fn stream(
+    ends: &Ends<'_>,
+    core: u32,
+    realtime: bool,
+    duration: Duration,
+) -> Result<Stream, LabError> {
+    let failed = |source| LabError::System { action: "send a stream of TCP", source };
+    let listener = ends.sink.enter(|| listen(ends.sink_device))?.map_err(failed)?;
+    std::thread::scope(|scope| {
+        let receiver = scope.spawn(move || {
+            let _pinned = Pinned::to(core, realtime)?;
+            receive(&listener).map_err(failed)
+        });
+        let _pinned = Pinned::to(core, realtime)?;
+        let sent = ends.source.enter(|| send(ends.source_device, duration))?;
+        let (bytes, seconds) = receiver.join().expect("the receiver does not panic")?;
+        Ok(Stream { bytes, seconds, retransmits: sent.map_err(failed)? })
+    })
+}
+
+fn listen(device: &str) -> io::Result<TcpListener> {
+    let socket = socket_on(device)?;
+    let on = 1_i32;
+    set_option(&socket, libc::SOL_SOCKET, libc::SO_REUSEADDR, &on.to_ne_bytes())?;
+    rustix::net::bind(&socket, &SocketAddrV4::new(SINK_ADDRESS, PORT))?;
+    rustix::net::listen(&socket, 1)?;
+    let listener = TcpListener::from(socket);
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+/// Reads to the end: bytes, and the time from the first until the last.
+fn receive(listener: &TcpListener) -> io::Result<(u64, f64)> {
+    let mut socket = accept(listener)?;
+    socket.set_read_timeout(Some(SILENCE))?;
+    let mut bytes = 0;
+    let mut first = None;
+    let mut last = Instant::now();
+    let mut buffer = vec![0; 256 * 1024];
+    loop {
+        match socket.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(length) => {
+                last = Instant::now();
+                // What came with the first read took its time before that.
+                if first.is_some() {
+                    bytes += length as u64;
+                }
+                first.get_or_insert(last);
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let seconds = first.map_or(0.0, |first| last.duration_since(first).as_secs_f64());
+    Ok((bytes, seconds))
+}
+
+fn accept(listener: &TcpListener) -> io::Result<TcpStream> {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let limit = Timespec { tv_sec: SILENCE.as_secs() as i64, tv_nsec: 0 };
+    let mut fds = [PollFd::new(listener, PollFlags::IN)];
+    if poll(&mut fds, Some(&limit))? == 0 {
+        return Err(io::ErrorKind::TimedOut.into());
+    }
+    let (socket, _) = listener.accept()?;
+    socket.set_nonblocking(false)?;
+    Ok(socket)
+}
+
+/// Connects and sends; how many segments were sent again.
+fn send(device: &str, duration: Duration) -> io::Result<u64> {
+    let socket = socket_on(device)?;
+    // Also the limit of a connect.
+    let patience = libc::timeval { tv_sec: SILENCE.as_secs() as libc::time_t, tv_usec: 0 };
+    // SAFETY: a plain C struct seen as its bytes.
+    let bytes: [u8; size_of::<libc::timeval>()] = unsafe { std::mem::transmute(patience) };
+    set_option(&socket, libc::SOL_SOCKET, libc::SO_SNDTIMEO, &bytes)?;
+    rustix::net::connect(&socket, &SocketAddrV4::new(SINK_ADDRESS, PORT))?;
+    let mut socket = TcpStream::from(socket);
+    let begun = Instant::now();
+    let chunk = vec![0; 64 * 1024];
+    while begun.elapsed() < duration {
+        match socket.write(&chunk) {
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let again = retransmits(&socket)?;
+    socket.shutdown(std::net::Shutdown::Write)?;
+    Ok(again)
+}
+
+/// A TCP socket of the current namespace that uses this device only.
+fn socket_on(device: &str) -> io::Result<OwnedFd> {
+    // SAFETY: a plain system call; the descriptor is checked before it is owned.
+    let socket = unsafe {
+        let raw = libc::socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0);
+        if raw < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        OwnedFd::from_raw_fd(raw)
+    };
+    set_option(&socket, libc::SOL_SOCKET, libc::SO_BINDTODEVICE, device.as_bytes())?;
+    Ok(socket)
+}
+
+pub(crate) fn set_option(
+    socket: &OwnedFd,
+    level: i32,
+    option: i32,
+    value: &[u8],
+) -> io::Result<()> {
+    // SAFETY: the value comes with its length.
+    let result = unsafe {
+        let length = value.len() as libc::socklen_t;
+        libc::setsockopt(socket.as_raw_fd(), level, option, value.as_ptr().cast(), length)
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// `tcpi_total_retrans` of a connection.
+fn retransmits(socket: &TcpStream) -> io::Result<u64> {
+    // SAFETY: a plain C struct that the kernel fills as far as the given length.
+    unsafe {
+        let mut info: libc::tcp_info = std::mem::zeroed();
+        let mut length = size_of::<libc::tcp_info>() as libc::socklen_t;
+        let result = libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            (&raw mut info).cast(),
+            &raw mut length,
+        );
+        if result != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(u64::from(info.tcpi_total_retrans))
+    }
+}
+
+/// The line of `ip` that keeps a device from sending several segments as one.
+pub(crate) fn single_segments(device: &str) -> String {
+    format!("link set dev {device} gso_max_segs 1")
+}
+
+/// Gives source and sink their addresses, and the ways between them by one link, number `number`;
+/// `macs` are those of the firewall's devices towards source and sink.
+pub(crate) fn open(ends: &Ends<'_>, macs: [Mac; 2], number: u32) -> Result<(), LabError> {
+    let [inner, outer] = macs.map(mac_text);
+    let (source, sink) = (SOURCE_ADDRESS, SINK_ADDRESS);
+    for (side, device, own, other, gateway, mac) in [
+        (ends.source, ends.source_device, source, sink, GATEWAY_ADDRESS, inner),
+        (ends.sink, ends.sink_device, sink, source, OUTER_ADDRESS, outer),
+    ] {
+        side.ip(&[
+            "link set dev lo up".to_owned(),
+            format!("addr replace {own}/32 dev lo"),
+            format!("neigh replace {gateway} lladdr {mac} nud permanent dev {device}"),
+            format!("route add {other}/32 via {gateway} dev {device} onlink metric {}", number + 1),
+        ])?;
+    }
+    Ok(())
+}

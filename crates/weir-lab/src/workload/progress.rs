@@ -1,0 +1,71 @@
+//! Connections completed over the time of a trial, for what changes while it lasts.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crate::LabError;
+use crate::observe::cpu::REALTIME_LIMIT;
+use crate::program::tcp::{Progress, TcpEnds};
+
+/// Looks in one trial, about.
+const SAMPLES: u32 = 120;
+/// Longest time between two of them.
+const LONGEST_PERIOD: Duration = Duration::from_secs(1);
+
+/// Seconds since the beginning, and connections completed until then.
+type Samples = Vec<(f64, u64)>;
+
+/// A thread that looks now and then.
+pub(crate) struct Following {
+    over: Arc<AtomicBool>,
+    thread: JoinHandle<Samples>,
+}
+
+impl Following {
+    /// Begins; `None` for a trial that is too short to have a course.
+    pub(crate) fn start(
+        ends: &mut TcpEnds,
+        expected: Duration,
+    ) -> Result<Option<Following>, LabError> {
+        if expected <= REALTIME_LIMIT {
+            return Ok(None);
+        }
+        // What an earlier trial completed is no beginning.
+        ends.clear()?;
+        let progress = ends.progress()?;
+        let period = (expected / SAMPLES).min(LONGEST_PERIOD);
+        let over = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&over);
+        let thread = std::thread::Builder::new()
+            .name("following".to_owned())
+            .spawn(move || follow(&progress, period, &seen))
+            .map_err(|source| LabError::System { action: "follow a trial", source })?;
+        Ok(Some(Following { over, thread }))
+    }
+
+    /// Ends; what was seen.
+    pub(crate) fn stop(self) -> Samples {
+        self.over.store(true, Ordering::SeqCst);
+        self.thread.thread().unpark();
+        self.thread.join().unwrap_or_default()
+    }
+}
+
+/// Time begins with the first connection: the kernel prepares a trial for a while before it.
+fn follow(progress: &Progress, period: Duration, over: &AtomicBool) -> Samples {
+    let mut begun: Option<Instant> = None;
+    let mut samples = Vec::new();
+    while !over.load(Ordering::SeqCst) {
+        let completed = progress.completed();
+        if completed == 0 {
+            std::thread::park_timeout(Duration::from_millis(1));
+            continue;
+        }
+        let begun = begun.get_or_insert_with(Instant::now);
+        samples.push((begun.elapsed().as_secs_f64(), completed));
+        std::thread::park_timeout(period);
+    }
+    samples
+}

@@ -1,0 +1,201 @@
+//! Which limit of the clients binds first, said before a run with the kernel's sockets.
+//!
+//! A measurement of a firewall is one of its clients where these are at their limits, and the
+//! errors that they then see look like the firewall's. Each limit is a number of things that a
+//! connection holds for a time, and so a rate: things over time. After Kadlecsik and Pásztor,
+//! *Netfilter Performance Testing*, section 2, with the values of the machine at hand.
+
+use std::fs;
+
+use weir_kernel::Namespace;
+use weir_stats::connections::Limit;
+
+use crate::workload::sockets::PATIENCE;
+
+/// How long a closed connection keeps its port, seconds (`TCP_TIMEWAIT_LEN` in net/tcp.h; no
+/// sysctl sets it).
+const TIME_WAIT_SECONDS: f64 = 60.0;
+/// How long a busy server may be kept from accepting, seconds: a tenth, as a slice of a scheduler
+/// that many tasks share.
+const AWAY_SECONDS: f64 = 0.1;
+/// Bytes of a page, in which `tcp_mem` counts.
+const PAGE_BYTES: u64 = 4096;
+
+/// What a connection holds, and how much of it there is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Resources {
+    /// Client addresses, each with its ports.
+    pub(crate) clients: u64,
+    /// Ports of one client address.
+    pub(crate) ports: u64,
+    /// Server addresses.
+    pub(crate) servers: u64,
+    /// How long a port waits after a connection, seconds.
+    pub(crate) time_wait_seconds: f64,
+    /// Descriptors of the process.
+    pub(crate) descriptors: u64,
+    /// Descriptors of one connection: both ends are in this process.
+    pub(crate) descriptors_each: u64,
+    /// How long a connection lasts at most, seconds.
+    pub(crate) session_seconds: f64,
+    /// Memory of all TCP sockets, bytes; `None` where weir does not see it.
+    pub(crate) buffer_bytes: Option<u64>,
+    /// Buffer of one connection, bytes.
+    pub(crate) buffer_each: u64,
+    /// Connections that may wait to be accepted.
+    pub(crate) queue: u64,
+}
+
+/// A limit, and the rate at which it binds.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Binding {
+    /// Which.
+    pub(crate) name: &'static str,
+    /// Connections a second.
+    pub(crate) per_second: f64,
+    /// How that comes.
+    pub(crate) why: String,
+}
+
+impl Resources {
+    /// Those of this process, of `clients` client addresses with `ports` ports each in `source`,
+    /// and of servers in `sink`.
+    pub(crate) fn of(
+        (clients, ports, servers): (u64, u64, u64),
+        source: &Namespace,
+        sink: &Namespace,
+    ) -> Resources {
+        let read = |namespace: &Namespace, key: &str| {
+            numbers(&namespace.read_sysctl(key).unwrap_or_default())
+        };
+        // One for all namespaces, and shown in the machine's own alone.
+        let memory = fs::read_to_string("/proc/sys/net/ipv4/tcp_mem").unwrap_or_default();
+        let nofile = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+        Resources {
+            clients,
+            ports,
+            servers,
+            time_wait_seconds: TIME_WAIT_SECONDS,
+            descriptors: nofile.current.unwrap_or(u64::MAX),
+            descriptors_each: 2,
+            session_seconds: PATIENCE.as_secs_f64(),
+            buffer_bytes: numbers(&memory).get(2).map(|most| most * PAGE_BYTES),
+            buffer_each: read(source, "net.ipv4.tcp_wmem").get(1).copied().unwrap_or(16_384),
+            queue: read(sink, "net.core.somaxconn").first().copied().unwrap_or(0),
+        }
+    }
+
+    /// The limits, the one that binds first first.
+    pub(crate) fn limits(&self) -> Vec<Binding> {
+        let Resources { clients, ports, servers, descriptors, queue, .. } = *self;
+        let (wait, session) = (self.time_wait_seconds, self.session_seconds);
+        let sessions = descriptors / self.descriptors_each.max(1);
+        let mut limits = vec![
+            Binding {
+                name: "ports",
+                per_second: (clients * ports * servers) as f64 / wait,
+                why: format!(
+                    "{clients} clients with {ports} ports each to {servers} servers, \
+                     kept for {wait} s after a connection"
+                ),
+            },
+            Binding {
+                name: "descriptors",
+                per_second: sessions as f64 / session,
+                why: format!("room for {sessions} connections, of up to {session} s each"),
+            },
+            Binding {
+                name: "listen queue",
+                per_second: queue as f64 / AWAY_SECONDS,
+                why: format!("{queue} may wait while a server is away for {AWAY_SECONDS} s"),
+            },
+        ];
+        if let Some(bytes) = self.buffer_bytes {
+            let held = bytes / self.buffer_each.max(1);
+            limits.push(Binding {
+                name: "buffers",
+                per_second: held as f64 / session,
+                why: format!("memory for {held} connections, of up to {session} s each"),
+            });
+        }
+        limits.sort_by(|a, b| a.per_second.total_cmp(&b.per_second));
+        limits
+    }
+
+    /// What is said before a run that asks for up to so many connections a second.
+    pub(crate) fn say(&self, rate: u64) -> String {
+        let limits = self.limits();
+        let text = |limit: &Binding| {
+            let Binding { name, per_second, why } = limit;
+            format!("{name} at {per_second:.0} connections a second ({why})")
+        };
+        let all: Vec<String> = limits.iter().map(text).collect();
+        let binds = limits.first().is_some_and(|first| first.per_second < rate as f64);
+        let first = if binds { "may bind" } else { "do not bind" };
+        format!("limits of the clients {first} at {rate} a second: {}", all.join("; "))
+    }
+}
+
+/// The numbers of a sysctl.
+fn numbers(text: &str) -> Vec<u64> {
+    text.split_ascii_whitespace().filter_map(|word| word.parse().ok()).collect()
+}
+
+/// What is kept of the limits.
+pub(crate) fn record(limits: &[Binding]) -> Vec<Limit> {
+    let kept = limits.iter();
+    kept.map(|limit| Limit { name: limit.name.to_owned(), per_second: limit.per_second }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The client of the paper's section 2: one address, one server, descriptors and buffers of a
+    /// machine of 2005.
+    fn paper() -> Resources {
+        Resources {
+            clients: 1,
+            ports: 64_512,
+            servers: 1,
+            time_wait_seconds: 240.0,
+            descriptors: 1024,
+            descriptors_each: 1,
+            session_seconds: 5.0,
+            buffer_bytes: Some(40 << 20),
+            buffer_each: 16 << 10,
+            queue: 128,
+        }
+    }
+
+    fn rate(resources: &Resources, name: &str) -> Option<u64> {
+        let limits = resources.limits();
+        limits.iter().find(|limit| limit.name == name).map(|limit| limit.per_second as u64)
+    }
+
+    #[test]
+    fn the_values_of_the_paper_come_out() {
+        let minute = Resources { time_wait_seconds: 60.0, ..paper() };
+        assert_eq!((rate(&paper(), "ports"), rate(&minute, "ports")), (Some(268), Some(1075)));
+        assert_eq!(rate(&paper(), "descriptors"), Some(204));
+        assert_eq!(rate(&paper(), "buffers"), Some(2560 / 5));
+    }
+
+    #[test]
+    fn the_limit_that_binds_first_is_said_first() {
+        let said = paper().say(1000);
+        assert!(said.starts_with("limits of the clients may bind at 1000"), "{said}");
+        let (first, second) = (said.find("descriptors at 205"), said.find("ports at 269"));
+        assert!(first.is_some() && first < second, "{said}");
+        assert!(paper().say(200).contains("do not bind"));
+        let many = Resources { clients: 4096, descriptors: 1 << 20, ..paper() };
+        assert_eq!(many.limits()[0].name, "buffers");
+    }
+
+    #[test]
+    fn what_the_namespace_does_not_show_is_no_limit() {
+        assert_eq!(numbers("287832\t383779\t575664\n"), [287_832, 383_779, 575_664]);
+        assert!(numbers("").is_empty());
+        assert_eq!(rate(&Resources { buffer_bytes: None, ..paper() }, "buffers"), None);
+    }
+}

@@ -1,0 +1,216 @@
+//! Programs of others as clients: outside references for weir's own.
+//!
+//! A program runs in the source's namespace, on the core that the current thread is pinned to, and
+//! asks one server from one address. It binds to no device, so the way to the servers is turned to
+//! the firewall of the trial before, with a source address whose ports have rested. What it prints
+//! is read whole: a line that is not known ends the run, for a program of another version might
+//! mean something else by the others, too.
+
+mod httperf;
+mod lines;
+mod wrk;
+
+use std::net::Ipv4Addr;
+use std::os::fd::AsFd;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use weir_kernel::Namespace;
+use weir_stats::{Close, Connections, Quantile, Spectrum};
+
+use super::{Asked, Asking, failures, not_possible};
+use crate::LabError;
+use crate::topology::{Firewall, GATEWAY_ADDRESS};
+use crate::workload::probe::open_loop;
+use crate::workload::sockets::limits;
+use weir_study::ClientKind;
+
+/// How long a program may take beyond three times its trial: one that is overloaded ends late.
+const LATE: Duration = Duration::from_secs(30);
+
+/// How a program is called, and what it says.
+pub(super) struct Program {
+    name: &'static str,
+    arguments: fn(&Asking<'_>) -> Vec<String>,
+    read: fn(&str) -> Result<Report, String>,
+    /// What it did, where it ended with an error and said so.
+    not_begun: fn(&str) -> Option<Report>,
+}
+
+/// What a program says that it did.
+#[derive(Debug, Default, PartialEq)]
+struct Report {
+    /// How long, seconds.
+    seconds: f64,
+    /// Replies that were right.
+    completed: u64,
+    /// What went wrong, and how often.
+    failed: Vec<(&'static str, u64)>,
+    /// Mean time of a reply, nanoseconds.
+    mean_ns: f64,
+    /// Shares of the replies and the time that they do not exceed, nanoseconds.
+    quantiles: Vec<(f64, f64)>,
+}
+
+/// The program that a client is.
+pub(super) fn program(client: ClientKind) -> Option<Program> {
+    let name = client.program()?;
+    let wrk = |arguments| Program { name, arguments, read: wrk::read, not_begun: wrk::not_begun };
+    Some(match client {
+        ClientKind::Sockets | ClientKind::Stateless => return None,
+        ClientKind::Httperf => Program {
+            name,
+            arguments: httperf::arguments,
+            read: httperf::read,
+            not_begun: |_| None,
+        },
+        ClientKind::Wrk => wrk(|asking| wrk::arguments(asking, false)),
+        ClientKind::WrkKept => wrk(|asking| wrk::arguments(asking, true)),
+    })
+}
+
+/// Has a program ask through a firewall, from the client address that is `first` of all.
+pub(super) fn ask(
+    source: &Namespace,
+    firewall: &Firewall,
+    asking: &Asking<'_>,
+    first: u32,
+    program: &Program,
+) -> Result<Asked, LabError> {
+    let endpoints = asking.endpoints;
+    let address = Ipv4Addr::from(u32::from(endpoints.client) + first % endpoints.clients);
+    let (servers, device) = (endpoints.server_network(), &firewall.ends.0);
+    // Ways without a metric come before those that sockets of one device find.
+    source.ip(&[format!(
+        "route replace {servers} via {GATEWAY_ADDRESS} dev {device} onlink src {address}"
+    )])?;
+    let arguments = (program.arguments)(asking);
+    let refused = |message| {
+        let command = format!("{} {}", program.name, arguments.join(" "));
+        LabError::Client { command, message }
+    };
+    let report = run(source, program, &arguments, asking.duration * 3 + LATE)?.map_err(refused)?;
+    Ok((record(asking, &report), report.seconds))
+}
+
+/// Runs a program to its end, within a limit; what it did, or what went wrong with it.
+fn run(
+    source: &Namespace,
+    program: &Program,
+    arguments: &[String],
+    limit: Duration,
+) -> Result<Result<Report, String>, LabError> {
+    let mut command = source.command(program.name);
+    command.args(arguments).env("LC_ALL", "C").stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = match command.spawn() {
+        Ok(child) => child,
+        Err(error) => return Ok(Err(format!("cannot be started: {error}"))),
+    };
+    // It prints less than a pipe holds, so nobody has to read meanwhile.
+    let is_over = wait(&mut child, limit).map_err(not_possible)?;
+    if !is_over {
+        child.kill().map_err(not_possible)?;
+    }
+    let output = child.wait_with_output().map_err(not_possible)?;
+    if !is_over {
+        return Ok(Err(format!("did not end within {limit:?}")));
+    }
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; ");
+        let told = || format!("ended with {}: {said}", output.status);
+        return Ok((program.not_begun)(&said).ok_or_else(told));
+    }
+    Ok((program.read)(&String::from_utf8_lossy(&output.stdout)))
+}
+
+/// Waits for the end of a process, so long at most; whether it came.
+fn wait(child: &mut Child, limit: Duration) -> std::io::Result<bool> {
+    let process = pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
+    let begun = Instant::now();
+    while child.try_wait()?.is_none() {
+        let left = limit.saturating_sub(begun.elapsed());
+        if left.is_zero() {
+            return Ok(false);
+        }
+        open_loop::wait(process.as_fd(), left)?;
+    }
+    Ok(true)
+}
+
+fn record(asking: &Asking<'_>, report: &Report) -> Connections {
+    let failed = report.failed.iter().copied();
+    let offered = report.completed + failed.clone().map(|(_, count)| count).sum::<u64>();
+    let planned = if asking.client.keeps_a_rate() { asking.planned() } else { offered };
+    let quantiles = report.quantiles.iter().map(|(share, ns)| Quantile { share: *share, ns: *ns });
+    let reported = Spectrum {
+        count: report.completed,
+        mean_ns: report.mean_ns,
+        quantiles: quantiles.collect(),
+    };
+    // A program has descriptors and buffers of its own.
+    let mut limits = asking.resources.limits();
+    limits.retain(|limit| limit.name == "ports");
+    Connections {
+        offered,
+        completed: report.completed,
+        failed: failures(failed.clone()),
+        resets: failed.filter(|(at, _)| *at == "reset").map(|(_, count)| count).sum(),
+        given_up: planned.saturating_sub(offered),
+        limits: limits::record(&limits),
+        client: asking.client.record(reported),
+        ..Connections::none(Close::Fin)
+    }
+}
+
+/// What made-up trials of programs ask.
+#[cfg(test)]
+fn made_up(endpoints: &weir_study::Endpoints) -> Asking<'_> {
+    let resources = limits::Resources {
+        clients: 1,
+        ports: 64_512,
+        servers: 1,
+        time_wait_seconds: 60.0,
+        descriptors: 1024,
+        descriptors_each: 2,
+        session_seconds: 5.0,
+        buffer_bytes: None,
+        buffer_each: 16_384,
+        queue: 128,
+    };
+    Asking {
+        client: ClientKind::Httperf,
+        endpoints,
+        clients: 1,
+        rate: 1500,
+        at_once: 64,
+        duration: Duration::from_millis(1500),
+        resources,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_study::ConnectionLoad;
+
+    #[test]
+    fn what_a_program_did_not_open_was_given_up() {
+        let endpoints = ConnectionLoad::default().endpoints;
+        let asking = made_up(&endpoints);
+        let failed = vec![("descriptors", 200), ("reset", 50), ("refused", 0)];
+        let report = Report { completed: 2000, failed, ..Report::default() };
+        let connections = record(&asking, &report);
+        assert_eq!((connections.offered, connections.given_up), (2250, 0));
+        assert_eq!((connections.missing(), connections.resets), (0, 50));
+        assert_eq!(connections.failed.len(), 2, "what did not happen is not told");
+        assert_eq!(connections.limit("ports"), Some(64_512.0 / 60.0));
+        assert_eq!(connections.limit("descriptors"), None, "they are the program's own");
+        let late = record(&asking, &Report { completed: 2000, ..Report::default() });
+        assert_eq!((late.offered, late.given_up), (2000, 250));
+        let closed = Asking { client: ClientKind::Wrk, ..asking };
+        let closed = record(&closed, &Report { completed: 9, ..Report::default() });
+        assert_eq!((closed.offered, closed.given_up), (9, 0), "it has no rate");
+    }
+}

@@ -1,0 +1,145 @@
+//! The server: one thread that answers each request and waits until the client closes, or asks
+//! again.
+
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::thread::JoinHandle;
+
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with, sockopt};
+use slab::Slab;
+
+use super::answer;
+use crate::observe::cpu::Pinned;
+use crate::workload::probe::stream::set_option;
+
+/// Connections that may wait to be accepted; the kernel takes `somaxconn` where that is less.
+const BACKLOG: i32 = 65_535;
+/// Longest text of a request.
+const REQUEST_BYTES: usize = 256;
+const EVENTS: usize = 256;
+/// What belongs to no connection.
+const LISTENER: u64 = u64::MAX;
+const END: u64 = u64::MAX - 1;
+
+/// A server that runs until it is told to end.
+pub(super) struct Serving {
+    /// The thread sees the end of it.
+    end: UnixStream,
+    thread: JoinHandle<io::Result<u64>>,
+}
+
+impl Serving {
+    /// Listens in the current namespace, to what comes by one device, and answers on a core.
+    pub(super) fn begin(device: &str, port: u16, core: u32) -> io::Result<Serving> {
+        let listener = listen(device, port)?;
+        let (end, other) = UnixStream::pair()?;
+        let serve = move || {
+            let _pinned = Pinned::to(core, false).map_err(io::Error::other)?;
+            Server::new(listener, other)?.run()
+        };
+        let thread = std::thread::Builder::new().name("server".to_owned()).spawn(serve)?;
+        Ok(Serving { end, thread })
+    }
+
+    /// Ends it; replies that it sent.
+    pub(super) fn end(self) -> io::Result<u64> {
+        drop(self.end);
+        self.thread.join().expect("the server does not panic")
+    }
+}
+
+fn listen(device: &str, port: u16) -> io::Result<TcpListener> {
+    let nonblocking = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::INET, SocketType::STREAM, nonblocking, None)?;
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    // One queue for each server on a device: more of them may listen beside this one.
+    sockopt::set_socket_reuseport(&socket, true)?;
+    set_option(&socket, libc::SOL_SOCKET, libc::SO_BINDTODEVICE, device.as_bytes())?;
+    rustix::net::bind(&socket, &SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port))?;
+    rustix::net::listen(&socket, BACKLOG)?;
+    Ok(TcpListener::from(socket))
+}
+
+/// One connection.
+struct Session {
+    socket: TcpStream,
+    request: Vec<u8>,
+}
+
+struct Server {
+    listener: TcpListener,
+    /// Readable when it is over.
+    _end: UnixStream,
+    epoll: rustix::fd::OwnedFd,
+    sessions: Slab<Session>,
+    replies: u64,
+}
+
+impl Server {
+    fn new(listener: TcpListener, end: UnixStream) -> io::Result<Server> {
+        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        epoll::add(&epoll, &listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
+        epoll::add(&epoll, &end, EventData::new_u64(END), EventFlags::IN)?;
+        Ok(Server { listener, _end: end, epoll, sessions: Slab::new(), replies: 0 })
+    }
+
+    fn run(mut self) -> io::Result<u64> {
+        let mut events: Vec<Event> = Vec::with_capacity(EVENTS);
+        loop {
+            events.clear();
+            match epoll::wait(&self.epoll, spare_capacity(&mut events), None) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+            for event in &events {
+                match event.data.u64() {
+                    END => return Ok(self.replies),
+                    LISTENER => self.accept()?,
+                    slot => self.go_on(slot as usize),
+                }
+            }
+        }
+    }
+
+    /// Takes all that wait. One that cannot be taken now (no descriptor is left) waits on.
+    fn accept(&mut self) -> io::Result<()> {
+        loop {
+            let (socket, _) = match self.listener.accept() {
+                Ok(accepted) => accepted,
+                Err(_) => return Ok(()),
+            };
+            socket.set_nonblocking(true)?;
+            let slot = self.sessions.insert(Session { socket, request: Vec::new() });
+            let socket = &self.sessions[slot].socket;
+            epoll::add(&self.epoll, socket, EventData::new_u64(slot as u64), EventFlags::IN)?;
+        }
+    }
+
+    /// Reads; answers a request that is whole; forgets a connection that the client closed, or
+    /// that is none of ours.
+    fn go_on(&mut self, slot: usize) {
+        let Some(session) = self.sessions.get_mut(slot) else { return };
+        let mut chunk = [0; REQUEST_BYTES];
+        let is_over = match session.socket.read(&mut chunk) {
+            Ok(0) => true,
+            Ok(length) => {
+                session.request.extend_from_slice(&chunk[..length]);
+                let text = answer(&session.request);
+                let sent = text.map(|text| {
+                    session.request.clear();
+                    session.socket.write_all(text.as_bytes()).is_ok()
+                });
+                self.replies += u64::from(sent == Some(true));
+                sent == Some(false) || session.request.len() > REQUEST_BYTES
+            }
+            Err(error) => error.kind() != io::ErrorKind::WouldBlock,
+        };
+        if is_over {
+            self.sessions.try_remove(slot);
+        }
+    }
+}
