@@ -1,6 +1,6 @@
 //! From a firewall to an artefact.
 
-use weir_model::manifest::{self, Manifest};
+use weir_artefact::manifest::{self, Manifest};
 use weir_model::{Chain, Family, Firewall, IpSet, Name};
 use weir_passes::{CheckedRun, passes};
 use weir_syntax::{ipset, iptables};

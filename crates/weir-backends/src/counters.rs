@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use weir_model::manifest::Summed;
+use weir_artefact::manifest::Summed;
 use weir_model::{Counter, CreditMap, Element, Family, Firewall, IpSet, RuleId};
 use weir_passes::check::classes;
 use weir_passes::run::Places;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use weir_model::manifest::Share;
+use weir_artefact::manifest::Share;
 use weir_model::{Family, Span};
 use weir_passes::programs::Program;
 use weir_passes::{CostModel, Counterexample, Refused};

@@ -7,7 +7,7 @@
 
 #![forbid(unsafe_code)]
 
-pub mod artefact;
+pub use weir_artefact::folder as artefact;
 mod compile;
 pub mod counters;
 pub mod form;
@@ -20,8 +20,8 @@ mod share;
 mod steps;
 pub mod written;
 
-pub use artefact::{Artefact, ArtefactFile, ReadError, WriteError};
 pub use compile::compile;
 pub use form::{CompileError, CompileOptions, Form, Progress, Refusal};
+pub use weir_artefact::{Artefact, ArtefactFile, ReadError, WriteError};
 pub use weir_passes::Counterexample;
 pub use weir_passes::check;

@@ -29,8 +29,8 @@ mod table;
 
 use std::collections::HashMap;
 
+use weir_artefact::manifest::{Checked, CheckedPass, CompiledRun, Kept, Share};
 use weir_model::effect::needs_conntrack;
-use weir_model::manifest::{Checked, CheckedPass, CompiledRun, Kept, Share};
 use weir_model::nft::{self, Credit};
 use weir_model::{CreditMap, Family, Firewall, Hook, RuleId, Ruleset, Span, TableName};
 use weir_passes::check::{self, CheckOptions};

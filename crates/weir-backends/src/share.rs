@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use weir_model::manifest::{Cause, HookShare, Kept, Share};
+use weir_artefact::manifest::{Cause, HookShare, Kept, Share};
 use weir_model::{Chain, Family, Firewall, Name, Rule, RuleId, Ruleset, Table};
 use weir_passes::programs::{Program, program_of};
 use weir_passes::run::{Places, barrier};

@@ -1,7 +1,7 @@
 //! Which passes make a form, and what the manifest says of them.
 
+use weir_artefact::manifest::{Checked, CheckedPass};
 use weir_model::Firewall;
-use weir_model::manifest::{Checked, CheckedPass};
 use weir_passes::check::CheckOptions;
 use weir_passes::{
     By, CheckedRun, Pass, PassOptions, Progress, RunOptions, Step, passes, run_checked,

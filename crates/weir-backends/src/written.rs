@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::Path;
 
-use weir_model::manifest::Manifest;
+use weir_artefact::manifest::Manifest;
 use weir_model::{Family, Firewall, Ruleset, nft};
 use weir_syntax::iptables::{self, ParseOptions};
 use weir_syntax::{Diagnostic, ipset};

@@ -1,9 +1,9 @@
 //! How much of each hook a form changed, and why it left the rest.
 
+use weir_artefact::manifest::{HookShare, Share};
 use weir_backends::nft::{self, NftForm};
 use weir_backends::{CompileError, CompileOptions, Form, compile};
 use weir_model::Firewall;
-use weir_model::manifest::{HookShare, Share};
 use weir_syntax::iptables::{self, ParseOptions};
 
 fn firewall(text: &str) -> Firewall {

@@ -3,8 +3,7 @@
 //! Start with [`Firewall`] (all that is in force on one host), [`Ruleset`] (one family of it) and
 //! [`Rule`]. [`Match`] and [`Target`] hold what a rule says; [`test`](mod@test) turns a rule into
 //! the conjunction of field tests that every other stage works on; [`field`] is the one table of
-//! fields and [`effect`] the one table of what targets and matches do. [`manifest`] describes an
-//! artefact.
+//! fields and [`effect`] the one table of what targets and matches do.
 
 #![forbid(unsafe_code)]
 
@@ -12,7 +11,6 @@ mod counters;
 pub mod credit;
 pub mod effect;
 pub mod field;
-pub mod manifest;
 pub mod matching;
 mod name;
 pub mod nft;

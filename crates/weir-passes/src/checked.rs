@@ -15,7 +15,7 @@
 
 use std::fmt;
 
-use weir_model::manifest::{CompiledRun, Kept};
+use weir_artefact::manifest::{CompiledRun, Kept};
 use weir_model::{Family, Firewall, IpSet, Packet, Ruleset};
 use weir_semantics::diagram::{CompareOptions, Identity};
 use weir_semantics::{Entry, Seeded};

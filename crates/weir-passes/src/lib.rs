@@ -37,7 +37,7 @@ pub use prefix::Prefix;
 pub use run::{Axis, Barrier};
 pub use skeleton::{Skeleton, SkeletonError};
 
-use weir_model::manifest::{CompiledRun, Kept};
+use weir_artefact::manifest::{CompiledRun, Kept};
 use weir_model::{IpSet, RuleId, Ruleset};
 
 /// What a pass made of a ruleset.

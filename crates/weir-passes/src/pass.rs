@@ -132,7 +132,11 @@ impl Rewritten {
     /// Notes what became of `rules` rules from the first of them on.
     pub fn note(&mut self, context: &Context<'_>, first: &[RuleId], rules: usize, into: String) {
         let first = first.first().map(|&id| context.places.name(id)).unwrap_or_default();
-        self.compiled.push(weir_model::manifest::CompiledRun { first, rules: rules as u32, into });
+        self.compiled.push(weir_artefact::manifest::CompiledRun {
+            first,
+            rules: rules as u32,
+            into,
+        });
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
+use weir_artefact::manifest::Kept;
 use weir_model::effect::{conntrack_of, conntrack_of_all};
-use weir_model::manifest::Kept;
 use weir_model::{Chain, Family, Hook, Policy, Rule, RuleId, Ruleset, Table, TableName, Target};
 
 use crate::Rewritten;

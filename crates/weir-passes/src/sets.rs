@@ -20,7 +20,7 @@
 mod group;
 mod make;
 
-use weir_model::manifest::{CompiledRun, Kept};
+use weir_artefact::manifest::{CompiledRun, Kept};
 use weir_model::{Chain, Family, IpSet, Name, Rule, RuleId, Ruleset, Table};
 
 use crate::run::{self, Item, Places, Segment};

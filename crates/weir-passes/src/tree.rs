@@ -25,7 +25,7 @@ mod plan;
 
 use std::ops::Range;
 
-use weir_model::manifest::{CompiledRun, Kept};
+use weir_artefact::manifest::{CompiledRun, Kept};
 use weir_model::{Chain, Family, Name, Rule, Ruleset, Table, Target, test};
 
 use crate::run::{self, Axis, Item, Places, Segment, only_counts};

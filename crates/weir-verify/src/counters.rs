@@ -8,11 +8,11 @@ mod text;
 
 use std::collections::HashMap;
 
+use weir_artefact::manifest::Summed;
 use weir_kernel::Namespace;
 use weir_kernel::ipset::SetCounters;
 use weir_kernel::nftables::{NftCounters, RuleCount};
 use weir_kernel::xtables::{Count, TableCounters};
-use weir_model::manifest::Summed;
 use weir_model::{Counter, CreditMap, Family, Firewall, RulePlace, TableName};
 
 use crate::VerifyError;

@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
+use weir_artefact::manifest::Manifest;
 use weir_backends::artefact;
 use weir_backends::nft::said::{self, Terms};
 use weir_backends::original::Originals;
-use weir_model::manifest::Manifest;
 use weir_model::{Firewall, nft};
 
 use crate::cli::Operand;

@@ -12,7 +12,7 @@
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 
-use weir_model::manifest::Checked;
+use weir_artefact::manifest::Checked;
 use weir_model::nft::Credit;
 use weir_model::{Effect, Family, Firewall, Hook, Packet, Ruleset, TableName, Target};
 use weir_packet::Transport;

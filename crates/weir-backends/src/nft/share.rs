@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use weir_model::manifest::{HookShare, Share};
+use weir_artefact::manifest::{HookShare, Share};
 use weir_model::{Name, RuleId};
 
 use super::table::Plan;

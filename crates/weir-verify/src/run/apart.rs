@@ -8,7 +8,7 @@
 
 use std::path::Path;
 
-use weir_model::manifest::Manifest;
+use weir_artefact::manifest::Manifest;
 use weir_model::{Effect, Firewall, TableName, Target};
 use weir_semantics::{Counted, Interpreter, Outcome};
 

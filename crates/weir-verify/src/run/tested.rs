@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use weir_artefact::manifest::Manifest;
 use weir_kernel::xtables::Count;
 use weir_kernel::{KernelError, Namespace, Session};
-use weir_model::manifest::Manifest;
 use weir_model::{Family, Firewall};
 use weir_semantics::{Entry, Interpreter};
 

@@ -5,8 +5,8 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use weir_artefact::manifest::{CheckedPass, Manifest};
 use weir_backends::{CompileError, CompileOptions, Form, artefact, compile};
-use weir_model::manifest::{CheckedPass, Manifest};
 use weir_model::{Firewall, Packet};
 use weir_passes::check::sample;
 use weir_passes::{By, CheckOptions, Pass, PassOptions, RunOptions, Unproven, passes, run_checked};

@@ -1,8 +1,8 @@
 //! `weir compile`: a ruleset to an artefact.
 
 use anyhow::{Context as _, Result, bail};
+use weir_artefact::manifest::{Cause, CheckedPass, Manifest, Share};
 use weir_backends::{CompileError, CompileOptions, Form, Refusal, artefact, compile};
-use weir_model::manifest::{Cause, CheckedPass, Manifest, Share};
 use weir_passes::programs::{Program, rules_of_programs};
 use weir_syntax::Diagnostic;
 

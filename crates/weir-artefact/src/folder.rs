@@ -9,9 +9,9 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use crate::manifest::{self, FileEntry, Manifest};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use sha2::{Digest as _, Sha256};
-use weir_model::manifest::{self, FileEntry, Manifest};
 
 /// Name of the description in an artefact's folder.
 pub const MANIFEST: &str = "manifest.json";

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::CreditMap;
+use weir_model::CreditMap;
 
 /// Version of the description: 2 has [`Manifest::share`].
 pub const VERSION: u32 = 2;
@@ -58,7 +58,7 @@ pub struct Summed {
     /// The rules, as in [`Manifest::counters`], which has none of them.
     pub rules: Vec<String>,
     /// The counters whose sum is the sum of theirs.
-    pub counters: Vec<crate::Counter>,
+    pub counters: Vec<weir_model::Counter>,
 }
 
 /// A file of an artefact.
