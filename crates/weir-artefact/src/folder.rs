@@ -9,6 +9,8 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use crate::Artefact;
+use crate::contents::{Contents, FileKind};
 use crate::manifest::{self, FileEntry, Manifest};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use sha2::{Digest as _, Sha256};
@@ -16,51 +18,27 @@ use sha2::{Digest as _, Sha256};
 /// Name of the description in an artefact's folder.
 pub const MANIFEST: &str = "manifest.json";
 
-/// A form of a ruleset, ready to be written into a folder.
+/// What is stored in a folder: the files of an artefact and its manifest, which lists them.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Artefact {
-    /// All files but the manifest.
-    pub files: Vec<ArtefactFile>,
+pub struct Bundle<'a> {
+    /// All files but the manifest, in its order.
+    pub files: Vec<(FileKind, &'a str)>,
     /// What `manifest.json` says.
     pub manifest: Manifest,
 }
 
-/// One file of an artefact.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ArtefactFile {
-    /// Name inside the folder.
-    pub name: String,
-    /// Content.
-    pub bytes: Vec<u8>,
-    /// Whether it is a script.
-    pub executable: bool,
-}
-
-impl ArtefactFile {
-    /// A file of text.
-    pub fn text(name: &str, text: impl Into<String>) -> Self {
-        ArtefactFile { name: name.to_owned(), bytes: text.into().into_bytes(), executable: false }
-    }
-
-    /// A script.
-    pub fn script(name: &str, text: impl Into<String>) -> Self {
-        ArtefactFile { executable: true, ..ArtefactFile::text(name, text) }
-    }
-}
-
-impl Artefact {
-    /// An artefact whose manifest lists the files with their digests.
-    pub fn new(files: Vec<ArtefactFile>, mut manifest: Manifest) -> Self {
-        manifest.files = files
-            .iter()
-            .map(|f| FileEntry { name: f.name.clone(), sha256: sha256(&f.bytes) })
-            .collect();
-        Artefact { files, manifest }
-    }
-
-    /// The content of a file.
-    pub fn file(&self, name: &str) -> Option<&[u8]> {
-        self.files.iter().find(|f| f.name == name).map(|f| &f.bytes[..])
+impl<'a> Bundle<'a> {
+    /// An artefact and the scripts that load and unload it.
+    pub fn new(artefact: &'a Artefact, load: &'a str, unload: &'a str) -> Bundle<'a> {
+        let scripts = [(FileKind::Load, load), (FileKind::Unload, unload)];
+        let files: Vec<_> = artefact.contents.texts().chain(scripts).collect();
+        let mut manifest = artefact.manifest.clone();
+        let entry = |(kind, text): &(FileKind, &str)| FileEntry {
+            name: kind.name().to_owned(),
+            sha256: sha256(text.as_bytes()),
+        };
+        manifest.files = files.iter().map(entry).collect();
+        Bundle { files, manifest }
     }
 }
 
@@ -98,7 +76,7 @@ pub enum WriteError {
     },
 }
 
-/// Why a manifest could not be read.
+/// Why an artefact could not be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
@@ -109,6 +87,12 @@ pub enum ReadError {
         path: PathBuf,
         /// What the operating system said.
         source: io::Error,
+    },
+    /// The file is no text.
+    #[error("{} is not UTF-8", path.display())]
+    Text {
+        /// Which file.
+        path: PathBuf,
     },
     /// It is no manifest.
     #[error("{} is no manifest of weir: {source}", path.display())]
@@ -138,13 +122,13 @@ fn io_error(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> WriteE
     move |source| WriteError::Io { what, path, source }
 }
 
-/// Writes an artefact into a folder, which is made or replaced.
+/// Writes a bundle into a folder, which is made or replaced.
 ///
 /// # Errors
 /// [`WriteError::Foreign`] and [`WriteError::Changed`] where the folder holds what weir did not
 /// write, or not so; then nothing is changed. [`WriteError::Io`] where the system refuses; then
 /// the folder is as it was.
-pub fn write(artefact: &Artefact, dir: &Path) -> Result<(), WriteError> {
+pub fn write(bundle: &Bundle<'_>, dir: &Path) -> Result<(), WriteError> {
     let real = fs::canonicalize(dir).ok();
     if let (Some(real), Ok(current)) = (&real, std::env::current_dir())
         && current.starts_with(real)
@@ -162,7 +146,7 @@ pub fn write(artefact: &Artefact, dir: &Path) -> Result<(), WriteError> {
     let name = dir.file_name().unwrap_or_default().to_string_lossy();
     let fresh = parent.join(format!(".{name}.weir-{}", std::process::id()));
     remove_leftovers(parent, &format!(".{name}.weir-"));
-    let written = write_files(artefact, &fresh).and_then(|()| {
+    let written = write_files(bundle, &fresh).and_then(|()| {
         let flags = if exists { RenameFlags::EXCHANGE } else { RenameFlags::NOREPLACE };
         renameat_with(CWD, &fresh, CWD, dir, flags)
             .map_err(|e| io_error("put in place", dir)(e.into()))
@@ -224,24 +208,64 @@ fn is_replaceable(dir: &Path) -> Result<bool, WriteError> {
     Ok(true)
 }
 
-fn write_files(artefact: &Artefact, dir: &Path) -> Result<(), WriteError> {
+fn write_files(bundle: &Bundle<'_>, dir: &Path) -> Result<(), WriteError> {
     fs::create_dir(dir).map_err(io_error("make", dir))?;
-    let mut json = serde_json::to_string_pretty(&artefact.manifest)
+    let mut json = serde_json::to_string_pretty(&bundle.manifest)
         .expect("a manifest is made of strings and numbers");
     json.push('\n');
-    let manifest = ArtefactFile::text(MANIFEST, json);
-    for file in artefact.files.iter().chain([&manifest]) {
-        let path = dir.join(&file.name);
+    let files = bundle.files.iter().map(|(kind, text)| (kind.name(), *text, kind.is_script()));
+    for (name, text, is_script) in files.chain([(MANIFEST, json.as_str(), false)]) {
+        let path = dir.join(name);
         let put = || -> io::Result<()> {
             let mut f = fs::File::create_new(&path)?;
-            f.write_all(&file.bytes)?;
-            let mode = if file.executable { 0o755 } else { 0o644 };
+            f.write_all(text.as_bytes())?;
+            let mode = if is_script { 0o755 } else { 0o644 };
             f.set_permissions(fs::Permissions::from_mode(mode))?;
             f.sync_all()
         };
         put().map_err(io_error("write", &path))?;
     }
     Ok(())
+}
+
+/// An artefact as it is found in a folder.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stored {
+    /// The folder.
+    pub dir: PathBuf,
+    /// The texts as they are now, and the manifest.
+    pub artefact: Artefact,
+    /// Names of files that were changed since weir wrote them.
+    pub edited: Vec<String>,
+}
+
+impl Stored {
+    /// The path of a file.
+    pub fn path(&self, kind: FileKind) -> PathBuf {
+        self.dir.join(kind.name())
+    }
+}
+
+/// Reads an artefact from its folder.
+///
+/// # Errors
+/// [`ReadError`] where the folder has no manifest, or a file that the manifest lists cannot be
+/// read.
+pub fn read(dir: &Path) -> Result<Stored, ReadError> {
+    let manifest = read_manifest(dir)?;
+    let (mut contents, mut edited) = (Contents::default(), Vec::new());
+    for FileEntry { name, sha256: expected } in &manifest.files {
+        let path = dir.join(name);
+        let bytes =
+            fs::read(&path).map_err(|source| ReadError::Io { path: path.clone(), source })?;
+        if sha256(&bytes) != *expected {
+            edited.push(name.clone());
+        }
+        if let Some(kind) = FileKind::parse(name) {
+            contents.set(kind, String::from_utf8(bytes).map_err(|_| ReadError::Text { path })?);
+        }
+    }
+    Ok(Stored { dir: dir.to_owned(), artefact: Artefact { contents, manifest }, edited })
 }
 
 /// The description of an artefact's folder.
@@ -270,6 +294,7 @@ mod tests {
     use weir_testkit::Folder;
 
     use super::*;
+    use crate::contents::SetTexts;
 
     #[test]
     fn a_manifest_of_a_later_version_is_refused_and_one_of_the_first_is_read() {
@@ -296,19 +321,47 @@ mod tests {
     }
 
     fn artefact(text: &str) -> Artefact {
-        let files =
-            vec![ArtefactFile::text("rules", text), ArtefactFile::script("load.sh", "exit 0\n")];
-        Artefact::new(files, Manifest { form: "linear".into(), ..Manifest::default() })
+        let contents = Contents { v4: Some(text.to_owned()), ..Contents::default() };
+        Artefact { contents, manifest: Manifest::default() }
+    }
+
+    fn put(text: &str, dir: &Path) -> Result<(), WriteError> {
+        write(&Bundle::new(&artefact(text), "exit 0\n", "exit 1\n"), dir)
+    }
+
+    #[test]
+    fn an_artefact_reads_back_as_it_was_written() {
+        let folder = Folder::new("read-back");
+        let dir = folder.path().join("out");
+        let sets = SetTexts { user: "u".into(), own: "o".into(), names: "n".into() };
+        let nft = Some("table ip weir_filter".to_owned());
+        let contents = Contents { nft, v6: Some(String::new()), sets: Some(sets), v4: None };
+        let made = Artefact { contents, manifest: Manifest::default() };
+        let bundle = Bundle::new(&made, "exit 0\n", "exit 1\n");
+        write(&bundle, &dir).unwrap();
+        let mut stored = read(&dir).unwrap();
+        assert_eq!(stored.edited, [] as [&str; 0]);
+        assert_eq!(stored.artefact.manifest, bundle.manifest);
+        stored.artefact.manifest.files.clear();
+        assert_eq!(stored.artefact, made);
+        fs::write(stored.path(FileKind::OwnSets), "other").unwrap();
+        let edited = read(&dir).unwrap();
+        assert_eq!(edited.edited, [FileKind::OwnSets.name()]);
+        assert_eq!(edited.artefact.contents.text(FileKind::OwnSets), Some("other"));
+        fs::remove_file(stored.path(FileKind::Unload)).unwrap();
+        assert!(
+            matches!(read(&dir), Err(ReadError::Io { path, .. }) if path.ends_with("unload.sh"))
+        );
     }
 
     #[test]
     fn what_weir_wrote_may_be_replaced() {
         let folder = Folder::new("replaced");
         let dir = folder.path().join("out");
-        write(&artefact("one"), &dir).unwrap();
-        write(&artefact("two"), &dir).unwrap();
-        assert_eq!(fs::read_to_string(dir.join("rules")).unwrap(), "two");
-        assert_eq!(read_manifest(&dir).unwrap().files.len(), 2);
+        put("one", &dir).unwrap();
+        put("two", &dir).unwrap();
+        assert_eq!(fs::read_to_string(dir.join("iptables.rules")).unwrap(), "two");
+        assert_eq!(read_manifest(&dir).unwrap().files.len(), 3);
         let mode = fs::metadata(dir.join("load.sh")).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o755);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left beside it");
@@ -318,18 +371,18 @@ mod tests {
     fn a_link_to_the_folder_stays() {
         let folder = Folder::new("linked");
         let (dir, link) = (folder.path().join("out"), folder.path().join("current"));
-        write(&artefact("one"), &dir).unwrap();
+        put("one", &dir).unwrap();
         std::os::unix::fs::symlink("out", &link).unwrap();
-        write(&artefact("two"), &link).unwrap();
+        put("two", &link).unwrap();
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
-        assert_eq!(fs::read_to_string(dir.join("rules")).unwrap(), "two");
+        assert_eq!(fs::read_to_string(dir.join("iptables.rules")).unwrap(), "two");
     }
 
     #[test]
     fn the_current_folder_is_refused() {
         let here = std::env::current_dir().unwrap();
         for dir in [Path::new("."), &here, here.parent().unwrap()] {
-            let refused = write(&artefact("one"), dir).unwrap_err();
+            let refused = put("one", dir).unwrap_err();
             assert!(matches!(refused, WriteError::Current { .. }), "{refused}");
         }
     }
@@ -345,7 +398,7 @@ mod tests {
         for dir in others.iter().chain([&left]) {
             fs::create_dir(dir).unwrap();
         }
-        write(&artefact("one"), &folder.path().join("out")).unwrap();
+        put("one", &folder.path().join("out")).unwrap();
         assert!(!left.exists());
         assert!(others.iter().all(|dir| dir.exists()), "process 1 is alive, the rest is not ours");
     }
@@ -355,29 +408,31 @@ mod tests {
         let folder = Folder::new("foreign");
         let dir = folder.path().join("out");
         fs::create_dir(&dir).unwrap();
-        write(&artefact("one"), &dir).unwrap();
+        put("one", &dir).unwrap();
         fs::write(dir.join("notes"), "mine").unwrap();
-        let refused = write(&artefact("two"), &dir).unwrap_err();
+        let refused = put("two", &dir).unwrap_err();
         assert!(matches!(refused, WriteError::Foreign { ref path } if path.ends_with("notes")));
-        assert_eq!(fs::read_to_string(dir.join("rules")).unwrap(), "one");
+        assert_eq!(fs::read_to_string(dir.join("iptables.rules")).unwrap(), "one");
     }
 
     #[test]
     fn a_changed_file_is_not_overwritten() {
         let folder = Folder::new("changed");
         let dir = folder.path().join("out");
-        write(&artefact("one"), &dir).unwrap();
-        fs::write(dir.join("rules"), "edited").unwrap();
-        let refused = write(&artefact("two"), &dir).unwrap_err();
-        assert!(matches!(refused, WriteError::Changed { ref path } if path.ends_with("rules")));
-        assert_eq!(fs::read_to_string(dir.join("rules")).unwrap(), "edited");
+        put("one", &dir).unwrap();
+        fs::write(dir.join("iptables.rules"), "edited").unwrap();
+        let refused = put("two", &dir).unwrap_err();
+        assert!(
+            matches!(refused, WriteError::Changed { ref path } if path.ends_with("iptables.rules"))
+        );
+        assert_eq!(fs::read_to_string(dir.join("iptables.rules")).unwrap(), "edited");
     }
 
     #[test]
     fn a_folder_that_nobody_described_is_foreign() {
         let folder = Folder::new("undescribed");
         fs::write(folder.path().join("file"), "").unwrap();
-        let refused = write(&artefact("one"), folder.path()).unwrap_err();
+        let refused = put("one", folder.path()).unwrap_err();
         assert!(matches!(refused, WriteError::Foreign { .. }), "{refused}");
     }
 }

@@ -1,8 +1,40 @@
 //! A compiled form of a ruleset as a value, and the folder that holds it.
+//!
+//! An [`Artefact`] is what `compile` makes: the texts that the tools load ([`Contents`]), and the
+//! [`Manifest`], which says what speaks for the form ([`evidence`]) and how to read its counters.
+//! What loading it replaces is its [`Footprint`]. A [`Bundle`] is the same with the scripts of a
+//! back end, ready for [`write`]; [`read`] gives the value back.
 
 #![forbid(unsafe_code)]
 
-pub mod folder;
+mod contents;
+pub mod evidence;
+mod folder;
+mod footprint;
+mod form;
 pub mod manifest;
 
-pub use folder::{Artefact, ArtefactFile, ReadError, WriteError};
+pub use contents::{Contents, FileKind, SetTexts};
+pub use evidence::{Checked, CheckedPass, Evidence};
+pub use folder::{
+    Bundle, MANIFEST, ReadError, Stored, WriteError, read, read_manifest, sha256, write,
+};
+pub use footprint::{Footprint, Loader, NFT_PREFIX, NftTable};
+pub use form::Form;
+pub use manifest::Manifest;
+
+/// A compiled form of a ruleset.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Artefact {
+    /// What the tools load.
+    pub contents: Contents,
+    /// What `manifest.json` says, without the list of files.
+    pub manifest: Manifest,
+}
+
+impl Artefact {
+    /// What loading it replaces.
+    pub fn footprint(&self) -> Footprint {
+        Footprint::of(&self.contents)
+    }
+}

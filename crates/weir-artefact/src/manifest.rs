@@ -5,7 +5,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use weir_model::CreditMap;
+use weir_model::{Counter, CreditMap};
+
+use crate::evidence::Checked;
+use crate::form::Form;
 
 /// Version of the description: 2 has [`Manifest::share`].
 pub const VERSION: u32 = 2;
@@ -22,14 +25,15 @@ pub struct Manifest {
     pub version: u32,
     /// Version of weir that wrote it.
     pub weir: String,
-    /// `linear`, `tree`, `ipset` or `nft`.
-    pub form: String,
+    /// What the ruleset was compiled to.
+    pub form: Form,
     /// Identity of the artefact: eight hexadecimal digits that its sets and its saved state carry.
     #[serde(default)]
     pub id: String,
     /// The tools that the artefact is for, e.g. `iptables-legacy-restore`.
     pub tools: Vec<String>,
-    /// Files of the artefact with their SHA-256, so that a later run knows what it wrote.
+    /// Files of the artefact with their SHA-256, so that a later run knows what it wrote; listed
+    /// when they are [bundled](crate::Bundle).
     pub files: Vec<FileEntry>,
     /// Estimated kernel memory of the form once loaded, in bytes.
     pub memory_bytes: u64,
@@ -58,7 +62,7 @@ pub struct Summed {
     /// The rules, as in [`Manifest::counters`], which has none of them.
     pub rules: Vec<String>,
     /// The counters whose sum is the sum of theirs.
-    pub counters: Vec<weir_model::Counter>,
+    pub counters: Vec<Counter>,
 }
 
 /// A file of an artefact.
@@ -129,41 +133,4 @@ pub struct Cause {
     pub why: String,
     /// Rules that are the cause: the rules around them, which stay for their sake, are not counted.
     pub rules: u64,
-}
-
-/// What the check before writing did.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Checked {
-    /// Packets put through the interpreter before and after.
-    pub packets: u64,
-    /// Seed of the random ones.
-    pub seed: u64,
-    /// What each pass did, and how it was checked.
-    #[serde(default)]
-    pub passes: Vec<CheckedPass>,
-}
-
-/// One pass, and how it was checked.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct CheckedPass {
-    /// Its name.
-    pub pass: String,
-    /// `unchanged`, `skipped`, `proven`, `packets` or `trusted`.
-    pub by: String,
-    /// Why it was skipped, or why there is no proof.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub why: String,
-    /// Packets that were put through the interpreter before and after it.
-    #[serde(default)]
-    pub packets: u64,
-    /// Rules before it.
-    pub rules_before: u64,
-    /// Rules after it.
-    pub rules_after: u64,
-    /// Rules that a packet of the check tried before it, on average; absent without a check.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tried_before: Option<f64>,
-    /// The same after it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tried_after: Option<f64>,
 }

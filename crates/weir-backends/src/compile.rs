@@ -1,16 +1,15 @@
 //! From a firewall to an artefact.
 
 use weir_artefact::manifest::{self, Manifest};
+use weir_artefact::{Artefact, Contents, Footprint, Form, SetTexts, sha256};
 use weir_model::{Chain, Family, Firewall, IpSet, Name};
 use weir_passes::{CheckedRun, passes};
 use weir_syntax::{ipset, iptables};
 
-use crate::artefact::{Artefact, ArtefactFile, sha256};
-use crate::form::{CompileError, CompileOptions, Form, Progress};
-use crate::load::{self, Touched};
-use crate::{counters, memory, nft, read_back, share, steps};
+use crate::form::{CompileError, CompileOptions, Progress};
+use crate::{counters, load, memory, nft, read_back, share, steps};
 
-/// Compiles a firewall to a form that is equal to it, with the scripts that load it.
+/// Compiles a firewall to a form that is equal to it.
 ///
 /// # Errors
 /// [`CompileError::Unsupported`] where the form cannot say something, [`CompileError::Pass`] and
@@ -51,16 +50,7 @@ fn by_iptables(
     let mut after = after;
     mark(&mut after, &id);
     read_back::agrees(&after).map_err(|what| CompileError::Printed { form, what })?;
-    let touched = Touched::by_iptables(&after);
-    let mut files = Vec::new();
-    for ruleset in after.rulesets() {
-        let name = format!("{}.rules", counters::tool(ruleset.family));
-        files.push(ArtefactFile::text(&name, iptables::print(ruleset, false)));
-    }
-    if touched.sets {
-        files.extend(set_files(firewall, &own));
-    }
-    files.extend(load::scripts(form, &id, &touched));
+    let contents = contents(&after, None, &firewall.sets, &own);
     let mut counters = counters::credit_map(firewall, &after, &own);
     let summed = counters::take_summed(&mut counters, firewall, &after, &own);
     let mut deviations = deviations(form, &own);
@@ -68,8 +58,8 @@ fn by_iptables(
     let manifest = Manifest {
         version: manifest::VERSION,
         weir: env!("CARGO_PKG_VERSION").to_owned(),
-        form: form.to_string(),
-        tools: touched.tools(),
+        form,
+        tools: load::tools(&Footprint::of(&contents)),
         files: Vec::new(),
         memory_bytes: memory::estimate(&after, options.cpus),
         share: match form {
@@ -85,7 +75,7 @@ fn by_iptables(
         id,
     };
     progress("writing", 1.0);
-    Ok(Artefact::new(files, manifest))
+    Ok(Artefact { contents, manifest })
 }
 
 fn by_nft(
@@ -108,24 +98,12 @@ fn by_nft(
     read_back::nft_agrees(&made.ruleset, &made.text).map_err(printed)?;
     let kept = made.kept();
     read_back::agrees(&kept).map_err(printed)?;
-    let mut touched = Touched::by_iptables(&kept);
-    touched.nft = made.tables();
-    touched.v4_emptied = made.emptied(Family::V4);
-    touched.v6_emptied = made.emptied(Family::V6);
-    let mut files = vec![ArtefactFile::text("ruleset.nft", made.text)];
-    for ruleset in kept.rulesets().filter(|r| !r.tables.is_empty()) {
-        let name = format!("{}.rules", counters::tool(ruleset.family));
-        files.push(ArtefactFile::text(&name, iptables::print(ruleset, false)));
-    }
-    if touched.sets {
-        files.extend(set_files(firewall, &run.own));
-    }
-    files.extend(load::scripts(Form::Nft, &id, &touched));
+    let contents = contents(&kept, Some(made.text), &firewall.sets, &run.own);
     let manifest = Manifest {
         version: manifest::VERSION,
         weir: env!("CARGO_PKG_VERSION").to_owned(),
-        form: Form::Nft.to_string(),
-        tools: touched.tools(),
+        form: Form::Nft,
+        tools: load::tools(&Footprint::of(&contents)),
         files: Vec::new(),
         memory_bytes: made.memory_bytes + memory::estimate(&kept, options.cpus),
         compiled: made.compiled,
@@ -138,7 +116,7 @@ fn by_nft(
         id,
     };
     progress("writing", 1.0);
-    Ok(Artefact::new(files, manifest))
+    Ok(Artefact { contents, manifest })
 }
 
 /// Marks every table with an empty chain, so that the kernel itself says which artefact is in
@@ -166,15 +144,27 @@ fn identity(firewall: &Firewall, form: Form, options: &CompileOptions) -> String
     sha256(text.as_bytes())[..8].to_owned()
 }
 
-/// The user's sets, weir's own, and the names of both, for the scripts.
-fn set_files(firewall: &Firewall, own: &[(Family, IpSet)]) -> [ArtefactFile; 3] {
-    let own: Vec<IpSet> = own.iter().map(|(_, s)| s.clone()).collect();
-    let names: String = firewall.sets.iter().chain(&own).flat_map(|s| [&*s.name, "\n"]).collect();
-    [
-        ArtefactFile::text("user.ipset", ipset::print(&firewall.sets)),
-        ArtefactFile::text("weir.ipset", ipset::print(&own)),
-        ArtefactFile::text("names.ipset", names),
-    ]
+/// The texts of a form: its rules and nft tables, the sets of the user and those of passes, where
+/// its rules ask any.
+fn contents(
+    rules: &Firewall,
+    nft: Option<String>,
+    user: &[IpSet],
+    own: &[(Family, IpSet)],
+) -> Contents {
+    let mut contents = Contents { nft, ..Contents::default() };
+    for ruleset in rules.rulesets() {
+        // What went to nft as a whole leaves a ruleset without tables.
+        if contents.nft.is_none() || !ruleset.tables.is_empty() {
+            *contents.rules_mut(ruleset.family) = Some(iptables::print(ruleset, false));
+        }
+    }
+    contents.sets = (!rules.sets.is_empty()).then(|| {
+        let own: Vec<IpSet> = own.iter().map(|(_, s)| s.clone()).collect();
+        let names = user.iter().chain(&own).flat_map(|s| [&*s.name, "\n"]).collect();
+        SetTexts { user: ipset::print(user), own: ipset::print(&own), names }
+    });
+    contents
 }
 
 fn deviations(form: Form, own: &[(Family, IpSet)]) -> Vec<String> {

@@ -1,62 +1,14 @@
-//! What a ruleset can be compiled to, and why it could not.
+//! How a ruleset is compiled, and why it could not be.
 
 use std::fmt;
 
+use weir_artefact::Form;
 use weir_artefact::manifest::Share;
 use weir_model::{Family, Span};
 use weir_passes::programs::Program;
 use weir_passes::{CostModel, Counterexample, Refused};
 
 pub use weir_passes::Progress;
-
-/// What a ruleset is compiled to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Form {
-    /// The ruleset as it is.
-    Linear,
-    /// Prefix trees of iptables chains.
-    Tree,
-    /// ipsets and iptables.
-    Ipset,
-    /// Native nftables with verdict maps.
-    Nft,
-}
-
-impl Form {
-    /// All forms.
-    pub const ALL: [Form; 4] = [Form::Linear, Form::Tree, Form::Ipset, Form::Nft];
-
-    /// The word after `--to`.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Form::Linear => "linear",
-            Form::Tree => "tree",
-            Form::Ipset => "ipset",
-            Form::Nft => "nft",
-        }
-    }
-
-    /// The passes that make the form, in their order, where nobody asks for others.
-    pub const fn passes(self) -> &'static [&'static str] {
-        match self {
-            Form::Linear => &[],
-            Form::Tree => &["chain_tree"],
-            Form::Ipset => &["fold_into_set", "chain_tree"],
-            Form::Nft => &["fold_into_verdict_map"],
-        }
-    }
-
-    /// The form of that word.
-    pub fn parse(s: &str) -> Option<Self> {
-        Form::ALL.into_iter().find(|f| f.as_str() == s)
-    }
-}
-
-impl fmt::Display for Form {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
 
 /// How a ruleset is compiled.
 #[derive(Clone, Debug)]

@@ -29,7 +29,8 @@ mod table;
 
 use std::collections::HashMap;
 
-use weir_artefact::manifest::{Checked, CheckedPass, CompiledRun, Kept, Share};
+use weir_artefact::manifest::{CompiledRun, Kept, Share};
+use weir_artefact::{Checked, CheckedPass, Evidence, Form};
 use weir_model::effect::needs_conntrack;
 use weir_model::nft::{self, Credit};
 use weir_model::{CreditMap, Family, Firewall, Hook, RuleId, Ruleset, Span, TableName};
@@ -38,7 +39,7 @@ use weir_passes::programs::Program;
 use weir_passes::run::Places;
 use weir_passes::{CheckedRun, Context, Pass as _, passes};
 
-use crate::form::{CompileError, CompileOptions, Form, Progress, Refusal};
+use crate::form::{CompileError, CompileOptions, Progress, Refusal};
 use crate::steps;
 
 pub use self::agree::check;
@@ -86,17 +87,6 @@ impl NftForm {
             ruleset.tables.retain(|t| !whole(t.name));
         }
         kept
-    }
-
-    /// The nft tables, as `ip:weir_filter`.
-    pub fn tables(&self) -> Vec<String> {
-        self.moved.iter().map(|m| format!("{}:{}", print::family(m.family), m.name)).collect()
-    }
-
-    /// The iptables tables of a family that nft stands for as a whole.
-    pub fn emptied(&self, family: Family) -> Vec<&'static str> {
-        let whole = self.moved.iter().filter(|m| m.family == family && m.whole);
-        whole.map(|m| m.table.as_str()).collect()
     }
 }
 
@@ -166,7 +156,7 @@ pub(crate) fn compile_run(
     form.deviations.extend(run.deviations.iter().map(|d| (*d).to_owned()));
     let mut step = CheckedPass {
         pass: passes::FOLD_INTO_VERDICT_MAP.to_owned(),
-        by: "trusted".to_owned(),
+        evidence: Evidence::Trusted,
         rules_before: form.share.in_form,
         rules_after: form
             .ruleset
@@ -175,17 +165,19 @@ pub(crate) fn compile_run(
             .flat_map(|t| &t.chains)
             .map(|c| c.rules.len() as u64)
             .sum(),
-        ..CheckedPass::default()
+        tried_before: None,
+        tried_after: None,
     };
     if !options.trust {
         progress("nft: check", 0.3);
         form.checked = check(firewall, &form, options, progress)?;
         form.checked.packets += check_rest(stays, &form.rest, options, progress)?;
-        step.packets = form.checked.packets;
         progress("nft: proof", 0.9);
-        let why = proof::unproven(firewall, &form)?;
-        step.by = if why.is_none() { "proven" } else { "packets" }.to_owned();
-        step.why = why.unwrap_or_default();
+        let packets = form.checked.packets;
+        step.evidence = match proof::unproven(firewall, &form)? {
+            None => Evidence::Proven(packets),
+            Some(why) => Evidence::Packets(packets, why),
+        };
     }
     form.checked.passes.push(step);
     Ok(form)

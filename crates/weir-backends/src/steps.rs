@@ -1,13 +1,21 @@
 //! Which passes make a form, and what the manifest says of them.
 
-use weir_artefact::manifest::{Checked, CheckedPass};
+use weir_artefact::{Checked, CheckedPass, Form};
 use weir_model::Firewall;
 use weir_passes::check::CheckOptions;
-use weir_passes::{
-    By, CheckedRun, Pass, PassOptions, Progress, RunOptions, Step, passes, run_checked,
-};
+use weir_passes::{CheckedRun, Pass, PassOptions, Progress, RunOptions, Step, passes, run_checked};
 
-use crate::form::{CompileError, CompileOptions, Form};
+use crate::form::{CompileError, CompileOptions};
+
+/// The passes that make the form, in their order, where nobody asks for others.
+const fn passes_of(form: Form) -> &'static [&'static str] {
+    match form {
+        Form::Linear => &[],
+        Form::Tree => &["chain_tree"],
+        Form::Ipset => &["fold_into_set", "chain_tree"],
+        Form::Nft => &["fold_into_verdict_map"],
+    }
+}
 
 /// The names of the passes to run, in order.
 ///
@@ -16,7 +24,7 @@ use crate::form::{CompileError, CompileOptions, Form};
 pub(crate) fn names(form: Form, options: &CompileOptions) -> Result<Vec<&str>, CompileError> {
     let chosen: Vec<&str> = match &options.passes {
         Some(names) => names.iter().map(String::as_str).collect(),
-        None => form.passes().to_vec(),
+        None => passes_of(form).to_vec(),
     };
     for name in chosen.iter().copied().chain(options.without.iter().map(String::as_str)) {
         let maps = name == passes::FOLD_INTO_VERDICT_MAP;
@@ -72,24 +80,15 @@ pub(crate) fn pass_options(options: &CompileOptions, id: &str) -> PassOptions {
 /// What the manifest says of the checks.
 pub(crate) fn checked(steps: &[Step], options: &CompileOptions) -> Checked {
     let passes: Vec<CheckedPass> = steps.iter().map(of_step).collect();
-    let packets = passes.iter().map(|p| p.packets).sum();
+    let packets = passes.iter().map(|p| p.evidence.packets()).sum();
     Checked { packets, seed: options.seed, passes }
 }
 
 fn of_step(step: &Step) -> CheckedPass {
-    let (by, packets, why) = match &step.by {
-        By::Unchanged => ("unchanged", 0, String::new()),
-        By::Skipped(why) => ("skipped", 0, why.clone()),
-        By::Proven(packets) => ("proven", *packets, String::new()),
-        By::Packets(packets, why) => ("packets", *packets, why.to_string()),
-        By::Trusted => ("trusted", 0, String::new()),
-    };
     let tenth = |n: f64| (n * 10.0).round() / 10.0;
     CheckedPass {
         pass: step.pass.to_owned(),
-        by: by.to_owned(),
-        why,
-        packets,
+        evidence: step.evidence.in_words(),
         rules_before: step.rules.0 as u64,
         rules_after: step.rules.1 as u64,
         tried_before: step.tried.map(|t| tenth(t.0)),

@@ -3,10 +3,7 @@
 //! Rules that count for an original are credited with it; what a pass put there of its own has no
 //! credit. Rules whose counters are known as a sum only share the credit of the first of them.
 
-use std::fs;
-use std::path::Path;
-
-use weir_artefact::manifest::Manifest;
+use weir_artefact::{Artefact, FileKind};
 use weir_model::{Family, Firewall, Ruleset, nft};
 use weir_syntax::iptables::{self, ParseOptions};
 use weir_syntax::{Diagnostic, ipset};
@@ -14,30 +11,28 @@ use weir_syntax::{Diagnostic, ipset};
 use crate::nft::said::{self, Terms};
 use crate::original::Originals;
 
-/// Reads the files of an artefact. `original` tells what the words of nft stand for.
+/// Reads the texts of an artefact. `original` tells what the words of nft stand for.
 ///
 /// # Errors
-/// A file that cannot be read, or that says what iptables has no words for: in a sentence.
-pub fn firewall(dir: &Path, manifest: &Manifest, original: &Firewall) -> Result<Firewall, String> {
-    let read = |name: &str| match manifest.files.iter().any(|f| f.name == name) {
-        false => Ok(String::new()),
-        true => fs::read_to_string(dir.join(name)).map_err(|e| format!("read {name}: {e}")),
-    };
+/// A text that is refused, or that says what iptables has no words for: in a sentence.
+pub fn firewall(artefact: &Artefact, original: &Firewall) -> Result<Firewall, String> {
+    let Artefact { contents, manifest } = artefact;
+    let text = |kind| contents.text(kind).unwrap_or_default();
     let mut out = Firewall::default();
-    for name in ["user.ipset", "weir.ipset"] {
-        out.sets.extend(ipset::parse(&read(name)?).map_err(|e| first(name, &e))?);
+    for kind in [FileKind::UserSets, FileKind::OwnSets] {
+        out.sets.extend(ipset::parse(text(kind)).map_err(|e| first(kind, &e))?);
     }
-    for (name, family) in [("iptables.rules", Family::V4), ("ip6tables.rules", Family::V6)] {
-        let text = read(name)?;
-        if !text.is_empty() {
+    for family in [Family::V4, Family::V6] {
+        let kind = FileKind::Rules(family);
+        if !text(kind).is_empty() {
             let options = ParseOptions { family: Some(family), ..ParseOptions::default() };
-            let ruleset = iptables::parse(&text, &options).map_err(|e| first(name, &e))?;
+            let ruleset = iptables::parse(text(kind), &options).map_err(|e| first(kind, &e))?;
             *slot(&mut out, family) = Some(ruleset);
         }
     }
-    let mut tables = match read("ruleset.nft")? {
-        text if text.is_empty() => nft::Ruleset::default(),
-        text => weir_syntax::nft::parse(&text).map_err(|e| first("ruleset.nft", &e))?,
+    let mut tables = match text(FileKind::Nft) {
+        "" => nft::Ruleset::default(),
+        text => weir_syntax::nft::parse(text).map_err(|e| first(FileKind::Nft, &e))?,
     };
     let mut counters = manifest.counters.clone();
     for summed in &manifest.summed {
@@ -62,6 +57,6 @@ fn slot(firewall: &mut Firewall, family: Family) -> &mut Option<Ruleset> {
     }
 }
 
-fn first(name: &str, errors: &[Diagnostic]) -> String {
-    format!("{name} is refused: {}", errors.first().map_or("", |d| d.message.as_str()))
+fn first(kind: FileKind, errors: &[Diagnostic]) -> String {
+    format!("{} is refused: {}", kind.name(), errors.first().map_or("", |d| d.message.as_str()))
 }

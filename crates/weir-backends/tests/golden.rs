@@ -23,11 +23,10 @@ fn forms(rules: &str) -> String {
     let mut text = String::new();
     for form in [Form::Linear, Form::Tree, Form::Ipset] {
         let made = compile(&firewall, form, &options, &mut |_, _| {}).expect("it is equal");
-        for file in made.files.iter().filter(|f| !f.executable) {
-            let bytes = String::from_utf8(file.bytes.clone()).unwrap();
+        for (kind, file) in made.contents.texts() {
             // The identity changes with the version.
-            let bytes = bytes.replace(&made.manifest.id, "IDENTITY");
-            text += &format!("== {form}: {}\n{bytes}", file.name);
+            let file = file.replace(&made.manifest.id, "IDENTITY");
+            text += &format!("== {form}: {}\n{file}", kind.name());
         }
         for rule in ["iptables/filter/FORWARD/2", "iptables/filter/FORWARD/policy"] {
             let counters = format!("{:?}", made.manifest.counters.0[rule]);

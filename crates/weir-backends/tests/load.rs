@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use weir_backends::{Artefact, CompileOptions, Form, artefact, compile};
+use weir_backends::{Artefact, CompileOptions, Form, compile, write};
 use weir_kernel::{Namespace, Session};
 use weir_model::Firewall;
 use weir_syntax::ipset;
@@ -78,7 +78,7 @@ impl Place {
 
     fn write(&self, made: &Artefact, name: &str) -> PathBuf {
         let dir = self.dir(name);
-        artefact::write(made, &dir).expect("the artefact is written");
+        write(made, &dir).expect("the artefact is written");
         dir
     }
 }
@@ -120,14 +120,9 @@ fn made(firewall: &Firewall, form: Form) -> Artefact {
 
 /// The rules of an artefact, in an order that does not depend on that of the chains.
 fn rules_of(made: &Artefact) -> Vec<String> {
-    let mut lines: Vec<String> = ["iptables.rules", "ip6tables.rules"]
-        .iter()
-        .filter_map(|f| made.file(f))
-        .flat_map(|b| {
-            String::from_utf8(b.to_vec()).unwrap().lines().map(str::to_owned).collect::<Vec<_>>()
-        })
-        .filter(|l| l.starts_with("-A"))
-        .collect();
+    let texts = [&made.contents.v4, &made.contents.v6].into_iter().flatten();
+    let mut lines: Vec<String> = texts.flat_map(|text| text.lines().map(str::to_owned)).collect();
+    lines.retain(|l| l.starts_with("-A"));
     lines.sort();
     lines
 }

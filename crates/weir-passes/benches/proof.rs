@@ -6,7 +6,7 @@
 
 use weir_example::{IspOptions, isp};
 use weir_model::{Family, Firewall, Hook};
-use weir_passes::{By, Pass, RunOptions, Sameness, passes, run_checked};
+use weir_passes::{Evidence, Pass, RunOptions, Sameness, passes, run_checked};
 use weir_semantics::diagram::{Answer, CompareOptions, Scope, compare};
 use weir_syntax::iptables::{ParseOptions, parse};
 use weir_testkit::Clock;
@@ -37,7 +37,7 @@ fn proof(name: &str, text: &str) {
     options.pass.allow_counters = true;
     let run = run_checked(&before, &all, &options, &mut |_, _| {}).expect("nothing is compared");
     let acted: Vec<&str> =
-        run.steps.iter().filter(|s| s.by == By::Trusted).map(|s| s.pass).collect();
+        run.steps.iter().filter(|s| s.evidence == Evidence::Trusted).map(|s| s.pass).collect();
     let rules = |f: &Firewall| f.rulesets().map(|r| r.rules().count()).sum::<usize>();
     println!(
         "{name}: {} rules, {} after {}",

@@ -16,7 +16,7 @@ mod sameness;
 use std::fmt;
 use std::fmt::Write as _;
 
-use weir_artefact::manifest::Checked;
+use weir_artefact::Checked;
 use weir_model::{Firewall, Packet};
 use weir_semantics::traffic::{self, TrafficOptions};
 use weir_semantics::{Answers, Counted, Entry, Interpreter, Outcome, Seeded};

@@ -15,6 +15,7 @@
 
 use std::fmt;
 
+use weir_artefact::Evidence;
 use weir_artefact::manifest::{CompiledRun, Kept};
 use weir_model::{Family, Firewall, IpSet, Packet, Ruleset};
 use weir_semantics::diagram::{CompareOptions, Identity};
@@ -70,6 +71,9 @@ pub struct CheckedRun {
     pub deviations: Vec<&'static str>,
 }
 
+/// Rules that a packet tried, on average, before and after a pass; `None` without a check.
+pub type Tried = Option<(f64, f64)>;
+
 /// One pass of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
@@ -78,24 +82,9 @@ pub struct Step {
     /// Rules before and after, sets' elements not counted.
     pub rules: (usize, usize),
     /// Rules that a packet of the check tried, on average, before and after.
-    pub tried: Option<(f64, f64)>,
+    pub tried: Tried,
     /// How it was checked.
-    pub by: By,
-}
-
-/// How a pass was checked.
-#[derive(Clone, Debug, PartialEq)]
-pub enum By {
-    /// It changed nothing.
-    Unchanged,
-    /// It did not run: why.
-    Skipped(String),
-    /// Proven for all packets; its counters were compared on so many.
-    Proven(u64),
-    /// Compared on so many packets; why there is no proof.
-    Packets(u64, Unproven),
-    /// Not at all: it was trusted.
-    Trusted,
+    pub evidence: Evidence<Unproven>,
 }
 
 /// Why what a pass made is not proven to be equal.
@@ -208,12 +197,12 @@ fn step(
 ) -> Result<(), Why> {
     let count = |f: &Firewall| f.rulesets().flat_map(Ruleset::rules).count();
     let rules = count(&run.firewall);
-    let note = |run: &mut CheckedRun, rules, tried, by| {
-        run.steps.push(Step { pass: pass.name(), rules, tried, by });
+    let note = |run: &mut CheckedRun, rules, tried, evidence| {
+        run.steps.push(Step { pass: pass.name(), rules, tried, evidence });
     };
     if pass.counters() == Counting::Loses && !options.pass.allow_counters {
         let why = "it loses counters (--allow counters lets it)".to_owned();
-        note(run, (rules, rules), None, By::Skipped(why));
+        note(run, (rules, rules), None, Evidence::Skipped(why));
         return Ok(());
     }
     progress("rewriting", 0.0);
@@ -232,7 +221,7 @@ fn step(
         for (_, _, rewritten) in made {
             keep(run, rewritten.kept);
         }
-        note(run, (rules, rules), None, By::Unchanged);
+        note(run, (rules, rules), None, Evidence::Unchanged);
         return Ok(());
     }
     for (family, places, rewritten) in &made {
@@ -242,8 +231,8 @@ fn step(
     }
     structure::sets(&run.firewall, &after)?;
     structure::objects(&run.firewall, &after)?;
-    let (tried, by) = if options.trust {
-        (None, By::Trusted)
+    let (tried, evidence) = if options.trust {
+        (None, Evidence::Trusted)
     } else {
         compare(&run.firewall, &after, pass.sameness(), options, sample, progress)?
     };
@@ -253,7 +242,7 @@ fn step(
         keep(run, rewritten.kept);
     }
     run.deviations.extend(pass.deviation());
-    note(run, (rules, count(&after)), tried, by);
+    note(run, (rules, count(&after)), tried, evidence);
     run.firewall = after;
     Ok(())
 }
@@ -283,7 +272,7 @@ fn compare(
     options: &RunOptions,
     sample: &mut Sample,
     progress: &mut Progress<'_>,
-) -> Result<(Option<(f64, f64)>, By), Why> {
+) -> Result<(Tried, Evidence<Unproven>), Why> {
     progress("checking packets", 0.1);
     let own = sample.take().unwrap_or_else(|| check::sample(before, &options.check, 1));
     let next = check::sample(after, &options.check, 1);
@@ -305,11 +294,11 @@ fn compare(
     let average = |n: u64| n as f64 / packets.max(1) as f64;
     let tried = Some((average(judge.tried.0), average(judge.tried.1)));
     progress("proving", 0.5);
-    let by = match prove(before, after, sameness, options)? {
-        None => By::Proven(packets),
-        Some(why) => By::Packets(packets, why),
+    let evidence = match prove(before, after, sameness, options)? {
+        None => Evidence::Proven(packets),
+        Some(why) => Evidence::Packets(packets, why),
     };
-    Ok((tried, by))
+    Ok((tried, evidence))
 }
 
 /// Compares the meanings for all packets; why it could not be told, where that is so.

@@ -30,12 +30,13 @@ pub mod tree;
 
 pub use chains::ChainNames;
 pub use check::{CheckOptions, Counterexample, Progress};
-pub use checked::{By, CheckedRun, Refused, RunOptions, Step, Unproven, Why, run_checked};
+pub use checked::{CheckedRun, Refused, RunOptions, Step, Tried, Unproven, Why, run_checked};
 pub use cost::{CostModel, Slopes};
 pub use pass::{Context, Counting, Pass, PassOptions, Sameness};
 pub use prefix::Prefix;
 pub use run::{Axis, Barrier};
 pub use skeleton::{Skeleton, SkeletonError};
+pub use weir_artefact::Evidence;
 
 use weir_artefact::manifest::{CompiledRun, Kept};
 use weir_model::{IpSet, RuleId, Ruleset};

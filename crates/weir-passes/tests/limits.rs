@@ -1,7 +1,7 @@
 //! A proof that does not come to an end leaves the packets, and says so.
 
 use weir_model::{Family, Firewall};
-use weir_passes::{By, CheckOptions, RunOptions, passes, run_checked};
+use weir_passes::{CheckOptions, Evidence, RunOptions, passes, run_checked};
 use weir_syntax::iptables::{self, ParseOptions};
 
 fn read(rules: &str) -> Firewall {
@@ -24,13 +24,13 @@ fn a_pass_that_is_not_proven_within_its_steps_or_memory_is_checked_on_packets() 
         change(&mut options);
         let run = run_checked(&firewall, &[pass], &options, &mut |_, _| {}).expect("it is right");
         assert_eq!(run.steps[0].rules, (2, 1));
-        run.steps[0].by.clone()
+        run.steps[0].evidence.clone()
     };
-    assert!(matches!(by(|_| {}), By::Proven(packets) if packets > 0));
+    assert!(matches!(by(|_| {}), Evidence::Proven(packets) if packets > 0));
     let steps: fn(&mut RunOptions) = |options| options.proof_steps = 10;
     let memory: fn(&mut RunOptions) = |options| options.proof_bytes = 0;
     for (limit, wanted) in [(steps, "not proven within"), (memory, "take more than the 0 MiB")] {
-        let By::Packets(packets, why) = by(limit) else { panic!("proven, {wanted}") };
+        let Evidence::Packets(packets, why) = by(limit) else { panic!("proven, {wanted}") };
         assert!(packets > 0 && why.to_string().contains(wanted), "{why}");
     }
 }

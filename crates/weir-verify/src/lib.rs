@@ -93,7 +93,7 @@ pub enum VerifyError {
         /// Its folder.
         path: PathBuf,
         /// What is wrong with it.
-        source: weir_backends::artefact::ReadError,
+        source: weir_artefact::ReadError,
     },
     /// An artefact whose files do not say what weir writes.
     #[error("read artefact {path}: {what}")]

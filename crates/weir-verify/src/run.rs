@@ -9,7 +9,6 @@ use std::collections::{HashMap, VecDeque};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use weir_backends::artefact;
 use weir_kernel::xtables::Count;
 use weir_kernel::{Session, interrupt};
 use weir_model::{CtState, Family, Firewall, RuleId};
@@ -110,12 +109,12 @@ pub(crate) fn run(
     progress: &mut dyn FnMut(&str, f64),
 ) -> Result<VerifyReport, VerifyError> {
     let began = Instant::now();
-    let mut manifests = Vec::new();
+    let mut forms = Vec::new();
     for dir in dirs {
-        let manifest = artefact::read_manifest(dir)
+        let stored = weir_artefact::read(dir)
             .map_err(|source| VerifyError::Artefact { path: dir.to_path_buf(), source })?;
-        let apart = apart::form(dir, &manifest, firewall)?;
-        manifests.push((*dir, manifest, apart));
+        let apart = apart::form(&stored, firewall)?;
+        forms.push((stored, apart));
     }
     progress("making namespaces and loading rulesets", 0.0);
     let session = Session::new()?;
@@ -126,7 +125,7 @@ pub(crate) fn run(
         families.iter().copied().filter(|f| interpreter.conntrack_in_use(*f)).collect();
     let empty = Arm::new(&session, "empty", &families, &tracked, |_| Ok(()))?;
     let mut tested = vec![Tested::original(&session, firewall, &families, &originals)?];
-    for form in &manifests {
+    for form in &forms {
         tested.push(Tested::form(&session, form, &families, &originals)?);
     }
     let mut run = Run {

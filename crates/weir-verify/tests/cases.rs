@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use weir_backends::{CompileOptions, Form, artefact, compile};
+use weir_backends::{CompileOptions, Form, compile, write};
 use weir_model::{Family, Firewall};
 use weir_semantics::Entry;
 use weir_syntax::iptables::{ParseOptions, parse};
@@ -30,7 +30,7 @@ fn forms(case: &Case, firewall: &Firewall, dir: &Path) -> Vec<PathBuf> {
     let write = |form: Form| {
         let artefact = compile(firewall, form, &options, &mut |_, _| {}).ok()?;
         let dir = dir.join(case.name.replace('/', "-")).join(form.as_str());
-        artefact::write(&artefact, &dir).expect("an artefact is written");
+        write(&artefact, &dir).expect("an artefact is written");
         Some(dir)
     };
     [Form::Tree, Form::Ipset, Form::Nft].into_iter().filter_map(write).collect()

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use weir_backends::{CompileError, CompileOptions, Form, artefact, compile};
+use weir_backends::{CompileError, CompileOptions, Form, compile, write};
 use weir_model::{Family, Firewall};
 use weir_syntax::iptables::{ParseOptions, parse};
 use weir_testkit::random::{Dice, Shape, ruleset, sets};
@@ -140,7 +140,7 @@ fn write_forms(how: &str, firewall: &Firewall, folder: &Path, total: &mut Total)
         match compile(firewall, form, &options, &mut |_, _| {}) {
             Ok(made) => {
                 let dir = folder.join(form.as_str());
-                artefact::write(&made, &dir).expect("the artefact is written");
+                write(&made, &dir).expect("the artefact is written");
                 dirs.push(dir);
             }
             Err(CompileError::Differs { example, .. }) => {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use weir_backends::{CompileOptions, Form, artefact, compile};
+use weir_backends::{CompileOptions, Form, compile, write};
 use weir_model::{Counter, Family, Firewall};
 use weir_syntax::iptables::{ParseOptions, parse};
 use weir_testkit::{Folder, lacks_root};
@@ -57,7 +57,7 @@ fn compiled(folder: &Folder, firewall: &Firewall, forms: &[Form]) -> Vec<PathBuf
     let write = |form: &Form| {
         let artefact = compile(firewall, *form, &options, &mut |_, _| {}).unwrap();
         let dir = folder.path().join(form.as_str());
-        artefact::write(&artefact, &dir).unwrap();
+        write(&artefact, &dir).unwrap();
         dir
     };
     forms.iter().map(write).collect()
@@ -190,7 +190,7 @@ fn a_swapped_counter_is_caught() {
     let folder = Folder::new("counter");
     let firewall = firewall(&[ruleset(Family::V4)]);
     let dirs = compiled(&folder, &firewall, &[Form::Tree]);
-    let mut manifest = artefact::read_manifest(&dirs[0]).unwrap();
+    let mut manifest = weir_artefact::read_manifest(&dirs[0]).unwrap();
     let keys = ["iptables/filter/customers/1", "iptables/filter/customers/3"];
     let [a, b] = keys.map(|k| manifest.counters.0[k].clone());
     assert!(matches!(a[0], Counter::Rule { .. }) && a != b, "{a:?} {b:?}");

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use weir_backends::{CompileError, CompileOptions, Form, artefact, compile};
+use weir_backends::{CompileError, CompileOptions, Form, compile, write};
 use weir_model::Firewall;
 use weir_passes::{CostModel, passes};
 use weir_syntax::iptables::{ParseOptions, parse};
@@ -53,11 +53,11 @@ fn forms(firewall: &Firewall, pass: &str, folder: &Path) -> Vec<PathBuf> {
             Err(CompileError::Unsupported { .. }) => continue,
             Err(error) => panic!("{pass} {form}: {error}"),
         };
-        if made.manifest.checked.passes[0].by == "unchanged" {
+        if made.manifest.checked.passes[0].evidence == weir_artefact::Evidence::Unchanged {
             return Vec::new();
         }
         dirs.push(folder.join(form.as_str()));
-        artefact::write(&made, &dirs[dirs.len() - 1]).expect("the artefact is written");
+        write(&made, &dirs[dirs.len() - 1]).expect("the artefact is written");
     }
     dirs
 }

@@ -2,12 +2,11 @@
 
 use std::path::Path;
 
-use anyhow::{Context as _, Result};
-use weir_artefact::manifest::Manifest;
-use weir_backends::artefact;
+use anyhow::Result;
+use weir_artefact::{Artefact, FileKind, Manifest, SetTexts, Stored};
 use weir_backends::nft::said::{self, Terms};
 use weir_backends::original::Originals;
-use weir_model::{Firewall, nft};
+use weir_model::{Family, Firewall, nft};
 
 use crate::cli::Operand;
 use crate::in_force::{self, InForce};
@@ -59,37 +58,26 @@ pub fn load(name: &str, files: &Operand, color: bool) -> Result<Side> {
 
 /// The files of an artefact.
 fn folder(name: &str, files: &Operand, color: bool) -> Result<Side> {
-    let dir = Path::new(name);
-    let manifest = artefact::read_manifest(dir)?;
-    let has = |file: &str| manifest.files.iter().any(|f| f.name == file);
-    let read = |file: &str| {
-        let there = has(file).then(|| operand::read(&dir.join(file)));
-        there.transpose()
+    let Stored { artefact, edited, .. } = weir_artefact::read(Path::new(name))?;
+    let Artefact { contents, manifest } = artefact;
+    let shown = |kind: FileKind| Path::new(name).join(kind.name()).display().to_string();
+    let text = |kind| Some((shown(kind), contents.text(kind)?.to_owned()));
+    let rules = |family| text(FileKind::Rules(family));
+    let sets = |sets: &SetTexts| (shown(FileKind::UserSets), format!("{}{}", sets.user, sets.own));
+    let texts = Texts {
+        main: rules(Family::V4),
+        ip6: rules(Family::V6),
+        sets: contents.sets.as_ref().map(sets),
     };
-    let mut texts = Texts { main: read("iptables.rules")?, ..Texts::default() };
-    texts.ip6 = read("ip6tables.rules")?;
-    for file in ["user.ipset", "weir.ipset"] {
-        if let Some((shown, text)) = read(file)? {
-            let sets = texts.sets.get_or_insert_with(|| (shown, String::new()));
-            sets.1.push_str(&text);
-        }
-    }
-    let tables = match read("ruleset.nft")? {
+    let tables = match text(FileKind::Nft) {
         Some((shown, text)) => nft_tables(&shown, &text, color)?,
         None => nft::Ruleset::default(),
     };
     let firewall = operand::parse(texts, None, files, color)?.firewall;
-    let mut left_out = Vec::new();
-    for entry in &manifest.files {
-        let bytes = std::fs::read(dir.join(&entry.name))
-            .with_context(|| format!("read {name}/{}", entry.name))?;
-        if artefact::sha256(&bytes) != entry.sha256 {
-            left_out.push(format!(
-                "{name}/{} was changed since weir wrote it: it is compared as it is now",
-                entry.name
-            ));
-        }
-    }
+    let changed = |file| {
+        format!("{name}/{file} was changed since weir wrote it: it is compared as it is now")
+    };
+    let left_out = edited.into_iter().map(changed).collect();
     Ok(Side { name: name.to_owned(), firewall, tables, manifest: Some(manifest), left_out })
 }
 
@@ -157,7 +145,7 @@ pub fn credit(a: &mut Side, b: &mut Side) -> Option<Originals> {
 /// What iptables has no words for, by name.
 pub fn whole(side: &Side, other: &Firewall) -> Result<Firewall> {
     let mut out = side.firewall.clone();
-    for family in [weir_model::Family::V4, weir_model::Family::V6] {
+    for family in [Family::V4, Family::V6] {
         if !side.tables.tables.iter().any(|t| t.family == family) {
             continue;
         }
@@ -167,8 +155,8 @@ pub fn whole(side: &Side, other: &Firewall) -> Result<Firewall> {
             anyhow::anyhow!("{} cannot be compared: {}", side.name, all.join("; "))
         })?;
         let slot = match family {
-            weir_model::Family::V4 => &mut out.v4,
-            weir_model::Family::V6 => &mut out.v6,
+            Family::V4 => &mut out.v4,
+            Family::V6 => &mut out.v6,
         };
         let rest = slot.get_or_insert_with(|| weir_model::Ruleset::new(family));
         said::join(rest, said)

@@ -12,7 +12,7 @@
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 
-use weir_artefact::manifest::Checked;
+use weir_artefact::{Checked, Form};
 use weir_model::nft::Credit;
 use weir_model::{Effect, Family, Firewall, Hook, Packet, Ruleset, TableName, Target};
 use weir_packet::Transport;
@@ -22,7 +22,7 @@ use weir_semantics::{Answers, Entry, Interpreter, Log, Question, Subject, Verdic
 
 use super::NftForm;
 use crate::check::Counterexample;
-use crate::form::{CompileError, CompileOptions, Form, Progress};
+use crate::form::{CompileError, CompileOptions, Progress};
 
 /// Compares a firewall with its nft form at every hook that went to nft.
 ///

@@ -3,6 +3,7 @@
 //! What the two treat differently by nature is left out ([`CompareOptions::whole`]), as it is among
 //! the packets of [`check`](super::check).
 
+use weir_artefact::Form;
 use weir_model::{Family, Firewall, Ruleset, Target};
 use weir_passes::RunOptions;
 use weir_passes::check::{Proof, prove};
@@ -10,7 +11,7 @@ use weir_semantics::diagram::{CompareOptions, Identity};
 
 use super::NftForm;
 use super::said::{self, Terms};
-use crate::form::{CompileError, Form};
+use crate::form::CompileError;
 
 /// Why there is no proof; `None` where there is one.
 ///

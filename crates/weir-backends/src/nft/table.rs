@@ -9,6 +9,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use weir_artefact::NFT_PREFIX;
 use weir_model::effect::named::shares_objects;
 use weir_model::effect::needs_conntrack;
 use weir_model::effect::{Conntrack, conntrack_of};
@@ -213,7 +214,7 @@ impl<'f> Plan<'f> {
         }
         let table = nft::Table {
             family: self.family,
-            name: format!("weir_{}", self.table.name),
+            name: format!("{NFT_PREFIX}{}", self.table.name),
             stands_for: self.table.name,
             maps: e.maps,
             chains: e.chains,

@@ -6,7 +6,7 @@ use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::PathBuf;
 use std::process::Stdio;
 
-use weir_backends::{CompileOptions, Form, artefact, compile};
+use weir_backends::{CompileOptions, Form, compile, write};
 use weir_model::Firewall;
 use weir_syntax::ipset;
 use weir_syntax::iptables::{self, ParseOptions};
@@ -41,7 +41,7 @@ fn with_sets(world: &World, name: &str) {
     let firewall = Firewall { v4: Some(v4), v6: None, sets };
     let options = CompileOptions { check_packets: 200, ..Default::default() };
     let made = compile(&firewall, Form::Linear, &options, &mut |_, _| {}).expect("it compiles");
-    artefact::write(&made, &world.path(name)).expect("it is written");
+    write(&made, &world.path(name)).expect("it is written");
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn a_script_loads_only_the_files_that_were_compiled_with_it() {
 
     // Compiled anew while the old ruleset is saved.
     let (_, other) = ALL.iter().find(|(name, _)| *name == "ipset").expect("an artefact");
-    artefact::write(other, &world.path("next")).expect("it is written");
+    write(other, &world.path("next")).expect("it is written");
     let body = format!(
         "[ -e {0} ] || {{ mv {1} {0} && mv {2} {1}; }}\nexec iptables-legacy-save \"$@\"",
         world.path("moved").display(),

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
-use weir_backends::artefact;
+use weir_backends::write;
 
 use crate::rulesets::{ALL, BARE, BARE6};
 use crate::world::World;
@@ -15,7 +15,7 @@ fn entry(world: &World, number: usize) -> PathBuf {
 
 fn recompile(world: &World, folder: &str, like: &str) {
     let (_, made) = ALL.iter().find(|(name, _)| *name == like).expect("an artefact");
-    artefact::write(made, &world.path(folder)).expect("the folder is replaced");
+    write(made, &world.path(folder)).expect("the folder is replaced");
 }
 
 #[test]

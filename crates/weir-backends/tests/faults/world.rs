@@ -6,7 +6,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use weir_backends::artefact;
+use weir_backends::write;
 use weir_kernel::{Namespace, Session};
 use weir_testkit::lacking;
 
@@ -102,7 +102,7 @@ impl World {
         let (source, firewall, sink) = (make("source"), make("fw"), make("sink"));
         let mut names = Vec::new();
         for (name, made) in ALL.iter() {
-            artefact::write(made, &folder.join(name)).expect("the artefact is written");
+            write(made, &folder.join(name)).expect("the artefact is written");
             names.push(*name);
         }
         let world = World { _session: session, source, firewall, sink, folder, names };

@@ -188,7 +188,7 @@ fn a_pass_that_loses_counters_runs_only_where_that_is_allowed() {
     assert_eq!(run.steps[0].rules, (2, 1));
     options.pass.allow_counters = false;
     let run = run_checked(&firewall, &[pass], &options, &mut |_, _| {}).unwrap();
-    assert!(matches!(run.steps[0].by, weir_passes::By::Skipped(_)));
+    assert!(matches!(run.steps[0].evidence, weir_passes::Evidence::Skipped(_)));
     assert_eq!(run.firewall, firewall);
 }
 
@@ -198,6 +198,6 @@ fn what_is_trusted_is_not_compared_and_says_so() {
     let wrong = Wrong { of: "chain_tree", spoil: |made| chain(made, "FORWARD").clear() };
     let trust = RunOptions { trust: true, ..options() };
     let run = run_checked(&firewall, &[&wrong], &trust, &mut |_, _| {}).unwrap();
-    assert_eq!(run.steps[0].by, weir_passes::By::Trusted);
+    assert_eq!(run.steps[0].evidence, weir_passes::Evidence::Trusted);
     run_checked(&firewall, &[&wrong], &options(), &mut |_, _| {}).unwrap_err();
 }

@@ -6,9 +6,7 @@
 //! text; what is expected of them is as exact as of all others, but for those counters. Without
 //! such a pass nothing is expected otherwise.
 
-use std::path::Path;
-
-use weir_artefact::manifest::Manifest;
+use weir_artefact::{Evidence, Stored};
 use weir_model::{Effect, Firewall, TableName, Target};
 use weir_semantics::{Counted, Interpreter, Outcome};
 
@@ -25,18 +23,15 @@ const PASSES: [&str; 2] = ["early_drop", "notrack"];
 ///
 /// # Errors
 /// A file of the folder that is not as weir writes it.
-pub(crate) fn form(
-    dir: &Path,
-    manifest: &Manifest,
-    original: &Firewall,
-) -> Result<Option<Firewall>, VerifyError> {
-    let acted = |by: &str| !matches!(by, "unchanged" | "skipped");
-    let mut passes = manifest.checked.passes.iter();
-    if !passes.any(|p| PASSES.contains(&p.pass.as_str()) && acted(&p.by)) {
+pub(crate) fn form(stored: &Stored, original: &Firewall) -> Result<Option<Firewall>, VerifyError> {
+    let acted =
+        |evidence: &Evidence| !matches!(evidence, Evidence::Unchanged | Evidence::Skipped(_));
+    let mut passes = stored.artefact.manifest.checked.passes.iter();
+    if !passes.any(|p| PASSES.contains(&p.pass.as_str()) && acted(&p.evidence)) {
         return Ok(None);
     }
-    let read = weir_backends::written::firewall(dir, manifest, original);
-    read.map(Some).map_err(|what| VerifyError::Form { path: dir.to_path_buf(), what })
+    let read = weir_backends::written::firewall(&stored.artefact, original);
+    read.map(Some).map_err(|what| VerifyError::Form { path: stored.dir.clone(), what })
 }
 
 /// What the packet of a batch is expected to meet in the form, where that is not what it meets in

@@ -1,10 +1,9 @@
 //! One ruleset under test: its firewall, its counters, and what was found.
 
 use std::borrow::Cow;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
-use weir_artefact::manifest::Manifest;
+use weir_artefact::{FileKind, Form, Manifest, Stored};
 use weir_kernel::xtables::Count;
 use weir_kernel::{KernelError, Namespace, Session};
 use weir_model::{Family, Firewall};
@@ -65,18 +64,19 @@ impl<'f> Tested<'f> {
     /// A form, loaded by its own script; `apart` as of [`apart::form`].
     pub fn form(
         session: &Session,
-        (dir, manifest, apart): &'f (&Path, Manifest, Option<Firewall>),
+        (stored, apart): &'f (Stored, Option<Firewall>),
         families: &[Family],
         originals: &Originals,
     ) -> Result<Tested<'f>, VerifyError> {
+        let Manifest { form, counters, summed, .. } = &stored.artefact.manifest;
         // The same form may be there twice, compiled with other options.
-        let alike = |n: &String| n.contains(&format!("-fw-{}", manifest.form));
+        let alike = |n: &String| n.contains(&format!("-fw-{form}"));
         let count = session.namespaces().into_iter().filter(alike).count();
         let name = match count {
-            0 => manifest.form.clone(),
-            n => format!("{}-{n}", manifest.form),
+            0 => form.to_string(),
+            n => format!("{form}-{n}"),
         };
-        let script = dir.join("load.sh");
+        let script = stored.path(FileKind::Load);
         let load = |ns: &Namespace| {
             // What is judged is the folder as it is, edited or not.
             ns.run(&["sh", &script.to_string_lossy(), "--allow-edited"], b"")
@@ -84,9 +84,8 @@ impl<'f> Tested<'f> {
                 .map_err(|source| VerifyError::Load { way: name.clone(), source })
         };
         let arm = Arm::new(session, &name, families, &[], load)?;
-        let Manifest { counters, summed, .. } = manifest;
         let credits = Credits::new(&name, &arm.firewall, originals, counters, summed)?;
-        let deviates = manifest.form == "nft";
+        let deviates = *form == Form::Nft;
         let apart = apart.as_ref().map(Interpreter::new);
         Ok(Tested { deviates, apart, ..Tested::with(arm, credits) })
     }

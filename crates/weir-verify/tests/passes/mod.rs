@@ -5,11 +5,13 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use weir_artefact::manifest::{CheckedPass, Manifest};
-use weir_backends::{CompileError, CompileOptions, Form, artefact, compile};
+use weir_artefact::{CheckedPass, Manifest};
+use weir_backends::{CompileError, CompileOptions, Form, compile, write};
 use weir_model::{Firewall, Packet};
 use weir_passes::check::sample;
-use weir_passes::{By, CheckOptions, Pass, PassOptions, RunOptions, Unproven, passes, run_checked};
+use weir_passes::{
+    CheckOptions, Evidence, Pass, PassOptions, RunOptions, Unproven, passes, run_checked,
+};
 use weir_semantics::{Entry, Interpreter, Seeded};
 use weir_verify::{VerifyOptions, verify};
 
@@ -99,10 +101,10 @@ impl Table {
             }
         };
         for step in run.steps {
-            let by = match &step.by {
-                By::Unchanged => continue,
-                By::Proven(_) => "proven".to_owned(),
-                By::Packets(packets, why) if is_listed(step.pass, why) => {
+            let by = match &step.evidence {
+                Evidence::Unchanged => continue,
+                Evidence::Proven(_) => "proven".to_owned(),
+                Evidence::Packets(packets, why) if is_listed(step.pass, why) => {
                     format!("{packets} packets: {why}")
                 }
                 by => {
@@ -130,7 +132,7 @@ impl Table {
                 Ok(made) => {
                     self.note_maps(file, &made.manifest);
                     let dir = self.folder.join(form.as_str());
-                    artefact::write(&made, &dir).expect("the artefact is written");
+                    write(&made, &dir).expect("the artefact is written");
                     dirs.push(dir);
                 }
                 Err(CompileError::Unsupported { refusals, .. }) => {
@@ -173,11 +175,11 @@ impl Table {
     fn note_maps(&mut self, file: &str, manifest: &Manifest) {
         let maps = |p: &&CheckedPass| p.pass == passes::FOLD_INTO_VERDICT_MAP;
         let Some(step) = manifest.checked.passes.iter().find(maps) else { return };
-        if step.by != "proven" {
-            self.wrong.push(format!("{file}: {}: {} {}", step.pass, step.by, step.why));
+        if !matches!(step.evidence, Evidence::Proven(_)) {
+            self.wrong.push(format!("{file}: {}: {:?}", step.pass, step.evidence));
         }
         let (file, pass) = (file.to_owned(), format!("then {}", step.pass));
-        self.rows.push(Row { file, pass, by: step.by.clone(), tried: None });
+        self.rows.push(Row { file, pass, by: step.evidence.word().to_owned(), tried: None });
     }
 }
 

@@ -1,8 +1,10 @@
 //! `weir compile`: a ruleset to an artefact.
 
 use anyhow::{Context as _, Result, bail};
-use weir_artefact::manifest::{Cause, CheckedPass, Manifest, Share};
-use weir_backends::{CompileError, CompileOptions, Form, Refusal, artefact, compile};
+use weir_artefact::manifest::{Cause, Share};
+use weir_artefact::{CheckedPass, Evidence, Form, Manifest};
+use weir_backends::load::Scripts;
+use weir_backends::{CompileError, CompileOptions, Refusal, compile};
 use weir_passes::programs::{Program, rules_of_programs};
 use weir_syntax::Diagnostic;
 
@@ -36,10 +38,12 @@ pub fn run(args: &Compile, color: bool) -> Result<Answer> {
         Ok(artefact) => artefact,
         Err(error) => return refuse(&loaded, error, color),
     };
-    artefact::write(&artefact, &args.output)
+    let scripts = Scripts::of(&artefact);
+    let bundle = scripts.bundle(&artefact);
+    weir_artefact::write(&bundle, &args.output)
         .with_context(|| format!("write {}", args.output.display()))?;
     if args.json {
-        let text = serde_json::to_string_pretty(&artefact.manifest)?;
+        let text = serde_json::to_string_pretty(&bundle.manifest)?;
         return terminal::print(&format!("{text}\n"));
     }
     let left = match form {
@@ -117,12 +121,12 @@ fn summary(manifest: &Manifest, left: &[(Program, usize)], dir: &str) -> String 
         if runs == 1 { "" } else { "s" },
         manifest.barriers.len(),
     );
-    text.push_str(&of_share(&manifest.form, &manifest.share));
+    text.push_str(&of_share(manifest.form, &manifest.share));
     text.push_str(&format!("  memory    about {} in the kernel\n", bytes(manifest.memory_bytes)));
     for pass in &manifest.checked.passes {
         text.push_str(&of_pass(pass));
     }
-    let trusted = manifest.checked.passes.iter().any(|p| p.by == "trusted");
+    let trusted = manifest.checked.passes.iter().any(|p| p.evidence == Evidence::Trusted);
     text.push_str(&match &manifest.checked {
         _ if trusted => "  checked   nothing: the passes were trusted\n".into(),
         checked if checked.packets == 0 => {
@@ -146,11 +150,11 @@ fn summary(manifest: &Manifest, left: &[(Program, usize)], dir: &str) -> String 
 }
 
 /// How many rules of each hook the form changed, and why it left the others.
-fn of_share(form: &str, share: &Share) -> String {
+fn of_share(form: Form, share: &Share) -> String {
     let Share { rules, in_form, left, .. } = share;
     let (whole, what) = match form {
         _ if *rules == 0 => return String::new(),
-        "nft" => {
+        Form::Nft => {
             let stay = if *left == 0 { "none" } else { &left.to_string() };
             (
                 format!("nft evaluates {in_form} of {rules} rules, iptables {stay}"),
@@ -183,24 +187,19 @@ fn of_hooks(share: &Share, what: &str, indent: &str) -> String {
 
 /// What a pass did, in a line.
 fn of_pass(pass: &CheckedPass) -> String {
-    let CheckedPass { pass: name, by, why, packets, rules_before, rules_after, .. } = pass;
-    let did = match by.as_str() {
-        "unchanged" => "changed nothing".to_owned(),
-        "skipped" => format!("did not run: {why}"),
-        _ => {
-            let tried = match (pass.tried_before, pass.tried_after) {
-                (Some(was), Some(is)) => format!(", {was:.1} to {is:.1} tried by a packet"),
-                _ => String::new(),
-            };
-            let how = match by.as_str() {
-                "proven" => "proven equal".to_owned(),
-                "packets" => format!("equal on {packets} packets ({why})"),
-                _ => "not checked".to_owned(),
-            };
-            format!("{rules_before} to {rules_after} rules{tried}; {how}")
-        }
+    let CheckedPass { pass: name, evidence, rules_before, rules_after, .. } = pass;
+    let how = match evidence {
+        Evidence::Unchanged => return format!("  pass      {name}: changed nothing\n"),
+        Evidence::Skipped(why) => return format!("  pass      {name}: did not run: {why}\n"),
+        Evidence::Proven(_) => "proven equal".to_owned(),
+        Evidence::Packets(packets, why) => format!("equal on {packets} packets ({why})"),
+        Evidence::Trusted => "not checked".to_owned(),
     };
-    format!("  pass      {name}: {did}\n")
+    let tried = match (pass.tried_before, pass.tried_after) {
+        (Some(was), Some(is)) => format!(", {was:.1} to {is:.1} tried by a packet"),
+        _ => String::new(),
+    };
+    format!("  pass      {name}: {rules_before} to {rules_after} rules{tried}; {how}\n")
 }
 
 fn bytes(n: u64) -> String {

@@ -5,7 +5,6 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
-use weir_backends::artefact;
 use weir_lab::schedule::kernels::PerKernel;
 use weir_lab::{RunOptions, SELF_TESTS};
 use weir_report::{Extra, ExtraTable, NamedRun};
@@ -176,10 +175,10 @@ pub(super) fn write_page(path: &Path, runs: &[NamedRun<'_>], extras: &[Extra]) -
 fn artefacts(dirs: &[std::path::PathBuf]) -> Result<Extra> {
     let mut rows = Vec::new();
     for dir in dirs {
-        let manifest = artefact::read_manifest(dir)?;
+        let manifest = weir_artefact::read_manifest(dir)?;
         let rules: u32 = manifest.compiled.iter().map(|run| run.rules).sum();
         rows.push(vec![
-            manifest.form,
+            manifest.form.to_string(),
             rules.to_string(),
             manifest.compiled.len().to_string(),
             manifest.barriers.len().to_string(),

@@ -1,0 +1,133 @@
+//! What a form consists of: the texts that its tools load, and the files that hold them.
+
+use weir_model::Family;
+
+/// A file of an artefact.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum FileKind {
+    /// The nft tables, for `nft -f`.
+    Nft,
+    /// Rules, for `iptables-restore` or `ip6tables-restore`.
+    Rules(Family),
+    /// The sets of the ruleset, for `ipset restore`.
+    UserSets,
+    /// The sets that passes made, for `ipset restore`.
+    OwnSets,
+    /// The names of both, a line each.
+    SetNames,
+    /// The script that loads the form.
+    Load,
+    /// The script that puts back what was in force before.
+    Unload,
+}
+
+impl FileKind {
+    /// All of them, in the order of the manifest.
+    pub const ALL: [FileKind; 8] = [
+        FileKind::Nft,
+        FileKind::Rules(Family::V4),
+        FileKind::Rules(Family::V6),
+        FileKind::UserSets,
+        FileKind::OwnSets,
+        FileKind::SetNames,
+        FileKind::Load,
+        FileKind::Unload,
+    ];
+
+    /// Its name inside the folder.
+    pub const fn name(self) -> &'static str {
+        match self {
+            FileKind::Nft => "ruleset.nft",
+            FileKind::Rules(Family::V4) => "iptables.rules",
+            FileKind::Rules(Family::V6) => "ip6tables.rules",
+            FileKind::UserSets => "user.ipset",
+            FileKind::OwnSets => "weir.ipset",
+            FileKind::SetNames => "names.ipset",
+            FileKind::Load => "load.sh",
+            FileKind::Unload => "unload.sh",
+        }
+    }
+
+    /// The file of that name.
+    pub fn parse(name: &str) -> Option<FileKind> {
+        FileKind::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+
+    /// Whether it is a script.
+    pub const fn is_script(self) -> bool {
+        matches!(self, FileKind::Load | FileKind::Unload)
+    }
+}
+
+/// The texts of a form, one for each tool that loads a part of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Contents {
+    /// nft tables.
+    pub nft: Option<String>,
+    /// IPv4 rules.
+    pub v4: Option<String>,
+    /// IPv6 rules.
+    pub v6: Option<String>,
+    /// Sets.
+    pub sets: Option<SetTexts>,
+}
+
+/// The sets of a form.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SetTexts {
+    /// Those of the ruleset.
+    pub user: String,
+    /// Those that passes made.
+    pub own: String,
+    /// The names of both, a line each.
+    pub names: String,
+}
+
+impl Contents {
+    /// The rules of a family.
+    pub const fn rules(&self, family: Family) -> Option<&String> {
+        match family {
+            Family::V4 => self.v4.as_ref(),
+            Family::V6 => self.v6.as_ref(),
+        }
+    }
+
+    /// The place for the rules of a family.
+    pub const fn rules_mut(&mut self, family: Family) -> &mut Option<String> {
+        match family {
+            Family::V4 => &mut self.v4,
+            Family::V6 => &mut self.v6,
+        }
+    }
+
+    /// The texts that are there, in the order of the manifest.
+    pub fn texts(&self) -> impl Iterator<Item = (FileKind, &str)> {
+        FileKind::ALL.into_iter().filter_map(|kind| Some((kind, self.text(kind)?)))
+    }
+
+    /// One text; scripts are none.
+    pub fn text(&self, kind: FileKind) -> Option<&str> {
+        let sets = self.sets.as_ref();
+        let text = match kind {
+            FileKind::Nft => self.nft.as_ref(),
+            FileKind::Rules(family) => self.rules(family),
+            FileKind::UserSets => sets.map(|s| &s.user),
+            FileKind::OwnSets => sets.map(|s| &s.own),
+            FileKind::SetNames => sets.map(|s| &s.names),
+            FileKind::Load | FileKind::Unload => None,
+        };
+        text.map(String::as_str)
+    }
+
+    /// Puts a text into its place; a script has none.
+    pub(crate) fn set(&mut self, kind: FileKind, text: String) {
+        match kind {
+            FileKind::Nft => self.nft = Some(text),
+            FileKind::Rules(family) => *self.rules_mut(family) = Some(text),
+            FileKind::UserSets => self.sets.get_or_insert_default().user = text,
+            FileKind::OwnSets => self.sets.get_or_insert_default().own = text,
+            FileKind::SetNames => self.sets.get_or_insert_default().names = text,
+            FileKind::Load | FileKind::Unload => {}
+        }
+    }
+}

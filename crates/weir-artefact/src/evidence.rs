@@ -1,0 +1,172 @@
+//! What speaks for a form being equal to its ruleset.
+//!
+//! Each pass is checked before anything is written: by a proof over all packets, or, where there
+//! is none, on packets, with the reason why there is no proof.
+
+use serde::{Deserialize, Serialize};
+
+/// What speaks for the result of one pass. `W` is the reason why there is no proof.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Evidence<W = String> {
+    /// The pass changed nothing.
+    Unchanged,
+    /// It did not run: why.
+    Skipped(String),
+    /// Proven for all packets; its counters were compared on so many.
+    Proven(u64),
+    /// Compared on so many packets; why there is no proof.
+    Packets(u64, W),
+    /// Nothing: it was trusted.
+    Trusted,
+}
+
+impl<W> Evidence<W> {
+    /// The word that the manifest stores.
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Evidence::Unchanged => "unchanged",
+            Evidence::Skipped(_) => "skipped",
+            Evidence::Proven(_) => "proven",
+            Evidence::Packets(..) => "packets",
+            Evidence::Trusted => "trusted",
+        }
+    }
+
+    /// Packets that went through the interpreter before and after the pass.
+    pub const fn packets(&self) -> u64 {
+        match self {
+            Evidence::Proven(packets) | Evidence::Packets(packets, _) => *packets,
+            Evidence::Unchanged | Evidence::Skipped(_) | Evidence::Trusted => 0,
+        }
+    }
+}
+
+impl<W: ToString> Evidence<W> {
+    /// The same with the reason as text.
+    pub fn in_words(&self) -> Evidence {
+        match self {
+            Evidence::Unchanged => Evidence::Unchanged,
+            Evidence::Skipped(why) => Evidence::Skipped(why.clone()),
+            Evidence::Proven(packets) => Evidence::Proven(*packets),
+            Evidence::Packets(packets, why) => Evidence::Packets(*packets, why.to_string()),
+            Evidence::Trusted => Evidence::Trusted,
+        }
+    }
+}
+
+/// What the check before writing did.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Checked {
+    /// Packets put through the interpreter before and after.
+    pub packets: u64,
+    /// Seed of the random ones.
+    pub seed: u64,
+    /// What each pass did, and how it was checked.
+    #[serde(default)]
+    pub passes: Vec<CheckedPass>,
+}
+
+/// One pass, and how it was checked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(into = "PassEntry", try_from = "PassEntry")]
+pub struct CheckedPass {
+    /// Its name.
+    pub pass: String,
+    /// What speaks for its result.
+    pub evidence: Evidence,
+    /// Rules before it.
+    pub rules_before: u64,
+    /// Rules after it.
+    pub rules_after: u64,
+    /// Rules that a packet of the check tried before it, on average; absent without a check.
+    pub tried_before: Option<f64>,
+    /// The same after it.
+    pub tried_after: Option<f64>,
+}
+
+/// A [`CheckedPass`] as the manifest stores it.
+#[derive(Serialize, Deserialize)]
+struct PassEntry {
+    pass: String,
+    by: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    why: String,
+    #[serde(default)]
+    packets: u64,
+    rules_before: u64,
+    rules_after: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    tried_before: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    tried_after: Option<f64>,
+}
+
+impl From<CheckedPass> for PassEntry {
+    fn from(checked: CheckedPass) -> PassEntry {
+        let CheckedPass { pass, evidence, rules_before, rules_after, tried_before, tried_after } =
+            checked;
+        let (by, packets) = (evidence.word().to_owned(), evidence.packets());
+        let why = match evidence {
+            Evidence::Skipped(why) | Evidence::Packets(_, why) => why,
+            Evidence::Unchanged | Evidence::Proven(_) | Evidence::Trusted => String::new(),
+        };
+        PassEntry { pass, by, why, packets, rules_before, rules_after, tried_before, tried_after }
+    }
+}
+
+impl TryFrom<PassEntry> for CheckedPass {
+    type Error = String;
+
+    fn try_from(stored: PassEntry) -> Result<CheckedPass, String> {
+        let PassEntry {
+            pass,
+            by,
+            why,
+            packets,
+            rules_before,
+            rules_after,
+            tried_before,
+            tried_after,
+        } = stored;
+        let evidence = match by.as_str() {
+            "unchanged" => Evidence::Unchanged,
+            "skipped" => Evidence::Skipped(why),
+            "proven" => Evidence::Proven(packets),
+            "packets" => Evidence::Packets(packets, why),
+            "trusted" => Evidence::Trusted,
+            _ => return Err(format!("the pass {pass} was checked by {by:?}, which is no check")),
+        };
+        Ok(CheckedPass { pass, evidence, rules_before, rules_after, tried_before, tried_after })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn evidence_reads_back_as_it_was_stored() {
+        let all = [
+            Evidence::Unchanged,
+            Evidence::Skipped("it loses counters".to_owned()),
+            Evidence::Proven(7),
+            Evidence::Packets(8, "no memory".to_owned()),
+            Evidence::Trusted,
+        ];
+        for evidence in all {
+            let pass = CheckedPass {
+                pass: "chain_tree".to_owned(),
+                evidence,
+                rules_before: 3,
+                rules_after: 4,
+                tried_before: Some(1.5),
+                tried_after: None,
+            };
+            let stored = serde_json::to_string(&pass).unwrap();
+            assert_eq!(serde_json::from_str::<CheckedPass>(&stored).unwrap(), pass, "{stored}");
+        }
+        let other = r#"{"pass": "x", "by": "luck", "rules_before": 1, "rules_after": 1}"#;
+        let error = serde_json::from_str::<CheckedPass>(other).unwrap_err().to_string();
+        assert!(error.contains("checked by \"luck\""), "{error}");
+    }
+}
