@@ -3,11 +3,13 @@
 //! [`rows`] lists the steps of a [`Trace`], each rule that did not match with the reason;
 //! [`render`] draws them as text.
 
+mod open;
 mod reason;
 
 use serde::Serialize;
 use weir_model::{Rule, Target};
 
+pub use self::open::{OpenField, open_fields};
 use self::reason::reason;
 use weir_semantics::outcome::Verdict;
 use weir_semantics::trace::{Step, Trace};

@@ -19,7 +19,7 @@ use std::net::IpAddr;
 use std::ops::Range;
 use std::str::FromStr;
 
-use weir_model::{Addr, CtState, Family, Mac, Packet};
+use weir_model::{Addr, CtState, Family, Field, FieldSet, Mac, Packet};
 use weir_packet::{Ct, Fragment, PktType, Transport, tcp_flag};
 
 use self::names::{icmp_type, protocol, service, tcp_flag_of};
@@ -53,11 +53,28 @@ const CLAUSES: &str = "iif, oif, ip, ip6, tcp, udp, sctp, dccp, icmp, icmpv6, et
 /// # Errors
 /// The first word that is not understood, with its place and what to write instead.
 pub fn parse_packet(text: &str) -> Result<Packet, LanguageError> {
+    parse_packet_with_fields(text).map(|(packet, _)| packet)
+}
+
+/// Reads a packet, and which of its fields the text gives; the others have the values of
+/// [`Packet::new`] or those of the head of this module.
+///
+/// # Errors
+/// As [`parse_packet`].
+///
+/// ```
+/// use weir_model::Field;
+/// use weir_syntax::packet::parse_packet_with_fields;
+/// let (_, given) = parse_packet_with_fields("ip saddr 192.0.2.1 tcp dport 22").unwrap();
+/// assert!(given.contains(Field::Dport) && !given.contains(Field::Daddr));
+/// ```
+pub fn parse_packet_with_fields(text: &str) -> Result<(Packet, FieldSet), LanguageError> {
     let mut reader = Reader { text, at: 0, said: Said::default() };
     while let Some(word) = reader.next() {
         reader.clause(word)?;
     }
-    reader.said.packet(text)
+    let given = reader.said.given();
+    Ok((reader.said.packet(text)?, given))
 }
 
 type Parsed<T> = Result<T, LanguageError>;
@@ -88,10 +105,10 @@ struct Said {
     smac: Option<Mac>,
     saddr: Option<Addr>,
     daddr: Option<Addr>,
-    tos: u8,
+    tos: Option<u8>,
     ttl: Option<u8>,
     ip_options: u8,
-    offset: u16,
+    offset: Option<u16>,
     more: bool,
     dont: bool,
     truncated: Option<usize>,
@@ -101,9 +118,11 @@ struct Said {
     flags: Option<u8>,
     icmp: Option<(u8, u8)>,
     length: Option<(usize, Range<usize>)>,
-    pkttype: PktType,
-    mark: u32,
+    pkttype: Option<PktType>,
+    mark: Option<u32>,
     ct: Ct,
+    ct_state: bool,
+    ct_mark: bool,
 }
 
 struct Reader<'t> {
@@ -157,7 +176,7 @@ impl<'t> Reader<'t> {
             "icmpv6" | "icmp6" => self.icmp(word, 58)?,
             "ether" => self.ether(word)?,
             "ct" => self.ct(word)?,
-            "mark" => self.said.mark = self.number(word, u32::MAX.into())?,
+            "mark" => self.said.mark = Some(self.number(word, u32::MAX.into())?),
             "meta" => {}
             "pkttype" => self.pkttype(word)?,
             "fragment" => self.fragment(word)?,
@@ -246,8 +265,8 @@ impl<'t> Reader<'t> {
                 match word.text {
                     "ttl" | "hoplimit" => self.said.ttl = Some(self.number(word, 255)?),
                     "options" if family == Family::V4 => self.ip_options(word)?,
-                    "tos" => self.said.tos = self.number(word, 255)?,
-                    "dscp" => self.said.tos = self.number::<u8>(word, 63)? << 2,
+                    "tos" => self.said.tos = Some(self.number(word, 255)?),
+                    "dscp" => self.said.tos = Some(self.number::<u8>(word, 63)? << 2),
                     "length" | "protocol" | "nexthdr" => {
                         let text = if word.text == "nexthdr" { "proto" } else { word.text };
                         self.clause(Word { text, ..word })?;
@@ -376,6 +395,7 @@ impl<'t> Reader<'t> {
         match word.text {
             "state" => {
                 let state = self.want(word, "a state")?;
+                self.said.ct_state = true;
                 self.said.ct.state = match state.text.to_ascii_lowercase().as_str() {
                     "new" => CtState::New,
                     "established" => CtState::Established,
@@ -388,7 +408,10 @@ impl<'t> Reader<'t> {
                     }
                 };
             }
-            "mark" => self.said.ct.mark = self.number(word, u32::MAX.into())?,
+            "mark" => {
+                self.said.ct.mark = self.number(word, u32::MAX.into())?;
+                self.said.ct_mark = true;
+            }
             "status" => {
                 let status = self.want(word, "snat or dnat")?;
                 match status.text {
@@ -422,7 +445,7 @@ impl<'t> Reader<'t> {
 
     fn pkttype(&mut self, of: Word<'t>) -> Parsed<()> {
         let word = self.want(of, "a packet type")?;
-        self.said.pkttype = match word.text {
+        self.said.pkttype = Some(match word.text {
             "unicast" | "host" => PktType::Unicast,
             "broadcast" => PktType::Broadcast,
             "multicast" => PktType::Multicast,
@@ -430,14 +453,14 @@ impl<'t> Reader<'t> {
                 let help = "unicast, broadcast or multicast";
                 return Err(word.wrong(format!("unknown packet type {}", word.text), help));
             }
-        };
+        });
         Ok(())
     }
 
     fn fragment(&mut self, of: Word<'t>) -> Parsed<()> {
         let word = self.want(of, "offset N, or first")?;
         match word.text {
-            "offset" => self.said.offset = self.number(word, 8191)?,
+            "offset" => self.said.offset = Some(self.number(word, 8191)?),
             "more" | "first" => self.said.more = true,
             _ => {
                 let help = "fragment offset N (in units of eight bytes), fragment more, \
@@ -450,6 +473,34 @@ impl<'t> Reader<'t> {
 }
 
 impl Said {
+    /// The fields that the words give.
+    fn given(&self) -> FieldSet {
+        // Words about fragments and cut headers say what there is of the transport header.
+        let no_header = self.offset.is_some_and(|offset| offset != 0) || self.truncated.is_some();
+        let fields = [
+            (Field::Iif, !self.iif.is_empty()),
+            (Field::Oif, !self.oif.is_empty()),
+            (Field::Saddr, self.saddr.is_some()),
+            (Field::Daddr, self.daddr.is_some()),
+            (Field::Proto, self.proto.is_some()),
+            (Field::Fragment, self.offset.is_some() || self.more),
+            (Field::Sport, self.sport.is_some() || no_header),
+            (Field::Dport, self.dport.is_some() || no_header),
+            (Field::TcpFlags, self.flags.is_some() || no_header),
+            (Field::Icmp, self.icmp.is_some() || no_header),
+            (Field::SourceMac, self.smac.is_some()),
+            (Field::CtState, self.ct_state),
+            (Field::Mark, self.mark.is_some()),
+            (Field::CtMark, self.ct_mark),
+            (Field::Length, self.length.is_some()),
+            (Field::Ttl, self.ttl.is_some()),
+            (Field::Tos, self.tos.is_some()),
+            (Field::PktType, self.pkttype.is_some()),
+        ];
+        let given: Vec<Field> = fields.iter().filter(|(_, is)| *is).map(|(f, _)| *f).collect();
+        FieldSet::of(&given)
+    }
+
     fn packet(self, text: &str) -> Parsed<Packet> {
         let family = self.family.as_ref().map_or(Family::V4, |(f, _)| *f);
         let (from, to) = match family {
@@ -460,8 +511,9 @@ impl Said {
         let (saddr, daddr) = (self.saddr.unwrap_or(Addr(from)), self.daddr.unwrap_or(Addr(to)));
         let mut p = Packet::new(family, saddr, daddr, proto);
         p.transport = self.transport(proto);
-        p.fragment = Fragment { offset: self.offset, more: self.more, dont: self.dont };
-        if self.offset != 0 {
+        p.fragment =
+            Fragment { offset: self.offset.unwrap_or(0), more: self.more, dont: self.dont };
+        if p.fragment.offset != 0 {
             p.transport = Transport::None;
             p.payload = vec![0; 8];
         } else if let Some(bytes) = self.truncated {
@@ -470,8 +522,9 @@ impl Said {
             p.payload = ports.into_iter().chain(std::iter::repeat(0)).take(bytes).collect();
             p.transport = Transport::Truncated;
         }
-        (p.smac, p.tos, p.pkttype) = (self.smac, self.tos, self.pkttype);
-        (p.mark, p.ct) = (self.mark, self.ct);
+        (p.smac, p.tos, p.pkttype) =
+            (self.smac, self.tos.unwrap_or(0), self.pkttype.unwrap_or_default());
+        (p.mark, p.ct) = (self.mark.unwrap_or(0), self.ct);
         p.ttl = self.ttl.unwrap_or(64);
         p.ip_options = self.ip_options;
         if p.smac.is_none() && !self.iif.is_empty() && self.iif != "lo" {

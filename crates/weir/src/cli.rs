@@ -95,9 +95,13 @@ Words of a packet, in any order:
   tcp flags syn,ack  icmp type echo-request  ether saddr MAC  ct state new  mark 0x1  length N
   fragment offset N  pkttype broadcast  proto N
 
+An address, device, protocol, port or ICMP type that a rule tests must be given. Other fields have
+the values of a plain packet (ct state new, TTL 64, TCP SYN, mark 0); those that a rule tested are
+listed below the journey.
+
 Example:
   weir explain office.rules --hook forward \\
-      --packet 'iif eth0 ip saddr 198.51.100.7 tcp dport 22 ct state new'")]
+      --packet 'iif eth0 oif eth1 ip saddr 198.51.100.7 ip daddr 192.0.2.1 tcp dport 22'")]
     Explain(Explain),
     /// Compile a ruleset to a faster form: a folder with scripts that work without weir.
     #[command(after_help = "\
@@ -169,7 +173,8 @@ the machine has nothing else to do.
 
 Example:
   weir calibrate -o here.toml
-  weir explain office.rules --packet 'ip saddr 192.0.2.1' --cost --cost-model here.toml")]
+  weir explain office.rules --cost --cost-model here.toml \\
+      --packet 'iif lan0 oif wan0 ip saddr 192.0.2.1 ip daddr 198.51.100.7 tcp dport 443'")]
     Calibrate(Calibrate),
     /// Show what this kernel and machine support and what is missing.
     Doctor(Doctor),

@@ -1,4 +1,4 @@
-//! `weir explain`: the way of one packet.
+//! `weir explain`: one packet's journey through the chains.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -6,13 +6,13 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 use serde::Serialize;
-use weir_model::{CtState, Packet, Span};
+use weir_model::{CtState, Family, Field, FieldSet, Firewall, Packet, Span};
 use weir_passes::CostModel;
 use weir_passes::price::{self, Bill};
-use weir_review::explain::{Row, render, rows, verdict_words};
+use weir_review::explain::{OpenField, Row, open_fields, render, rows, verdict_words};
 use weir_semantics::trace::trace;
 use weir_semantics::{AlwaysFalse, AlwaysTrue, Answers, Interpreter};
-use weir_syntax::packet::parse_packet;
+use weir_syntax::packet::parse_packet_with_fields;
 use weir_syntax::{Diagnostic, iptables};
 
 use super::Answer;
@@ -25,6 +25,8 @@ struct Explained {
     verdict: String,
     tried: u32,
     steps: Vec<Row>,
+    /// Values of fields that rules tested and --packet does not give.
+    assumed: Vec<OpenField>,
     #[serde(skip_serializing_if = "Option::is_none")]
     cost: Option<Cost>,
 }
@@ -40,7 +42,7 @@ struct Cost {
 
 /// Follows the packet and draws its way.
 pub fn run(args: &Explain, color: bool) -> Result<Answer> {
-    let packet = packet(&args.packet, color)?;
+    let (packet, given) = packet(&args.packet, color)?;
     let loaded = operand::load(args.file.as_deref(), &args.operand, color)?;
     let family = packet.family;
     if loaded.firewall.ruleset(family).is_none() {
@@ -52,6 +54,8 @@ pub fn run(args: &Explain, color: bool) -> Result<Answer> {
         Assume::No => &mut AlwaysFalse,
     };
     let way = trace(&interpreter, &packet, args.hook.entry(), answers);
+    let assumed = open_fields(&way, &packet, given);
+    require(&assumed, &packet, &loaded.firewall)?;
     let bill = args.cost.then(|| {
         let tracked = interpreter.conntrack_in_use(family) && packet.ct.state != CtState::Untracked;
         price::of(&way, &loaded.firewall, packet.len(), tracked)
@@ -62,16 +66,77 @@ pub fn run(args: &Explain, color: bool) -> Result<Answer> {
             verdict: verdict_words(way.outcome.verdict),
             tried: way.outcome.tried,
             steps: rows(&way),
+            assumed,
             cost: bill.map(|bill| Cost { bill, ns: bill.ns(&cost) }),
         };
         let text = serde_json::to_string_pretty(&explained)?;
         return terminal::print(&format!("{text}\n"));
     }
     let mut text = render(&way, &|rule| iptables::print_rule(rule, family));
+    if !assumed.is_empty() {
+        let values: Vec<_> = assumed.iter().map(|f| format!("{} {}", f.name, f.assumed)).collect();
+        let _ = writeln!(text, "assumed, since --packet does not say: {}", values.join(", "));
+    }
     if let Some(bill) = bill {
         text += &priced(&bill, &cost, args.cost_model.is_some());
     }
     terminal::print(&text)
+}
+
+/// Refuses a packet without a field that a rule tests and that nobody can assume.
+fn require(open: &[OpenField], packet: &Packet, firewall: &Firewall) -> Result<()> {
+    let missing: Vec<&OpenField> = open.iter().filter(|f| f.must_be_given()).collect();
+    let Some(first) = missing.first() else { return Ok(()) };
+    let words: Vec<String> = missing.iter().map(|f| words_of(f.field, packet)).collect();
+    let names = devices(first.field, packet.family, firewall);
+    let known = match names.is_empty() {
+        true => String::new(),
+        false => format!(" (its rules name {})", names.join(", ")),
+    };
+    bail!(
+        "the packet has no {}, which rule {} tests{known}: add `{}` to --packet",
+        first.name,
+        first.rule,
+        words.join(" ")
+    );
+}
+
+/// The words that give a field.
+fn words_of(field: Field, packet: &Packet) -> String {
+    let ip = if packet.family == Family::V4 { "ip" } else { "ip6" };
+    let transport = match packet.proto {
+        17 | 136 => "udp",
+        132 => "sctp",
+        33 => "dccp",
+        _ => "tcp",
+    };
+    match field {
+        Field::Iif => "iif NAME".to_owned(),
+        Field::Oif => "oif NAME".to_owned(),
+        Field::Saddr => format!("{ip} saddr ADDRESS"),
+        Field::Daddr => format!("{ip} daddr ADDRESS"),
+        Field::Sport => format!("{transport} sport PORT"),
+        Field::Dport => format!("{transport} dport PORT"),
+        Field::Icmp if packet.family == Family::V4 => "icmp type TYPE".to_owned(),
+        Field::Icmp => "icmpv6 type TYPE".to_owned(),
+        _ => "proto PROTOCOL".to_owned(),
+    }
+}
+
+/// The devices that rules of the family name for a field: the first few, sorted.
+fn devices(field: Field, family: Family, firewall: &Firewall) -> Vec<String> {
+    let rules = firewall.ruleset(family).into_iter().flat_map(|r| r.rules());
+    let device = |(_, _, rule): (_, _, &weir_model::Rule)| match field {
+        Field::Iif => rule.base.iif.clone(),
+        Field::Oif => rule.base.oif.clone(),
+        _ => None,
+    };
+    let names = rules.filter_map(device).map(|d| match d.prefix {
+        true => format!("{}+", d.name),
+        false => d.name.to_string(),
+    });
+    let sorted: std::collections::BTreeSet<String> = names.collect();
+    sorted.into_iter().take(8).collect()
 }
 
 /// The bill as a table.
@@ -97,8 +162,8 @@ fn cost_model(path: Option<&Path>) -> Result<CostModel> {
 }
 
 /// The packet of the words, or the place of the word that is not understood.
-fn packet(words: &str, color: bool) -> Result<Packet> {
-    match parse_packet(words) {
+fn packet(words: &str, color: bool) -> Result<(Packet, FieldSet)> {
+    match parse_packet_with_fields(words) {
         Ok(packet) => Ok(packet),
         Err(error) => {
             let span = Span { start: error.span.start as u32, end: error.span.end as u32 };
