@@ -7,11 +7,11 @@ use weir_backends::nft::said::{self, Terms};
 use weir_backends::{CompileOptions, nft};
 use weir_model::{Family, Firewall, Packet};
 use weir_packet::Transport;
-use weir_semantics::traffic::{TrafficOptions, packets};
 use weir_semantics::{AlwaysFalse, AlwaysTrue, Answers, Entry, Interpreter};
 use weir_syntax::iptables::{self, ParseOptions};
 use weir_testkit::data;
 use weir_testkit::random::{Dice, Shape, ruleset};
+use weir_traffic::{TrafficOptions, packets};
 
 fn firewall(text: &str) -> Firewall {
     let ruleset = match iptables::parse(text, &ParseOptions::default()) {

@@ -20,10 +20,9 @@ pub(crate) mod shadow;
 pub(crate) mod tracking;
 pub(crate) mod unused;
 
+pub use self::linear::LINEAR_RULES;
 use crate::context::Context;
 use crate::finding::Finding;
-
-pub use self::linear::LINEAR_RULES;
 
 /// What follows from what was found.
 pub(crate) fn follow(context: &Context<'_>, found: &[Finding]) -> Vec<Finding> {

@@ -10,9 +10,8 @@ use weir_model::{Chain, Family, Firewall, RulePlace, Span, Table, TableName};
 
 use crate::finding::Finding;
 use crate::levels::{Level, Levels};
-use crate::registry::lint;
-
 use crate::lints::comment::{ALLOWS_NOTHING, BAD_COMMENT};
+use crate::registry::lint;
 
 /// A comment that allows something.
 struct Allowed {

@@ -4,9 +4,9 @@
 
 use weir_lint::{Finding, apply, findings};
 use weir_model::{Family, Firewall};
-use weir_semantics::traffic::{TrafficOptions, packets};
 use weir_semantics::{Entry, Interpreter, Outcome, Seeded};
 use weir_syntax::iptables::{ParseOptions, parse};
+use weir_traffic::{TrafficOptions, packets};
 
 /// A stream of choices; the same seed, the same ruleset.
 struct Dice(u64);

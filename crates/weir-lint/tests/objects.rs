@@ -2,10 +2,10 @@
 //! in that rule differ, although no packet meets it. Each pair stands beside a control in which the
 //! rule changes nothing.
 
+use weir_diagram::{CompareError, CompareOptions, Identity, compare};
 use weir_lint::{FixOptions, Left, fix};
 use weir_model::effect::named::{Objects, load_order};
 use weir_model::{Family, Firewall, Ruleset};
-use weir_semantics::diagram::{CompareError, CompareOptions, Identity, compare};
 use weir_semantics::{AlwaysTrue, Difference, Entry, Interpreter};
 use weir_syntax::iptables::{ParseOptions, parse};
 use weir_syntax::packet::parse_packet;

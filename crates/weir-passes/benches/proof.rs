@@ -4,10 +4,11 @@
 //!
 //! Passes that are equal in a sense which diagrams do not know are left out.
 
+use weir_diagram::{Answer, CompareOptions, Scope, compare};
 use weir_example::{IspOptions, isp};
 use weir_model::{Family, Firewall, Hook};
 use weir_passes::{Evidence, Pass, RunOptions, Sameness, passes, run_checked};
-use weir_semantics::diagram::{Answer, CompareOptions, Scope, compare};
+use weir_diagram::{Answer, CompareOptions, Scope, compare};
 use weir_syntax::iptables::{ParseOptions, parse};
 use weir_testkit::Clock;
 

@@ -18,8 +18,8 @@ use std::fmt::Write as _;
 
 use weir_artefact::Checked;
 use weir_model::{Firewall, Packet};
-use weir_semantics::traffic::{self, TrafficOptions};
 use weir_semantics::{Answers, Counted, Entry, Interpreter, Outcome, Seeded};
+use weir_traffic::TrafficOptions;
 
 pub use self::answers::{Bytes, u32_holds};
 pub use self::proof::{Proof, prove};
@@ -150,7 +150,7 @@ pub fn sample(
             let way = if entry == Entry::Forward { 2 } else { 4 };
             let count = options.packets / way / share;
             let traffic = TrafficOptions { seed: options.seed, count, entry, ..Default::default() };
-            out.push((entry, traffic::packets(ruleset, &firewall.sets, &traffic)));
+            out.push((entry, weir_traffic::packets(ruleset, &firewall.sets, &traffic)));
         }
     }
     out

@@ -17,8 +17,8 @@ use std::fmt;
 
 use weir_artefact::Evidence;
 use weir_artefact::manifest::{CompiledRun, Kept};
+use weir_diagram::{CompareOptions, Identity};
 use weir_model::{Family, Firewall, IpSet, Packet, Ruleset};
-use weir_semantics::diagram::{CompareOptions, Identity};
 use weir_semantics::{Entry, Seeded};
 
 use crate::check::{self, Bytes, CheckOptions, Counterexample, Judge, Progress, Proof};
@@ -38,7 +38,7 @@ pub struct RunOptions {
     /// Memory that a proof may take, in bytes.
     pub proof_bytes: usize,
     /// Steps that it may take for one family and way: see
-    /// [`CompareOptions::steps_max`](weir_semantics::diagram::CompareOptions::steps_max).
+    /// [`CompareOptions::steps_max`](weir_diagram::CompareOptions::steps_max).
     pub proof_steps: u64,
 }
 

@@ -9,10 +9,11 @@ mod reason;
 use serde::Serialize;
 use weir_model::{Rule, Target};
 
-pub use self::open::{OpenField, open_fields};
-use self::reason::reason;
 use weir_semantics::outcome::Verdict;
 use weir_semantics::trace::{Step, Trace};
+
+pub use self::open::{OpenField, open_fields};
+use self::reason::reason;
 
 /// A step as a row of a table or of JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -1,6 +1,6 @@
 //! What a comparison says, for people and for programs: `weir diff`.
 //!
-//! A [`Review`] is what [`compare`](weir_semantics::diagram::compare) found, in words: for each family and
+//! A [`Review`] is what [`compare`](weir_diagram::compare) found, in words: for each family and
 //! way what is newly allowed, newly denied and otherwise changed, the biggest part of all packets
 //! first, and one packet with the way that it takes through both. [`Review::text`] and
 //! [`Review::markdown`] draw it; as JSON it is itself.
@@ -11,19 +11,16 @@ mod draw;
 mod ways;
 
 use serde::Serialize;
+use weir_diagram::{Answer, Comparison, Differs, Identity, Part, Region, VerdictChange, Way};
 use weir_model::{Family, Firewall, Hook, Packet, Rule};
-
-use crate::explain::{Row, rows, verdict_words};
 use weir_semantics::Interpreter;
-use weir_semantics::diagram::{
-    Answer, Comparison, Differs, Identity, Part, Region, VerdictChange, Way,
-};
 use weir_semantics::trace::{trace, trace_at_hook};
 use weir_syntax::packet::packet_words;
 
 pub use self::beyond::not_covered;
 pub use self::count::count;
 use self::ways::lines;
+use crate::explain::{Row, rows, verdict_words};
 
 /// What a comparison says.
 #[derive(Clone, Debug, Serialize)]

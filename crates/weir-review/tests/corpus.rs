@@ -3,15 +3,15 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
+use weir_diagram::{CompareOptions, compare};
 use weir_lint::{Edit, Finding, apply, counts, findings};
 use weir_model::{Firewall, RuleId, Ruleset};
 use weir_review::explain;
-use weir_semantics::diagram::{CompareOptions, compare};
 use weir_semantics::trace::trace;
-use weir_semantics::traffic::{Pattern, PatternOptions, TrafficOptions, packets, patterns};
 use weir_semantics::{AlwaysFalse, Entry, Interpreter, Outcome, Seeded};
 use weir_syntax::iptables::{ParseOptions, parse};
 use weir_testkit::data;
+use weir_traffic::{Pattern, PatternOptions, TrafficOptions, packets, patterns};
 
 /// The rulesets that can be read, with their names.
 fn rulesets() -> Vec<(String, Firewall)> {
@@ -228,10 +228,10 @@ fn patterns_meet_the_verdict_they_say() {
 
 #[test]
 fn every_ruleset_is_proven_equal_to_itself_over_the_whole_journey() {
-    let options = weir_semantics::diagram::CompareOptions::default();
+    let options = weir_diagram::CompareOptions::default();
     for (name, firewall) in rulesets() {
         let begin = Instant::now();
-        let comparison = weir_semantics::diagram::compare(&firewall, &firewall, &options);
+        let comparison = weir_diagram::compare(&firewall, &firewall, &options);
         let comparison = comparison.expect("no mistake in weir");
         let most = comparison.parts.iter().map(|p| p.statistics.memory_bytes).max().unwrap_or(0);
         println!("{name}: {:.2?}, {} MiB", begin.elapsed(), most >> 20);

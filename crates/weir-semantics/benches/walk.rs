@@ -6,9 +6,9 @@ use std::time::Instant;
 use weir_example::{IspOptions, isp};
 use weir_lint::findings;
 use weir_model::Firewall;
-use weir_semantics::traffic::{TrafficOptions, packets};
 use weir_semantics::{Entry, Interpreter, Seeded};
 use weir_syntax::iptables::{ParseOptions, parse};
+use weir_traffic::{TrafficOptions, packets};
 
 fn main() {
     let short = "*filter\n:FORWARD DROP [0:0]\n\

@@ -1,12 +1,13 @@
 //! Who answers what a packet's fields do not say.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash, Hasher};
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use weir_model::target::NatTarget;
 use weir_model::{Addr, Family, Field, Hook, Match, Packet, Rule, RuleId};
 
-use crate::Entry;
+use crate::digest::content;
+use crate::entry::Entry;
 
 /// A question that the walk cannot answer itself.
 #[derive(Clone, Copy, Debug)]
@@ -74,15 +75,10 @@ pub enum Fact {
 }
 
 impl Fact {
-    /// The digest of the question.
-    pub(crate) fn content(self) -> u64 {
+    /// The digest of the question, as [`Question::content`] for what a rule asks.
+    pub fn content(self) -> u64 {
         content(&("fact", self))
     }
-}
-
-/// The digest of what nat makes of a packet whose connection is translated already.
-pub(crate) fn translating() -> u64 {
-    content(&"translated already")
 }
 
 /// A translation whose outcome the rule leaves open.
@@ -237,14 +233,4 @@ impl Answers for Scripted {
         let known = q.rule.credit.first().and_then(|id| self.rules.get(id));
         known.copied().unwrap_or(self.otherwise)
     }
-}
-
-/// The digest of the question whether a match or target of that digest drops the packet.
-pub(crate) fn dropping(digest: u64) -> u64 {
-    content(&("drops", digest))
-}
-
-/// Digest of a match's or target's content, the same in every process.
-pub(crate) fn content(of: &impl std::fmt::Debug) -> u64 {
-    BuildHasherDefault::<DefaultHasher>::default().hash_one(format!("{of:?}"))
 }

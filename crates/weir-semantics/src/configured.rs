@@ -5,14 +5,14 @@ use std::collections::HashMap;
 use weir_model::effect::named::Objects;
 use weir_model::{Rule, Ruleset};
 
-use crate::answers::content;
+use crate::digest::content;
 
 /// For each rule that shares objects with others, what configures them.
 ///
 /// A bucket or a list answers as the rule that made it says, so its configuration is a part of
 /// every question that is put to it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Configured {
+pub struct Configured {
     by_rule: HashMap<usize, u64>,
 }
 
@@ -42,6 +42,6 @@ impl Configured {
 }
 
 /// Rules are known by where they stand in memory while a firewall is borrowed.
-pub(crate) fn address(rule: &Rule) -> usize {
+pub fn address(rule: &Rule) -> usize {
     std::ptr::from_ref(rule).addr()
 }

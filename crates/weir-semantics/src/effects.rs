@@ -5,7 +5,7 @@ use weir_model::target::{Effect, TtlChange};
 use weir_model::{Addr, CtState, Field, Packet};
 use weir_packet::{Ct, Transport};
 
-use crate::interpreter::connmark;
+use crate::connmark::connmark;
 
 /// What a target does to a packet, but for the values that are not known.
 ///

@@ -36,48 +36,12 @@ use weir_packet::Ct;
 use self::lower::{KnownSets, TableIndex};
 use crate::answers::{Answers, Fact};
 use crate::configured::Configured;
+use crate::entry::{Entry, tables_at};
 use crate::outcome::{Log, Outcome, Verdict};
 use crate::sets::SetIndex;
 
-pub(crate) use self::nat::{MarkMove, connmark, connmark_of, usual_choice};
+pub use self::nat::usual_choice;
 pub(crate) use self::walk::{Failed, Observer, Unobserved};
-
-/// Which way a packet goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Entry {
-    /// Through the host.
-    Forward,
-    /// To the host.
-    Input,
-    /// From the host.
-    Output,
-}
-
-impl Entry {
-    /// All three.
-    pub const ALL: [Entry; 3] = [Entry::Forward, Entry::Input, Entry::Output];
-
-    /// The hooks on the way, in order.
-    pub const fn hooks(self) -> &'static [Hook] {
-        match self {
-            Entry::Forward => &[Hook::Prerouting, Hook::Forward, Hook::Postrouting],
-            Entry::Input => &[Hook::Prerouting, Hook::Input],
-            Entry::Output => &[Hook::Output, Hook::Postrouting],
-        }
-    }
-}
-
-/// The tables at a hook, in the order of their priorities.
-pub const fn tables_at(hook: Hook) -> &'static [TableName] {
-    use TableName::{Filter, Mangle, Nat, Raw, Security};
-    match hook {
-        Hook::Prerouting => &[Raw, Mangle, Nat],
-        Hook::Input => &[Mangle, Filter, Security, Nat],
-        Hook::Forward => &[Mangle, Filter, Security],
-        Hook::Output => &[Raw, Mangle, Nat, Filter, Security],
-        Hook::Postrouting => &[Mangle, Nat],
-    }
-}
 
 /// A firewall, ready for packets.
 #[derive(Debug)]
@@ -114,7 +78,10 @@ impl<'f> Interpreter<'f> {
     }
 
     /// The same for a firewall's parts: IPv4 and IPv6 rulesets, sets, and which of them change.
-    pub(crate) fn of(
+    ///
+    /// # Panics
+    /// As [`Interpreter::new`].
+    pub fn of(
         rulesets: [Option<&'f Ruleset>; 2],
         sets: &'f [IpSet],
         changing: &ChangingSets,

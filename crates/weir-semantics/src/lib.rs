@@ -1,25 +1,32 @@
-//! The meaning of a ruleset: what becomes of a packet, and what follows from that.
+//! The meaning of a ruleset: what becomes of one packet on its journey.
 //!
 //! [`Interpreter`] is the reference that every other form is compared with; [`Answers`] tells it
-//! what a packet's fields do not say. [`docs/semantics.md`] states the meaning in words.
+//! what a packet's fields do not say. [`nft`] evaluates the nft form, [`trace`](mod@trace) records
+//! the steps of a journey. [`docs/semantics.md`] states the meaning in words.
+//!
+//! Left out: all packets at once (`weir-diagram`), findings (`weir-lint`), making packets
+//! (`weir-traffic`), words (`weir-review`), and any kernel or back end: this crate is the reference
+//! of their tests.
 //!
 //! [`docs/semantics.md`]: https://github.com/weir-fw/weir/blob/main/docs/semantics.md
 
 #![forbid(unsafe_code)]
 
 pub mod answers;
-mod configured;
-pub mod diagram;
+pub mod configured;
+pub mod connmark;
+pub mod digest;
 mod effects;
+mod entry;
 pub mod interpreter;
 pub mod nft;
 pub mod outcome;
 mod sets;
 pub mod trace;
-pub mod traffic;
 
 pub use answers::{
     AlwaysFalse, AlwaysTrue, Answers, Fact, Question, Scripted, Seeded, Subject, Translation, Write,
 };
-pub use interpreter::{Entry, Interpreter, tables_at};
+pub use entry::{Entry, tables_at};
+pub use interpreter::Interpreter;
 pub use outcome::{Asked, Counted, Credited, Difference, EffectSeen, Hit, Log, Outcome, Verdict};

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use weir_model::{Hook, Name, Packet, Rule, TableName, located_tests_of};
 
 use crate::answers::Answers;
-use crate::interpreter::{Entry, Failed, Interpreter, Observer};
+use crate::entry::Entry;
+use crate::interpreter::{Failed, Interpreter, Observer};
 use crate::outcome::{Outcome, Verdict};
 
 /// The steps of a packet's journey, and its outcome.

@@ -1,7 +1,7 @@
 //! The diagram of the ruleset, asked of each packet that the interpreter is asked of.
 
+use weir_diagram::{Lookup, TOO_LARGE};
 use weir_model::{Family, Firewall, Packet};
-use weir_semantics::diagram::{Lookup, TOO_LARGE};
 use weir_semantics::{Answers, Entry, Interpreter, Outcome};
 
 /// What a family's diagrams may take.

@@ -10,9 +10,9 @@ use std::time::Instant;
 
 use edited::{Source, edits, options, read};
 use passes::Table;
+use weir_diagram::compare;
 use weir_example::{IspOptions, isp};
 use weir_model::{Family, Firewall};
-use weir_semantics::diagram::compare;
 use weir_syntax::ipset;
 use weir_syntax::iptables::{ParseOptions, guess_family, parse};
 use weir_testkit::data;

@@ -10,11 +10,11 @@
 
 use std::fmt::Write as _;
 
+use weir_diagram::{CompareOptions, Identity, compare};
 use weir_kernel::{HostSocket, KernelError, Namespace, Session};
 use weir_model::{Addr, Family, Firewall, Packet};
 use weir_packet::{Transport, tcp_flag};
 use weir_passes::{CheckOptions, PassOptions, RunOptions, passes, run_checked};
-use weir_semantics::diagram::{CompareOptions, Identity, compare};
 use weir_syntax::iptables::{ParseOptions, parse, print};
 use weir_testkit::random::Dice;
 

@@ -17,8 +17,8 @@ use weir_model::nft::Credit;
 use weir_model::{Effect, Family, Firewall, Hook, Packet, Ruleset, TableName, Target};
 use weir_packet::Transport;
 use weir_semantics::nft::{Done, End, Evaluator, Walk};
-use weir_semantics::traffic::{TrafficOptions, packets};
 use weir_semantics::{Answers, Entry, Interpreter, Log, Question, Subject, Verdict};
+use weir_traffic::{TrafficOptions, packets};
 
 use super::NftForm;
 use crate::check::Counterexample;

@@ -4,10 +4,10 @@
 //! the packets of [`check`](super::check).
 
 use weir_artefact::Form;
+use weir_diagram::{CompareOptions, Identity};
 use weir_model::{Family, Firewall, Ruleset, Target};
 use weir_passes::RunOptions;
 use weir_passes::check::{Proof, prove};
-use weir_semantics::diagram::{CompareOptions, Identity};
 
 use super::NftForm;
 use super::said::{self, Terms};

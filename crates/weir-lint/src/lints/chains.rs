@@ -3,7 +3,6 @@
 use weir_model::Target;
 
 use crate::chains::{Jumps, jumps};
-
 use crate::context::{Context, TableContext};
 use crate::edit::is_foreign;
 use crate::family::LintFamily;

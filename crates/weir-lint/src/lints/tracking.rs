@@ -2,13 +2,13 @@
 
 use std::collections::HashSet;
 
+use weir_model::effect::needs_conntrack;
 use weir_model::{Effect, Family, Rule, RulePlace, TableName, Target, tests_of};
 
 use crate::context::{Context, TableContext};
 use crate::family::LintFamily;
 use crate::finding::{Edit, Finding};
 use crate::lint::define;
-use weir_model::effect::needs_conntrack;
 
 define!(CONNTRACK_UNNEEDED, "conntrack-unneeded", Note);
 define!(NAT_WITHOUT_TRACKING, "nat-without-tracking", Warning);

@@ -1,7 +1,7 @@
 //! Equal for all packets: the two meanings as diagrams.
 
+use weir_diagram::{CompareOptions, Way, compare};
 use weir_model::Firewall;
-use weir_semantics::diagram::{CompareOptions, Way, compare};
 use weir_semantics::{Entry, Interpreter};
 
 use super::{Counterexample, describe};

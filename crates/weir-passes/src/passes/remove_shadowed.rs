@@ -12,8 +12,8 @@
 
 use std::collections::HashSet;
 
+use weir_diagram::{At, Full, PacketSet, Space, SpaceOptions};
 use weir_model::{Chain, Family, Firewall, Rule, RuleId, Ruleset};
-use weir_semantics::diagram::{At, Full, PacketSet, Space, SpaceOptions};
 
 use crate::Rewritten;
 use crate::logic::Logic;

@@ -4,7 +4,6 @@ use weir_model::matching::Stateful;
 use weir_model::{
     Addr, Family, Field, Match, Packet, Predicate, Read, Rule, Test, located_tests_of,
 };
-
 use weir_semantics::trace::FailedTest;
 
 /// Why a rule did not match, in words: `dport 22 is not in 80,443`.

@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 
 use weir_model::{Family, Packet, RuleId};
 use weir_packet::Transport;
-
-use super::{CounterDiffers, CounterReview, Side};
 use weir_semantics::outcome::Credited;
-use weir_semantics::traffic::{TrafficOptions, packets};
 use weir_semantics::{Entry, Interpreter, Seeded};
 use weir_syntax::packet::packet_words;
+use weir_traffic::{TrafficOptions, packets};
+
+use super::{CounterDiffers, CounterReview, Side};
 
 /// What one original counted in both, and a packet that shows the difference.
 #[derive(Default)]

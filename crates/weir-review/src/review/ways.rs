@@ -1,9 +1,9 @@
 //! A packet's way as short lines: what matched, how many did not, what came of each table.
 
 use weir_model::Rule;
+use weir_semantics::trace::{Step, Trace};
 
 use crate::explain::verdict_words;
-use weir_semantics::trace::{Step, Trace};
 
 /// The lines of a way.
 pub(super) fn lines(trace: &Trace<'_>, words: &dyn Fn(&Rule) -> String) -> Vec<String> {

@@ -12,7 +12,7 @@ use weir_model::{
 };
 
 use super::view::{MULTIPORT_DPORT, MULTIPORT_SPORT, is_narrow, wide_slot};
-use crate::answers::content;
+use crate::digest::content;
 
 /// One test. `slot` is a field's place in the view, `at` a place in a pool.
 #[derive(Clone, Copy, Debug)]

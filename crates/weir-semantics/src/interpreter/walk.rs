@@ -16,7 +16,8 @@ use weir_model::{
 use super::lower::{Action, Compact, CompactRule, OpaqueTest, TableIndex, hook_index};
 use super::view::{MULTIPORT_DPORT, MULTIPORT_SPORT, View};
 use super::{Interpreter, nat};
-use crate::answers::{Answers, Question, Subject, Write, content, dropping};
+use crate::answers::{Answers, Question, Subject, Write};
+use crate::digest::{content, dropping};
 use crate::effects::{self, apply};
 use crate::outcome::{Asked, Counted, EffectSeen, Hit, Log, Verdict};
 use crate::sets::{Membership, membership};

@@ -6,7 +6,7 @@ use weir_model::effect::{Conntrack, conntrack_of_all};
 use weir_model::{CtState, Family, Field, Firewall, Packet, Ruleset, Test, tests_of};
 use weir_packet::Transport;
 use weir_semantics::Entry;
-use weir_semantics::traffic::{self, TrafficOptions};
+use weir_traffic::TrafficOptions;
 
 use crate::VerifyOptions;
 use crate::batch::Way;
@@ -33,7 +33,7 @@ pub(crate) fn by_way(firewall: &Firewall, options: &VerifyOptions) -> Vec<(Way, 
         for (entry, percent) in [(Entry::Forward, 60), (Entry::Input, 25), (Entry::Output, 15)] {
             let count = wanted * percent / 100 + 1;
             let wish = TrafficOptions { seed: options.seed, count, entry, ..Default::default() };
-            let packets = traffic::packets(ruleset, &firewall.sets, &wish);
+            let packets = weir_traffic::packets(ruleset, &firewall.sets, &wish);
             let odd: Vec<Packet> =
                 packets.iter().enumerate().filter_map(|(i, p)| odd(p, i)).collect();
             for (i, mut packet) in packets.into_iter().chain(odd).enumerate() {

@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use weir_diagram::{Answer, CompareOptions, Identity, Way, compare};
 use weir_model::{Family, Firewall, Packet};
-use weir_semantics::diagram::{Answer, CompareOptions, Identity, Way, compare};
-use weir_semantics::traffic::{TrafficOptions, packets};
 use weir_semantics::{AlwaysFalse, AlwaysTrue, Answers, Entry, Interpreter};
 use weir_syntax::iptables::{ParseOptions, parse};
 use weir_testkit::random::{Dice, neutral_edit, semantic_edit};
+use weir_traffic::{TrafficOptions, packets};
 use weir_verify::{VerifyOptions, verify};
 
 /// Edits that are tried for one that is wanted.

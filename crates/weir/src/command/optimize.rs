@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use weir_backends::check::{CheckOptions as Packets, Differs, describe, equal};
+use weir_diagram::{CompareOptions, compare_with};
 use weir_lint::{CheckOptions, FixOptions, Fixed, Left, fix, lint, lints};
 use weir_model::{Family, Firewall, Ruleset};
-use weir_semantics::diagram::{CompareOptions, compare_with};
 use weir_semantics::{Interpreter, Outcome};
 use weir_syntax::{ipset, iptables};
 

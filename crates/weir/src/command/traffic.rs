@@ -6,10 +6,8 @@ use std::path::PathBuf;
 use anyhow::{Context as _, Result, bail};
 use weir_model::{Family, Firewall, Packet};
 use weir_packet::{Mac, pcap};
-use weir_semantics::traffic::{
-    self, Pattern as Kind, PatternOptions, TrafficOptions, packets, patterns,
-};
 use weir_semantics::{AlwaysFalse, Interpreter, Verdict};
+use weir_traffic::{Pattern as Kind, PatternOptions, TrafficOptions, packets, patterns};
 
 use super::Answer;
 use crate::cli::{Pattern, Traffic};
@@ -77,7 +75,7 @@ fn of_family(firewall: &Firewall, family: Family, args: &Traffic) -> Vec<(Packet
         count: args.count,
         entry,
         devices: args.devices.clone(),
-        ..traffic::PatternOptions::default()
+        ..PatternOptions::default()
     };
     patterns(firewall, &options)
 }

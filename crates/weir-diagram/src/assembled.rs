@@ -1,0 +1,46 @@
+//! IPv4 datagrams that came in fragments and are put together before INPUT.
+//!
+//! Each fragment met PREROUTING by itself, so marks and lengths say nothing of the datagram. But
+//! where PREROUTING drops every fragment, there is no datagram.
+
+use weir_model::{
+    Chain, Family, Field, Firewall, Hook, Packet, Policy, Rule, Ruleset, Table, TableName, Target,
+    Test, tests_of,
+};
+use weir_semantics::AlwaysFalse;
+use weir_semantics::Interpreter;
+use weir_semantics::Verdict;
+
+/// Rules at the beginning of a chain of PREROUTING that drop all fragments of a datagram or none:
+/// they test what all of them share.
+pub(crate) fn drops_of_fragments(firewall: &Firewall) -> impl Iterator<Item = &Rule> {
+    let is_shared = |t: &Test| match t {
+        Test::Field { field, .. } => {
+            matches!(field, Field::Saddr | Field::Daddr | Field::Proto | Field::Iif)
+        }
+        _ => false,
+    };
+    let drops = move |rule: &&Rule| {
+        rule.target == Target::Drop && tests_of(rule, Family::V4).iter().all(is_shared)
+    };
+    let chain = |name| firewall.v4.as_ref()?.table(&name)?.chain(Hook::Prerouting.chain());
+    let chains = [TableName::Raw, TableName::Mangle].into_iter().filter_map(chain);
+    chains.flat_map(move |chain| chain.rules.iter().take_while(drops))
+}
+
+/// Whether a rule that drops all fragments of a datagram drops those of this one.
+pub(crate) fn is_dead(firewall: &Firewall, packet: &Packet) -> bool {
+    let rules: Vec<Rule> = drops_of_fragments(firewall).cloned().collect();
+    let hook = Hook::Prerouting.chain();
+    let chain = Chain { rules, ..Chain::new(hook, Some(Policy::Accept)) };
+    let mut alone = Ruleset::new(Family::V4);
+    alone.tables.push(Table {
+        name: TableName::Raw,
+        chains: vec![chain],
+        leading_comments: Vec::new(),
+        trailing_comments: Vec::new(),
+    });
+    let alone = Firewall { v4: Some(alone), ..Firewall::default() };
+    let outcome = Interpreter::new(&alone).at_hook(packet, Hook::Prerouting, &mut AlwaysFalse);
+    outcome.verdict == Verdict::Drop
+}

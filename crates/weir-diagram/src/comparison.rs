@@ -1,0 +1,254 @@
+//! What a comparison is asked, and what it says.
+
+use weir_model::{Family, Hook, Packet};
+use weir_semantics::Entry;
+use weir_semantics::{Difference, Verdict};
+
+use crate::fragments::Fragments;
+use crate::layout::Order;
+use crate::region::Region;
+use crate::witness::Witness;
+
+/// What is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Level {
+    /// What becomes of the packet.
+    Verdict,
+    /// That, what is done on the way and in which order, the packet as it leaves, and which
+    /// stateful tests are asked in which order.
+    #[default]
+    Effects,
+}
+
+/// How far a packet goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Scope {
+    /// The whole journey, for each of the three entries.
+    #[default]
+    Journey,
+    /// One hook alone.
+    Hook(Hook),
+}
+
+/// Which stateful tests of the two rulesets are the same one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Identity {
+    /// Those of rules that credit the same original rules: of a ruleset and what passes made of
+    /// it. Rules without credit are known by their text.
+    #[default]
+    Credit,
+    /// Those of rules that say the same in the same table, the first of one the first of the
+    /// other: of two texts.
+    Text,
+}
+
+/// How to compare.
+#[derive(Clone, Debug)]
+pub struct CompareOptions {
+    /// What is compared.
+    pub level: Level,
+    /// How far packets go.
+    pub scope: Scope,
+    /// Which stateful tests are the same.
+    pub identity: Identity,
+    /// Memory for the diagrams of one family and way, in bytes.
+    pub memory_bytes: usize,
+    /// Steps for one family and way, in all orders that are tried: nodes asked for. Counted and not
+    /// timed, so that the answer is the same on every machine.
+    pub steps_max: u64,
+    /// How many regions of a difference are made.
+    pub regions: usize,
+    /// Conntrack is in use by other programs, whatever the rulesets ask for.
+    pub conntrack: bool,
+    /// Leave out packets whose transport header is cut short and TCP fragments at offset 1: forms
+    /// that are no iptables treat them otherwise by nature.
+    pub whole: bool,
+    /// Only this family; else those of which a ruleset is there.
+    pub family: Option<Family>,
+    /// Only this entry of a journey; else all three.
+    pub entry: Option<Entry>,
+}
+
+impl Default for CompareOptions {
+    /// Effects of the journey, original rules, 2 GiB, 200 million steps, 10 regions.
+    fn default() -> Self {
+        CompareOptions {
+            level: Level::default(),
+            scope: Scope::default(),
+            identity: Identity::default(),
+            memory_bytes: 2 << 30,
+            steps_max: 200_000_000,
+            regions: 10,
+            conntrack: false,
+            whole: false,
+            family: None,
+            entry: None,
+        }
+    }
+}
+
+/// The way that packets of a [`Part`] take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Way {
+    /// A journey.
+    Entry(Entry),
+    /// One hook.
+    Hook(Hook),
+    /// An IPv4 datagram to this host that came in fragments, from INPUT on: the fragments met
+    /// PREROUTING, each with its own length, and left their mark.
+    Assembled,
+}
+
+/// What a comparison says, for each family and way.
+#[derive(Clone, Debug)]
+pub struct Comparison {
+    /// IPv4 first, then forward, input, output.
+    pub parts: Vec<Part>,
+}
+
+impl Comparison {
+    /// Whether all parts are proven equal.
+    pub fn is_equal(&self) -> bool {
+        self.parts.iter().all(|p| matches!(p.answer, Answer::Equal))
+    }
+
+    /// The parts that differ.
+    pub fn differences(&self) -> impl Iterator<Item = (&Part, &Differs)> {
+        self.parts.iter().filter_map(|p| match &p.answer {
+            Answer::Differs(d) => Some((p, &**d)),
+            _ => None,
+        })
+    }
+
+    /// The parts that differ only in what becomes of fragments.
+    pub fn fragments(&self) -> impl Iterator<Item = (&Part, &Fragments)> {
+        self.parts.iter().filter_map(|p| match &p.answer {
+            Answer::Fragments(f) => Some((p, &**f)),
+            _ => None,
+        })
+    }
+
+    /// The parts that could not be decided, and why.
+    pub fn unknowns(&self) -> impl Iterator<Item = (&Part, &str)> {
+        self.parts.iter().filter_map(|p| match &p.answer {
+            Answer::Unknown { why } => Some((p, why.as_str())),
+            _ => None,
+        })
+    }
+}
+
+/// What a comparison says of one family and way.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// The family.
+    pub family: Family,
+    /// The way.
+    pub way: Way,
+    /// Equal, different, or unknown.
+    pub answer: Answer,
+    /// What it took.
+    pub statistics: Statistics,
+}
+
+/// Whether two rulesets mean the same.
+#[derive(Clone, Debug)]
+pub enum Answer {
+    /// For every packet and whatever is answered.
+    Equal,
+    /// There are packets for which they do not.
+    Differs(Box<Differs>),
+    /// Each packet meets the same in both, but only one of them has fragments put together first.
+    Fragments(Box<Fragments>),
+    /// It could not be decided.
+    Unknown {
+        /// Why, in words.
+        why: String,
+    },
+}
+
+/// How two rulesets differ.
+#[derive(Clone, Debug)]
+pub struct Differs {
+    /// Which part of all packets it is about, from 0 to 1.
+    pub share: f64,
+    /// How many headers (addresses, protocol, ports) that is.
+    pub packets: f64,
+    /// Where the packets lie, the biggest first; at most as many as were asked for.
+    pub regions: Vec<Region>,
+    /// One of them, with the answers that its difference needs. It was sent through both rulesets.
+    pub witness: Witness,
+    /// What differs for the witness.
+    pub difference: Difference,
+    /// The verdicts that the witness met, before and after.
+    pub verdicts: (Verdict, Verdict),
+    /// Where the verdict itself changed, by what it was and what it is: the biggest first. Empty
+    /// where only effects differ.
+    pub changes: Vec<VerdictChange>,
+}
+
+/// Packets whose verdict changed in one way.
+#[derive(Clone, Debug)]
+pub struct VerdictChange {
+    /// What became of them.
+    pub before: Verdict,
+    /// What becomes of them now.
+    pub after: Verdict,
+    /// Which part of all packets they are, from 0 to 1.
+    pub share: f64,
+    /// How many headers that is.
+    pub packets: f64,
+    /// Where they lie, the biggest first.
+    pub regions: Vec<Region>,
+}
+
+impl VerdictChange {
+    /// What was not accepted and is now.
+    pub fn newly_allowed(&self) -> bool {
+        self.before != Verdict::Accept && self.after == Verdict::Accept
+    }
+
+    /// What was accepted and is no longer.
+    pub fn newly_denied(&self) -> bool {
+        self.before == Verdict::Accept && self.after != Verdict::Accept
+    }
+}
+
+/// What a part of a comparison took.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Statistics {
+    /// Nodes of both diagrams at the end, shared ones once.
+    pub nodes: usize,
+    /// Most nodes at one time.
+    pub nodes_peak: usize,
+    /// Memory of the diagrams, in bytes.
+    pub memory_bytes: usize,
+    /// Nodes asked for, in all orders that were tried.
+    pub steps: u64,
+    /// Outcomes told apart.
+    pub outcomes: usize,
+    /// The order of addresses and ports that was taken.
+    pub order: Order,
+}
+
+/// Why a comparison failed. What could not be decided is no failure: [`Answer::Unknown`].
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CompareError {
+    /// The diagrams differ at a packet for which the interpreter sees no difference: a mistake of
+    /// weir's.
+    #[error("the diagrams differ at a packet for which the interpreter sees no difference: {0:?}")]
+    NotReproduced(Box<Packet>),
+    /// One of the two has a rule that the kernel refuses, as no rule before it makes what it needs.
+    #[error(
+        "the {which} ruleset does not load, the other does: no {tool} rule makes the {object} before \
+         the first rule that needs it"
+    )]
+    DoesNotLoad {
+        /// `first` or `second`.
+        which: &'static str,
+        /// `iptables` or `ip6tables`.
+        tool: &'static str,
+        /// What is missing.
+        object: String,
+    },
+}

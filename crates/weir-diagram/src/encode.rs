@@ -1,0 +1,236 @@
+//! Packets as values of variables, and back.
+
+use weir_model::{CtState, Family, Field, Packet, Read};
+use weir_packet::{Ct, Fragment, PktType, Transport};
+
+use crate::layout::{Block, Layout, Levels, ct_bit};
+use crate::lower::{WITH_PORTS, icmp_of};
+
+/// A value for every variable of the fields, by level.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Assignment(pub Vec<bool>);
+
+impl Assignment {
+    pub fn put(&mut self, levels: Levels, value: u128) {
+        for bit in 0..levels.bits {
+            self.0[levels.of_bit(bit) as usize] = value >> bit & 1 == 1;
+        }
+    }
+
+    /// The value of a block.
+    pub fn value(&self, levels: Levels) -> u128 {
+        (0..levels.bits)
+            .rev()
+            .fold(0, |v, bit| v << 1 | u128::from(self.0[levels.of_bit(bit) as usize]))
+    }
+}
+
+/// The values of a packet; `None` for a packet that cannot be: a transport header of another
+/// protocol, a length beyond 65,535, a device that has no class.
+pub(crate) fn encode(layout: &Layout, packet: &Packet) -> Option<Assignment> {
+    let mut out = Assignment(vec![false; layout.end as usize]);
+    let mut put = |block, value: u128| out.put(layout.levels(block), value);
+    let later = packet.fragment.offset != 0;
+    let (sport, dport) = encode_transport(packet, &mut put)?;
+    put(Block::Field(Field::Sport), sport.into());
+    put(Block::Field(Field::Dport), dport.into());
+    put(Block::OffsetOne, (packet.fragment.offset == 1).into());
+    if !later {
+        for field in [Field::TcpFlags, Field::Icmp] {
+            if let Read::Value(v) = field.read(packet) {
+                put(Block::Field(field), v);
+            }
+        }
+    }
+    for field in [
+        Field::Saddr,
+        Field::Daddr,
+        Field::Proto,
+        Field::Fragment,
+        Field::Mark,
+        Field::Length,
+        Field::Ttl,
+        Field::Tos,
+        Field::PktType,
+    ] {
+        let Read::Value(v) = field.read(packet) else { return None };
+        if v > field.max(packet.family) {
+            return None;
+        }
+        put(Block::Field(field), v);
+    }
+    put(Block::Field(Field::CtMark), packet.ct.mark.into());
+    put(Block::Field(Field::CtState), ct_code(packet.ct).into());
+    if let Read::Value(mac) = Field::SourceMac.read(packet) {
+        put(Block::HasMac, 1);
+        put(Block::Field(Field::SourceMac), mac);
+    }
+    for (field, name) in [(Field::Iif, &packet.iif), (Field::Oif, &packet.oif)] {
+        put(Block::Field(field), layout.devices.class(name)?.into());
+    }
+    Some(out)
+}
+
+/// Bytes of a header that `-m esp` and `-m ah` read and no field models, so that a packet may lack
+/// some of them (xt_esp.c, ipt_ah.c); 0 for other protocols. In IPv6, AH is an extension header.
+pub(crate) const fn unmodelled_header_bytes(proto: u8, family: Family) -> usize {
+    match (proto, family) {
+        (50, _) => 8,
+        (51, Family::V4) => 12,
+        _ => 0,
+    }
+}
+
+/// What stands in the variables of the transport header; the ports as multiport reads them.
+fn encode_transport(packet: &Packet, put: &mut impl FnMut(Block, u128)) -> Option<(u16, u16)> {
+    let proto = packet.proto;
+    if packet.fragment.offset != 0 {
+        return matches!(packet.transport, Transport::None).then_some((0, 0));
+    }
+    let has_header = WITH_PORTS.contains(&proto) || proto == icmp_of(packet.family);
+    let fits = match &packet.transport {
+        Transport::Tcp { .. } => proto == 6,
+        Transport::Udp { .. } => matches!(proto, 17 | 136),
+        Transport::Sctp { .. } => proto == 132,
+        Transport::Dccp { .. } => proto == 33,
+        Transport::Icmp { .. } => proto == icmp_of(packet.family),
+        Transport::None => !has_header,
+        Transport::Truncated => has_header,
+    };
+    let bytes = unmodelled_header_bytes(proto, packet.family);
+    let cut_ports = match (&packet.transport, &packet.payload[..]) {
+        // xt_dccp.c wants twelve bytes, of which eight are the payload here.
+        (Transport::Dccp { sport, dport }, short) if short.len() < 8 => {
+            Some(Some((*sport, *dport)))
+        }
+        (Transport::Truncated, [a, b, c, d, ..]) => {
+            Some(Some((u16::from_be_bytes([*a, *b]), u16::from_be_bytes([*c, *d]))))
+        }
+        (Transport::Truncated, _) => Some(None),
+        // Headers that no field models: only whether they are there.
+        (Transport::None, [a, b, c, d, rest @ ..]) if rest.len() + 4 < bytes => {
+            Some(Some((u16::from_be_bytes([*a, *b]), u16::from_be_bytes([*c, *d]))))
+        }
+        (Transport::None, short) if short.len() < bytes.min(4) => Some(None),
+        _ => None,
+    };
+    let ports = match cut_ports {
+        None => packet.ports(),
+        Some(ports) => {
+            put(Block::Cut, 1);
+            put(Block::CutPorts, ports.is_some().into());
+            ports
+        }
+    };
+    fits.then(|| ports.unwrap_or((0, 0)))
+}
+
+/// The code of a connection.
+pub(crate) fn ct_code(ct: Ct) -> u32 {
+    let state = match ct.state {
+        CtState::New => 1 << ct_bit::ENTRY,
+        CtState::Related => 1 << ct_bit::ENTRY | 1 << ct_bit::STATE_LOW,
+        CtState::Established => 1 << ct_bit::ENTRY | 1 << ct_bit::STATE_HIGH,
+        CtState::Invalid => 0,
+        CtState::Untracked => 1 << ct_bit::STATE_HIGH,
+    };
+    let flag = |set: bool, bit: u32| u32::from(set) << bit;
+    state
+        | flag(ct.snat, ct_bit::SNAT)
+        | flag(ct.dnat, ct_bit::DNAT)
+        | flag(ct.reply, ct_bit::REPLY)
+}
+
+/// The packet of an assignment within the possible.
+pub(crate) fn decode(layout: &Layout, a: &Assignment) -> Packet {
+    let block = |b| a.value(layout.levels(b));
+    let field = |f| block(Block::Field(f));
+    let proto = field(Field::Proto) as u8;
+    let addr = |f| weir_model::Addr(field(f));
+    let mut p = Packet::new(layout.family, addr(Field::Saddr), addr(Field::Daddr), proto);
+    let name = |f| {
+        let names = layout.devices.names();
+        names[(field(f) as usize).min(names.len() - 1)].clone()
+    };
+    (p.iif, p.oif) = (name(Field::Iif), name(Field::Oif));
+    (p.tos, p.ttl) = (field(Field::Tos) as u8, field(Field::Ttl) as u8);
+    p.mark = field(Field::Mark) as u32;
+    p.pkttype = match field(Field::PktType) {
+        0 => PktType::Unicast,
+        1 => PktType::Broadcast,
+        _ => PktType::Multicast,
+    };
+    if block(Block::HasMac) == 1 {
+        let mac = field(Field::SourceMac);
+        p.smac = Some(std::array::from_fn(|i| (mac >> (40 - 8 * i)) as u8));
+    }
+    p.ct = ct_of(field(Field::CtState) as u32, field(Field::CtMark) as u32);
+    if field(Field::Fragment) == 1 {
+        // 185 is where the second fragment of a datagram over Ethernet begins.
+        let offset = if block(Block::OffsetOne) == 1 { 1 } else { 185 };
+        p.fragment = Fragment { offset, more: false, dont: false };
+    } else {
+        decode_transport(&mut p, &block);
+    }
+    let length = field(Field::Length) as usize;
+    // A longer header than a whole IPv6 packet may have: the head of a fragmented datagram.
+    let headers = p.len() - p.payload.len();
+    p.payload.resize(length.saturating_sub(headers), 0);
+    p
+}
+
+fn decode_transport(p: &mut Packet, block: &dyn Fn(Block) -> u128) {
+    let field = |f| block(Block::Field(f));
+    let (sport, dport) = (field(Field::Sport) as u16, field(Field::Dport) as u16);
+    if block(Block::Cut) == 1 {
+        let unmodelled = unmodelled_header_bytes(p.proto, p.family);
+        if unmodelled == 0 {
+            p.transport = Transport::Truncated;
+        }
+        let network = if p.family == Family::V4 { 20 } else { 40 };
+        let bytes = field(Field::Length) as usize - network;
+        let whole = match p.proto {
+            6 => usize::MAX,
+            51 | 132 | 33 => 12,
+            _ => 8,
+        };
+        let with_ports = block(Block::CutPorts) == 1;
+        // So long and yet cut: options of IPv4, or the header of a fragment, are among the bytes.
+        let most = if with_ports { whole - 1 } else { 3 };
+        if p.family == Family::V4 {
+            p.ip_options = bytes.saturating_sub(most).next_multiple_of(4) as u8;
+        }
+        if with_ports {
+            p.payload = [sport.to_be_bytes(), dport.to_be_bytes()].concat();
+        }
+        p.fragment.more = p.family == Family::V6 && bytes > most;
+        return;
+    }
+    p.transport = match p.proto {
+        6 => {
+            let flags = field(Field::TcpFlags) as u8;
+            Transport::Tcp { sport, dport, seq: 1, ack: 0, flags, options: Vec::new() }
+        }
+        17 | 136 => Transport::Udp { sport, dport },
+        132 => Transport::Sctp { sport, dport, tag: 0 },
+        33 => Transport::Dccp { sport, dport },
+        n if n == icmp_of(p.family) => {
+            let [kind, code] = (field(Field::Icmp) as u16).to_be_bytes();
+            Transport::Icmp { kind, code, rest: [0; 4] }
+        }
+        _ => Transport::None,
+    };
+}
+
+fn ct_of(code: u32, mark: u32) -> Ct {
+    let has = |bit: u32| code >> bit & 1 == 1;
+    let state = match (has(ct_bit::ENTRY), has(ct_bit::STATE_HIGH), has(ct_bit::STATE_LOW)) {
+        (true, false, false) => CtState::New,
+        (true, false, true) => CtState::Related,
+        (true, true, _) => CtState::Established,
+        (false, false, _) => CtState::Invalid,
+        (false, true, _) => CtState::Untracked,
+    };
+    let (snat, dnat, reply) = (has(ct_bit::SNAT), has(ct_bit::DNAT), has(ct_bit::REPLY));
+    Ct { state, snat, dnat, reply, mark }
+}

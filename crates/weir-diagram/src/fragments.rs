@@ -1,0 +1,94 @@
+//! Rulesets of which only one has fragments put together before its rules.
+//!
+//! A rule that uses conntrack, `-m socket` or TPROXY switches on defragmentation by being loaded
+//! ([`Conntrack::Defragments`]). The diagrams compare packet by packet. They do not see that one
+//! ruleset meets a whole datagram where the other meets its fragments. Only a ruleset whose rules
+//! decide every fragment as they decide the datagram is safe from that.
+
+use weir_model::effect::{Conntrack, conntrack_of, effects_of};
+use weir_model::{Family, Field, Firewall, Rule, Ruleset, TableName, Test, tests_of};
+
+/// That only one of two rulesets has fragments put together, and why.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fragments {
+    /// It is the first ruleset.
+    pub before: bool,
+    /// The table of a rule that makes the kernel do so.
+    pub table: TableName,
+    /// Its chain.
+    pub chain: String,
+    /// Its number in the chain, from 1.
+    pub number: usize,
+    /// The rule.
+    pub rule: Rule,
+}
+
+impl Fragments {
+    /// The place of the rule, in words.
+    pub fn place(&self) -> String {
+        format!("{} {}, rule {}", self.table, self.chain, self.number)
+    }
+}
+
+/// Which of two rulesets alone has fragments put together, unless neither can tell a fragment from
+/// its datagram. `conntrack`: other programs use conntrack, whatever the rulesets ask for.
+pub(crate) fn put_together_by_one(
+    before: &Firewall,
+    after: &Firewall,
+    family: Family,
+    conntrack: bool,
+) -> Option<Box<Fragments>> {
+    if conntrack {
+        return None;
+    }
+    let sides = [before.ruleset(family), after.ruleset(family)];
+    let (is_before, found) = match sides.map(|r| r.and_then(defragments)) {
+        [Some(found), None] => (true, found),
+        [None, Some(found)] => (false, found),
+        _ => return None,
+    };
+    let tells = |r: &Ruleset| r.rules().any(|(_, _, rule)| tells_fragments(rule, family));
+    sides
+        .iter()
+        .flatten()
+        .any(|r| tells(r))
+        .then(|| Box::new(Fragments { before: is_before, ..found }))
+}
+
+/// The first rule that switches on defragmentation.
+fn defragments(ruleset: &Ruleset) -> Option<Fragments> {
+    let chains = ruleset.tables.iter().flat_map(|t| t.chains.iter().map(move |c| (t, c)));
+    chains.into_iter().find_map(|(table, chain)| {
+        let at = chain.rules.iter().position(|r| conntrack_of(r) >= Conntrack::Defragments)?;
+        Some(Fragments {
+            before: true,
+            table: table.name,
+            chain: chain.name.to_string(),
+            number: at + 1,
+            rule: chain.rules[at].clone(),
+        })
+    })
+}
+
+/// Whether a rule may do otherwise for a fragment than for its datagram: it tests more than what
+/// all fragments of a datagram share, or what it does is noticed once a packet.
+fn tells_fragments(rule: &Rule, family: Family) -> bool {
+    let is_shared = |field: Field| match field {
+        // Of IPv6, later fragments do not say which extension headers come next.
+        Field::Proto => family == Family::V4,
+        Field::Saddr | Field::Daddr | Field::Iif | Field::Oif => true,
+        Field::Mark | Field::CtState | Field::CtMark => true,
+        _ => false,
+    };
+    let tells = |test: &Test| match test {
+        Test::Field { field, .. } => !is_shared(*field),
+        Test::Never => false,
+        _ => true,
+    };
+    let row = effects_of(&rule.target);
+    tests_of(rule, family).iter().any(tells)
+        || row.emits
+        || row.stateful
+        || row.drops
+        || row.unmodelled
+}

@@ -1,0 +1,111 @@
+//! Which order of addresses and ports suits a ruleset: tried on the ruleset thinned out.
+//!
+//! What an order costs shows where chains come together: a list of customers by source before one
+//! by destination. So chains are kept, and their rules: of each long chain every so manieth, and of
+//! what only the others lead to, nothing.
+
+use std::collections::{HashMap, HashSet};
+
+use weir_model::{Chain, Family, Firewall, Rule, Ruleset, Table};
+
+use crate::chain::Unknown;
+use crate::comparison::{Identity, Way};
+use crate::journey::{Side, pieces};
+use crate::layout::Order;
+use crate::space::{Space, SpaceOptions};
+use crate::then::Meaning;
+use crate::who::Who;
+
+/// Rules that are left, about, and the fewest that a chain is thinned to.
+const RULES: usize = 1200;
+const CHAIN_MIN: usize = 8;
+/// What one try may take.
+const MEMORY_BYTES: usize = 128 << 20;
+const STEPS: u64 = 3_000_000;
+
+/// The orders, the one that takes the fewest steps for the thinned ruleset first.
+pub(crate) fn orders(family: Family, firewall: &Firewall, ways: &[Way]) -> Vec<Order> {
+    let mut orders = Order::ALL.to_vec();
+    let Some(ruleset) = firewall.ruleset(family).filter(|r| r.rules().count() > 16) else {
+        return orders;
+    };
+    let thin = thinned(ruleset);
+    let (v4, v6) = match family {
+        Family::V4 => (Some(thin), None),
+        Family::V6 => (None, Some(thin)),
+    };
+    let thin = Firewall { v4, v6, sets: Vec::new() };
+    // By how much an order is worse than the best one does not matter.
+    let mut fewest = STEPS;
+    orders.sort_by_cached_key(|order| {
+        let steps = steps(family, *order, &thin, ways, fewest).unwrap_or(u64::MAX);
+        fewest = fewest.min(steps);
+        steps
+    });
+    orders
+}
+
+/// The ruleset with chains cut to a length at which about [`RULES`] of its rules can be reached.
+fn thinned(ruleset: &Ruleset) -> Ruleset {
+    let mut thin = Ruleset::new(ruleset.family);
+    let mut length = RULES;
+    loop {
+        thin.tables = ruleset.tables.iter().map(|t| reachable(t, length)).collect();
+        if thin.rules().count() <= RULES || length <= CHAIN_MIN {
+            return thin;
+        }
+        length /= 2;
+    }
+}
+
+/// The table with what its built-in chains reach when all chains are cut.
+fn reachable(table: &Table, length: usize) -> Table {
+    let by_name: HashMap<&str, &Chain> = table.chains.iter().map(|c| (&*c.name, c)).collect();
+    let mut next: Vec<&Chain> = table.chains.iter().filter(|c| c.policy.is_some()).collect();
+    let mut seen: HashSet<&str> = next.iter().map(|c| &*c.name).collect();
+    let mut chains = Vec::new();
+    while let Some(chain) = next.pop() {
+        let kept: Vec<Rule> = spread(&chain.rules, length).cloned().collect();
+        for name in spread(&chain.rules, length).filter_map(|r| r.target.chain()) {
+            if let Some(chain) = by_name.get(&**name)
+                && seen.insert(&chain.name)
+            {
+                next.push(chain);
+            }
+        }
+        let mut cut = Chain::new(chain.name.clone(), chain.policy);
+        cut.rules = kept;
+        chains.push(cut);
+    }
+    let (leading_comments, trailing_comments) = (Vec::new(), Vec::new());
+    Table { name: table.name, chains, leading_comments, trailing_comments }
+}
+
+/// At most so many of the rules, evenly spread.
+fn spread(rules: &[Rule], length: usize) -> impl Iterator<Item = &Rule> {
+    let count = rules.len().min(length);
+    (0..count).map(move |i| &rules[i * rules.len() / count])
+}
+
+/// Steps that the tables of all ways take.
+fn steps(
+    family: Family,
+    order: Order,
+    firewall: &Firewall,
+    ways: &[Way],
+    steps_max: u64,
+) -> Result<u64, Unknown> {
+    let options = SpaceOptions { order, memory_bytes: MEMORY_BYTES };
+    let mut meaning = Meaning::new(Space::with(family, &[firewall], options)?);
+    meaning.space.store.steps_max = steps_max;
+    let from = meaning.space.store.len();
+    let side = [Side::new(firewall, family, 0, Who::new(firewall, Identity::Credit), false)];
+    let mut keep = Vec::new();
+    for way in ways {
+        for piece in pieces(*way, &side) {
+            let made = meaning.piece(&side[0], piece, &mut keep, from)?;
+            keep.push(made);
+        }
+    }
+    Ok(meaning.space.store.steps)
+}

@@ -1,0 +1,368 @@
+//! What is in a set, in words: a few regions, the biggest first.
+//!
+//! A region is one set of values for each field. Diagrams are walked field by field: all values
+//! that lead to the same place stand together. The walk follows the largest share first, so the
+//! regions come in the order of their size, and as many are made as are asked for.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::fmt;
+use std::rc::Rc;
+
+use weir_model::Field;
+use weir_model::matching::ct_state;
+
+use crate::layout::{Block, Levels, ct_bit};
+use crate::lower::{ct_bits_of, spans_in};
+use crate::share::{Shares, headers};
+use crate::space::{PacketSet, Space};
+use crate::store::{Full, Ref};
+use crate::witness::joined;
+use crate::words::span_words;
+
+/// Packets that differ in nothing that was asked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Region {
+    /// Which part of all packets it is, from 0 to 1.
+    pub share: f64,
+    /// How many headers (addresses, protocol, ports) that is.
+    pub packets: f64,
+    /// What its packets have; a field that is not here may be anything.
+    pub values: Vec<Values>,
+}
+
+/// What the packets of a region have in one field.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Values {
+    /// The field in the words of `--packet`: `ip saddr`, `tcp dport`, `iif`.
+    pub name: String,
+    /// Values, prefixes (`192.0.2.0/24`) and ranges (`1-1023`); empty where the name says it all.
+    pub values: Vec<String>,
+    /// How many more there are.
+    pub more: usize,
+}
+
+impl fmt::Display for Values {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let more = match self.more {
+            0 => String::new(),
+            n => format!(", … {n} more"),
+        };
+        match &self.values[..] {
+            [] => f.write_str(&self.name),
+            [one] if self.more == 0 => write!(f, "{} {one}", self.name),
+            many => write!(f, "{} {{ {}{more} }}", self.name, many.join(", ")),
+        }
+    }
+}
+
+impl fmt::Display for Region {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.values.is_empty() {
+            return f.write_str("every packet");
+        }
+        let words: Vec<_> = self.values.iter().map(Values::to_string).collect();
+        f.write_str(&words.join(" "))
+    }
+}
+
+/// Values of one field that are kept; what is more is only counted.
+const VALUES: usize = 8;
+/// Spans of one field that are looked for.
+const SPANS: usize = 1 << 14;
+/// Places that are looked at for one region that is wanted.
+const STEPS: usize = 4096;
+
+/// A way from the top to a node.
+struct Way {
+    /// The share of assignments that go this way and are packets of the set.
+    share: f64,
+    /// How often the questions on it are answered so.
+    chance: f64,
+    at: Ref,
+    /// The packets that there are on this way.
+    possible: Ref,
+    said: Option<Rc<Said>>,
+}
+
+/// What a way asked, the last first.
+struct Said {
+    before: Option<Rc<Said>>,
+    part: Part,
+}
+
+enum Part {
+    Block(Block, Levels, Vec<(u128, u128)>),
+    Question(u32, bool),
+}
+
+impl PartialEq for Way {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Way {}
+
+impl PartialOrd for Way {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Way {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.share.total_cmp(&other.share).then(other.at.cmp(&self.at))
+    }
+}
+
+impl Space<'_> {
+    /// At most `count` regions of a set, the biggest first. All of them make up the set, if there
+    /// are fewer than asked for.
+    ///
+    /// # Errors
+    /// [`Full`].
+    pub fn regions(&mut self, a: PacketSet, count: usize) -> Result<Vec<Region>, Full> {
+        let mut shares = Shares::new();
+        let all = self.share_of(self.possible, &mut shares);
+        let mut ways = BinaryHeap::new();
+        let (possible, at) = (self.possible, a.0);
+        ways.push(Way { share: 1.0, chance: 1.0, at, possible, said: None });
+        let (mut out, mut steps) = (Vec::new(), count * STEPS);
+        while let Some(way) = ways.pop().filter(|_| steps > 0) {
+            steps -= 1;
+            if way.at.is_leaf() && way.at != Ref::ZERO {
+                out.push(self.region(&way, all));
+            }
+            if out.len() == count {
+                break;
+            }
+            if way.at.is_leaf() {
+                continue;
+            }
+            for (at, chance, part) in self.exits(way.at) {
+                let possible = self.within(&part, way.possible)?;
+                // What no packet is may lie in a set, and is neither shown nor counted.
+                let inside = self.store.and(at, possible)?;
+                if inside != Ref::ZERO {
+                    let chance = way.chance * chance;
+                    let share = chance * self.share_of(inside, &mut shares);
+                    let said = Some(Rc::new(Said { before: way.said.clone(), part }));
+                    ways.push(Way { share, chance, at, possible, said });
+                }
+            }
+        }
+        Ok(out)
+    }
+
+    /// What of `possible` has the values of a part.
+    fn within(&mut self, part: &Part, possible: Ref) -> Result<Ref, Full> {
+        match part {
+            Part::Question(..) => Ok(possible),
+            Part::Block(_, levels, spans) => {
+                let values = spans_in(&mut self.store, *levels, spans)?;
+                self.store.and(values, possible)
+            }
+        }
+    }
+
+    /// Where the values of a node's block lead, or the answers to its question, with their chance.
+    fn exits(&self, from: Ref) -> Vec<(Ref, f64, Part)> {
+        let level = self.store.level(from);
+        let Some((block, levels)) = self.layout.block_at(level) else {
+            let (low, high) = self.store.branches(from);
+            let question = level - self.layout.end;
+            return vec![
+                (low, 0.5, Part::Question(question, false)),
+                (high, 0.5, Part::Question(question, true)),
+            ];
+        };
+        let mut found: BTreeMap<Ref, Vec<(u128, u128)>> = BTreeMap::new();
+        let mut left = SPANS;
+        self.spans(from, levels, levels.bits, 0, &mut found, &mut left);
+        let exit = |(at, spans)| (at, 1.0, Part::Block(block, levels, spans));
+        found.into_iter().map(exit).collect()
+    }
+
+    /// Collects the spans of values that lead out of a block, by where they lead.
+    fn spans(
+        &self,
+        at: Ref,
+        levels: Levels,
+        bits: u32,
+        base: u128,
+        found: &mut BTreeMap<Ref, Vec<(u128, u128)>>,
+        left: &mut usize,
+    ) {
+        let level = self.store.level(at);
+        if level >= levels.end() {
+            let hi = base | if bits == 128 { u128::MAX } else { (1 << bits) - 1 };
+            let spans = found.entry(at).or_default();
+            match spans.last_mut() {
+                Some(last) if last.1.checked_add(1) == Some(base) => last.1 = hi,
+                _ if *left == 0 => {}
+                _ => {
+                    *left -= 1;
+                    spans.push((base, hi));
+                }
+            }
+            return;
+        }
+        if *left == 0 {
+            return;
+        }
+        let bit = bits - 1;
+        let (low, high) = self.store.split(at, levels.of_bit(bit));
+        self.spans(low, levels, bit, base, found, left);
+        self.spans(high, levels, bit, base | 1 << bit, found, left);
+    }
+
+    fn region(&self, way: &Way, all: f64) -> Region {
+        let mut parts = Vec::new();
+        let mut said = &way.said;
+        while let Some(link) = said {
+            parts.push(&link.part);
+            said = &link.before;
+        }
+        parts.reverse();
+        let share = (way.share / all).min(1.0);
+        let packets = share * headers(self.family());
+        Region { share, packets, values: self.values(&parts) }
+    }
+
+    fn values(&self, parts: &[&Part]) -> Vec<Values> {
+        let spans_of = |wanted: Block| {
+            parts.iter().find_map(|p| match p {
+                Part::Block(block, _, spans) if *block == wanted => Some(&spans[..]),
+                _ => None,
+            })
+        };
+        // A packet with a port is neither a later fragment nor cut.
+        let transport = [Field::Sport, Field::Dport, Field::TcpFlags, Field::Icmp];
+        let has_header = transport.iter().any(|f| spans_of(Block::Field(*f)).is_some());
+        let proto = match spans_of(Block::Field(Field::Proto)) {
+            Some([(lo, hi)]) if lo == hi => Some(*lo),
+            _ => None,
+        };
+        let mut out = Vec::new();
+        let mut questions = Vec::new();
+        for part in parts {
+            match part {
+                Part::Question(question, answer) => {
+                    questions.push(self.opinion(*question, *answer));
+                }
+                Part::Block(Block::Field(Field::Proto), ..) if has_header && proto.is_some() => {}
+                Part::Block(block, levels, spans) => {
+                    let named = self.block_values(*block, *levels, spans, proto);
+                    out.extend(named.filter(|v| !(has_header && v.name.starts_with("not a"))));
+                }
+            }
+        }
+        let questions = joined(questions.iter().map(|o| (o.unsaid, &*o.words, o.answer)));
+        out.extend(questions.into_iter().map(|(words, answer)| {
+            let name = if answer == Some(false) { format!("not ({words})") } else { words };
+            Values { name, values: Vec::new(), more: 0 }
+        }));
+        out
+    }
+
+    fn block_values(
+        &self,
+        block: Block,
+        levels: Levels,
+        spans: &[(u128, u128)],
+        proto: Option<u128>,
+    ) -> Option<Values> {
+        let yes = spans.iter().any(|s| s.1 == 1);
+        let flag = |yes_words: &str, no_words: &str| {
+            let name = if yes { yes_words } else { no_words }.to_owned();
+            Some(Values { name, values: Vec::new(), more: 0 })
+        };
+        let field = match block {
+            Block::Redirected => return None,
+            Block::OffsetOne => return flag("at offset 1", "not at offset 1"),
+            Block::Cut => return flag("with a cut header", "not a cut header"),
+            Block::CutPorts => return flag("cut after the ports", "cut before the ports"),
+            Block::HasMac => return flag("with a source MAC", "without a source MAC"),
+            Block::Field(Field::Fragment) => {
+                return flag("later fragment", "not a later fragment");
+            }
+            Block::Field(field) => field,
+        };
+        let family = self.family();
+        let codes = || spans.iter().flat_map(|(lo, hi)| *lo as u32..=*hi as u32);
+        let words: Vec<String> = match field {
+            Field::Iif | Field::Oif => {
+                let names = self.layout.devices.names();
+                let name = |c: u32| match names.get(c as usize) {
+                    Some(name) if name.is_empty() => Some("none".to_owned()),
+                    Some(name) => Some(name.clone()),
+                    None => None,
+                };
+                codes().filter_map(name).collect()
+            }
+            Field::CtState => state_words(codes()),
+            _ => {
+                let all = field.max(family);
+                let spans = spans.iter().filter(|s| **s != (0, all));
+                spans.map(|s| span_words(field, *s, family)).collect()
+            }
+        };
+        debug_assert!(levels.bits > 0);
+        let more = words.len().saturating_sub(VALUES);
+        let values: Vec<_> = words.into_iter().take(VALUES).collect();
+        (!values.is_empty()).then(|| Values {
+            name: field_words(field, family, proto),
+            values,
+            more,
+        })
+    }
+}
+
+/// States and translations that some codes stand for.
+fn state_words(codes: impl Iterator<Item = u32>) -> Vec<String> {
+    let mut by_state: BTreeMap<u16, Vec<u32>> = BTreeMap::new();
+    let states = ct_state::INVALID
+        | ct_state::NEW
+        | ct_state::RELATED
+        | ct_state::ESTABLISHED
+        | ct_state::UNTRACKED;
+    for code in codes {
+        by_state.entry(ct_bits_of(code) & states).or_default().push(code);
+    }
+    let mut out = Vec::new();
+    for (state, codes) in by_state {
+        let mut word = Field::CtState.display_value(state.into(), weir_model::Family::V4);
+        for (bit, name) in
+            [(ct_bit::SNAT, "snat"), (ct_bit::DNAT, "dnat"), (ct_bit::REPLY, "reply")]
+        {
+            let set = codes.iter().filter(|c| **c >> bit & 1 == 1).count();
+            match set {
+                0 => word += &format!(" not {name}"),
+                n if n == codes.len() => word += &format!(" {name}"),
+                _ => {}
+            }
+        }
+        out.push(word);
+    }
+    out
+}
+
+/// A field in the words of `--packet`.
+fn field_words(field: Field, family: weir_model::Family, proto: Option<u128>) -> String {
+    let ip = if family == weir_model::Family::V4 { "ip" } else { "ip6" };
+    let th = proto.map(|p| Field::Proto.display_value(p, family));
+    match field {
+        Field::Saddr | Field::Daddr | Field::Ttl | Field::Tos => {
+            format!("{ip} {}", field.row().name)
+        }
+        Field::Sport | Field::Dport => match th {
+            Some(th) => format!("{th} {}", field.row().name),
+            None => field.row().name.to_owned(),
+        },
+        Field::TcpFlags => "tcp flags".to_owned(),
+        Field::Icmp => if ip == "ip" { "icmp type/code" } else { "icmpv6 type/code" }.to_owned(),
+        Field::SourceMac => "ether saddr".to_owned(),
+        _ => field.row().name.to_owned(),
+    }
+}

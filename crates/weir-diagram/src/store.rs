@@ -1,0 +1,438 @@
+//! The engine: hash-consed decision diagrams with many terminals.
+//!
+//! A node asks one variable, known by its *level*, and has a branch for 0 and one for 1; levels
+//! grow on the way down. Equal nodes are made once, so that two diagrams mean the same exactly when
+//! their [`Ref`]s are equal. Terminals are numbers that the engine does not interpret but for 0,
+//! which is *nothing yet* (false, undecided), and 1, which is *true*.
+//!
+//! **Operations** are recursive and remembered in one lossy table, addressed by operator and
+//! operands. A new operator is an [`Operator`]: which pairs need no descent, and what comes of two
+//! terminals. Those of sets are in [`operators`](super::operators); many diagrams are put together
+//! by [`merging`](super::merging).
+//!
+//! **Garbage** is reclaimed where it arises. Children are made before their parents, so a node's
+//! number is above those of its children; and what an operation made is known to nobody else until
+//! it returns. So [`Store::sweep`] marks and slides down the nodes that are younger than a given
+//! point, and renumbers the few references that the operation itself holds. No counts, no handles.
+//!
+//! **Memory** has a limit, and so has work, counted in *steps*: nodes asked for. When one is met,
+//! operations return [`Full`]; the store stays usable. Steps are counted and not timed, so that the
+//! same question has the same answer on every machine.
+
+/// A node or a terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Ref(u32);
+
+const LEAF: u32 = 1 << 31;
+
+impl Ref {
+    /// False; undecided.
+    pub const ZERO: Ref = Ref(LEAF);
+    /// True.
+    pub const ONE: Ref = Ref(LEAF | 1);
+
+    /// A terminal.
+    pub const fn leaf(number: u32) -> Ref {
+        Ref(LEAF | number)
+    }
+
+    /// The terminal's number; `None` for a node.
+    pub const fn terminal(self) -> Option<u32> {
+        if self.0 & LEAF != 0 { Some(self.0 & !LEAF) } else { None }
+    }
+
+    pub const fn is_leaf(self) -> bool {
+        self.0 & LEAF != 0
+    }
+
+    const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A limit is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Full {
+    /// That of memory.
+    #[error("the memory limit of the diagram is reached")]
+    Memory,
+    /// That of steps.
+    #[error("the step limit of the diagram is reached")]
+    Steps,
+}
+
+/// The level below all nodes.
+pub(crate) const BOTTOM: u32 = u32::MAX;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Node {
+    level: u32,
+    low: Ref,
+    high: Ref,
+}
+
+/// What a binary operation does where it need not descend.
+pub(crate) trait Operator {
+    /// Which entries of the computed table are this operator's.
+    fn code(&self, store: &Store) -> u32;
+    /// The result, where it is known without looking below; always for two terminals.
+    fn known(&mut self, f: Ref, g: Ref) -> Option<Ref>;
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Computed {
+    code: u32,
+    f: Ref,
+    g: Ref,
+    result: Ref,
+}
+
+const NONE: Computed = Computed { code: 0, f: Ref(0), g: Ref(0), result: Ref(0) };
+const EMPTY: u32 = u32::MAX;
+/// Codes of the operators that keep theirs.
+const FIXED_CODES: u32 = 8;
+/// Bytes that a node costs: itself, up to three slots of the unique table, half as many entries of
+/// the computed table, and a stamp.
+const NODE_BYTES: usize = 12 + 12 + 24 + 4;
+
+/// All nodes of some diagrams.
+#[derive(Debug)]
+pub(crate) struct Store {
+    nodes: Vec<Node>,
+    unique: Vec<u32>,
+    computed: Vec<Computed>,
+    /// Codes below this one belong to nodes that were swept away.
+    era: u32,
+    next_code: u32,
+    nodes_max: usize,
+    /// Most nodes at one time.
+    pub nodes_peak: usize,
+    /// Nodes that were asked for, found or made.
+    pub steps: u64,
+    /// How many may be.
+    pub steps_max: u64,
+    /// Sweep when there are more nodes than this.
+    sweep_at: usize,
+    /// The last visit that met a node.
+    stamps: Vec<u32>,
+    stamp: u32,
+}
+
+impl Store {
+    /// An empty store that takes at most about `bytes`.
+    pub fn new(bytes: usize) -> Self {
+        Store {
+            nodes: Vec::new(),
+            unique: vec![EMPTY; 1 << 10],
+            computed: vec![NONE; 1 << 10],
+            era: 1,
+            next_code: 1 + FIXED_CODES,
+            nodes_max: (bytes / NODE_BYTES).clamp(1 << 6, LEAF as usize - 1),
+            nodes_peak: 0,
+            steps: 0,
+            steps_max: u64::MAX,
+            sweep_at: 1 << 16,
+            stamps: Vec::new(),
+            stamp: 0,
+        }
+    }
+
+    /// Bytes taken now.
+    pub fn bytes(&self) -> usize {
+        self.nodes.capacity() * size_of::<Node>()
+            + self.unique.len() * size_of::<u32>()
+            + self.computed.len() * size_of::<Computed>()
+            + self.stamps.len() * size_of::<u32>()
+    }
+
+    /// Nodes there are, garbage included; also the point that a [`sweep`](Store::sweep) may start
+    /// from.
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// The variable that a node asks; [`BOTTOM`] for a terminal.
+    pub fn level(&self, f: Ref) -> u32 {
+        if f.is_leaf() { BOTTOM } else { self.nodes[f.index()].level }
+    }
+
+    /// The branches of a node.
+    pub fn branches(&self, f: Ref) -> (Ref, Ref) {
+        let node = self.nodes[f.index()];
+        (node.low, node.high)
+    }
+
+    /// The branches with respect to a level that is not below the node's own.
+    pub fn split(&self, f: Ref, level: u32) -> (Ref, Ref) {
+        if self.level(f) == level { self.branches(f) } else { (f, f) }
+    }
+
+    /// The node that asks `level`.
+    pub fn node(&mut self, level: u32, low: Ref, high: Ref) -> Result<Ref, Full> {
+        if low == high {
+            return Ok(low);
+        }
+        debug_assert!(level < self.level(low) && level < self.level(high));
+        if self.steps >= self.steps_max {
+            return Err(Full::Steps);
+        }
+        self.steps += 1;
+        let node = Node { level, low, high };
+        let mask = self.unique.len() - 1;
+        let mut slot = hash(level, low, high) as usize & mask;
+        loop {
+            match self.unique[slot] {
+                EMPTY => break,
+                at if self.nodes[at as usize] == node => return Ok(Ref(at)),
+                _ => slot = (slot + 1) & mask,
+            }
+        }
+        if self.nodes.len() >= self.nodes_max {
+            return Err(Full::Memory);
+        }
+        let at = self.nodes.len() as u32;
+        if self.nodes.len() == self.nodes.capacity() {
+            let more = (self.nodes.len() / 2).clamp(1 << 10, 1 << 22);
+            self.nodes.reserve_exact(more.min(self.nodes_max - self.nodes.len()));
+        }
+        self.nodes.push(node);
+        self.unique[slot] = at;
+        self.nodes_peak = self.nodes_peak.max(self.nodes.len());
+        if self.nodes.len() * 3 > self.unique.len() * 2 {
+            self.rehash(self.unique.len() * 2);
+        }
+        Ok(Ref(at))
+    }
+
+    fn rehash(&mut self, slots: usize) {
+        self.unique.clear();
+        self.unique.resize(slots, EMPTY);
+        let mask = slots - 1;
+        for (node, at) in self.nodes.iter().zip(0..) {
+            let mut slot = hash(node.level, node.low, node.high) as usize & mask;
+            while self.unique[slot] != EMPTY {
+                slot = (slot + 1) & mask;
+            }
+            self.unique[slot] = at;
+        }
+        // Half an entry a slot is two thirds of an entry a node.
+        if self.computed.len() * 2 < slots && slots > 1 << 11 {
+            self.computed.clear();
+            self.computed.resize(slots / 2, NONE);
+        }
+    }
+
+    /// A code for an operation of its own, as a substitution is.
+    pub fn fresh_code(&mut self) -> u32 {
+        self.next_code += 1;
+        self.next_code - 1
+    }
+
+    /// The code of the operator with a number of its own below 8.
+    pub fn fixed_code(&self, number: u32) -> u32 {
+        debug_assert!(number < FIXED_CODES);
+        self.era + number
+    }
+
+    fn slot(&self, code: u32, f: Ref, g: Ref) -> usize {
+        hash(code, f, g) as usize & (self.computed.len() - 1)
+    }
+
+    /// What was computed before.
+    pub fn recall(&self, code: u32, f: Ref, g: Ref) -> Option<Ref> {
+        let entry = self.computed[self.slot(code, f, g)];
+        (entry.code == code && entry.f == f && entry.g == g).then_some(entry.result)
+    }
+
+    /// Keeps what was computed.
+    pub fn remember(&mut self, code: u32, f: Ref, g: Ref, result: Ref) {
+        let slot = self.slot(code, f, g);
+        self.computed[slot] = Computed { code, f, g, result };
+    }
+
+    /// Applies an operator to two diagrams.
+    pub fn apply<O: Operator>(&mut self, op: &mut O, f: Ref, g: Ref) -> Result<Ref, Full> {
+        if let Some(result) = op.known(f, g) {
+            return Ok(result);
+        }
+        let code = op.code(self);
+        if let Some(result) = self.recall(code, f, g) {
+            return Ok(result);
+        }
+        let level = self.level(f).min(self.level(g));
+        debug_assert!(level != BOTTOM, "an operator knows what comes of two terminals");
+        let (f0, f1) = self.split(f, level);
+        let (g0, g1) = self.split(g, level);
+        let low = self.apply(op, f0, g0)?;
+        let high = self.apply(op, f1, g1)?;
+        let result = self.node(level, low, high)?;
+        self.remember(code, f, g, result);
+        Ok(result)
+    }
+
+    /// Calls `see` once for every node and terminal below `f`.
+    pub fn visit(&mut self, f: Ref, mut see: impl FnMut(&Store, Ref)) {
+        let mut seen_leaves = std::collections::HashSet::new();
+        let mut stamps = std::mem::take(&mut self.stamps);
+        stamps.resize(self.nodes.len().max(stamps.len()), 0);
+        self.stamp += 1;
+        let mut stack = vec![f];
+        while let Some(f) = stack.pop() {
+            if f.is_leaf() {
+                if seen_leaves.insert(f) {
+                    see(self, f);
+                }
+            } else if std::mem::replace(&mut stamps[f.index()], self.stamp) != self.stamp {
+                see(self, f);
+                let (low, high) = self.branches(f);
+                stack.extend([high, low]);
+            }
+        }
+        self.stamps = stamps;
+    }
+
+    /// The diagram with other terminals. `code` is the operation's own.
+    pub fn map(
+        &mut self,
+        code: u32,
+        f: Ref,
+        terminal: &mut dyn FnMut(Ref) -> Ref,
+    ) -> Result<Ref, Full> {
+        if f.is_leaf() {
+            return Ok(terminal(f));
+        }
+        if let Some(result) = self.recall(code, f, Ref::ZERO) {
+            return Ok(result);
+        }
+        let level = self.level(f);
+        let (low, high) = self.branches(f);
+        let low = self.map(code, low, terminal)?;
+        let high = self.map(code, high, terminal)?;
+        let result = self.node(level, low, high)?;
+        self.remember(code, f, Ref::ZERO, result);
+        Ok(result)
+    }
+
+    /// Whether there is so much garbage that a sweep pays.
+    pub fn wants_sweep(&self) -> bool {
+        self.len() > self.sweep_at
+    }
+
+    /// Forgets the nodes from number `from` on that no root leads to, and renumbers the roots.
+    /// Whatever else refers to a node from `from` on is void.
+    pub fn sweep(&mut self, from: usize, roots: &mut [Ref]) {
+        let young = self.nodes.len() - from;
+        let mut keep = vec![EMPTY; young];
+        let is_young = |f: Ref| !f.is_leaf() && f.index() >= from;
+        for root in roots.iter().filter(|r| is_young(**r)) {
+            keep[root.index() - from] = 0;
+        }
+        for i in (0..young).rev() {
+            if keep[i] == EMPTY {
+                continue;
+            }
+            let node = self.nodes[from + i];
+            for child in [node.low, node.high] {
+                if is_young(child) {
+                    keep[child.index() - from] = 0;
+                }
+            }
+        }
+        let moved = |keep: &[u32], f: Ref| match is_young(f) {
+            true => Ref(keep[f.index() - from]),
+            false => f,
+        };
+        let mut end = from;
+        for i in 0..young {
+            if keep[i] == EMPTY {
+                continue;
+            }
+            let Node { level, low, high } = self.nodes[from + i];
+            self.nodes[end] = Node { level, low: moved(&keep, low), high: moved(&keep, high) };
+            keep[i] = end as u32;
+            end += 1;
+        }
+        for root in roots {
+            *root = moved(&keep, *root);
+        }
+        self.nodes.truncate(end);
+        self.era = self.next_code;
+        self.next_code += FIXED_CODES;
+        self.rehash(self.unique.len());
+        // As much garbage again before the next sweep as there is to keep, so that sweeping costs
+        // a constant share.
+        self.sweep_at = (2 * end).max(1 << 16).min((end + self.nodes_max) / 2);
+    }
+}
+
+/// Both halves of a long product: the low bits of a plain one would not depend on the high bits of
+/// what is hashed, and nodes that lie beside one another would fill the same stretch of the table.
+fn hash(level: u32, low: Ref, high: Ref) -> u32 {
+    let a = u64::from(low.0) << 32 | u64::from(high.0);
+    let a = a ^ u64::from(level).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let product = u128::from(a) * 0xd6e8_feb8_6659_fd93;
+    let h = product as u64 ^ (product >> 64) as u64;
+    (h ^ h >> 32) as u32
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// The diagram of a truth table over levels 0..n, first level highest bit.
+    pub(crate) fn of_table(store: &mut Store, table: &[u32], level: u32) -> Ref {
+        if let [one] = table {
+            return Ref::leaf(*one);
+        }
+        let (low, high) = table.split_at(table.len() / 2);
+        let low = of_table(store, low, level + 1);
+        let high = of_table(store, high, level + 1);
+        store.node(level, low, high).expect("room")
+    }
+
+    /// A table of 16 numbers below `max`, out of a seed.
+    pub(crate) fn table(seed: u64, max: u32) -> [u32; 16] {
+        let mut state = seed.wrapping_add(1);
+        std::array::from_fn(|_| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 33) as u32 % max
+        })
+    }
+
+    #[test]
+    fn a_sweep_keeps_the_roots_and_what_is_older() {
+        let mut store = Store::new(1 << 20);
+        let old = of_table(&mut store, &table(1, 4), 0);
+        let from = store.len();
+        let made: Vec<Ref> =
+            (0..50).map(|seed| of_table(&mut store, &table(seed + 9, 4), 0)).collect();
+        let before = store.len();
+        let mut roots = [made[7], old, made[33]];
+        store.sweep(from, &mut roots);
+        assert!(store.len() < before / 3, "{} of {before} nodes are left", store.len());
+        assert_eq!(roots[1], old);
+        // Made anew, the same diagrams are found, not made again.
+        let len = store.len();
+        assert_eq!(of_table(&mut store, &table(16, 4), 0), roots[0]);
+        assert_eq!(of_table(&mut store, &table(42, 4), 0), roots[2]);
+        assert_eq!(of_table(&mut store, &table(1, 4), 0), old);
+        assert_eq!(store.len(), len);
+    }
+
+    #[test]
+    fn a_full_store_says_so_and_stays_usable() {
+        let mut store = Store::new(0);
+        let small = of_table(&mut store, &table(3, 3), 0);
+        let mut full = false;
+        for seed in 0..10_000 {
+            let mut last = Ok(Ref::ZERO);
+            for level in (0..12).rev() {
+                let leaf = Ref::leaf(seed * 12 + level);
+                last = last.and_then(|low| store.node(level, low, leaf));
+            }
+            full |= last == Err(Full::Memory);
+        }
+        assert!(full, "120,000 nodes fit into a store of none");
+        assert_eq!(of_table(&mut store, &table(3, 3), 0), small);
+    }
+}

@@ -1,0 +1,268 @@
+//! What a diagram of rules ends in.
+//!
+//! A terminal says how the rules are left (on with the next rule, back to the caller, a verdict),
+//! what was done on the way in its order, which stateful tests were asked in their order, and what
+//! became of the fields. Its number is that of the diagram's leaf: 0 goes on and has done nothing,
+//! which is what the engine takes as neutral.
+
+use std::collections::HashMap;
+
+use weir_model::field::FIELDS;
+use weir_model::{Field, FieldSet, Hook, TableName, Target};
+use weir_semantics::Verdict;
+use weir_semantics::digest::content;
+
+use crate::change::{Change, Interner, TtlMap};
+use crate::layout::{Layout, Levels};
+use crate::store::Ref;
+use crate::unsaid::{Questions, Seen, Unsaid};
+
+/// How rules are left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Exit {
+    /// On with the next rule.
+    Continue,
+    /// Back behind the jump.
+    Return,
+    /// The table is decided.
+    Verdict(Verdict),
+    /// Nothing is said: a place that another diagram fills.
+    Hole,
+    /// Both rulesets that are compared do the same.
+    Same,
+}
+
+/// Lists and the change are numbers of [`Terminals`]; 0 is empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Terminal {
+    pub exit: Exit,
+    /// Effects in their order.
+    pub effects: u32,
+    /// Stateful tests that were asked, in their order.
+    pub asked: u32,
+    pub change: u32,
+}
+
+impl Terminal {
+    pub const fn of(exit: Exit) -> Terminal {
+        Terminal { exit, effects: 0, asked: 0, change: 0 }
+    }
+
+    /// Whether later rules see something else than without it.
+    pub const fn goes_on_changed(&self) -> bool {
+        matches!(self.exit, Exit::Continue) && (self.change != 0 || self.asked != 0)
+    }
+}
+
+/// What was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Ask {
+    /// Whose it is.
+    pub who: u64,
+    /// Digest of the match or target.
+    pub content: u64,
+    /// Of which packet.
+    pub of: Seen,
+}
+
+/// All terminals that were met.
+#[derive(Debug)]
+pub(crate) struct Terminals {
+    all: Interner<Terminal>,
+    /// Hook, table, and the target's digest.
+    effects: Interner<(Hook, TableName, u64)>,
+    lists: Interner<Vec<u32>>,
+    asked: Interner<Vec<Ask>>,
+    changes: Interner<Change>,
+    /// The level of the first question.
+    fields_end: u32,
+    /// Where the fields stand.
+    fields: Vec<(Field, Levels)>,
+    /// Pairs that were composed before.
+    pairs: HashMap<(u32, u32), u32>,
+    /// Some terminal goes on with a change or an ask.
+    pub any_changed: bool,
+    /// Effects are told apart; else there are none.
+    pub with_effects: bool,
+}
+
+/// A leaf that another diagram fills.
+pub(crate) const HOLE: Ref = Ref::ONE;
+
+impl Terminals {
+    pub fn new(layout: &Layout) -> Terminals {
+        let mut all = Interner::new(Terminal::of(Exit::Continue));
+        all.number(&Terminal::of(Exit::Hole));
+        Terminals {
+            all,
+            effects: Interner::new((Hook::Prerouting, TableName::Raw, 0)),
+            lists: Interner::new(Vec::new()),
+            asked: Interner::new(Vec::new()),
+            changes: Interner::new(Change::default()),
+            fields_end: layout.end,
+            fields: FIELDS.iter().map(|row| (row.field, layout.field(row.field))).collect(),
+            pairs: HashMap::new(),
+            any_changed: false,
+            with_effects: true,
+        }
+    }
+
+    pub fn leaf(&mut self, terminal: Terminal) -> Ref {
+        self.any_changed |= terminal.goes_on_changed();
+        Ref::leaf(self.all.number(&terminal))
+    }
+
+    pub fn exit(&mut self, exit: Exit) -> Ref {
+        self.leaf(Terminal::of(exit))
+    }
+
+    /// The terminal of a leaf.
+    pub fn get(&self, leaf: Ref) -> Terminal {
+        *self.all.get(leaf.terminal().unwrap_or(0))
+    }
+
+    pub fn change(&self, number: u32) -> &Change {
+        self.changes.get(number)
+    }
+
+    pub fn change_number(&mut self, change: &Change) -> u32 {
+        self.changes.number(change)
+    }
+
+    /// The list of one effect.
+    pub fn effect(&mut self, hook: Hook, table: TableName, target: &Target) -> u32 {
+        if !self.with_effects {
+            return 0;
+        }
+        let effect = self.effects.number(&(hook, table, content(target)));
+        self.lists.number(&vec![effect])
+    }
+
+    /// The list of one ask.
+    pub fn ask(&mut self, ask: Ask) -> u32 {
+        self.asked.number(&vec![ask])
+    }
+
+    /// The effects of a list: hook, table, and the target's digest.
+    pub fn effects_of(&self, list: u32) -> Vec<(Hook, TableName, u64)> {
+        self.lists.get(list).iter().map(|e| *self.effects.get(*e)).collect()
+    }
+
+    /// What was asked, in order.
+    pub fn asked(&self, list: u32) -> &[Ask] {
+        self.asked.get(list)
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// What comes of two terminals one after the other. `questions` may get new ones.
+    pub fn then(&mut self, first: Ref, second: Ref, questions: &mut Questions) -> Ref {
+        let pair = (first.terminal().unwrap_or(0), second.terminal().unwrap_or(0));
+        if let Some(both) = self.pairs.get(&pair) {
+            return Ref::leaf(*both);
+        }
+        let (a, b) = (self.get(first), self.get(second));
+        let mut effects = self.lists.get(a.effects).clone();
+        effects.extend_from_slice(self.lists.get(b.effects));
+        let mut asked = self.asked.get(a.asked).clone();
+        for ask in self.asked.get(b.asked).clone() {
+            let of = self.seen_after(ask.of, a.change, a.asked, questions);
+            asked.push(Ask { of, ..ask });
+        }
+        let both = Terminal {
+            exit: b.exit,
+            effects: self.lists.number(&effects),
+            asked: self.asked.number(&asked),
+            change: self.change_then(a.change, b.change, a.asked, questions),
+        };
+        let leaf = self.leaf(both);
+        self.pairs.insert(pair, leaf.terminal().unwrap_or(0));
+        leaf
+    }
+
+    /// One change after another. `asked` is what was asked up to the end of the first.
+    pub fn change_then(
+        &mut self,
+        first: u32,
+        second: u32,
+        asked: u32,
+        questions: &mut Questions,
+    ) -> u32 {
+        if second == 0 || first == 0 && asked == 0 {
+            return first.max(second);
+        }
+        let (a, b) = (self.changes.get(first).clone(), self.changes.get(second).clone());
+        let end = self.fields_end;
+        let both =
+            a.then(&b, end, &mut |level| end + self.renamed(level - end, first, asked, questions));
+        self.changes.number(&both)
+    }
+
+    /// Whether a change takes bits from what the packet does not say.
+    pub fn has_questions(&self, change: u32) -> bool {
+        let sources = self.changes.get(change).bits.values();
+        sources.flat_map(|s| &s.bits).any(|level| *level >= self.fields_end)
+    }
+
+    /// The number of a question that is asked after a change and some asks.
+    pub fn renamed(
+        &mut self,
+        question: u32,
+        change: u32,
+        asked: u32,
+        questions: &mut Questions,
+    ) -> u32 {
+        let Some((unsaid, what)) = questions.get(question).cloned() else { return question };
+        let renamed = match unsaid {
+            Unsaid::Stateless { content, hook, change: later } => {
+                let change = self.change_then(change, later, asked, questions);
+                Unsaid::Stateless { content, hook, change }
+            }
+            Unsaid::Chosen { content, hook, change: later, bit } => {
+                let change = self.change_then(change, later, asked, questions);
+                Unsaid::Chosen { content, hook, change, bit }
+            }
+            Unsaid::Stateful { who, content, nth, of } => {
+                let nth = nth + self.times(asked, who, content);
+                let of = self.seen_after(of, change, asked, questions);
+                Unsaid::Stateful { who, content, nth, of }
+            }
+            Unsaid::Written { who, content, nth, bit } => {
+                let nth = nth + self.times(asked, who, content);
+                Unsaid::Written { who, content, nth, bit }
+            }
+        };
+        questions.number(renamed, || what)
+    }
+
+    /// How often something is in a list of what was asked.
+    fn times(&self, asked: u32, who: u64, content: u64) -> u32 {
+        let same = |a: &&Ask| (a.who, a.content) == (who, content);
+        self.asked.get(asked).iter().filter(same).count() as u32
+    }
+
+    /// What a budget or a memory sees of a packet after a change and some asks.
+    fn seen_after(&mut self, of: Seen, change: u32, asked: u32, questions: &mut Questions) -> Seen {
+        let both = self.change_then(change, of.change, asked, questions);
+        Seen { change: self.only(both, of.reads), ..of }
+    }
+
+    /// What a change does to some fields.
+    pub fn only(&mut self, change: u32, fields: FieldSet) -> u32 {
+        if change == 0 || fields == FieldSet::ALL {
+            return change;
+        }
+        let mut kept = self.changes.get(change).clone();
+        let wanted: Vec<Levels> =
+            self.fields.iter().filter(|(f, _)| fields.contains(*f)).map(|(_, l)| *l).collect();
+        kept.bits.retain(|level, _| wanted.iter().any(|l| (l.first..l.end()).contains(level)));
+        if !fields.contains(Field::Ttl) {
+            (kept.ttl, kept.writes_ttl) = (TtlMap::SAME, false);
+        }
+        kept.unmodelled.clear();
+        self.changes.number(&kept)
+    }
+}

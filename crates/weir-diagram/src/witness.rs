@@ -1,0 +1,200 @@
+//! One packet out of a set, with the answers that put it there.
+
+use weir_model::{Addr, Family, Field, Hook, Match, Packet};
+use weir_packet::{Transport, tcp_flag};
+use weir_semantics::Fact;
+
+use crate::encode::{Assignment, decode, encode};
+use crate::space::{PacketSet, Space};
+use crate::store::{BOTTOM, Full, Ref};
+use crate::unsaid::{Choice, FieldBit, Unsaid};
+use crate::words::match_words;
+
+/// A packet of a set.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Witness {
+    /// The packet, with both devices: at PREROUTING the output device is not looked at.
+    pub packet: Packet,
+    /// What is taken for granted beside it; every other answer does not matter.
+    pub opinions: Vec<Opinion>,
+}
+
+/// The answer to a question that the packet leaves open.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Opinion {
+    /// The match; `None` for what a translation chooses or an unknown target decides.
+    pub asked: Option<Match>,
+    /// The same in words.
+    pub words: String,
+    /// The hook, where it matters.
+    pub hook: Option<Hook>,
+    /// Whether it holds.
+    pub answer: bool,
+    /// The packet as it is when it is asked, where rules changed it before.
+    pub packet: Option<Packet>,
+    pub(crate) unsaid: Unsaid,
+}
+
+impl Opinion {
+    /// Whether it is about a packet that rules changed before.
+    pub(crate) fn is_of_a_changed_packet(&self) -> bool {
+        match self.unsaid {
+            Unsaid::Stateless { change, .. } => change != 0,
+            Unsaid::Stateful { of, .. } => of.change != 0,
+            Unsaid::Chosen { .. } | Unsaid::Written { .. } => true,
+        }
+    }
+}
+
+impl Witness {
+    /// What is taken for granted, a phrase each: bits of one value together.
+    pub fn given(&self) -> Vec<String> {
+        let all = self.opinions.iter().map(|o| (o.unsaid, &*o.words, o.answer));
+        let word = |answer| if answer { "holds" } else { "does not hold" };
+        let said = |(words, answer): (String, Option<bool>)| match answer {
+            Some(answer) => format!("{words} {}", word(answer)),
+            None => words,
+        };
+        joined(all).into_iter().map(said).collect()
+    }
+}
+
+/// Questions and their answers in words. Bits of one value that a target writes become one phrase,
+/// which needs no answer.
+pub(crate) fn joined<'o>(
+    questions: impl Iterator<Item = (Unsaid, &'o str, bool)>,
+) -> Vec<(String, Option<bool>)> {
+    let mut out: Vec<(String, Option<bool>)> = Vec::new();
+    // The question without its bit, where its phrase stands, value and mask.
+    let mut values: Vec<(Unsaid, usize, Field, u128, u128)> = Vec::new();
+    for (unsaid, words, answer) in questions {
+        let Some((of, FieldBit(field, bit))) = without_bit(unsaid) else {
+            out.push((words.to_owned(), Some(answer)));
+            continue;
+        };
+        let (set, bit) = (u128::from(answer) << bit, 1 << bit);
+        match values.iter_mut().find(|v| v.0 == of) {
+            Some((.., value, mask)) => (*value, *mask) = (*value | set, *mask | bit),
+            None => {
+                values.push((of, out.len(), field, set, bit));
+                out.push((String::new(), None));
+            }
+        }
+    }
+    for (_, at, field, value, mask) in values {
+        let whole = [Family::V4, Family::V6].iter().any(|f| field.max(*f) == mask);
+        let under = if whole { String::new() } else { format!("/{mask:#x}") };
+        out[at].0 = format!("a target writes {} {value:#x}{under}", field.row().name);
+    }
+    out
+}
+
+/// A question about a bit that a target writes, as that about its field.
+fn without_bit(unsaid: Unsaid) -> Option<(Unsaid, FieldBit)> {
+    match unsaid {
+        Unsaid::Written { who, content, nth, bit } => {
+            let of = FieldBit(bit.0, 0);
+            Some((Unsaid::Written { who, content, nth, bit: of }, bit))
+        }
+        Unsaid::Chosen { content, hook, change, bit: Choice::Field(bit) } => {
+            let of = Choice::Field(FieldBit(bit.0, 0));
+            Some((Unsaid::Chosen { content, hook, change, bit: of }, bit))
+        }
+        _ => None,
+    }
+}
+
+impl Space<'_> {
+    /// A packet of the set that looks as usual as the set allows; `None` for an empty set.
+    ///
+    /// # Errors
+    /// [`Full`].
+    pub fn witness(&mut self, a: PacketSet) -> Result<Option<Witness>, Full> {
+        let inside = self.store.and(a.0, self.possible)?;
+        if inside == Ref::ZERO {
+            return Ok(None);
+        }
+        Ok(Some(self.pick(inside)))
+    }
+
+    /// A packet that leads to a terminal other than 0. `f` lies within the possible.
+    pub(crate) fn pick(&self, f: Ref) -> Witness {
+        let (bits, opinions) = self.pick_bits(f);
+        Witness { packet: decode(&self.layout, &bits), opinions }
+    }
+
+    /// The same as bits and answers.
+    pub(crate) fn pick_bits(&self, mut f: Ref) -> (Assignment, Vec<Opinion>) {
+        let mut bits = self.usual();
+        let mut opinions = Vec::new();
+        while self.store.level(f) != BOTTOM {
+            let level = self.store.level(f);
+            let (low, high) = self.store.branches(f);
+            let question = level.checked_sub(self.layout.end);
+            let wanted = question.is_none() && bits.0[level as usize];
+            let preferred = if wanted { high } else { low };
+            let set = if preferred == Ref::ZERO { !wanted } else { wanted };
+            match question {
+                None => bits.0[level as usize] = set,
+                Some(question) => opinions.push(self.opinion(question, set)),
+            }
+            f = if set { high } else { low };
+        }
+        (bits, opinions)
+    }
+
+    pub(crate) fn opinion(&self, question: u32, answer: bool) -> Opinion {
+        let (unsaid, asked) = self.unsaid.get(question).expect("a level has a question").clone();
+        let hook = match unsaid {
+            Unsaid::Stateless { hook, .. } => hook,
+            Unsaid::Stateful { of, .. } => of.hook,
+            Unsaid::Written { .. } => None,
+            Unsaid::Chosen { hook, .. } => Some(hook),
+        };
+        let words = match (&asked, unsaid) {
+            (Some(m), _) => match_words(m),
+            (
+                None,
+                Unsaid::Chosen { bit: Choice::Field(FieldBit(field, bit)), .. }
+                | Unsaid::Written { bit: FieldBit(field, bit), .. },
+            ) => format!("bit {bit} of the {} that a target writes", field.row().name),
+            (None, Unsaid::Chosen { bit, .. }) => format!("what a translation chooses: {bit:?}"),
+            (None, Unsaid::Stateless { content, .. }) if content == Fact::Bound.content() => {
+                "an earlier packet of the connection met nat".to_owned()
+            }
+            (None, Unsaid::Stateless { content, .. }) if content == Fact::Attached.content() => {
+                "the host sends it in answer to a tracked packet".to_owned()
+            }
+            (None, Unsaid::Stateless { .. }) => {
+                "a match or target drops the packet by itself".to_owned()
+            }
+            (None, _) => "an unknown match or target ends the walk, or a packet that was handed \
+                          over comes back"
+                .to_owned(),
+        };
+        Opinion { asked, words, hook, answer, packet: None, unsaid }
+    }
+
+    /// What is put where a set leaves a choice.
+    fn usual(&self) -> Assignment {
+        let (from, to) = match self.family() {
+            Family::V4 => (0xc633_6407, 0xcb00_7109),
+            Family::V6 => (0x2001_0db8_0001 << 80 | 7, 0x2001_0db8_0002 << 80 | 9),
+        };
+        let mut packet = Packet::new(self.family(), Addr(from), Addr(to), 6);
+        packet.transport = Transport::Tcp {
+            sport: 40_000,
+            dport: 80,
+            seq: 1,
+            ack: 0,
+            flags: tcp_flag::SYN,
+            options: Vec::new(),
+        };
+        packet.smac = Some([2, 0, 0, 0, 0, 1]);
+        // Some device that no rule names, rather than none.
+        let names = self.layout.devices.names();
+        let unnamed = names.get(1).unwrap_or(&names[0]);
+        (packet.iif, packet.oif) = (unnamed.clone(), unnamed.clone());
+        encode(&self.layout, &packet).expect("a usual packet has a code")
+    }
+}

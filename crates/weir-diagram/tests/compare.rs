@@ -1,0 +1,387 @@
+//! Comparisons of whole rulesets: equal where the meaning is, and with a packet where it is not.
+
+use weir_diagram::{
+    Answer, CompareOptions, Comparison, Differs, Identity, Level, Scope, Way, compare,
+};
+use weir_model::{Family, Firewall, Hook};
+use weir_semantics::{Difference, Entry, Interpreter, Verdict};
+use weir_syntax::iptables::{ParseOptions, parse};
+
+fn v4(text: &str) -> Firewall {
+    let ruleset = match parse(text, &ParseOptions::default()) {
+        Ok(ruleset) => ruleset,
+        Err(e) => panic!("{e:?}\n{text}"),
+    };
+    Firewall { v4: Some(ruleset), ..Firewall::default() }
+}
+
+/// Rules of the filter table.
+fn filter(lines: &str) -> Firewall {
+    v4(&format!("*filter\n:FORWARD ACCEPT [0:0]\n{lines}\nCOMMIT\n"))
+}
+
+fn by_text() -> CompareOptions {
+    CompareOptions { identity: Identity::Text, ..CompareOptions::default() }
+}
+
+fn compared(before: &Firewall, after: &Firewall, options: &CompareOptions) -> Comparison {
+    compare(before, after, options).expect("no mistake in weir")
+}
+
+fn assert_equal(before: &Firewall, after: &Firewall) {
+    let comparison = compared(before, after, &by_text());
+    assert!(comparison.is_equal(), "{comparison:#?}");
+}
+
+/// The difference of the first part that differs.
+fn differs(before: &Firewall, after: &Firewall, options: &CompareOptions) -> Differs {
+    let comparison = compared(before, after, options);
+    let found = comparison.differences().next().map(|(_, d)| d.clone());
+    found.unwrap_or_else(|| panic!("they do not differ: {comparison:#?}"))
+}
+
+#[test]
+fn disjoint_rules_may_change_places_and_overlapping_ones_may_not() {
+    let a = "-A FORWARD -s 10.0.0.0/8 -j DROP\n";
+    let b = "-A FORWARD -s 11.0.0.0/8 -j ACCEPT\n";
+    let c = "-A FORWARD -s 10.1.0.0/16 -j ACCEPT\n";
+    assert_equal(&filter(&format!("{a}{b}")), &filter(&format!("{b}{a}")));
+    let (one, other) = (filter(&format!("{a}{c}")), filter(&format!("{c}{a}")));
+    let found = differs(&one, &other, &by_text());
+    assert_eq!(found.difference, Difference::Verdict);
+    assert_eq!(found.verdicts, (Verdict::Drop, Verdict::Accept));
+    assert!(found.changes[0].newly_allowed());
+    assert_eq!(found.regions[0].to_string(), "ip saddr 10.1.0.0/16 ip ttl 2-255");
+    assert_eq!(found.witness.packet.saddr.0 >> 16, 0x0a01);
+}
+
+#[test]
+fn a_rule_split_in_two_and_a_shadowed_one_change_nothing() {
+    let one = filter("-A FORWARD -s 10.0.0.0/8 -p tcp -m tcp --dport 1:99 -j DROP");
+    let two = filter(
+        "-A FORWARD -s 10.128.0.0/9 -p tcp -m tcp --dport 1:99 -j DROP\n\
+         -A FORWARD -s 10.0.0.0/9 -p tcp -m tcp --dport 1:99 -j DROP\n\
+         -A FORWARD -s 10.3.0.0/16 -p tcp -m tcp --dport 80 -j ACCEPT",
+    );
+    assert_equal(&one, &two);
+}
+
+#[test]
+fn moving_a_port_match_is_seen_where_a_cut_header_dies() {
+    let port = "-A FORWARD -p udp -m udp --dport 53 -j ACCEPT\n";
+    let src = "-A FORWARD -s 10.0.0.0/8 -j ACCEPT\n";
+    let (one, other) = (filter(&format!("{port}{src}")), filter(&format!("{src}{port}")));
+    let found = differs(&one, &other, &by_text());
+    assert_eq!(found.verdicts, (Verdict::Drop, Verdict::Accept));
+    assert_eq!(found.witness.packet.transport, weir_packet::Transport::Truncated);
+}
+
+#[test]
+fn a_user_chain_is_its_rules_behind_a_jump_and_a_goto_skips_the_rest() {
+    let flat = filter(
+        "-A FORWARD -s 10.0.0.0/8 -p tcp -j ACCEPT\n-A FORWARD -s 10.0.0.0/8 -j DROP\n\
+         -A FORWARD -p udp -j DROP",
+    );
+    let nested = |jump: &str| {
+        v4(&format!(
+            "*filter\n:FORWARD ACCEPT [0:0]\n:c - [0:0]\n-A FORWARD -s 10.0.0.0/8 {jump} c\n\
+             -A FORWARD -p udp -j DROP\n-A c -p tcp -j ACCEPT\n-A c -j DROP\nCOMMIT\n"
+        ))
+    };
+    assert_equal(&flat, &nested("-j"));
+    assert_equal(&flat, &nested("-g"));
+    let returns = |jump: &str| {
+        v4(&format!(
+            "*filter\n:FORWARD ACCEPT [0:0]\n:c - [0:0]\n-A FORWARD -s 10.0.0.0/8 {jump} c\n\
+             -A FORWARD -j DROP\n-A c -p tcp -j RETURN\n-A c -j DROP\nCOMMIT\n"
+        ))
+    };
+    let found = differs(&returns("-j"), &returns("-g"), &by_text());
+    assert_eq!(found.verdicts, (Verdict::Drop, Verdict::Accept));
+    assert_eq!(found.witness.packet.proto, 6);
+}
+
+#[test]
+fn effects_and_their_order_count_unless_only_verdicts_are_asked_for() {
+    let log = |prefix: &str| format!("-A FORWARD -p tcp -j LOG --log-prefix {prefix}\n");
+    let (one, other) = (
+        filter(&format!("{}{}", log("a"), log("b"))),
+        filter(&format!("{}{}", log("b"), log("a"))),
+    );
+    let found = differs(&one, &other, &by_text());
+    assert_eq!(found.difference, Difference::Effects);
+    assert!(found.changes.is_empty());
+    let verdict = CompareOptions { level: Level::Verdict, ..by_text() };
+    assert!(compared(&one, &other, &verdict).is_equal());
+}
+
+#[test]
+fn a_mark_is_seen_by_later_tables() {
+    let text = |mark: &str, wanted: &str| {
+        v4(&format!(
+            "*mangle\n:PREROUTING ACCEPT [0:0]\n-A PREROUTING -s 10.0.0.0/8 -j MARK --set-xmark {mark}\n\
+             COMMIT\n*filter\n:FORWARD DROP [0:0]\n-A FORWARD -m mark --mark {wanted} -j ACCEPT\n\
+             COMMIT\n"
+        ))
+    };
+    let verdict = CompareOptions { level: Level::Verdict, ..by_text() };
+    let (one, same) = (text("0x1/0xff", "0x1/0xff"), text("0x1/0xff", "0x1/0xf"));
+    assert!(compared(&one, &one, &verdict).is_equal());
+    let found = differs(&one, &same, &verdict);
+    // A mark such as 0x11 of another source is what tells the two masks apart.
+    assert_ne!(found.witness.packet.saddr.0 >> 24, 10);
+    let other = text("0x3/0xff", "0x1/0xff");
+    let found = differs(&one, &other, &verdict);
+    assert_eq!(found.witness.packet.saddr.0 >> 24, 10);
+}
+
+#[test]
+fn a_translated_address_is_what_the_filter_sees() {
+    let text = |to: &str, wanted: &str| {
+        v4(&format!(
+            "*nat\n:PREROUTING ACCEPT [0:0]\n-A PREROUTING -d 192.0.2.1 -j DNAT --to-destination {to}\n\
+             COMMIT\n*filter\n:FORWARD DROP [0:0]\n-A FORWARD -d {wanted} -j ACCEPT\nCOMMIT\n"
+        ))
+    };
+    let verdict = CompareOptions { level: Level::Verdict, ..by_text() };
+    let one = text("10.0.0.1", "10.0.0.1");
+    let found = differs(&one, &text("10.0.0.2", "10.0.0.1"), &verdict);
+    assert_eq!(found.witness.packet.daddr.0, 0xc000_0201);
+    assert_eq!(found.witness.packet.ct.state, weir_model::CtState::New);
+    assert_equal(&one, &one);
+    let range = text("10.0.0.4-10.0.0.7", "10.0.0.4/30");
+    assert_equal(&range, &range);
+    let found = differs(&range, &text("10.0.0.4-10.0.0.7", "10.0.0.4/31"), &verdict);
+    assert!(found.witness.opinions.iter().any(|o| o.asked.is_none()));
+}
+
+#[test]
+fn a_redirected_packet_goes_to_input() {
+    let text = |policy: &str| {
+        v4(&format!(
+            "*nat\n:PREROUTING ACCEPT [0:0]\n\
+             -A PREROUTING -p tcp -m tcp --dport 80 -j REDIRECT --to-ports 3128\nCOMMIT\n\
+             *filter\n:INPUT {policy} [0:0]\n:FORWARD ACCEPT [0:0]\nCOMMIT\n"
+        ))
+    };
+    let forward = CompareOptions { entry: Some(Entry::Forward), ..by_text() };
+    let found = differs(&text("ACCEPT"), &text("DROP"), &forward);
+    assert_eq!(found.witness.packet.ports().map(|p| p.1), Some(80));
+}
+
+#[test]
+fn a_stateful_test_is_known_by_its_rule_or_by_its_text() {
+    let limit = |n: u32| format!("-A FORWARD -p tcp -m limit --limit {n}/sec -j ACCEPT\n");
+    let one = filter(&format!("{}{}", limit(1), limit(2)));
+    let swapped = filter(&format!("{}{}", limit(2), limit(1)));
+    // By their numbers, the rules are others; by their texts, they stand in another order.
+    for options in [CompareOptions::default(), by_text()] {
+        assert!(compared(&one, &one, &options).is_equal());
+        assert!(!compared(&one, &swapped, &options).is_equal());
+    }
+    let shifted = filter(&format!("-A FORWARD -p tcp\n{}{}", limit(1), limit(2)));
+    assert_equal(&one, &shifted);
+    assert!(!compared(&one, &shifted, &CompareOptions::default()).is_equal());
+    let twice = filter(&format!("{}{}{}", limit(1), limit(1), limit(2)));
+    let found = differs(&one, &twice, &by_text());
+    assert!(matches!(found.difference, Difference::Stateful | Difference::Verdict));
+}
+
+#[test]
+fn an_opaque_test_is_one_variable_wherever_it_stands() {
+    let local = "-m addrtype --dst-type LOCAL";
+    let one = filter(&format!("-A FORWARD {local} -j DROP\n-A FORWARD -p tcp -j ACCEPT"));
+    let two = filter(&format!(
+        "-A FORWARD -p tcp {local} -j DROP\n-A FORWARD -p tcp -j ACCEPT\n\
+         -A FORWARD {local} -j DROP"
+    ));
+    assert_equal(&one, &two);
+    let other = filter("-A FORWARD -p tcp -j ACCEPT");
+    let found = differs(&one, &other, &by_text());
+    assert!(found.witness.opinions.iter().any(|o| o.answer && o.words.contains("addrtype")));
+}
+
+#[test]
+fn a_set_with_elements_is_the_rules_it_stands_for() {
+    let rules = "-A FORWARD -s 10.0.0.0/8 -j DROP\n-A FORWARD -s 192.0.2.7/32 -j DROP";
+    let mut sets = filter("-A FORWARD -m set --match-set s src -j DROP");
+    let text = "create s hash:net family inet\nadd s 10.0.0.0/8\nadd s 192.0.2.7\n";
+    sets.sets = weir_syntax::ipset::parse(text).expect("good sets");
+    assert_equal(&filter(rules), &sets);
+    sets.sets[0].elements.pop();
+    let found = differs(&filter(rules), &sets, &by_text());
+    assert_eq!(found.witness.packet.saddr.0, 0xc000_0207);
+}
+
+#[test]
+fn a_loop_and_too_little_memory_are_unknown_and_say_why() {
+    let text = "*filter\n:FORWARD ACCEPT [0:0]\n:a - [0:0]\n-A FORWARD -j a\n-A a -p tcp\nCOMMIT\n";
+    let mut looped = v4(text);
+    let table = &mut looped.v4.as_mut().expect("a ruleset").tables[0];
+    let chain = table.chains.iter_mut().find(|c| &*c.name == "a").expect("chain a");
+    chain.rules[0].target = weir_model::Target::Jump("a".into());
+    let why = |comparison: &Comparison| comparison.unknowns().next().map(|(_, w)| w.to_owned());
+    let found = compared(&looped, &looped, &by_text());
+    let said = why(&found).unwrap_or_else(|| panic!("it is known: {found:#?}"));
+    assert!(said.contains("chain a of table filter"), "{said}");
+    let mut rules = String::new();
+    for i in 0..500u32 {
+        let (a, b) = (i * 7919 % 251, i * 104_729 % 241);
+        rules += &format!("-A FORWARD -s 10.{a}.{b}.0/24 -d 10.{b}.{a}.0/24 -j DROP\n");
+    }
+    let half: Vec<&str> = rules.lines().take(250).collect();
+    let (large, small) = (filter(&rules), filter(&half.join("\n")));
+    let little = CompareOptions { memory_bytes: 200_000, ..by_text() };
+    assert!(why(&compared(&large, &small, &little)).expect("unknown").contains("MiB"));
+    assert!(!compared(&large, &small, &by_text()).is_equal());
+}
+
+#[test]
+fn one_hook_alone_is_a_view() {
+    let text = |input: &str| {
+        v4(&format!(
+            "*filter\n:INPUT {input} [0:0]\n:FORWARD DROP [0:0]\n-A FORWARD -p tcp -j ACCEPT\nCOMMIT\n"
+        ))
+    };
+    let hook = |hook| CompareOptions { scope: Scope::Hook(hook), ..by_text() };
+    let (one, other) = (text("ACCEPT"), text("DROP"));
+    assert!(compared(&one, &other, &hook(Hook::Forward)).is_equal());
+    assert!(!compared(&one, &other, &hook(Hook::Input)).is_equal());
+}
+
+#[test]
+fn the_witness_shows_the_difference_to_whoever_runs_it() {
+    let one =
+        filter("-A FORWARD -m set --match-set unknown src -j DROP\n-A FORWARD -p tcp -j DROP");
+    let other =
+        filter("-A FORWARD -m set ! --match-set unknown src -j DROP\n-A FORWARD -p tcp -j DROP");
+    let comparison = compared(&one, &other, &by_text());
+    for (part, found) in comparison.differences() {
+        let weir_diagram::Way::Entry(entry) = part.way else { continue };
+        let run = |firewall| {
+            let mut answers = found.witness.answers(firewall, Identity::Text);
+            Interpreter::new(firewall).journey(&found.witness.packet, entry, &mut answers).verdict
+        };
+        assert_eq!((run(&one), run(&other)), found.verdicts);
+        assert_ne!(found.verdicts.0, found.verdicts.1);
+    }
+    assert_eq!(comparison.differences().count(), 1);
+    assert!(matches!(comparison.parts[1].answer, Answer::Equal), "INPUT has no rules");
+    assert_eq!(comparison.parts[0].family, Family::V4);
+}
+
+/// Tables that differ, each in the packets of a bit of every mark that the table before may set.
+fn hard(drop: &str) -> Firewall {
+    let mut mangle = String::new();
+    for bit in 0..12 {
+        let (port, mark) = (1000 + 37 * bit, 1u32 << bit);
+        mangle += &format!(
+            "-A PREROUTING -p udp -m udp --dport {port}:{} -j MARK --set-xmark {mark:#x}/{mark:#x}\n\
+             -A PREROUTING -s 10.{bit}.0.0/16 -j MARK --set-xmark 0x0/{mark:#x}\n",
+            port + 4000
+        );
+    }
+    let mut filter = String::new();
+    for bit in 0..12 {
+        let mark = 1u32 << bit;
+        filter += &format!(
+            "-A FORWARD -m mark --mark {mark:#x}/{mark:#x} -d 10.{bit}.0.0/16 -j {drop}\n\
+             -A FORWARD -m mark --mark {mark:#x}/{mark:#x} -j LOG --log-prefix bit{bit}\n"
+        );
+    }
+    v4(&format!(
+        "*mangle\n:PREROUTING ACCEPT [0:0]\n{mangle}-A PREROUTING -p {} -j TTL --ttl-dec 1\nCOMMIT\n\
+         *filter\n:FORWARD ACCEPT [0:0]\n{filter}COMMIT\n",
+        if drop == "DROP" { "tcp" } else { "sctp" }
+    ))
+}
+
+#[test]
+fn a_comparison_ends_within_its_steps_and_says_that_it_is_not_decided() {
+    let (one, other) = (hard("DROP"), hard("REJECT"));
+    let within = |steps_max| CompareOptions { steps_max, ..by_text() };
+    for steps_max in [0, 1_000, 100_000] {
+        let comparison = compared(&one, &other, &within(steps_max));
+        let forward = &comparison.parts[0];
+        let Answer::Unknown { why } = &forward.answer else { panic!("{:?}", forward.answer) };
+        assert!(why.contains("not proven within"), "{why}");
+        assert!(forward.statistics.steps <= steps_max, "{} steps", forward.statistics.steps);
+        assert!(!comparison.is_equal());
+    }
+    // The same question within the same steps has the same answer.
+    let small = filter("-A FORWARD -s 10.0.0.0/8 -j DROP");
+    let enough = compared(&small, &small, &within(1_000_000));
+    assert!(enough.is_equal());
+    let steps = enough.parts.iter().map(|p| p.statistics.steps).max().expect("parts");
+    assert!(compared(&small, &small, &within(steps)).is_equal());
+    assert!(!compared(&small, &small, &within(steps - 1)).is_equal());
+}
+
+#[test]
+fn a_chain_is_known_by_what_its_callees_mean_and_not_by_their_names() {
+    let firewall = |leaf: &str, name: &str| {
+        v4(&format!(
+            "*filter\n:FORWARD ACCEPT [0:0]\n:list - [0:0]\n:{name} - [0:0]\n\
+             -A FORWARD -p tcp -j list\n-A list -s 10.0.0.0/8 -j {name}\n\
+             -A list -s 11.0.0.0/8 -g {name}\n-A FORWARD -p tcp -j DROP\n{leaf}COMMIT\n"
+        ))
+    };
+    let one = firewall("-A leaf -p tcp -j ACCEPT\n", "leaf");
+    let renamed = firewall("-A other -p tcp -m tcp -j ACCEPT\n-A other -j DROP\n", "other");
+    let same = firewall("-A other ! -p udp -j ACCEPT\n", "other");
+    let else_drops = firewall("-A leaf -p tcp -m tcp --dport 80 -j ACCEPT\n", "leaf");
+    assert_equal(&one, &same);
+    differs(&one, &else_drops, &by_text());
+    // A bare `-m tcp` drops what is cut.
+    differs(&one, &renamed, &by_text());
+}
+
+#[test]
+fn no_ipv4_fragment_meets_input() {
+    let tables = |lines: &str| {
+        v4(&format!("*filter\n:INPUT ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\n{lines}COMMIT\n"))
+    };
+    // A packet that is forwarded may be a fragment, one that is delivered may not.
+    differs(&tables("-A FORWARD -f -j DROP\n"), &tables(""), &by_text());
+    assert_equal(&tables("-A INPUT -f -j DROP\n"), &tables(""));
+}
+
+#[test]
+fn a_datagram_that_is_put_together_brings_no_length_from_prerouting() {
+    let tables = |tracked: &str, drop: &str| {
+        v4(&format!(
+            "*mangle\n:PREROUTING ACCEPT [0:0]\n-A PREROUTING -j MARK --set-xmark 0x0/0xffffffff\n\
+             -A PREROUTING -p udp -m length --length 0:100 -j MARK --set-xmark 0x1/0xffffffff\n\
+             COMMIT\n*filter\n:INPUT ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\n{drop}{tracked}COMMIT\n"
+        ))
+    };
+    let drop = "-A INPUT -m mark --mark 0x1 -m length ! --length 0:100 -j DROP\n";
+    // Conntrack puts datagrams together before PREROUTING: then the length is one.
+    let tracked = "-A FORWARD -m conntrack --ctstate NEW\n";
+    assert_equal(&tables(tracked, drop), &tables(tracked, ""));
+    let found = compare(&tables("", drop), &tables("", ""), &by_text()).expect("no mistake");
+    let ways: Vec<Way> = found.differences().map(|(part, _)| part.way).collect();
+    assert_eq!(ways, [Way::Assembled]);
+}
+
+#[test]
+fn the_mark_that_a_match_leaves_is_part_of_the_packet() {
+    let mangle = |lines: &str| {
+        v4(&format!(
+            "*mangle\n:PREROUTING ACCEPT [0:0]\n:INPUT ACCEPT [0:0]\n{lines}-A INPUT -m socket\nCOMMIT\n"
+        ))
+    };
+    let socket = "-A PREROUTING -p tcp -m socket --restore-skmark\n";
+    let mark = "-A PREROUTING -j MARK --set-xmark 0x5/0xffffffff\n";
+    let both = |first: &str, second: &str| mangle(&format!("{first}{second}"));
+    assert_equal(&mangle(socket), &mangle(socket));
+    // What is overwritten is not seen.
+    assert_equal(&both(socket, mark), &mangle(mark));
+    let differs = |a: &Firewall, b: &Firewall| {
+        let found = compare(a, b, &by_text()).expect("no mistake");
+        assert!(found.differences().count() > 0, "{found:?}");
+        assert!(found.differences().all(|(_, d)| d.difference == Difference::Packet), "{found:?}");
+    };
+    differs(&mangle(socket), &mangle(""));
+    differs(&both(socket, mark), &both(mark, socket));
+}

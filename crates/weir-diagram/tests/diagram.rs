@@ -1,0 +1,272 @@
+//! Sets of packets against the interpreter, packet by packet.
+
+use weir_diagram::{At, PacketSet, Space};
+use weir_model::{Chain, Family, Firewall, Hook, Packet, Policy, Rule, RuleId, Ruleset, Table};
+use weir_model::{Match, TableName, Target};
+use weir_semantics::{Answers, Interpreter, Question, Verdict};
+use weir_syntax::iptables::{ParseOptions, parse};
+use weir_syntax::packet::parse_packet;
+use weir_testkit::verdicts::read;
+use weir_traffic::{TrafficOptions, packets};
+
+/// Answers by the match alone, as a set of packets has it.
+struct ByMatch(u64);
+
+impl ByMatch {
+    fn holds(&self, m: &Match) -> bool {
+        // The negated test of a set and the plain one are the same question.
+        let (m, negated) = match m {
+            Match::Set(s) => {
+                let plain = weir_model::matching::SetMatch { negated: false, ..s.clone() };
+                (Match::Set(plain), s.negated)
+            }
+            other => (other.clone(), false),
+        };
+        let text = format!("{m:?}");
+        let digest =
+            text.bytes().fold(self.0, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0001b3));
+        (digest >> 20 & 1 == 1) != negated
+    }
+}
+
+impl Answers for ByMatch {
+    fn answer(&mut self, question: &Question<'_>) -> bool {
+        question.asked_match().is_some_and(|m| self.holds(m))
+    }
+}
+
+/// FORWARD of filter with one rule that counts, and the sets.
+fn one_rule(rule: &Rule, family: Family, sets: &[weir_model::IpSet]) -> Firewall {
+    let mut forward = Chain::new("FORWARD", Some(Policy::Accept));
+    forward.rules.push(Rule { credit: vec![RuleId(0)], target: Target::None, ..rule.clone() });
+    let mut ruleset = Ruleset::new(family);
+    ruleset.tables.push(Table {
+        name: TableName::Filter,
+        chains: vec![forward],
+        leading_comments: Vec::new(),
+        trailing_comments: Vec::new(),
+    });
+    let (v4, v6) = match family {
+        Family::V4 => (Some(ruleset), None),
+        Family::V6 => (None, Some(ruleset)),
+    };
+    Firewall { v4, v6, sets: sets.to_vec() }
+}
+
+/// How many packets were compared, how many matched, and how many were dropped on the spot.
+#[derive(Default)]
+struct Seen {
+    packets: usize,
+    held: usize,
+    dropped: usize,
+}
+
+/// What the set and the interpreter say of each packet must be the same.
+fn compare(firewall: &Firewall, family: Family, sent: &[Packet], seen: &mut Seen) {
+    let rule = &firewall.ruleset(family).expect("a ruleset").tables[0].chains[0].rules[0];
+    let interpreter = Interpreter::new(firewall);
+    let mut space = Space::new(family, firewall);
+    let at = At::hook(Hook::Forward);
+    let holds = space.of_rule(rule, at).expect("room");
+    let drops = space.dropped_by(rule, at).expect("room");
+    for packet in sent.iter().filter(|p| p.family == family) {
+        for seed in 0..2 {
+            let mut answers = ByMatch(seed);
+            let (verdict, log) = interpreter.walk(
+                TableName::Filter,
+                Hook::Forward,
+                &mut packet.clone(),
+                &mut answers,
+            );
+            let counted = log
+                .hits
+                .iter()
+                .any(|h| h.credit.first() == Some(&RuleId(0)) && h.place().is_some());
+            let ask = |set: PacketSet| space.holds(set, packet, |m, _| answers.holds(m));
+            let Some(found) = ask(holds) else { continue };
+            assert_eq!(found, counted, "{:?} {:?}\n{packet:?}", rule.base, rule.matches);
+            let dropped = verdict == Verdict::Drop;
+            assert_eq!(ask(drops), Some(dropped), "{:?}\n{packet:?}", rule.matches);
+            assert_eq!(space.holds(PacketSet::ALL, packet, |_, _| false), Some(true));
+            seen.packets += 1;
+            seen.held += usize::from(counted);
+            seen.dropped += usize::from(dropped);
+        }
+    }
+}
+
+#[test]
+fn sets_hold_what_the_interpreter_counts_for_every_rule_of_the_cases() {
+    let mut seen = Seen::default();
+    for case in read(&weir_testkit::data::path("verdicts")) {
+        let family = if case.family == "v6" { Family::V6 } else { Family::V4 };
+        let sets = weir_syntax::ipset::parse(&case.sets).expect("good sets");
+        let options = ParseOptions { family: Some(family), ..ParseOptions::default() };
+        let ruleset = parse(&case.rules, &options).expect("a good ruleset");
+        let said = case.packet.iter().map(|p| parse_packet(&p.words).expect("good words"));
+        let said: Vec<Packet> = said.collect();
+        for (_, _, rule) in ruleset.rules() {
+            let firewall = one_rule(rule, family, &sets);
+            let options = TrafficOptions { count: 150, ..TrafficOptions::default() };
+            let ruleset = firewall.ruleset(family).expect("a ruleset");
+            let mut sent = packets(ruleset, &firewall.sets, &options);
+            sent.extend(said.iter().cloned());
+            compare(&firewall, family, &sent, &mut seen);
+        }
+    }
+    let Seen { packets, held, dropped } = seen;
+    println!("{packets} packets, {held} held, {dropped} dropped");
+    assert!(packets > 10_000 && held > packets / 20 && dropped > 50);
+}
+
+/// The set of the first rule of a text's FORWARD chain, and the space it is in.
+fn first_rule(firewall: &Firewall) -> (Space<'_>, PacketSet) {
+    let ruleset = firewall.rulesets().next().expect("a ruleset");
+    let mut space = Space::new(ruleset.family, firewall);
+    let (_, _, rule) = ruleset.rules().next().expect("a rule");
+    let set = space.of_rule(rule, At::hook(Hook::Forward)).expect("room");
+    (space, set)
+}
+
+fn forward(lines: &str) -> Firewall {
+    let text = format!("*filter\n:FORWARD ACCEPT [0:0]\n{lines}\nCOMMIT\n");
+    let ruleset = parse(&text, &ParseOptions::default()).expect("a good ruleset");
+    Firewall { v4: Some(ruleset), ..Firewall::default() }
+}
+
+/// Gives the answers of a witness, and false to all other questions.
+struct Taken(Vec<(Match, bool)>);
+
+impl Answers for Taken {
+    fn answer(&mut self, question: &Question<'_>) -> bool {
+        self.0.iter().any(|(m, answer)| Some(m) == question.asked_match() && *answer)
+    }
+}
+
+#[test]
+fn the_witness_of_a_rule_is_a_packet_that_it_counts() {
+    let mut found = 0;
+    for case in read(&weir_testkit::data::path("verdicts")) {
+        let family = if case.family == "v6" { Family::V6 } else { Family::V4 };
+        let sets = weir_syntax::ipset::parse(&case.sets).expect("good sets");
+        let options = ParseOptions { family: Some(family), ..ParseOptions::default() };
+        let ruleset = parse(&case.rules, &options).expect("a good ruleset");
+        for (_, _, rule) in ruleset.rules() {
+            let firewall = one_rule(rule, family, &sets);
+            let (mut space, set) = first_rule(&firewall);
+            let Some(witness) = space.witness(set).expect("room") else { continue };
+            let taken = witness.opinions.iter().filter_map(|o| Some((o.asked.clone()?, o.answer)));
+            let mut answers = Taken(taken.collect());
+            let mut packet = witness.packet.clone();
+            let interpreter = Interpreter::new(&firewall);
+            let (_, log) =
+                interpreter.walk(TableName::Filter, Hook::Forward, &mut packet, &mut answers);
+            let counted = log.hits.iter().any(|h| h.credit.first() == Some(&RuleId(0)));
+            assert!(counted, "{:?} {:?}\n{witness:?}", rule.base, rule.matches);
+            assert!(space.regions(set, 3).expect("room").len() <= 3);
+            found += 1;
+        }
+    }
+    assert!(found > 100, "{found} witnesses");
+}
+
+#[test]
+fn covered_is_what_the_union_covers() {
+    let firewall = forward(
+        "-A FORWARD -s 10.0.0.0/9 -j DROP\n-A FORWARD -s 10.128.0.0/9 -j DROP\n\
+         -A FORWARD -s 10.0.0.0/8 -p tcp -j DROP\n-A FORWARD -s 10.0.0.0/7 -j DROP",
+    );
+    let ruleset = firewall.v4.as_ref().expect("a ruleset");
+    let mut space = Space::new(Family::V4, &firewall);
+    let of = |(_, _, rule)| space.of_rule(rule, At::ANYWHERE).expect("room");
+    let sets: Vec<PacketSet> = ruleset.rules().map(of).collect();
+    let union = space.any_of(&sets[..2]).expect("room");
+    assert!(space.implies(sets[2], union).expect("room"));
+    assert!(!space.implies(sets[2], sets[0]).expect("room"));
+    assert!(!space.implies(sets[3], union).expect("room"));
+    assert!(space.overlap(sets[3], union).expect("room"));
+    let rest = space.minus(sets[3], union).expect("room");
+    let regions = space.regions(rest, 5).expect("room");
+    let words: Vec<_> = regions.iter().map(ToString::to_string).collect();
+    assert_eq!(words, ["ip saddr 11.0.0.0/8"]);
+    assert!((space.share(rest).expect("room") - 1.0 / 256.0).abs() < 1e-12);
+    let nodes = space.nodes();
+    let mut kept = [rest, union];
+    space.keep(&mut kept);
+    assert!(space.nodes() < nodes);
+    let regions = space.regions(kept[0], 5).expect("room");
+    assert_eq!(regions[0].to_string(), "ip saddr 11.0.0.0/8");
+}
+
+#[test]
+fn a_port_and_its_negation_leave_out_packets_without_ports() {
+    let firewall = forward("-A FORWARD -p udp --dport 53\n-A FORWARD -p udp ! --dport 53");
+    let ruleset = firewall.v4.as_ref().expect("a ruleset");
+    let mut space = Space::new(Family::V4, &firewall);
+    let of = |(_, _, rule)| space.of_rule(rule, At::ANYWHERE).expect("room");
+    let sets: Vec<PacketSet> = ruleset.rules().map(of).collect();
+    let both = space.any_of(&sets).expect("room");
+    let neither = space.not(both).expect("room");
+    for words in ["udp dport 53", "udp dport 54"] {
+        let packet = parse_packet(words).expect("good words");
+        assert_eq!(space.holds(both, &packet, |_, _| false), Some(true), "{words}");
+    }
+    for words in ["udp dport 53 fragment offset 3", "udp dport 53 truncated 6", "tcp dport 53"] {
+        let packet = parse_packet(words).expect("good words");
+        assert_eq!(space.holds(neither, &packet, |_, _| false), Some(true), "{words}");
+    }
+}
+
+#[test]
+fn regions_speak_the_language_of_packets() {
+    let ports = "tcp dport { 80, 443, 8000-8080 }";
+    let cut_after_ports = format!("with a cut header cut after the ports {ports}");
+    let cases: [(&str, &[&str]); 8] = [
+        (
+            "-i eth0 -s 192.0.2.0/24 -p tcp --dport 22",
+            &["iif eth0 tcp dport 22 ip saddr 192.0.2.0/24"],
+        ),
+        ("-p tcp -m multiport --dports 80,443,8000:8080", &[ports, &cut_after_ports]),
+        ("-m conntrack --ctstate INVALID,NEW", &["ct state { invalid, new }"]),
+        ("-p icmp --icmp-type 8/0", &["icmp type/code 8/0"]),
+        ("-f", &["later fragment"]),
+        ("-m addrtype --dst-type LOCAL", &["-m addrtype --dst-type LOCAL"]),
+        ("-d 10.0.0.3 -m mark --mark 0x1", &["ip daddr 10.0.0.3 mark 0x1"]),
+        ("", &["every packet"]),
+    ];
+    for (rule, want) in cases {
+        let firewall = forward(&format!("-A FORWARD {rule}"));
+        let (mut space, set) = first_rule(&firewall);
+        let regions = space.regions(set, 4).expect("room");
+        let words: Vec<_> = regions.iter().map(ToString::to_string).collect();
+        assert_eq!(words, want, "{rule}");
+    }
+}
+
+#[test]
+fn regions_that_make_up_a_set_have_its_share() {
+    // Headers that do not fit their length, and codes of devices that mean nothing, are no packets.
+    for rule in [
+        "-i eth0 -s 192.0.2.0/24 -p tcp --dport 22",
+        "-p icmp --icmp-type 8/0 -m length --length 60:90",
+        "-p tcp -m multiport --dports 80,443",
+        "-i eth0 -f",
+        "-m addrtype --dst-type LOCAL -s 10.0.0.0/8",
+    ] {
+        let firewall = forward(&format!("-A FORWARD {rule}"));
+        let (mut space, set) = first_rule(&firewall);
+        let regions = space.regions(set, 1000).expect("room");
+        let (sum, share) =
+            (regions.iter().map(|r| r.share).sum::<f64>(), space.share(set).expect("room"));
+        assert!(regions.len() < 1000, "{rule}: more regions than were asked for");
+        assert!((sum / share - 1.0).abs() < 1e-9, "{rule}: regions of {sum}, a set of {share}");
+        assert!(regions.is_sorted_by(|a, b| a.share >= b.share), "{rule}");
+    }
+}
+
+#[test]
+fn a_space_without_memory_says_so() {
+    let options = weir_diagram::SpaceOptions { memory_bytes: 0, ..Default::default() };
+    let firewall = Firewall::default();
+    assert!(Space::with(Family::V4, &[&firewall], options).is_err());
+}

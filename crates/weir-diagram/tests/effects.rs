@@ -1,0 +1,388 @@
+//! What targets write and matches drop is part of the meaning: rulesets that differ in it are not
+//! called equal. Each pair stands beside a control in which nothing depends on it.
+
+use weir_diagram::{CompareOptions, Identity, compare};
+use weir_model::{Family, Firewall};
+use weir_syntax::iptables::{ParseOptions, parse};
+
+const SETS: &str = "create s hash:ip family inet skbinfo\nadd s 10.0.0.1 skbmark 0x1\n\
+                    create t hash:ip family inet\ncreate u hash:ip family inet\n\
+                    create l list:set size 8\nadd l u\n";
+
+fn firewall(text: &str) -> Firewall {
+    let ruleset = match parse(text, &ParseOptions::default()) {
+        Ok(ruleset) => ruleset,
+        Err(errors) => panic!("{}", weir_syntax::render(&errors, "text", text, false)),
+    };
+    let sets = weir_syntax::ipset::parse(SETS).expect("good sets");
+    Firewall { v4: Some(ruleset), sets, ..Firewall::default() }
+}
+
+fn equal(table: &str, before: &str, after: &str) -> bool {
+    let chains = match table {
+        "filter" => ":FORWARD ACCEPT [0:0]\n:sub - [0:0]\n",
+        _ => ":PREROUTING ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\n:sub - [0:0]\n",
+    };
+    let text = |rules: &str| format!("*{table}\n{chains}{rules}COMMIT\n");
+    let options = CompareOptions { identity: Identity::Text, ..CompareOptions::default() };
+    let (before, after) = (firewall(&text(before)), firewall(&text(after)));
+    compare(&before, &after, &options).expect("no mistake in weir").is_equal()
+}
+
+/// The rule behind a target is dead to one who overlooks what the target writes.
+fn rule_behind(table: &str, guard: &str, target: &str, tested: &str) -> bool {
+    let rules = format!("-A FORWARD {guard} -j RETURN\n-A FORWARD {target}\n");
+    let with = format!("{rules}-A FORWARD {tested} -j DROP\n");
+    equal(table, &with, &rules)
+}
+
+#[test]
+fn a_rule_behind_a_target_that_writes_what_it_tests_is_not_dead() {
+    let mark = "-m mark --mark 0x1";
+    // The control: nothing is written, and the guard leaves no packet to the last rule.
+    assert!(rule_behind("mangle", mark, "-j LOG", mark));
+    assert!(!rule_behind("mangle", mark, "-j SET --map-set s src --map-mark", mark));
+    assert!(rule_behind("mangle", mark, "-j SET --map-set s src --map-prio", mark));
+    let length = "-m length --length 44";
+    let mss = "-p tcp -m tcp --tcp-flags SYN,RST SYN -j TCPMSS --set-mss 500";
+    assert!(rule_behind("mangle", length, "-j MARK --set-xmark 0x1/0x1", length));
+    assert!(!rule_behind("mangle", length, mss, length));
+    let flags = "-p tcp -m tcp --tcp-flags FIN FIN";
+    let ecn = "-p tcp -j ECN --ecn-tcp-remove";
+    assert!(rule_behind("mangle", flags, "-j LOG", flags));
+    assert!(!rule_behind("mangle", flags, ecn, flags));
+}
+
+#[test]
+fn a_rule_behind_an_unknown_target_is_not_dead_whatever_it_tests() {
+    for tested in [
+        "-s 10.0.0.1",
+        "-d 10.0.0.1",
+        "-m mark --mark 0x1",
+        "-m ttl --ttl-eq 5",
+        "-m tos --tos 0x8/0xff",
+        "-m length --length 100",
+        "-p tcp -m tcp --dport 80",
+        "-p icmp -m icmp --icmp-type 8",
+        "-m mac --mac-source 02:00:00:00:00:01",
+    ] {
+        assert!(rule_behind("mangle", tested, "-j LOG", tested), "{tested}");
+        assert!(!rule_behind("mangle", tested, "-j UNKNOWN --option", tested), "{tested}");
+    }
+}
+
+#[test]
+fn a_match_that_may_drop_the_packet_is_not_the_same_as_no_rule() {
+    for (rule, drops) in [
+        ("-p esp", false),
+        ("-p esp -m esp --espspi 1", true),
+        ("-p ah -m ah --ahspi 1", true),
+        ("-p tcp -m tcpmss --mss 1:500", true),
+        ("-m hashlimit --hashlimit-upto 1/sec --hashlimit-name h --hashlimit-mode srcport", true),
+        ("-m connlimit --connlimit-above 5", true),
+        ("-m unknown --option", true),
+        ("-m string --string x --algo bm", false),
+        ("-m addrtype --dst-type LOCAL", false),
+    ] {
+        assert_eq!(
+            equal("filter", &format!("-A FORWARD {rule} -j RETURN\n"), ""),
+            !drops,
+            "{rule}"
+        );
+    }
+    // Where an earlier rule has looked for the header, nothing is left to drop.
+    let looked = "-A FORWARD -p tcp -m tcp --dport 1:65535\n";
+    let again = format!("{looked}-A FORWARD -p tcp -m tcp --dport 80 -j RETURN\n");
+    assert!(equal("filter", &again, looked));
+    assert!(!equal("filter", &again, ""));
+}
+
+#[test]
+fn a_full_hashlimit_table_drops_what_it_has_no_room_for() {
+    let log = "-A FORWARD -s 10.0.0.0/8 -j LOG\n";
+    let any_order = |test: &str| {
+        let count = format!("-A FORWARD {test}\n");
+        equal("filter", &format!("{log}{count}"), &format!("{count}{log}"))
+    };
+    // The control: a budget that drops nothing, before or behind what is logged.
+    assert!(any_order("-m limit --limit 1/sec"));
+    let hashlimit = "-m hashlimit --hashlimit-upto 1/sec --hashlimit-name h";
+    for options in ["", "--hashlimit-mode srcip", "--hashlimit-mode srcport"] {
+        assert!(!any_order(&format!("{hashlimit} {options}")), "{options}");
+    }
+    let large = "--hashlimit-mode srcip --hashlimit-htable-max 1000000";
+    assert!(!any_order(&format!("{hashlimit} {large}")));
+}
+
+#[test]
+fn a_set_that_rules_change_is_unknown_each_time() {
+    let dropping = |set: &str| format!("-A FORWARD -m set --match-set {set} src -j DROP\n");
+    // The control: an empty set that nobody fills holds nothing.
+    assert!(equal("filter", &dropping("t"), ""));
+    for filler in ["-j SET --add-set t src", "-j SET --del-set t src"] {
+        let filler = format!("-A FORWARD {filler}\n");
+        assert!(!equal("filter", &format!("{filler}{}", dropping("t")), &filler), "{filler}");
+    }
+    // A list changes with its members, and members with their list.
+    let filler = "-A FORWARD -j SET --add-set u src\n";
+    assert!(!equal("filter", &format!("{filler}{}", dropping("l")), filler));
+    let filler = "-A FORWARD -j SET --add-set l src\n";
+    assert!(!equal("filter", &format!("{filler}{}", dropping("u")), filler));
+    let filler = "-A FORWARD -j UNKNOWN --option\n";
+    assert!(!equal("filter", &format!("{filler}{}", dropping("t")), filler));
+}
+
+#[test]
+fn what_a_target_does_to_a_set_is_ordered_with_what_matches_find_there() {
+    let fill = "-j SET --add-set t src\n";
+    let found = "-m set --match-set t src";
+    let first = format!("-A FORWARD {fill}-A FORWARD {found} -g sub\n-A sub -j DROP\n");
+    let last = format!("-A FORWARD {found} -g sub\n-A FORWARD {fill}-A sub {fill}-A sub -j DROP\n");
+    assert!(equal("filter", &first, &first));
+    assert!(!equal("filter", &first, &last));
+}
+
+#[test]
+fn a_memory_is_asked_of_the_packet_as_earlier_rules_left_it() {
+    let options = CompareOptions {
+        identity: Identity::Text,
+        level: weir_diagram::Level::Verdict,
+        ..CompareOptions::default()
+    };
+    let recent = "-A FORWARD -m recent --rcheck --name x --rttl -j DROP\n";
+    let commutes = |target: &str| {
+        let target = format!("-A FORWARD -j {target}\n");
+        let mangle = |rules: [&str; 2]| {
+            firewall(&format!("*mangle\n:FORWARD ACCEPT [0:0]\n{}COMMIT\n", rules.concat()))
+        };
+        let (before, after) = (mangle([&target, recent]), mangle([recent, &target]));
+        compare(&before, &after, &options).expect("no mistake in weir").is_equal()
+    };
+    // The control: recent does not look at the mark.
+    assert!(commutes("MARK --set-xmark 0x1/0xffffffff"));
+    assert!(!commutes("TTL --ttl-set 9"));
+}
+
+#[test]
+fn a_ruleset_that_has_fragments_put_together_is_not_equal_to_one_that_has_not() {
+    let same = |before: &str, after: &str| {
+        let filter = |rules: &str| {
+            firewall(&format!(
+                "*mangle\n:PREROUTING ACCEPT [0:0]\n{rules}COMMIT\n*filter\n:FORWARD ACCEPT [0:0]\n\
+                 -A FORWARD -p udp -m udp --dport 53 -j DROP\nCOMMIT\n"
+            ))
+        };
+        let options = CompareOptions { identity: Identity::Text, ..CompareOptions::default() };
+        let (before, after) = (filter(before), filter(after));
+        compare(&before, &after, &options).expect("no mistake in weir")
+    };
+    // Each stands behind a rule that leaves it no packet: only its presence counts.
+    let accept = "-A PREROUTING -j ACCEPT\n";
+    let users = [
+        "-m state --state NEW",
+        "-m socket",
+        "-p udp -j TPROXY --on-port 80",
+        "-j CONNMARK --save-mark",
+    ];
+    for user in users {
+        let with = format!("{accept}-A PREROUTING {user}\n");
+        assert!(same(&with, &with).is_equal(), "{user}");
+        let found = same(accept, &with);
+        let (_, fragments) = found.fragments().next().expect(user);
+        assert_eq!(
+            (fragments.before, fragments.place()),
+            (false, "mangle PREROUTING, rule 2".into())
+        );
+        assert!(!found.is_equal() && same(&with, accept).fragments().all(|(_, f)| f.before));
+        // One of them suffices.
+        let two = format!("{with}-A PREROUTING -m socket --transparent\n");
+        assert!(same(&with, &two).is_equal(), "{user}");
+    }
+    let unrelated = format!("{accept}-A PREROUTING -m mark --mark 0x1 -j DROP\n");
+    assert!(same(accept, &unrelated).is_equal());
+}
+
+#[test]
+fn fragments_make_no_difference_to_rules_that_cannot_tell_them_from_datagrams() {
+    let of = |rule: &str, family: Family| {
+        let options = ParseOptions { family: Some(family), ..ParseOptions::default() };
+        let text = format!(
+            "*filter\n:FORWARD ACCEPT [0:0]\n-A FORWARD -j ACCEPT\n-A FORWARD {rule}\nCOMMIT\n"
+        );
+        let ruleset = parse(&text, &options).expect("a good ruleset");
+        match family {
+            Family::V4 => Firewall { v4: Some(ruleset), ..Firewall::default() },
+            Family::V6 => Firewall { v6: Some(ruleset), ..Firewall::default() },
+        }
+    };
+    let equal = |family, rule: &str| {
+        let (without, with) =
+            (of(rule, family), of(&format!("{rule} -m state --state NEW"), family));
+        let options = CompareOptions { identity: Identity::Text, ..CompareOptions::default() };
+        compare(&without, &with, &options).expect("no mistake in weir").is_equal()
+    };
+    for (rule, safe) in [
+        ("-i eth0 -j DROP", true),
+        ("-m mark --mark 0x1 -j DROP", true),
+        ("-m length --length 100", false),
+        ("-j LOG", false),
+        ("-m limit --limit 1/sec", false),
+    ] {
+        assert_eq!(equal(Family::V4, rule), safe, "{rule}");
+    }
+    // The protocol of a later fragment is known in IPv4 alone.
+    assert!(equal(Family::V4, "-p udp") && !equal(Family::V6, "-p udp"));
+}
+
+#[test]
+fn a_packet_that_is_handed_over_may_come_back() {
+    let filter = "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\n";
+    let same = |before: &str, with: &str, without: &str| {
+        let text = |rules: &str| firewall(&format!("{before}{filter}{rules}COMMIT\n"));
+        let options = CompareOptions { identity: Identity::Text, ..CompareOptions::default() };
+        compare(&text(with), &text(without), &options).expect("no mistake in weir").is_equal()
+    };
+    let mangle = |chain: &str, target: &str| {
+        format!("*mangle\n:{chain} ACCEPT [0:0]\n-A {chain} -p tcp {target}\nCOMMIT\n")
+    };
+    let drop = "-A FORWARD -p tcp -j DROP\n-A INPUT -p tcp -j DROP\n";
+    // The control: what is dropped does not come back.
+    assert!(same(&mangle("PREROUTING", "-j DROP"), drop, ""));
+    assert!(!same(&mangle("PREROUTING", "-j NFQUEUE --queue-num 0"), drop, ""));
+    let tproxy = "-j TPROXY --on-port 80 --tproxy-mark 0x1/0x1";
+    assert!(!same(&mangle("PREROUTING", tproxy), drop, ""));
+    let synproxy = "-A INPUT -p tcp -m tcp -j SYNPROXY\n";
+    assert!(!same("", &format!("{synproxy}{drop}"), synproxy));
+}
+
+#[test]
+fn a_set_that_changes_by_itself_is_unknown() {
+    let text = "create age hash:ip family inet timeout 600\nadd age 10.0.0.1 timeout 2\n\
+                create mac bitmap:ip,mac range 10.0.0.0/24\nadd mac 10.0.0.1\n\
+                create count hash:ip family inet counters\nadd count 10.0.0.1\n\
+                create plain hash:ip family inet\nadd plain 10.0.0.1\n";
+    let of = |rules: &str| {
+        let sets = weir_syntax::ipset::parse(text).expect("good sets");
+        let rules = format!("*filter\n:FORWARD ACCEPT [0:0]\n{rules}COMMIT\n");
+        Firewall { sets, ..firewall(&rules) }
+    };
+    let same = |a: &str, b: &str| {
+        let options = CompareOptions { identity: Identity::Text, ..CompareOptions::default() };
+        compare(&of(a), &of(b), &options).expect("no mistake in weir").is_equal()
+    };
+    let behind = |set: &str, dirs: &str| {
+        let first = format!("-A FORWARD -m set --match-set {set} {dirs} -j ACCEPT\n");
+        same(&format!("{first}-A FORWARD -s 10.0.0.1 -j DROP\n"), &first)
+    };
+    assert!(behind("plain", "src"));
+    assert!(behind("count", "src"), "nobody reads the counters");
+    assert!(!behind("age", "src"));
+    assert!(!behind("mac", "src,src"));
+    let reads = "-A FORWARD -m set --match-set count src --packets-gt 5 -j DROP\n";
+    let counts = format!("-A FORWARD -m set --match-set count src\n{reads}");
+    assert!(same(reads, reads));
+    assert!(!same(&counts, reads));
+    assert!(!same(&format!("{reads}{reads}"), reads));
+}
+
+#[test]
+fn a_match_that_writes_the_mark_is_followed() {
+    let mark = "-m mark --mark 0x1";
+    let restore = |options: &str| {
+        let rules = format!("-A PREROUTING {mark} -j ACCEPT\n-A PREROUTING -m socket {options}\n");
+        let with = format!("{rules}-A PREROUTING {mark} -j DROP\n");
+        equal("mangle", &with, &rules)
+    };
+    assert!(restore("--transparent"));
+    assert!(!restore("--restore-skmark"));
+}
+
+#[test]
+fn bytes_that_no_field_models_are_other_bytes_behind_a_target_that_writes_them() {
+    let bytes = "-m u32 --u32 0x0&0xff=0x1";
+    assert!(rule_behind("mangle", bytes, "-j LOG", bytes));
+    assert!(!rule_behind("mangle", bytes, "-j CHECKSUM --checksum-fill", bytes));
+    let helper = "-m helper --helper ftp";
+    assert!(rule_behind("mangle", helper, "-j LOG", helper));
+    assert!(!rule_behind("mangle", helper, "-j UNKNOWN --option", helper));
+}
+
+#[test]
+fn the_template_of_ct_is_an_entry_until_conntrack_takes_its_place() {
+    let raw = |rules: &str| {
+        format!(
+            "*raw\n:PREROUTING ACCEPT [0:0]\n{rules}COMMIT\n*filter\n:FORWARD ACCEPT [0:0]\n\
+                 -A FORWARD -m conntrack --ctstate UNTRACKED -j DROP\nCOMMIT\n"
+        )
+    };
+    let options = CompareOptions {
+        identity: Identity::Text,
+        level: weir_diagram::Level::Verdict,
+        ..CompareOptions::default()
+    };
+    let same = |a: &str, b: &str| {
+        let (a, b) = (firewall(&raw(a)), firewall(&raw(b)));
+        compare(&a, &b, &options).expect("no mistake in weir").is_equal()
+    };
+    // NOTRACK behind CT does nothing; before it, it does.
+    let (ct, notrack) = ("-A PREROUTING -j CT --zone 1\n", "-A PREROUTING -j NOTRACK\n");
+    assert!(same(&format!("{ct}{notrack}"), ct));
+    assert!(!same(&format!("{notrack}{ct}"), ct));
+    // Between them a rule of the raw table sees the template as NEW, not INVALID.
+    let invalid = "-A PREROUTING -m conntrack --ctstate INVALID -j DROP\n";
+    assert!(same(&format!("{ct}{invalid}"), ct));
+    assert!(!same(&format!("{invalid}{ct}"), ct));
+}
+
+#[test]
+fn what_looks_at_a_conntrack_entry_may_answer_otherwise_behind_conntrack() {
+    let same = |user: &str, matched: &str| {
+        let drop = |chains: &str| format!("{chains}-A PREROUTING {matched} -j DROP\nCOMMIT\n");
+        let raw = drop("*raw\n:PREROUTING ACCEPT [0:0]\n");
+        let filter = format!("*filter\n:FORWARD ACCEPT [0:0]\n-A FORWARD {user}\nCOMMIT\n");
+        let mangle = drop("*mangle\n:PREROUTING ACCEPT [0:0]\n");
+        let options = CompareOptions { identity: Identity::Text, ..CompareOptions::default() };
+        let (one, both) = (firewall(&format!("{raw}{filter}")), format!("{raw}{filter}{mangle}"));
+        compare(&one, &firewall(&both), &options).expect("no mistake in weir").is_equal()
+    };
+    let (tracked, untracked) = ("-m state --state NEW", "-j LOG");
+    // The control: what the entry does not say.
+    assert!(same(tracked, "-m addrtype --dst-type LOCAL"));
+    assert!(!same(tracked, "-m helper --helper tftp"));
+    assert!(!same(tracked, "-m socket"));
+    // Without conntrack there is no entry behind the raw table either.
+    assert!(same(untracked, "-m socket"));
+}
+
+#[test]
+fn options_of_the_ip_header_make_room_for_cut_headers_of_longer_packets() {
+    let longest = |tests: &str, proto: &str, length: &str| {
+        let rule = format!("-A FORWARD -p {proto} -m length --length {length} {tests} -j RETURN\n");
+        let filter =
+            |rules: &str| firewall(&format!("*filter\n:FORWARD ACCEPT [0:0]\n{rules}COMMIT\n"));
+        let options = CompareOptions { identity: Identity::Text, ..CompareOptions::default() };
+        let found = compare(&filter(&rule), &filter(""), &options).expect("no mistake in weir");
+        found.differences().next().map(|(_, d)| d.witness.packet.clone())
+    };
+    // Bytes that the match reads of the header.
+    for (proto, tests, header) in [
+        ("udp", "-m udp --dport 53", 8),
+        ("icmp", "-m icmp --icmp-type 8", 8),
+        ("sctp", "-m sctp --dport 53", 12),
+        ("dccp", "-m dccp --dport 53", 12),
+        ("esp", "-m esp --espspi 1", 8),
+        ("ah", "-m ah --ahspi 1", 12),
+        ("udp", "-m multiport --dports 53", 4),
+    ] {
+        let most = 60 + header - 1;
+        for length in [20 + header, 40, most] {
+            let packet = longest(tests, proto, &format!("{length}:100")).expect(tests);
+            assert!(packet.ip_options > 0 && packet.len() >= length, "{tests}: {packet:?}");
+            assert_eq!(packet.to_bytes()[0], 0x45 + packet.ip_options / 4);
+            let words = weir_syntax::packet::packet_words(&packet);
+            let read = weir_syntax::packet::parse_packet(&words).expect("words");
+            assert_eq!((read.len(), read.ip_options), (packet.len(), packet.ip_options), "{words}");
+        }
+        assert!(longest(tests, proto, &format!("{}:100", most + 1)).is_none(), "{tests}");
+    }
+}

@@ -1,0 +1,82 @@
+//! The diagram of a ruleset, asked of one packet: the interpreter's outcome and no other.
+
+use weir_diagram::{Lookup, TWO_ANSWERS};
+use weir_model::{Family, Firewall, Packet};
+use weir_semantics::{Answers, Entry, Interpreter, Question, Seeded};
+use weir_syntax::iptables::{ParseOptions, parse};
+use weir_syntax::packet::parse_packet;
+
+fn v4(rules: &str) -> Firewall {
+    let ruleset = parse(rules, &ParseOptions::default()).expect("good rules");
+    Firewall { v4: Some(ruleset), ..Firewall::default() }
+}
+
+fn filter(rules: &str) -> Firewall {
+    v4(&format!("*filter\n:FORWARD DROP [0:0]\n{rules}COMMIT\n"))
+}
+
+/// What the diagram of `one` says of the journey through `other`.
+fn looked(
+    one: &Firewall,
+    other: &Firewall,
+    packet: &Packet,
+    answers: &mut dyn Answers,
+) -> Result<Option<String>, &'static str> {
+    let lookup = Lookup::new(one, Family::V4, 1 << 28, 1_000_000).expect("room");
+    let mut overhearing = lookup.overhear(answers);
+    let outcome = Interpreter::new(other).journey(packet, Entry::Forward, &mut overhearing);
+    let heard = overhearing.heard();
+    lookup.differs(packet, Entry::Forward, &outcome, &heard)
+}
+
+#[test]
+fn the_diagram_says_what_the_interpreter_says_and_sees_another_outcome() {
+    let rules = "-A FORWARD -m limit --limit 5/sec -j LOG\n-A FORWARD -m addrtype --dst-type LOCAL \
+                 -j REJECT\n-A FORWARD -p tcp -m tcp --dport 80 -j ACCEPT\n";
+    let one = filter(rules);
+    let web = parse_packet("iif eth0 oif eth1 tcp dport 80").expect("good words");
+    for seed in 0..20 {
+        assert_eq!(looked(&one, &one, &web, &mut Seeded(seed)), Ok(None), "seed {seed}");
+    }
+    let verdict = filter(&rules.replace("--dport 80", "--dport 81"));
+    let effect = filter(&rules.replace("LOG", "LOG --log-prefix other"));
+    let order = filter("-A FORWARD -p tcp -m tcp --dport 80 -j ACCEPT\n");
+    let mut silent = Seeded(0);
+    let mut wrong = |other: &Firewall| {
+        let seeds = (0..20).map(|seed| {
+            silent.0 = seed;
+            looked(&one, other, &web, &mut silent)
+        });
+        seeds.filter(|found| matches!(found, Ok(Some(_)))).count()
+    };
+    assert!(wrong(&verdict) > 0, "another verdict is not seen");
+    assert!(wrong(&effect) > 0, "another effect is not seen");
+    assert_eq!(wrong(&order), 20, "that a budget was not asked for is not seen");
+}
+
+/// Every other question holds.
+struct Alternating(bool);
+
+impl Answers for Alternating {
+    fn answer(&mut self, _: &Question<'_>) -> bool {
+        self.0 = !self.0;
+        self.0
+    }
+}
+
+#[test]
+fn a_question_with_two_answers_is_no_difference() {
+    let twice = "-A FORWARD -m addrtype --dst-type LOCAL -m addrtype --dst-type LOCAL -j ACCEPT\n";
+    let one = filter(twice);
+    let packet = parse_packet("iif eth0 oif eth1 udp dport 53").expect("good words");
+    let found = looked(&one, &one, &packet, &mut Alternating(false));
+    assert_eq!(found, Err(TWO_ANSWERS));
+}
+
+#[test]
+fn a_diagram_beyond_its_limits_is_none() {
+    let one = filter("-A FORWARD -p tcp -m tcp --dport 80 -j ACCEPT\n");
+    assert!(Lookup::new(&one, Family::V4, 1 << 28, 1_000_000).is_some());
+    assert!(Lookup::new(&one, Family::V4, 1 << 28, 10).is_none());
+    assert!(Lookup::new(&one, Family::V4, 0, 1_000_000).is_none());
+}

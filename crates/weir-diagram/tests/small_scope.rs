@@ -1,0 +1,105 @@
+//! Every chain of up to three rules over a small set of tests and targets: compared with itself,
+//! with itself in another order, and the answer checked packet by packet.
+
+use weir_diagram::{Answer, CompareOptions, Identity, Scope, compare};
+use weir_model::{Family, Firewall, Hook, Packet};
+use weir_semantics::{AlwaysFalse, AlwaysTrue, Interpreter};
+use weir_syntax::iptables::{ParseOptions, parse};
+use weir_syntax::packet::parse_packet;
+
+const RULES: [&str; 8] = [
+    "-s 10.0.0.0/31 -j ACCEPT",
+    "-s 10.0.0.1 -j DROP",
+    "-p udp -m udp --dport 53 -j ACCEPT",
+    "-p udp -m udp ! --dport 53 -j DROP",
+    "-p udp -j LOG",
+    "-m limit --limit 1/sec -j ACCEPT",
+    "-f -j DROP",
+    "-j MARK --set-xmark 0x1/0x1",
+];
+
+fn chains() -> Vec<Vec<usize>> {
+    let n = RULES.len();
+    let mut out = vec![vec![]];
+    out.extend((0..n).map(|a| vec![a]));
+    out.extend((0..n * n).map(|i| vec![i / n, i % n]));
+    out.extend((0..n * n * n).map(|i| vec![i / n / n, i / n % n, i % n]));
+    out
+}
+
+fn firewall(chain: &[usize]) -> Firewall {
+    let table = if chain.contains(&7) { "mangle" } else { "filter" };
+    let lines: String = chain.iter().map(|r| format!("-A FORWARD {}\n", RULES[*r])).collect();
+    let text = format!("*{table}\n:FORWARD ACCEPT [0:0]\n{lines}COMMIT\n");
+    let ruleset = parse(&text, &ParseOptions::default()).expect("a good ruleset");
+    Firewall { v4: Some(ruleset), ..Firewall::default() }
+}
+
+fn packets() -> Vec<Packet> {
+    let mut out = Vec::new();
+    for source in ["10.0.0.0", "10.0.0.1", "10.0.0.2"] {
+        for rest in [
+            "udp dport 53",
+            "udp dport 54",
+            "tcp dport 53",
+            "udp dport 53 fragment offset 5",
+            "udp dport 53 truncated 6",
+        ] {
+            out.push(parse_packet(&format!("ip saddr {source} {rest}")).expect("good words"));
+        }
+    }
+    out
+}
+
+/// Whether some packet tells the two apart, for always the same answers.
+fn some_packet_differs(one: &Firewall, other: &Firewall, sent: &[Packet]) -> bool {
+    let (a, b) = (Interpreter::new(one), Interpreter::new(other));
+    sent.iter().any(|p| {
+        let never = |i: &Interpreter<'_>| {
+            let o = i.at_hook(p, Hook::Forward, &mut AlwaysFalse);
+            (o.verdict, o.effects.len(), o.asked.len())
+        };
+        let always = |i: &Interpreter<'_>| {
+            let o = i.at_hook(p, Hook::Forward, &mut AlwaysTrue);
+            (o.verdict, o.effects.len(), o.asked.len())
+        };
+        never(&a) != never(&b) || always(&a) != always(&b)
+    })
+}
+
+#[test]
+fn every_short_chain_is_equal_to_its_reverse_exactly_when_no_packet_tells_them_apart() {
+    let sent = packets();
+    let options = CompareOptions {
+        scope: Scope::Hook(Hook::Forward),
+        identity: Identity::Text,
+        family: Some(Family::V4),
+        regions: 1,
+        ..CompareOptions::default()
+    };
+    let (mut equal, mut different) = (0, 0);
+    for chain in chains() {
+        let one = firewall(&chain);
+        let comparison = compare(&one, &one, &options).expect("no mistake in weir");
+        assert!(comparison.is_equal(), "{chain:?} is not equal to itself");
+        let reversed: Vec<usize> = chain.iter().rev().copied().collect();
+        let other = firewall(&reversed);
+        let comparison = compare(&one, &other, &options).expect("no mistake in weir");
+        // The order of two effects shows in their list, of which only the length is looked at.
+        let differs = some_packet_differs(&one, &other, &sent);
+        match &comparison.parts[0].answer {
+            Answer::Equal => {
+                assert!(!differs, "{chain:?} is taken as equal to its reverse");
+                equal += 1;
+            }
+            Answer::Differs(found) => {
+                let order = found.difference == weir_semantics::Difference::Effects;
+                assert!(differs || order, "{chain:?} is taken as different: {found:?}");
+                different += 1;
+            }
+            Answer::Fragments(by) => panic!("{chain:?}: {by:?}"),
+            Answer::Unknown { why } => panic!("{chain:?}: {why}"),
+        }
+    }
+    assert!(equal > 100 && different > 100, "{equal} equal, {different} different");
+}

@@ -1,0 +1,19 @@
+//! Digests of questions: equal where the same is asked, wherever the rule stands and in every
+//! process. They are for comparing within one version of weir, not for keeping.
+
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+
+/// The digest of what nat makes of a packet whose connection is translated already.
+pub fn translating() -> u64 {
+    content(&"translated already")
+}
+
+/// The digest of the question whether a match or target of that digest drops the packet.
+pub fn dropping(digest: u64) -> u64 {
+    content(&("drops", digest))
+}
+
+/// Digest of a match's or target's content, the same in every process.
+pub fn content(of: &impl std::fmt::Debug) -> u64 {
+    BuildHasherDefault::<DefaultHasher>::default().hash_one(format!("{of:?}"))
+}

@@ -1,0 +1,36 @@
+//! What packets are wanted.
+
+use weir_semantics::Entry;
+
+/// What packets are wanted.
+#[derive(Clone, Debug)]
+pub struct TrafficOptions {
+    /// Seed: the same seed, the same packets.
+    pub seed: u64,
+    /// How many packets at most.
+    pub count: usize,
+    /// Which way they go.
+    pub entry: Entry,
+    /// First and later fragments among them.
+    pub fragments: bool,
+    /// Cut transport headers among them.
+    pub truncated: bool,
+    /// Conntrack states other than the rules wish for among them.
+    pub states: bool,
+    /// Longest packet, in bytes from the network header on.
+    pub length_max: usize,
+}
+
+impl Default for TrafficOptions {
+    fn default() -> Self {
+        TrafficOptions {
+            seed: 1,
+            count: 20_000,
+            entry: Entry::Forward,
+            fragments: true,
+            truncated: true,
+            states: true,
+            length_max: 1500,
+        }
+    }
+}

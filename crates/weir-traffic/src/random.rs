@@ -1,0 +1,243 @@
+//! Random packets, drawn mostly from the values that the rules name.
+
+use std::collections::HashMap;
+
+use weir_model::{
+    Addr, CtState, ElementPart, Family, Field, IpSet, Packet, Predicate, Ruleset, Test, tests_of,
+};
+use weir_packet::{Ct, Fragment, Transport};
+use weir_semantics::Entry;
+
+use crate::dice::Dice;
+use crate::options::TrafficOptions;
+use crate::wish::{Defaults, usual_addr};
+
+/// Values that a pool keeps of each field; more would cost memory and bring nothing.
+const KEPT: usize = 8192;
+
+/// The values that a ruleset names, by field.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    family: Family,
+    /// Lowest and highest value of each test.
+    spans: HashMap<Field, Vec<(u128, u128)>>,
+    iifs: Vec<String>,
+    oifs: Vec<String>,
+}
+
+impl Pool {
+    /// Collects the values of all rules and of the sets they name.
+    pub fn new(ruleset: &Ruleset, sets: &[IpSet]) -> Self {
+        let family = ruleset.family;
+        let mut pool = Pool { family, spans: HashMap::new(), iifs: Vec::new(), oifs: Vec::new() };
+        for (_, _, rule) in ruleset.rules() {
+            for test in tests_of(rule, family) {
+                match test {
+                    Test::Field { field, predicate, .. } => pool.note(field, &predicate),
+                    Test::EitherPort { spans, .. } => {
+                        pool.note(Field::Dport, &Predicate::In(spans));
+                    }
+                    Test::Set { .. } | Test::Opaque { .. } | Test::Never => {}
+                }
+            }
+        }
+        for set in sets.iter().filter(|s| s.family.is_none_or(|f| f == family)) {
+            for part in set.elements.iter().flat_map(|e| &e.parts) {
+                pool.note_part(part);
+            }
+        }
+        for names in [&mut pool.iifs, &mut pool.oifs] {
+            names.sort();
+            names.dedup();
+        }
+        pool
+    }
+
+    /// Whether a rule names the device.
+    pub fn names(&self, device: &str) -> bool {
+        self.iifs.iter().chain(&self.oifs).any(|n| n == device)
+    }
+
+    fn note(&mut self, field: Field, predicate: &Predicate) {
+        let max = field.max(self.family);
+        match predicate {
+            Predicate::In(spans) => {
+                let kept = self.spans.entry(field).or_default();
+                kept.extend(spans.iter().take(KEPT.saturating_sub(kept.len())));
+            }
+            Predicate::Masked { value, mask } => {
+                let kept = self.spans.entry(field).or_default();
+                if kept.len() < KEPT {
+                    kept.push((*value, value | (!mask & max)));
+                }
+            }
+            Predicate::Device { name, prefix } => {
+                let names = if field == Field::Iif { &mut self.iifs } else { &mut self.oifs };
+                if names.len() < KEPT {
+                    names.push(if *prefix { format!("{name}0") } else { name.to_string() });
+                }
+            }
+            Predicate::Present | Predicate::AnyBit(_) => {}
+        }
+    }
+
+    fn note_part(&mut self, part: &ElementPart) {
+        match part {
+            ElementPart::Net { addr, len } => {
+                let mask = self.family.mask((*len).into());
+                let predicate = Predicate::Masked { value: addr.0 & mask, mask };
+                self.note(Field::Saddr, &predicate);
+                self.note(Field::Daddr, &predicate);
+            }
+            ElementPart::Port { port, .. } => {
+                let port = u128::from(*port);
+                self.note(Field::Dport, &Predicate::In(vec![(port, port)]));
+            }
+            _ => {}
+        }
+    }
+
+    fn value(&self, field: Field, dice: &mut Dice) -> Option<u128> {
+        let (lo, hi) = *dice.pick(self.spans.get(&field)?)?;
+        let max = field.max(self.family);
+        Some(match dice.below(8) {
+            0 => lo,
+            1 => hi,
+            2 => lo.saturating_sub(1),
+            3 => hi.saturating_add(1).min(max),
+            // What was written backwards holds nothing; its ends are worth a try all the same.
+            _ => dice.between(lo.min(hi), lo.max(hi)),
+        })
+    }
+
+    /// A value of a field: three times in four one that the rules name.
+    fn draw(&self, field: Field, usual: u128, dice: &mut Dice) -> u128 {
+        match dice.below(4) {
+            0 => usual,
+            _ => self.value(field, dice).unwrap_or(usual),
+        }
+    }
+
+    fn device(&self, field: Field, usual: &str, dice: &mut Dice) -> String {
+        let names = if field == Field::Iif { &self.iifs } else { &self.oifs };
+        match dice.below(3) {
+            0 => usual.to_owned(),
+            _ => dice.pick(names).map_or(usual, |n| n).chars().take(15).collect(),
+        }
+    }
+
+    fn addr(&self, field: Field, dice: &mut Dice) -> Addr {
+        if dice.one_in(16) {
+            return Addr(routable(self.family, dice));
+        }
+        // What one address is matched against often occurs as the other, too.
+        let from = match (dice.below(8), field) {
+            (0, Field::Saddr) => Field::Daddr,
+            (0, _) => Field::Saddr,
+            _ => field,
+        };
+        Addr(self.draw(from, usual_addr(self.family, field == Field::Saddr, dice), dice))
+    }
+
+    /// A random packet.
+    pub fn packet(&self, options: &TrafficOptions, defaults: &Defaults, dice: &mut Dice) -> Packet {
+        let icmp = if self.family == Family::V4 { 1 } else { 58 };
+        let usual = [6, 6, 6, 17, 17, icmp, 132, 47][dice.below(8)];
+        let proto = if dice.one_in(4) { self.draw(Field::Proto, usual, dice) } else { usual } as u8;
+        let (saddr, daddr) = (self.addr(Field::Saddr, dice), self.addr(Field::Daddr, dice));
+        let mut p = Packet::new(self.family, saddr, daddr, proto);
+        if options.entry != Entry::Output {
+            p.iif = self.device(Field::Iif, &defaults.iif, dice);
+            let mac = self.draw(Field::SourceMac, 0x0200_0000_0001, dice);
+            p.smac = Some(std::array::from_fn(|i| (mac >> (40 - 8 * i)) as u8));
+        }
+        if options.entry != Entry::Input {
+            p.oif = self.device(Field::Oif, &defaults.oif, dice);
+        }
+        p.ttl = self.draw(Field::Ttl, 64, dice).max(2) as u8;
+        p.tos = self.draw(Field::Tos, 0, dice) as u8;
+        if dice.one_in(4) {
+            p.mark = self.draw(Field::Mark, 0, dice) as u32;
+        }
+        p.transport = self.transport(proto, dice);
+        p.payload = vec![0; dice.below(64)];
+        if options.states {
+            let states = [CtState::New, CtState::Established, CtState::Related, CtState::Invalid];
+            p.ct = Ct::of(if dice.one_in(2) { CtState::New } else { states[dice.below(4)] });
+        }
+        if options.fragments && dice.one_in(16) {
+            self.cut(&mut p, dice);
+        }
+        p
+    }
+
+    fn transport(&self, proto: u8, dice: &mut Dice) -> Transport {
+        let mut port = |field| {
+            let any = u128::from(dice.bits() as u16);
+            self.draw(field, any, dice) as u16
+        };
+        match proto {
+            6 => {
+                let (sport, dport) = (port(Field::Sport), port(Field::Dport));
+                let flags = [2, 0x12, 0x10, 0x18, 0x11, 4, 0, 0x3f][dice.below(8)];
+                Transport::Tcp { sport, dport, seq: 1, ack: 0, flags, options: Vec::new() }
+            }
+            17 | 136 => Transport::Udp { sport: port(Field::Sport), dport: port(Field::Dport) },
+            132 => Transport::Sctp { sport: port(Field::Sport), dport: port(Field::Dport), tag: 0 },
+            33 => Transport::Dccp { sport: port(Field::Sport), dport: port(Field::Dport) },
+            1 | 58 => {
+                let echo: u128 = if proto == 1 { 8 << 8 } else { 128 << 8 };
+                let [kind, code] = (self.draw(Field::Icmp, echo, dice) as u16).to_be_bytes();
+                Transport::Icmp { kind, code, rest: [0, 1, 0, 1] }
+            }
+            _ => Transport::None,
+        }
+    }
+
+    fn cut(&self, p: &mut Packet, dice: &mut Dice) {
+        if dice.one_in(2) {
+            p.fragment = Fragment { offset: 0, more: true, dont: false };
+            let short = (8 - (p.transport_header_bytes() + p.payload.len()) % 8) % 8;
+            p.payload.resize(p.payload.len() + short, 0);
+            return;
+        }
+        let offset = 2 + dice.below(180) as u16;
+        p.fragment = Fragment { offset, more: false, dont: false };
+        p.transport = Transport::None;
+        p.payload.resize(p.payload.len().max(8), 0);
+    }
+}
+
+/// A random address that a router would forward: no network of its own meaning.
+pub(crate) fn routable(family: Family, dice: &mut Dice) -> u128 {
+    match family {
+        Family::V4 => loop {
+            let addr = dice.bits() as u32;
+            if !matches!(addr >> 24, 0 | 127 | 224..=255) && addr >> 16 != 0xa9fe {
+                return addr.into();
+            }
+        },
+        Family::V6 => 1 << 125 | dice.wide() >> 3,
+    }
+}
+
+/// The devices that rules name most, for packets whose rule names none.
+pub(crate) fn defaults(ruleset: &Ruleset, length_max: usize) -> Defaults {
+    let most = |out: bool, usual: &str| {
+        let mut counts: HashMap<&str, usize> = HashMap::new();
+        for (_, _, rule) in ruleset.rules() {
+            let device = if out { &rule.base.oif } else { &rule.base.iif };
+            let device = device.as_ref().filter(|d| !d.prefix && !d.negated && &*d.name != "lo");
+            if let Some(device) = device {
+                *counts.entry(&device.name).or_default() += 1;
+            }
+        }
+        let best = counts.into_iter().max_by(|a, b| a.1.cmp(&b.1).then(b.0.cmp(a.0)));
+        best.map_or(usual.to_owned(), |(name, _)| name.to_owned())
+    };
+    let (iif, mut oif) = (most(false, "eth0"), most(true, "eth1"));
+    if iif == oif {
+        oif = if iif == "eth1" { "eth0" } else { "eth1" }.to_owned();
+    }
+    Defaults { iif, oif, length_max }
+}

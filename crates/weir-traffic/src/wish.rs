@@ -1,0 +1,454 @@
+//! A packet as wished for: what must hold of its fields, and a packet for which it does.
+//!
+//! A [`Wish`] collects the tests of a rule and of the jumps that lead to it. Fields are solved one
+//! by one: a candidate out of the predicates' own edges that satisfies all of the field's tests.
+//! That is complete for what rulesets hold (nested prefixes, spans, a few negations) and gives up
+//! otherwise: a wish that is not solved costs a packet, never a wrong one, for the interpreter says
+//! afterwards what becomes of it.
+
+use std::collections::HashMap;
+
+use weir_model::set::Part;
+use weir_model::{
+    Addr, CtState, ElementPart, Family, Field, Hook, IpSet, Match, Packet, Predicate, Read, Rule,
+    Test, tests_of,
+};
+use weir_packet::{Ct, Fragment, PktType, Transport};
+use weir_semantics::Entry;
+
+use crate::dice::Dice;
+
+/// How the packet is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    Whole,
+    /// The first fragment.
+    First,
+    /// A later fragment, at this offset in units of eight bytes.
+    Later(u16),
+    /// Cut after so many bytes of the transport header.
+    Truncated(usize),
+}
+
+/// What a packet must be like.
+#[derive(Clone, Debug)]
+pub(crate) struct Wish {
+    pub family: Family,
+    pub entry: Entry,
+    pub shape: Shape,
+    tests: Vec<(Field, Predicate, bool)>,
+    /// Fields that have this value, whatever the tests say.
+    exact: Vec<(Field, u128)>,
+    /// Devices that are these, whatever the tests say.
+    devices: Vec<(Field, String)>,
+    /// Protocol of choice, where the tests leave it open.
+    proto: Option<u8>,
+}
+
+/// What a packet has where nothing is wished.
+#[derive(Clone, Debug)]
+pub(crate) struct Defaults {
+    pub iif: String,
+    pub oif: String,
+    /// Longest packet, in bytes from the network header on.
+    pub length_max: usize,
+}
+
+const STATES: [CtState; 5] =
+    [CtState::New, CtState::Established, CtState::Related, CtState::Invalid, CtState::Untracked];
+
+impl Wish {
+    /// Nothing is wished.
+    pub fn new(family: Family, entry: Entry) -> Self {
+        let (tests, exact, devices) = (Vec::new(), Vec::new(), Vec::new());
+        Wish { family, entry, shape: Shape::Whole, tests, exact, devices, proto: None }
+    }
+
+    /// Wishes that all tests of a rule hold at `hook`; whether that is possible at all.
+    pub fn rule(
+        &mut self,
+        rule: &Rule,
+        hook: Hook,
+        sets: &HashMap<&str, &IpSet>,
+        dice: &mut Dice,
+    ) -> bool {
+        for test in tests_of(rule, self.family) {
+            match test {
+                Test::Field { field: Field::Ttl, predicate, negated } => {
+                    self.ttl(hook, predicate, negated);
+                }
+                Test::Field { field, predicate, negated } => {
+                    if predicate == Predicate::Present {
+                        self.present(rule, field);
+                    } else {
+                        self.tests.push((field, predicate, negated));
+                    }
+                }
+                Test::EitherPort { spans, negated: true } => {
+                    let either = Predicate::In(spans);
+                    self.tests.push((Field::Sport, either.clone(), true));
+                    self.tests.push((Field::Dport, either, true));
+                }
+                Test::EitherPort { spans, negated: false } => {
+                    let side = if dice.one_in(2) { Field::Sport } else { Field::Dport };
+                    self.tests.push((side, Predicate::In(spans), false));
+                }
+                Test::Set { index } => self.member(rule, index, sets, dice),
+                Test::Opaque { index, .. } => {
+                    if let Match::Conntrack(c) = &rule.matches[index]
+                        && let Some(state) = &c.state
+                    {
+                        let bits = Predicate::AnyBit(state.value.into());
+                        self.tests.push((Field::CtState, bits, state.negated));
+                    }
+                }
+                Test::Never => return false,
+            }
+        }
+        true
+    }
+
+    /// Takes this protocol where the tests leave it open.
+    pub fn prefer_proto(&mut self, proto: u8) {
+        self.proto = Some(proto);
+    }
+
+    /// Whether no test looks at the field.
+    pub fn leaves_open(&self, field: Field) -> bool {
+        !self.tests_field(field)
+    }
+
+    /// Sets a field, whatever the tests say.
+    pub fn set(&mut self, field: Field, value: u128) {
+        self.exact.retain(|(f, _)| *f != field);
+        self.exact.push((field, value));
+    }
+
+    /// Sets a device, whatever the tests say.
+    pub fn set_device(&mut self, field: Field, name: &str) {
+        self.devices.retain(|(f, _)| *f != field);
+        self.devices.push((field, name.chars().take(15).collect()));
+    }
+
+    /// Forwarding takes one off before FORWARD and POSTROUTING see the packet.
+    fn ttl(&mut self, hook: Hook, predicate: Predicate, negated: bool) {
+        let later = self.forwarded(hook);
+        let predicate = match predicate {
+            Predicate::In(spans) if later => {
+                Predicate::In(spans.iter().map(|(lo, hi)| (lo + 1, hi + 1)).collect())
+            }
+            other => other,
+        };
+        self.tests.push((Field::Ttl, predicate, negated));
+    }
+
+    /// Whether the packet was forwarded when the hook sees it.
+    pub fn forwarded(&self, hook: Hook) -> bool {
+        self.entry == Entry::Forward && matches!(hook, Hook::Forward | Hook::Postrouting)
+    }
+
+    /// A bare `-m tcp` wishes for the protocol's header; the protocol test says which.
+    fn present(&mut self, rule: &Rule, field: Field) {
+        if rule.base.proto.is_none() {
+            self.tests.push((field, Predicate::Present, false));
+        }
+    }
+
+    /// Wishes that the packet is an element of the set that a match names.
+    fn member(&mut self, rule: &Rule, index: usize, sets: &HashMap<&str, &IpSet>, dice: &mut Dice) {
+        let Match::Set(m) = &rule.matches[index] else { return };
+        if m.negated {
+            return;
+        }
+        let Some(mut set) = sets.get(&*m.name).copied() else { return };
+        if let Some(ElementPart::Set(name)) = dice.pick(&set.elements).and_then(|e| e.parts.first())
+        {
+            let Some(member) = sets.get(&**name) else { return };
+            set = member;
+        }
+        let Some(element) = dice.pick(&set.elements) else { return };
+        for ((part, kind), src) in element.parts.iter().zip(&set.kind.parts).zip(&m.dirs) {
+            self.part(part, *kind, *src);
+        }
+    }
+
+    /// Wishes for one part of an element.
+    pub fn part(&mut self, part: &ElementPart, kind: Part, src: bool) {
+        let side = |s: Field, d: Field| if src { s } else { d };
+        let single = |v: u128| Predicate::In(vec![(v, v)]);
+        match part {
+            ElementPart::Net { addr, len } => {
+                let mask = self.family.mask((*len).into());
+                let predicate = Predicate::Masked { value: addr.0 & mask, mask };
+                self.tests.push((side(Field::Saddr, Field::Daddr), predicate, false));
+            }
+            ElementPart::Port { proto, port } => {
+                if let Some(proto) = proto {
+                    self.tests.push((Field::Proto, single((*proto).into()), false));
+                }
+                let icmp = matches!(proto, Some(1 | 58));
+                let field = if icmp { Field::Icmp } else { side(Field::Sport, Field::Dport) };
+                self.tests.push((field, single((*port).into()), false));
+            }
+            ElementPart::Mac(mac) => {
+                let value = mac.iter().fold(0, |n, b| n << 8 | u128::from(*b));
+                self.tests.push((Field::SourceMac, single(value), false));
+            }
+            ElementPart::Mark(mark) => {
+                self.tests.push((Field::Mark, single((*mark).into()), false));
+            }
+            ElementPart::Iface { name, .. } => {
+                let predicate = Predicate::Device { name: name.clone(), prefix: false };
+                self.tests.push((side(Field::Iif, Field::Oif), predicate, false));
+            }
+            ElementPart::Set(_) => debug_assert_eq!(kind, Part::Set),
+        }
+    }
+
+    fn of(&self, field: Field) -> Vec<(&Predicate, bool)> {
+        self.tests.iter().filter(|t| t.0 == field).map(|t| (&t.1, t.2)).collect()
+    }
+
+    fn tests_field(&self, field: Field) -> bool {
+        self.tests.iter().any(|t| t.0 == field) || self.exact.iter().any(|e| e.0 == field)
+    }
+
+    fn value(&self, field: Field, default: u128, dice: &mut Dice) -> Option<u128> {
+        if let Some((_, value)) = self.exact.iter().find(|e| e.0 == field) {
+            return Some(*value);
+        }
+        solve(&self.of(field), field.max(self.family), default, dice)
+    }
+
+    fn device(&self, field: Field, default: &str) -> Option<String> {
+        if let Some((_, name)) = self.devices.iter().find(|d| d.0 == field) {
+            return Some(name.clone());
+        }
+        solve_device(&self.of(field), default)
+    }
+
+    /// A packet for which all of it holds; `None` where none was found.
+    pub fn packet(&self, defaults: &Defaults, dice: &mut Dice) -> Option<Packet> {
+        let proto = self.value(Field::Proto, self.likely_proto(dice), dice)? as u8;
+        let (saddr, daddr) =
+            (usual_addr(self.family, true, dice), usual_addr(self.family, false, dice));
+        let saddr = Addr(self.value(Field::Saddr, saddr, dice)?);
+        let daddr = Addr(self.value(Field::Daddr, daddr, dice)?);
+        let mut p = Packet::new(self.family, saddr, daddr, proto);
+        if self.entry != Entry::Output {
+            p.iif = self.device(Field::Iif, &defaults.iif)?;
+            let mac = self.value(Field::SourceMac, 0x0200_0000_0001, dice)?;
+            p.smac = Some(std::array::from_fn(|i| (mac >> (40 - 8 * i)) as u8));
+        }
+        if self.entry != Entry::Input {
+            p.oif = self.device(Field::Oif, &defaults.oif)?;
+        }
+        p.ttl = self.value(Field::Ttl, 64, dice)? as u8;
+        p.tos = self.value(Field::Tos, 0, dice)? as u8;
+        p.mark = self.value(Field::Mark, 0, dice)? as u32;
+        p.pkttype = match self.value(Field::PktType, 0, dice)? {
+            1 => PktType::Broadcast,
+            2 => PktType::Multicast,
+            _ => PktType::Unicast,
+        };
+        p.ct = self.ct(dice)?;
+        p.transport = self.transport(proto, dice)?;
+        p.payload = vec![0; 12];
+        self.cut(&mut p, dice)?;
+        self.stretch(&mut p, defaults, dice)?;
+        Some(p)
+    }
+
+    /// The protocol that the tested fields need, where the protocol itself is not tested.
+    fn likely_proto(&self, dice: &mut Dice) -> u128 {
+        if self.tests_field(Field::Icmp) {
+            return if self.family == Family::V4 { 1 } else { 58 };
+        }
+        let ports = self.tests_field(Field::Sport) || self.tests_field(Field::Dport);
+        match dice.below(4) {
+            _ if self.tests_field(Field::TcpFlags) => 6,
+            _ if self.proto.is_some() => self.proto.map_or(6, u128::from),
+            0 => 17,
+            1 if !ports => 47,
+            _ => 6,
+        }
+    }
+
+    fn ct(&self, dice: &mut Dice) -> Option<Ct> {
+        let tests = self.of(Field::CtState);
+        let wanted = self.exact.iter().find(|e| e.0 == Field::CtState).map(|e| e.1);
+        let probe = Packet::new(self.family, Addr(0), Addr(0), 6);
+        let fits = |ct: Ct| {
+            let mut p = probe.clone();
+            p.ct = ct;
+            let Read::Value(bits) = Field::CtState.read(&p) else { return false };
+            match wanted {
+                Some(wanted) => bits == wanted,
+                None => tests.iter().all(|(p, negated)| p.holds(bits) != *negated),
+            }
+        };
+        let translations = [(false, false), (false, true), (true, false), (true, true)];
+        let mut all = translations
+            .into_iter()
+            .flat_map(|(snat, dnat)| STATES.map(move |state| Ct { snat, dnat, ..Ct::of(state) }));
+        let mut ct = all.find(|ct| fits(*ct))?;
+        ct.mark = self.value(Field::CtMark, 0, dice)? as u32;
+        Some(ct)
+    }
+
+    fn transport(&self, proto: u8, dice: &mut Dice) -> Option<Transport> {
+        let mut port = |field| {
+            let usual = if field == Field::Sport { 40_000 } else { 9 };
+            self.value(field, usual, dice).map(|v| v as u16)
+        };
+        Some(match proto {
+            6 => {
+                let (sport, dport) = (port(Field::Sport)?, port(Field::Dport)?);
+                let flags = self.value(Field::TcpFlags, 2, dice)? as u8;
+                Transport::Tcp { sport, dport, seq: 1, ack: 0, flags, options: Vec::new() }
+            }
+            17 | 136 => Transport::Udp { sport: port(Field::Sport)?, dport: port(Field::Dport)? },
+            132 => {
+                Transport::Sctp { sport: port(Field::Sport)?, dport: port(Field::Dport)?, tag: 0 }
+            }
+            33 => Transport::Dccp { sport: port(Field::Sport)?, dport: port(Field::Dport)? },
+            1 | 58 => {
+                let usual = if proto == 1 { 8 << 8 } else { 128 << 8 };
+                let kind = self.value(Field::Icmp, usual, dice)? as u16;
+                let [kind, code] = kind.to_be_bytes();
+                Transport::Icmp { kind, code, rest: [0, 1, 0, 1] }
+            }
+            _ => Transport::None,
+        })
+    }
+
+    /// Makes a fragment or a truncated packet of it, where wished.
+    fn cut(&self, p: &mut Packet, dice: &mut Dice) -> Option<()> {
+        let later = self.value(Field::Fragment, 0, dice)? == 1;
+        let shape = match self.shape {
+            Shape::Whole if later => Shape::Later(185),
+            other => other,
+        };
+        match shape {
+            Shape::Whole => {}
+            Shape::First => {
+                p.fragment = Fragment { offset: 0, more: true, dont: false };
+                let short = (8 - (p.transport_header_bytes() + p.payload.len()) % 8) % 8;
+                p.payload.resize(p.payload.len() + short, 0);
+            }
+            Shape::Later(offset) => {
+                p.fragment = Fragment { offset, more: false, dont: false };
+                // Bytes that look like a port, for what reads them all the same.
+                let (sport, dport) = p.ports().unwrap_or((0, 0));
+                p.payload = [sport.to_be_bytes(), dport.to_be_bytes()].concat();
+                p.payload.resize(24, 0);
+                p.transport = Transport::None;
+            }
+            Shape::Truncated(bytes) => {
+                let (sport, dport) = p.ports().unwrap_or((0, 0));
+                p.payload = [sport.to_be_bytes(), dport.to_be_bytes()].concat();
+                // Headers that no field models (ESP, AH) are bytes like any.
+                let unmodelled = p.transport == Transport::None;
+                let whole = if unmodelled { 8 } else { p.transport_header_bytes() };
+                p.payload.resize(bytes.min(whole.saturating_sub(1)), 0);
+                if !unmodelled {
+                    p.transport = Transport::Truncated;
+                }
+            }
+        }
+        Some(())
+    }
+
+    /// Gives the packet the wished length.
+    fn stretch(&self, p: &mut Packet, defaults: &Defaults, dice: &mut Dice) -> Option<()> {
+        if !self.tests_field(Field::Length) || matches!(self.shape, Shape::Truncated(_)) {
+            return Some(());
+        }
+        let wanted = self.value(Field::Length, p.len() as u128, dice)? as usize;
+        let headers = p.len() - p.payload.len();
+        if wanted < headers || wanted > defaults.length_max {
+            return None;
+        }
+        p.payload.resize(wanted - headers, 0);
+        Some(())
+    }
+}
+
+/// An address out of the ranges for documentation, so that no packet is taken for another's.
+pub(crate) fn usual_addr(family: Family, source: bool, dice: &mut Dice) -> u128 {
+    let net: u128 = match (family, source) {
+        (Family::V4, true) => 0xc633_6400,
+        (Family::V4, false) => 0xcb00_7100,
+        (Family::V6, true) => 0x2001_0db8_0001 << 80,
+        (Family::V6, false) => 0x2001_0db8_0002 << 80,
+    };
+    net | (1 + dice.below(254)) as u128
+}
+
+/// A value at most `max` for which all tests hold.
+fn solve(tests: &[(&Predicate, bool)], max: u128, default: u128, dice: &mut Dice) -> Option<u128> {
+    let holds = |v: u128| v <= max && tests.iter().all(|(p, negated)| p.holds(v) != *negated);
+    if holds(default) {
+        return Some(default);
+    }
+    // All masks together: what is left free may be anything.
+    let (mut bits, mut mask) = (0, 0);
+    let mut candidates = Vec::new();
+    for (predicate, negated) in tests {
+        match (predicate, negated) {
+            (Predicate::Masked { value, mask: m }, false) => {
+                bits |= value;
+                mask |= m;
+            }
+            (Predicate::Masked { value, mask }, true) => {
+                candidates.extend([value ^ (mask & mask.wrapping_neg()), value.wrapping_sub(1)]);
+                candidates.push((value | (!mask & max)).wrapping_add(1));
+            }
+            (Predicate::In(spans), false) => {
+                // A span that was written backwards holds nothing; the udp match takes such a one.
+                if let Some((lo, hi)) = dice.pick(spans)
+                    && lo <= hi
+                {
+                    candidates.push(dice.between(*lo, *hi));
+                }
+                candidates.extend(spans.iter().flat_map(|(lo, hi)| [*lo, *hi]));
+            }
+            (Predicate::In(spans), true) => {
+                let around = |(lo, hi): &(u128, u128)| [lo.wrapping_sub(1), hi.wrapping_add(1)];
+                candidates.extend(spans.iter().flat_map(around));
+            }
+            (Predicate::AnyBit(m), _) => {
+                candidates.extend((0..128).map(|i| 1 << i).filter(|b| b & m != 0));
+                candidates.push(!m & max);
+            }
+            (Predicate::Present | Predicate::Device { .. }, _) => {}
+        }
+    }
+    candidates.extend([default, 0]);
+    let under = |v: u128| (v & !mask | bits) & max;
+    let found = candidates.iter().map(|v| under(*v)).chain(candidates.iter().copied());
+    if let Some(v) = found.into_iter().find(|v| holds(*v)) {
+        return Some(v);
+    }
+    (0..32).map(|_| under(dice.wide())).find(|v| holds(*v))
+}
+
+/// A device name for which all tests hold.
+fn solve_device(tests: &[(&Predicate, bool)], default: &str) -> Option<String> {
+    let holds = |n: &str| tests.iter().all(|(p, negated)| p.holds_device(n) != *negated);
+    if holds(default) {
+        return Some(default.to_owned());
+    }
+    let mut candidates = Vec::new();
+    for (predicate, negated) in tests {
+        if let (Predicate::Device { name, prefix }, false) = (predicate, negated) {
+            match prefix {
+                false => candidates.push(name.to_string()),
+                true => candidates.extend((0..4).map(|i| format!("{name}{i}"))),
+            }
+        }
+    }
+    candidates.extend(["eth0", "eth1", "wan7", "dev9"].map(str::to_owned));
+    candidates.retain(|n| n.len() <= 15 && holds(n));
+    candidates.into_iter().next()
+}

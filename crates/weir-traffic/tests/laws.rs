@@ -1,0 +1,244 @@
+//! Laws that hold for every ruleset: small random ones, and packets on and around their edges.
+
+use proptest::prelude::*;
+use weir_model::matching::{AddrMatch, Neg, ProtoMatch, Stateful};
+use weir_model::target::Effect;
+use weir_model::{
+    Addr, Chain, Family, Firewall, Match, Packet, Policy, PortSpan, Read, Rule, RuleId, Ruleset,
+    Table, TableName, Target, Test, tests_of,
+};
+use weir_semantics::{AlwaysTrue, Difference, Interpreter, Seeded};
+use weir_traffic::{TrafficOptions, packets};
+
+/// What a random rule tests.
+fn tests() -> impl Strategy<Value = Rule> {
+    let addr = (any::<bool>(), 0u128..4, 30u32..=32).prop_map(|(negated, host, len)| {
+        let mask = Family::V4.mask(len);
+        AddrMatch { negated, addr: Addr((0xc000_0200 + host) & mask), mask: Addr(mask) }
+    });
+    let proto = (any::<bool>(), prop_oneof![Just(6u8), Just(17)]);
+    let port = (any::<bool>(), 20u16..24, 0u16..3).prop_map(|(negated, lo, more)| {
+        let value = PortSpan { lo, hi: lo + more };
+        Match::Tcp { sport: None, dport: Some(Neg { negated, value }), flags: None, option: None }
+    });
+    let limit = Just(Match::Stateful(Box::new(Stateful { module: "limit", options: vec![] })));
+    let other = prop_oneof![3 => port, 1 => limit];
+    let parts = (proptest::option::of(addr), proptest::option::of(proto), any::<bool>());
+    (parts, proptest::option::of(other)).prop_map(|((addr, proto, source), other)| {
+        let mut rule = Rule::new(Target::None);
+        if source {
+            rule.base.saddr = addr;
+        } else {
+            rule.base.daddr = addr;
+        }
+        rule.base.proto = proto.map(|(negated, proto)| ProtoMatch { negated, proto });
+        if let Some(m) = other {
+            // As iptables has it: a port match needs its protocol.
+            if matches!(m, Match::Tcp { .. }) {
+                rule.base.proto = Some(ProtoMatch { negated: false, proto: 6 });
+            }
+            rule.matches.push(m);
+        }
+        rule
+    })
+}
+
+fn target(chains_below: usize) -> impl Strategy<Value = Target> {
+    let mark =
+        (0u32..4).prop_map(|value| Target::Effect(Box::new(Effect::Mark { value, mask: 0xff })));
+    let chain = move |n: usize| format!("c{}", n % chains_below.max(1));
+    let mut targets = vec![
+        (2, Just(Target::None).boxed()),
+        (3, Just(Target::Accept).boxed()),
+        (3, Just(Target::Drop).boxed()),
+        (2, Just(Target::Return).boxed()),
+        (1, mark.boxed()),
+    ];
+    if chains_below > 0 {
+        targets.push((4, any::<usize>().prop_map(move |n| Target::Jump(chain(n).into())).boxed()));
+        targets.push((1, any::<usize>().prop_map(move |n| Target::Goto(chain(n).into())).boxed()));
+    }
+    proptest::strategy::Union::new_weighted(targets)
+}
+
+fn rules(chains_below: usize) -> impl Strategy<Value = Vec<Rule>> {
+    let rule = (tests(), target(chains_below)).prop_map(|(rule, target)| Rule { target, ..rule });
+    proptest::collection::vec(rule, 0..5)
+}
+
+/// FORWARD jumps to c0..c2, c2 to c0 and c1, c1 to c0.
+fn firewall() -> impl Strategy<Value = Firewall> {
+    (rules(3), rules(0), rules(1), rules(2), any::<bool>()).prop_map(|(base, a, b, c, drop)| {
+        let policy = if drop { Policy::Drop } else { Policy::Accept };
+        let mut table = Table {
+            name: TableName::Filter,
+            chains: vec![
+                Chain::new("FORWARD", Some(policy)),
+                Chain::new("c0", None),
+                Chain::new("c1", None),
+                Chain::new("c2", None),
+            ],
+            leading_comments: Vec::new(),
+            trailing_comments: Vec::new(),
+        };
+        for (chain, rules) in table.chains.iter_mut().zip([base, a, b, c]) {
+            chain.rules = rules;
+        }
+        let all = table.chains.iter_mut().flat_map(|c| &mut c.rules);
+        all.zip(0..).for_each(|(rule, id)| rule.credit = vec![RuleId(id)]);
+        let mut ruleset = Ruleset::new(Family::V4);
+        ruleset.tables.push(table);
+        Firewall { v4: Some(ruleset), v6: None, sets: Vec::new() }
+    })
+}
+
+fn chains(firewall: &mut Firewall) -> &mut Vec<Chain> {
+    &mut firewall.v4.as_mut().expect("a v4 ruleset").tables[0].chains
+}
+
+/// FORWARD with one rule that counts.
+fn one_rule(rule: Rule) -> Firewall {
+    let mut forward = Chain::new("FORWARD", Some(Policy::Accept));
+    forward.rules.push(Rule { credit: vec![RuleId(0)], ..rule });
+    let mut ruleset = Ruleset::new(Family::V4);
+    ruleset.tables.push(Table {
+        name: TableName::Filter,
+        chains: vec![forward],
+        leading_comments: Vec::new(),
+        trailing_comments: Vec::new(),
+    });
+    Firewall { v4: Some(ruleset), v6: None, sets: Vec::new() }
+}
+
+/// The definition, without an index or a view: field by field, opaque tests hold.
+fn holds(rule: &Rule, packet: &Packet) -> bool {
+    tests_of(rule, packet.family).iter().all(|test| match test {
+        Test::Field { field, predicate, negated } => match field.read(packet) {
+            Read::Value(v) => predicate.holds(v) != *negated,
+            Read::Absent | Read::Truncated => false,
+        },
+        Test::Opaque { .. } => true,
+        other => panic!("no rule here has {other:?}"),
+    })
+}
+
+/// The first packet whose outcome differs, and how.
+fn difference(a: &Firewall, b: &Firewall) -> Option<(Packet, Difference)> {
+    let (before, after) = (Interpreter::new(a), Interpreter::new(b));
+    let options = TrafficOptions { count: 400, ..TrafficOptions::default() };
+    let ruleset = a.v4.as_ref().expect("a v4 ruleset");
+    packets(ruleset, &[], &options).into_iter().find_map(|p| {
+        let one = before.journey(&p, options.entry, &mut Seeded(7));
+        let other = after.journey(&p, options.entry, &mut Seeded(7));
+        one.difference(&other).map(|d| (p, d))
+    })
+}
+
+/// Nothing is written beside the sources; a failure prints its ruleset.
+fn config() -> ProptestConfig {
+    ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn return_at_the_end_of_a_user_chain_changes_nothing(before in firewall()) {
+        let mut after = before.clone();
+        for chain in &mut chains(&mut after)[1..] {
+            chain.rules.push(Rule::new(Target::Return));
+        }
+        prop_assert_eq!(difference(&before, &after), None);
+    }
+
+    #[test]
+    fn a_chain_that_is_jumped_to_without_tests_can_stand_in_the_callers_place(
+        mut before in firewall(),
+    ) {
+        // A return would leave the caller, a stateful match would be another one.
+        let c0 = &mut chains(&mut before)[1];
+        c0.rules.retain(|r| r.target != Target::Return);
+        let inlined = c0.rules.clone();
+        let mut jump = Rule::new(Target::Jump("c0".into()));
+        jump.credit = Vec::new();
+        let mut after = before.clone();
+        chains(&mut before)[0].rules.insert(0, jump);
+        for rule in inlined.into_iter().rev() {
+            chains(&mut after)[0].rules.insert(0, rule);
+        }
+        prop_assert_eq!(difference(&before, &after), None);
+    }
+
+    #[test]
+    fn a_rule_behind_a_rule_for_all_packets_is_never_reached(before in firewall()) {
+        let mut after = before.clone();
+        let mut with_end = before;
+        chains(&mut with_end)[0].rules.push(Rule::new(Target::Accept));
+        chains(&mut after)[0].rules.push(Rule::new(Target::Accept));
+        chains(&mut after)[0].rules.push(Rule::new(Target::Drop));
+        prop_assert_eq!(difference(&with_end, &after), None);
+    }
+
+    #[test]
+    fn a_goto_at_the_end_of_a_user_chain_is_a_jump(mut before in firewall()) {
+        let mut after = before.clone();
+        chains(&mut before)[2].rules.push(Rule::new(Target::Goto("c0".into())));
+        chains(&mut after)[2].rules.push(Rule::new(Target::Jump("c0".into())));
+        prop_assert_eq!(difference(&before, &after), None);
+    }
+
+    #[test]
+    fn a_policy_is_a_rule_at_the_end(mut before in firewall()) {
+        // The policy counts for what returns in the base chain, a rule does not.
+        let base = &mut chains(&mut before)[0];
+        base.rules.retain(|r| !matches!(r.target, Target::Return | Target::Goto(_)));
+        let mut after = before.clone();
+        let base = &mut chains(&mut after)[0];
+        let policy = if base.policy == Some(Policy::Drop) { Target::Drop } else { Target::Accept };
+        base.rules.push(Rule::new(policy));
+        let found = difference(&before, &after);
+        prop_assert!(matches!(found, None | Some((_, Difference::Credit))), "{found:?}");
+    }
+
+    #[test]
+    fn a_rule_holds_where_all_of_its_tests_hold(rule in tests()) {
+        let mut firewall = one_rule(rule);
+        let rule = chains(&mut firewall)[0].rules[0].clone();
+        let interpreter = Interpreter::new(&firewall);
+        let options = TrafficOptions { count: 300, ..TrafficOptions::default() };
+        for p in packets(firewall.v4.as_ref().expect("v4"), &[], &options) {
+            let outcome = interpreter.journey(&p, options.entry, &mut AlwaysTrue);
+            let hit = outcome.hits.iter().any(|h| h.credit == rule.credit);
+            prop_assert_eq!(hit, holds(&rule, &p), "{:?}", p);
+        }
+    }
+
+    #[test]
+    fn changing_a_verdict_is_caught(before in firewall()) {
+        let mut after = before.clone();
+        let base = &mut chains(&mut after)[0];
+        base.policy = Some(match base.policy {
+            Some(Policy::Drop) => Policy::Accept,
+            _ => Policy::Drop,
+        });
+        let interpreter = Interpreter::new(&before);
+        let options = TrafficOptions { count: 400, ..TrafficOptions::default() };
+        let all = packets(before.v4.as_ref().expect("v4"), &[], &options);
+        let reaches = all.iter().any(|p| {
+            let outcome = interpreter.journey(p, options.entry, &mut Seeded(7));
+            outcome.hits.iter().any(|h| h.place().is_some_and(|p| p.number.is_none()))
+        });
+        let found = difference(&before, &after);
+        prop_assert_eq!(matches!(found, Some((_, Difference::Verdict))), reaches);
+    }
+
+    #[test]
+    fn the_same_seed_makes_the_same_packets(firewall in firewall()) {
+        let ruleset = firewall.v4.as_ref().expect("v4");
+        let options = TrafficOptions { count: 200, ..TrafficOptions::default() };
+        let all = packets(ruleset, &[], &options);
+        prop_assert_eq!(&all, &packets(ruleset, &[], &options));
+        let distinct: std::collections::HashSet<_> = all.iter().collect();
+        prop_assert_eq!(distinct.len(), all.len());
+    }
+}

@@ -1,0 +1,188 @@
+//! Packets for a ruleset: what is met, and how often.
+
+use std::collections::HashSet;
+
+use weir_model::{Family, Firewall, Packet, RuleId};
+use weir_packet::Transport;
+use weir_semantics::{AlwaysFalse, Entry, Interpreter, Seeded, Verdict};
+use weir_syntax::iptables::{ParseOptions, parse};
+use weir_traffic::{Pattern, PatternOptions, TrafficOptions, packets, patterns};
+
+fn firewall(text: &str) -> Firewall {
+    let ruleset = parse(text, &ParseOptions::default()).expect("a good ruleset");
+    match ruleset.family {
+        Family::V4 => Firewall { v4: Some(ruleset), ..Firewall::default() },
+        Family::V6 => Firewall { v6: Some(ruleset), ..Firewall::default() },
+    }
+}
+
+fn traffic(firewall: &Firewall, options: &TrafficOptions) -> Vec<Packet> {
+    let ruleset = firewall.rulesets().next().expect("a ruleset");
+    packets(ruleset, &firewall.sets, options)
+}
+
+fn hit(firewall: &Firewall, options: &TrafficOptions) -> HashSet<RuleId> {
+    let interpreter = Interpreter::new(firewall);
+    let mut hit = HashSet::new();
+    for packet in traffic(firewall, options) {
+        let outcome = interpreter.journey(&packet, options.entry, &mut Seeded(1));
+        hit.extend(outcome.hits.iter().flat_map(|h| h.credit.iter().copied()));
+    }
+    hit
+}
+
+#[test]
+fn every_edge_of_a_range_is_met_from_both_sides() {
+    let f = firewall("*filter\n-A FORWARD -p tcp -m tcp --dport 1000:2000 -j DROP\nCOMMIT\n");
+    let options = TrafficOptions { count: 500, ..TrafficOptions::default() };
+    let ports: HashSet<u16> =
+        traffic(&f, &options).iter().filter_map(|p| p.ports()).map(|p| p.1).collect();
+    for port in [999, 1000, 2000, 2001] {
+        assert!(ports.contains(&port), "{port} is missing");
+    }
+}
+
+#[test]
+fn every_edge_of_a_prefix_is_met_from_both_sides() {
+    let f = firewall("*filter\n-A FORWARD -s 192.0.2.64/27 -j DROP\nCOMMIT\n");
+    let options = TrafficOptions { count: 500, ..TrafficOptions::default() };
+    let sources: HashSet<u128> = traffic(&f, &options).iter().map(|p| p.saddr.0).collect();
+    for last in [63, 64, 95, 96] {
+        assert!(sources.contains(&(0xc000_0200 + last)), "192.0.2.{last} is missing");
+    }
+}
+
+#[test]
+fn a_range_written_backwards_is_hit_by_nothing() {
+    // The udp match takes it, unlike tcp and multiport; no port is in it.
+    let rule = "-A FORWARD -p udp -m udp --dport 60000:29 -j DROP\n";
+    let f = firewall(&format!("*filter\n{rule}-A FORWARD -p udp -j ACCEPT\nCOMMIT\n"));
+    let options = TrafficOptions { count: 500, ..TrafficOptions::default() };
+    assert_eq!(hit(&f, &options), HashSet::from([RuleId(1)]));
+}
+
+#[test]
+fn a_rule_behind_jumps_is_reached() {
+    let f = firewall(
+        "*filter\n:a - [0:0]\n:b - [0:0]\n:c - [0:0]\n\
+         -A FORWARD -s 10.0.0.0/8 -i ppp+ -j a\n-A a -s 10.1.0.0/16 -p tcp -j b\n\
+         -A b ! -s 10.1.2.0/24 -p tcp -m tcp --dport 80:90 -g c\n\
+         -A c -p tcp -m tcp --tcp-flags SYN,ACK SYN -m mark --mark 0x7/0xf -m state --state NEW \
+         -j DROP\nCOMMIT\n",
+    );
+    let options = TrafficOptions { count: 300, ..TrafficOptions::default() };
+    assert_eq!(hit(&f, &options).len(), 4);
+}
+
+#[test]
+fn rules_before_a_rule_are_passed() {
+    // The device that most rules name drops strangers; known hardware addresses return.
+    let f = firewall(
+        "*filter\n:macs - [0:0]\n:web - [0:0]\n\
+         -A FORWARD -s 10.0.0.0/8 -i lan0 -j ACCEPT\n-A FORWARD -i lan0 -j DROP\n\
+         -A FORWARD -d 192.0.2.0/24 -j macs\n-A FORWARD -d 192.0.2.0/24 -p tcp -j web\n\
+         -A macs -m mac --mac-source 02:00:00:00:00:aa -j RETURN\n-A macs -j DROP\n\
+         -A web -p tcp -m tcp --dport 80 -j ACCEPT\n-A web -p tcp -m tcp --dport 81 -j ACCEPT\n\
+         COMMIT\n",
+    );
+    let plain = TrafficOptions { count: 200, ..TrafficOptions::default() };
+    assert_eq!(hit(&f, &plain).len(), 8);
+}
+
+#[test]
+fn as_many_packets_as_rules_reach_most_of_them() {
+    let mut text = "*filter\n".to_owned();
+    for i in 0..400 {
+        text.push_str(&format!("-A FORWARD -s 10.0.{}.{}/32 -p udp -j DROP\n", i / 250, i % 250));
+    }
+    text.push_str("COMMIT\n");
+    let f = firewall(&text);
+    let options = TrafficOptions { count: 400, ..TrafficOptions::default() };
+    assert!(hit(&f, &options).len() >= 300);
+    let options = TrafficOptions { count: 600, ..TrafficOptions::default() };
+    assert_eq!(hit(&f, &options).len(), 400);
+}
+
+#[test]
+fn what_is_not_wanted_is_not_made() {
+    let f = firewall(
+        "*filter\n-A FORWARD -p tcp -m tcp --dport 22 -m state --state NEW -j DROP\nCOMMIT\n",
+    );
+    let all = TrafficOptions { count: 2000, ..TrafficOptions::default() };
+    let cut = |p: &Packet| p.transport == Transport::Truncated;
+    let made = traffic(&f, &all);
+    assert!(made.iter().any(cut) && made.iter().any(Packet::is_fragment));
+    assert!(made.iter().any(|p| p.fragment.offset == 1 && p.proto == 6));
+    assert!(made.iter().any(|p| p.ct.state != weir_model::CtState::New));
+    let plain = TrafficOptions { fragments: false, truncated: false, states: false, ..all };
+    let made = traffic(&f, &plain);
+    assert!(made.len() > 500);
+    assert!(!made.iter().any(|p| cut(p) || p.is_fragment()));
+    assert!(made.iter().all(|p| p.ct.state == weir_model::CtState::New));
+}
+
+#[test]
+fn devices_are_those_of_the_entry() {
+    let f = firewall("*mangle\n-A PREROUTING -i wan0\n-A POSTROUTING -o lan0\nCOMMIT\n");
+    for (entry, iif, oif) in
+        [(Entry::Forward, true, true), (Entry::Input, true, false), (Entry::Output, false, true)]
+    {
+        let options = TrafficOptions { count: 100, entry, ..TrafficOptions::default() };
+        for p in traffic(&f, &options) {
+            assert_eq!((!p.iif.is_empty(), !p.oif.is_empty()), (iif, oif), "{entry:?}");
+        }
+    }
+}
+
+#[test]
+fn elements_of_sets_are_met() {
+    let text = "*filter\n-A FORWARD -m set --match-set s src,dst -j DROP\nCOMMIT\n";
+    let sets = "create s hash:ip,port family inet\n\
+                add s 192.0.2.7,tcp:80\nadd s 192.0.2.8,udp:53\nadd s 192.0.2.9,icmp:8/0\n";
+    let sets = weir_syntax::ipset::parse(sets).expect("good sets");
+    let f = Firewall { sets, ..firewall(text) };
+    let options = TrafficOptions { count: 300, ..TrafficOptions::default() };
+    let interpreter = Interpreter::new(&f);
+    let mut dropped = HashSet::new();
+    for p in traffic(&f, &options) {
+        if interpreter.journey(&p, Entry::Forward, &mut AlwaysFalse).verdict == Verdict::Drop {
+            dropped.insert(p.saddr.0 & 0xff);
+        }
+    }
+    assert_eq!(dropped, HashSet::from([7, 8, 9]));
+}
+
+const ROWS: &str = "*filter\n:FORWARD DROP [0:0]\n\
+    -A FORWARD -s 10.1.0.1/32 -j ACCEPT\n-A FORWARD -s 10.1.0.2/32 -j ACCEPT\n\
+    -A FORWARD -s 10.2.0.3/32 -j ACCEPT\n-A FORWARD -p udp -j ACCEPT\nCOMMIT\n";
+
+fn pattern(pattern: Pattern) -> Vec<(Packet, Verdict)> {
+    let options = PatternOptions { pattern, count: 64, ..PatternOptions::default() };
+    patterns(&firewall(ROWS), &options)
+}
+
+#[test]
+fn a_pattern_ends_where_it_says() {
+    let f = firewall(ROWS);
+    let interpreter = Interpreter::new(&f);
+    let tried = |p: &Packet| interpreter.journey(p, Entry::Forward, &mut AlwaysFalse).tried;
+    for kind in Pattern::ALL {
+        assert_eq!(pattern(kind).len(), 64, "{}", kind.as_str());
+        assert!(pattern(kind).iter().all(|(_, v)| *v == Verdict::Accept), "{}", kind.as_str());
+    }
+    assert!(pattern(Pattern::AllMatchAtEnd).iter().all(|(p, _)| tried(p) == 4));
+    let met: HashSet<u32> = pattern(Pattern::Uniform).iter().map(|(p, _)| tried(p)).collect();
+    assert_eq!(met, HashSet::from([1, 2, 3, 4]));
+}
+
+#[test]
+fn misses_are_near_and_far_is_far() {
+    let listed = [0x0a01_0001, 0x0a01_0002, 0x0a02_0003];
+    for (p, _) in pattern(Pattern::Miss) {
+        assert!([0x0a01, 0x0a02].contains(&(p.saddr.0 >> 16)), "{:x}", p.saddr.0);
+        assert!(!listed.contains(&p.saddr.0));
+    }
+    for (p, _) in pattern(Pattern::Far) {
+        assert_ne!(p.saddr.0 >> 24, 10);
+    }
+}
