@@ -8,8 +8,8 @@
 use std::collections::HashMap;
 
 use weir_model::{
-    Chain, FieldSet, Hook, Hotdrop, Match, Policy, Rule, Table, TableName, Target, Test,
-    located_tests_of, match_effects,
+    Chain, FieldSet, Hotdrop, Match, Policy, Rule, Table, Target, Test, located_tests_of,
+    match_effects,
 };
 use weir_semantics::Verdict;
 use weir_semantics::digest::{content, dropping};
@@ -18,26 +18,13 @@ use crate::change::Change;
 use crate::library::{Made, Meant, Said};
 use crate::lower::{At, spans_in};
 use crate::merging::{Merging, merge};
+use crate::place::Place;
 use crate::runs::{Step, steps};
 use crate::store::{Full, Ref, Store};
 use crate::terminal::{Ask, Exit, Terminal};
 use crate::then::Meaning;
 use crate::unsaid::Seen;
 use crate::who::Who;
-
-/// Where rules stand.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Place {
-    pub at: At,
-    pub table: TableName,
-}
-
-impl Place {
-    /// The hook.
-    pub fn hook(self) -> Hook {
-        self.at.hook.unwrap_or(Hook::Forward)
-    }
-}
 
 /// Why there is no diagram.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,12 +10,13 @@ use weir_semantics::Verdict;
 use weir_semantics::digest::translating;
 use weir_semantics::{Entry, tables_at};
 
-use crate::chain::{Place, Unknown};
+use crate::chain::Unknown;
 use crate::change::{Change, Source, TtlMap};
 use crate::comparison::{Level, Way};
 use crate::layout::{Block, ct_bit};
 use crate::library::Library;
 use crate::lower::{At, codes, masked, spans_in};
+use crate::place::Place;
 use crate::space::Space;
 use crate::store::{Full, Ref};
 use crate::terminal::{Exit, Terminal};

@@ -59,6 +59,7 @@ mod operators;
 #[cfg(test)]
 mod oracle;
 mod order;
+mod place;
 mod possible;
 mod region;
 mod replay;

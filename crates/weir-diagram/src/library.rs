@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use weir_model::{Base, Match, Rule, Target};
 
-use crate::chain::Place;
+use crate::place::Place;
 use crate::store::Ref;
 use crate::who::Who;
 

@@ -8,10 +8,11 @@ use weir_semantics::Verdict;
 use weir_semantics::connmark::{MarkMove, connmark_of};
 use weir_semantics::digest::{content, dropping};
 
-use crate::chain::{Place, Unknown};
+use crate::chain::Unknown;
 use crate::change::{Change, Source, TtlMap};
 use crate::layout::{Block, ct_bit};
 use crate::lower::{codes, ct_bits_of, masked};
+use crate::place::Place;
 use crate::store::{Full, Ref};
 use crate::terminal::{Ask, Exit, Terminal};
 use crate::then::Meaning;

@@ -1,0 +1,19 @@
+//! Where rules stand: at which hook, in which table.
+
+use weir_model::{Hook, TableName};
+
+use crate::lower::At;
+
+/// Where rules stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Place {
+    pub at: At,
+    pub table: TableName,
+}
+
+impl Place {
+    /// The hook.
+    pub fn hook(self) -> Hook {
+        self.at.hook.unwrap_or(Hook::Forward)
+    }
+}
