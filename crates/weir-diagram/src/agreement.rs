@@ -13,14 +13,14 @@ use weir_syntax::iptables::{ParseOptions, parse};
 use weir_traffic::{TrafficOptions, packets};
 
 use crate::comparison::{Identity, Level, Way};
+use crate::compose::RulesetDiagram;
 use crate::encode::{decode, encode};
 use crate::journey::{Side, pieces};
 use crate::space::{Space, SpaceOptions};
+use crate::stateful_identity::StatefulIdentity;
 use crate::store::Ref;
 use crate::terminal::Exit;
-use crate::then::Meaning;
-use crate::unsaid::{Choice, FieldBit, Unsaid};
-use crate::who::Who;
+use crate::variable::{Choice, FieldBit, FreeVariable};
 
 fn hash(of: impl Hash) -> u64 {
     BuildHasherDefault::<DefaultHasher>::default().hash_one(of)
@@ -35,7 +35,7 @@ fn changeable(p: &Packet) -> impl Hash + use<> {
 #[derive(Clone)]
 struct Seeded {
     seed: u64,
-    who: Who,
+    who: StatefulIdentity,
     asked: Vec<(u64, u64)>,
 }
 
@@ -161,9 +161,9 @@ struct Seen {
 }
 
 struct Agreement<'f> {
-    meaning: Meaning<'f>,
+    meaning: RulesetDiagram<'f>,
     interpreter: Interpreter<'f>,
-    who: Who,
+    who: StatefulIdentity,
     translations: Vec<&'f NatTarget>,
     ways: Vec<(Way, Ref)>,
 }
@@ -171,8 +171,8 @@ struct Agreement<'f> {
 impl<'f> Agreement<'f> {
     fn new(firewall: &'f Firewall, family: Family) -> Self {
         let space = Space::with(family, &[firewall], SpaceOptions::default()).expect("room");
-        let mut meaning = Meaning::new(space);
-        let who = Who::new(firewall, Identity::Credit);
+        let mut meaning = RulesetDiagram::new(space);
+        let who = StatefulIdentity::new(firewall, Identity::Credit);
         let side = Side::new(firewall, family, 0, who.clone(), false);
         let entries = Entry::ALL.map(Way::Entry);
         let hooks = [Hook::Prerouting, Hook::Forward, Hook::Output, Hook::Postrouting];
@@ -213,7 +213,7 @@ impl<'f> Agreement<'f> {
         let bits = encode(&space.layout, packet)?;
         let answers = Seeded { seed, who: self.who.clone(), asked: Vec::new() };
         let leaf =
-            space.walk(diagram, &bits, &mut |unsaid, _| self.answer(&answers, &bits, unsaid));
+            space.walk(diagram, &bits, &mut |variable, _| self.answer(&answers, &bits, variable));
         let terminal = self.meaning.terminals.get(leaf);
         let Exit::Verdict(verdict) = terminal.exit else { panic!("no end: {terminal:?}") };
         let effects = self.meaning.terminals.effects_of(terminal.effects);
@@ -222,34 +222,43 @@ impl<'f> Agreement<'f> {
         Some(Seen { verdict, effects, asked })
     }
 
-    fn answer(&self, answers: &Seeded, bits: &crate::encode::Assignment, unsaid: Unsaid) -> bool {
+    fn answer(
+        &self,
+        answers: &Seeded,
+        bits: &crate::encode::Assignment,
+        variable: FreeVariable,
+    ) -> bool {
         // What was changed before may depend on what a translation chose.
         let changed = |change| {
             let mut chosen = std::collections::HashMap::new();
             for source in self.meaning.terminals.change(change).bits.values() {
                 for level in source.bits.iter().filter(|l| **l >= self.meaning.space.layout.end) {
                     let number = level - self.meaning.space.layout.end;
-                    let (unsaid, _) = self.meaning.space.unsaid.get(number).expect("a question");
-                    chosen.insert(*unsaid, self.answer(answers, bits, *unsaid));
+                    let (variable, _) =
+                        self.meaning.space.variables.get(number).expect("a question");
+                    chosen.insert(*variable, self.answer(answers, bits, *variable));
                 }
             }
             decode(&self.meaning.space.layout, &self.meaning.changed(bits, change, &chosen))
         };
-        match unsaid {
-            Unsaid::Stateless { content, hook, change } => {
+        match variable {
+            FreeVariable::Stateless { content, hook, change } => {
                 answers.stateless(content, hook.expect("a hook"), &changed(change))
             }
-            Unsaid::Stateful { who, content, nth, .. } => answers.stateful(who, content, nth),
-            Unsaid::Written { bit: FieldBit(field, bit), .. } if KEPT.contains(&field) => {
+            FreeVariable::Stateful { who, content, nth, .. } => answers.stateful(who, content, nth),
+            FreeVariable::Written { bit: FieldBit(field, bit), .. } if KEPT.contains(&field) => {
                 bits.value(self.meaning.space.layout.field(field)) >> bit & 1 == 1
             }
-            Unsaid::Written { who, content, nth, bit: FieldBit(field, bit) } => {
+            FreeVariable::Written { who, content, nth, bit: FieldBit(field, bit) } => {
                 answers.unknown(who, content, nth, field) >> bit & 1 == 1
             }
-            Unsaid::Chosen { content, hook, change, bit: Choice::Field(FieldBit(field, bit)) } => {
-                answers.chosen(content, hook, &changed(change), field) >> bit & 1 == 1
-            }
-            Unsaid::Chosen { content, hook, change, bit } if content == translating() => {
+            FreeVariable::Chosen {
+                content,
+                hook,
+                change,
+                bit: Choice::Field(FieldBit(field, bit)),
+            } => answers.chosen(content, hook, &changed(change), field) >> bit & 1 == 1,
+            FreeVariable::Chosen { content, hook, change, bit } if content == translating() => {
                 let packet = changed(change);
                 let (addr, port) = answers.clone().translated(hook, &packet).expect("an answer");
                 match bit {
@@ -258,7 +267,7 @@ impl<'f> Agreement<'f> {
                     Choice::Changed | Choice::Field(_) => unreachable!("only addresses and ports"),
                 }
             }
-            Unsaid::Chosen { content: digest, hook, change, bit } => {
+            FreeVariable::Chosen { content: digest, hook, change, bit } => {
                 let packet = changed(change);
                 let target = self.translations.iter().find(|t| content(**t) == digest);
                 let (range, device) = range_of(target.expect("its target")).expect("a range");

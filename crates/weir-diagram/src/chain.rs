@@ -15,16 +15,16 @@ use weir_semantics::Verdict;
 use weir_semantics::digest::{content, dropping};
 
 use crate::change::Change;
-use crate::library::{Made, Meant, Said};
+use crate::compose::RulesetDiagram;
+use crate::library::{ChainDiagrams, ChainId, ChainKey};
 use crate::lower::{At, spans_in};
 use crate::merging::{Merging, merge};
 use crate::place::Place;
 use crate::runs::{Step, steps};
+use crate::stateful_identity::StatefulIdentity;
 use crate::store::{Full, Ref, Store};
 use crate::terminal::{Ask, Exit, Terminal};
-use crate::then::Meaning;
-use crate::unsaid::Seen;
-use crate::who::Who;
+use crate::variable::Seen;
 
 /// Why there is no diagram.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,7 +48,7 @@ struct Chains<'t> {
     by_name: HashMap<&'t str, usize>,
     /// Chains that some rule goes to.
     gone_to: Vec<bool>,
-    meant: Vec<Option<Meant>>,
+    meant: Vec<Option<ChainId>>,
 }
 
 impl<'t> Chains<'t> {
@@ -66,7 +66,7 @@ impl<'t> Chains<'t> {
         Chains { table, by_name, gone_to, meant: vec![None; table.chains.len()] }
     }
 
-    fn meant(&self, name: &str) -> Option<Meant> {
+    fn meant(&self, name: &str) -> Option<ChainId> {
         self.by_name.get(name).and_then(|at| self.meant[*at])
     }
 
@@ -104,7 +104,7 @@ impl<'t> Chains<'t> {
     }
 }
 
-impl<'f> Meaning<'f> {
+impl<'f> RulesetDiagram<'f> {
     /// A table at a hook: what its built-in chain and policy make of packets. Accepted packets go
     /// on. Without such a chain, all do.
     ///
@@ -112,7 +112,7 @@ impl<'f> Meaning<'f> {
     pub fn table(
         &mut self,
         table: &'f Table,
-        who: &Who,
+        who: &StatefulIdentity,
         place: Place,
         keep: &mut [Ref],
         from: usize,
@@ -148,11 +148,11 @@ impl<'f> Meaning<'f> {
         &mut self,
         chains: &Chains<'f>,
         chain: &'f Chain,
-        who: &Who,
+        who: &StatefulIdentity,
         place: Place,
-    ) -> Result<Meant, Unknown> {
+    ) -> Result<ChainId, Unknown> {
         let sets_of = self.space.sets_of();
-        let said = Said::new(&chain.rules, (who, place, sets_of), |name| chains.meant(name));
+        let said = ChainKey::new(&chain.rules, (who, place, sets_of), |name| chains.meant(name));
         if let Some(meant) = self.chains_made.find(&said) {
             return Ok(meant);
         }
@@ -165,7 +165,7 @@ impl<'f> Meaning<'f> {
             Some(meant) => meant,
             None => {
                 let jump = self.leaving(rules, Exit::Return, Exit::Continue)?;
-                self.chains_made.add(Made { rules, jump, goto: None })
+                self.chains_made.add(ChainDiagrams { rules, jump, goto: None })
             }
         };
         self.chains_made.note(said, meant);
@@ -186,7 +186,7 @@ impl<'f> Meaning<'f> {
 
     /// The diagram where one way of leaving is another.
     fn leaving(&mut self, f: Ref, from: Exit, to: Exit) -> Result<Ref, Full> {
-        let Meaning { space, terminals, .. } = self;
+        let RulesetDiagram { space, terminals, .. } = self;
         let code = space.store.fresh_code();
         space.store.map(code, f, &mut |leaf| {
             let terminal = terminals.get(leaf);
@@ -212,7 +212,7 @@ impl<'f> Meaning<'f> {
 
     /// The diagram with every way of leaving replaced.
     pub fn exits(&mut self, f: Ref, exit: impl Fn(Exit) -> Exit) -> Result<Ref, Full> {
-        let Meaning { space, terminals, .. } = self;
+        let RulesetDiagram { space, terminals, .. } = self;
         let code = space.store.fresh_code();
         space.store.map(code, f, &mut |leaf| {
             let terminal = terminals.get(leaf);
@@ -372,11 +372,11 @@ impl<'f> Meaning<'f> {
 
 /// The rules of a chain, to be merged.
 struct Rules<'m, 'f, 'c> {
-    meaning: &'m mut Meaning<'f>,
+    meaning: &'m mut RulesetDiagram<'f>,
     chains: &'c Chains<'f>,
     rules: &'f [Rule],
     steps: Vec<Step>,
-    who: &'c Who,
+    who: &'c StatefulIdentity,
     place: Place,
 }
 

@@ -15,6 +15,7 @@ use crate::comparison::{
     Answer, CompareError, CompareOptions, Comparison, Differs, Level, Part, Scope, Statistics,
     VerdictChange, Way,
 };
+use crate::compose::RulesetDiagram;
 use crate::encode::{Assignment, decode};
 use crate::fragments::put_together_by_one;
 use crate::journey::{Side, pieces};
@@ -22,12 +23,11 @@ use crate::layout::Order;
 use crate::lower::At;
 use crate::order::orders;
 use crate::space::{PacketSet, Space, SpaceOptions};
+use crate::stateful_identity::StatefulIdentity;
 use crate::store::{Full, Ref};
 use crate::terminal::Exit;
-use crate::then::Meaning;
-use crate::unsaid::Unsaid;
-use crate::who::Who;
-use crate::witness::{Opinion, Witness};
+use crate::variable::FreeVariable;
+use crate::witness::{Assumption, Witness};
 
 /// Compares the meaning of two firewalls for all packets.
 ///
@@ -207,7 +207,7 @@ impl<'f> Pair<'f> {
             // Conntrack is not in use.
             space.possible = space.store.minus(space.possible, space.presence.entry)?;
         }
-        let mut meaning = Meaning::new(space);
+        let mut meaning = RulesetDiagram::new(space);
         meaning.space.store.steps = statistics.steps;
         meaning.space.store.steps_max = self.options.steps_max;
         let answer = self.answer(&mut meaning);
@@ -220,13 +220,16 @@ impl<'f> Pair<'f> {
         answer
     }
 
-    fn answer(&self, meaning: &mut Meaning<'f>) -> Result<Result<Answer, CompareError>, Unknown> {
+    fn answer(
+        &self,
+        meaning: &mut RulesetDiagram<'f>,
+    ) -> Result<Result<Answer, CompareError>, Unknown> {
         meaning.terminals.with_effects = self.options.level == Level::Effects;
         let dead = self.dead_fragments(meaning)?;
         let all_ways = dead[0] != dead[1];
         let from = meaning.space.store.len();
         let sides = [(0, self.before), (1, self.after)].map(|(number, firewall)| {
-            let who = Who::new(firewall, self.options.identity);
+            let who = StatefulIdentity::new(firewall, self.options.identity);
             Side::new(firewall, self.family, number, who, self.options.conntrack)
         });
         let pieces = pieces(self.way, &sides);
@@ -293,7 +296,7 @@ impl<'f> Pair<'f> {
 
     /// The datagrams that are never put together, on either side: PREROUTING drops all fragments.
     /// What both sides never put together is taken as not possible.
-    fn dead_fragments(&self, meaning: &mut Meaning<'f>) -> Result<[Ref; 2], Full> {
+    fn dead_fragments(&self, meaning: &mut RulesetDiagram<'f>) -> Result<[Ref; 2], Full> {
         let mut dead = [Ref::ZERO; 2];
         if self.way != Way::Assembled {
             return Ok(dead);
@@ -313,7 +316,7 @@ impl<'f> Pair<'f> {
     /// Where the mark of a packet that leaves differs, in some bit.
     fn marks_differ(
         &self,
-        meaning: &mut Meaning<'f>,
+        meaning: &mut RulesetDiagram<'f>,
         (before, after): (Ref, Ref),
     ) -> Result<Option<Ref>, Unknown> {
         let levels = meaning.space.layout.field(Field::Mark);
@@ -334,7 +337,7 @@ impl<'f> Pair<'f> {
 
     fn differs(
         &self,
-        meaning: &mut Meaning<'f>,
+        meaning: &mut RulesetDiagram<'f>,
         differ: Ref,
         before: Ref,
         after: Ref,
@@ -343,7 +346,7 @@ impl<'f> Pair<'f> {
         let witness = meaning.witness(possible);
         let Some((difference, verdicts)) = self.reproduce(&witness) else {
             // The packets that two translations or changes lead to may be the same one.
-            if witness.opinions.iter().any(Opinion::is_of_a_changed_packet) {
+            if witness.assumptions.iter().any(Assumption::is_of_a_changed_packet) {
                 let why = "they differ only if a test answers twice, otherwise each time, \
                            for one packet";
                 return Ok(Ok(Answer::Unknown { why: why.to_owned() }));
@@ -405,7 +408,7 @@ impl<'f> Pair<'f> {
     /// The ways in which verdicts changed.
     fn changes(
         &self,
-        meaning: &mut Meaning<'f>,
+        meaning: &mut RulesetDiagram<'f>,
         before: Ref,
         after: Ref,
     ) -> Result<Vec<VerdictChange>, Unknown> {
@@ -434,7 +437,7 @@ impl<'f> Pair<'f> {
     }
 }
 
-impl Meaning<'_> {
+impl RulesetDiagram<'_> {
     /// Where two diagrams differ; `None` where only packets do that are not possible.
     fn possibly_differ(&mut self, a: Ref, b: Ref) -> Result<Option<Ref>, Full> {
         if a == b {
@@ -448,19 +451,21 @@ impl Meaning<'_> {
 
     /// A packet that leads to a terminal other than 0, with what was changed before it is asked.
     fn witness(&self, f: Ref) -> Witness {
-        let (bits, mut opinions) = self.space.pick_bits(f);
-        let answers: HashMap<Unsaid, bool> =
-            opinions.iter().map(|o| (o.unsaid, o.answer)).collect();
-        for opinion in &mut opinions {
-            let change = match opinion.unsaid {
-                Unsaid::Stateless { change, .. } | Unsaid::Chosen { change, .. } => change,
-                Unsaid::Stateful { of, .. } => of.change,
-                Unsaid::Written { .. } => continue,
+        let (bits, mut assumptions) = self.space.pick_bits(f);
+        let answers: HashMap<FreeVariable, bool> =
+            assumptions.iter().map(|o| (o.variable, o.answer)).collect();
+        for assumption in &mut assumptions {
+            let change = match assumption.variable {
+                FreeVariable::Stateless { change, .. } | FreeVariable::Chosen { change, .. } => {
+                    change
+                }
+                FreeVariable::Stateful { of, .. } => of.change,
+                FreeVariable::Written { .. } => continue,
             };
             let changed = self.changed(&bits, change, &answers);
-            opinion.packet = Some(decode(&self.space.layout, &changed));
+            assumption.packet = Some(decode(&self.space.layout, &changed));
         }
-        Witness { packet: decode(&self.space.layout, &bits), opinions }
+        Witness { packet: decode(&self.space.layout, &bits), assumptions }
     }
 
     /// The bits of a packet after a change.
@@ -468,15 +473,15 @@ impl Meaning<'_> {
         &self,
         bits: &Assignment,
         change: u32,
-        answers: &HashMap<Unsaid, bool>,
+        answers: &HashMap<FreeVariable, bool>,
     ) -> Assignment {
         let layout = &self.space.layout;
         let change = self.terminals.change(change);
         let value = |level: &u32| match level.checked_sub(layout.end) {
             None => bits.0[*level as usize],
             Some(question) => {
-                let unsaid = self.space.unsaid.get(question).map(|(unsaid, _)| unsaid);
-                unsaid.and_then(|u| answers.get(u)).copied().unwrap_or(false)
+                let variable = self.space.variables.get(question).map(|(variable, _)| variable);
+                variable.and_then(|u| answers.get(u)).copied().unwrap_or(false)
             }
         };
         let mut out = bits.clone();
@@ -492,7 +497,7 @@ impl Meaning<'_> {
     /// Verdicts that a finished diagram ends in.
     fn verdicts(&mut self, f: Ref) -> Vec<Verdict> {
         let mut out = Vec::new();
-        let Meaning { space, terminals, .. } = self;
+        let RulesetDiagram { space, terminals, .. } = self;
         space.store.visit(f, |_, at| {
             if at.is_leaf()
                 && let Exit::Verdict(verdict) = terminals.get(at).exit
@@ -506,7 +511,7 @@ impl Meaning<'_> {
 
     /// Packets that meet a verdict.
     fn where_verdict(&mut self, f: Ref, verdict: Verdict) -> Result<Ref, Full> {
-        let Meaning { space, terminals, .. } = self;
+        let RulesetDiagram { space, terminals, .. } = self;
         let code = space.store.fresh_code();
         space.store.map(code, f, &mut |leaf| match terminals.get(leaf).exit
             == Exit::Verdict(verdict)

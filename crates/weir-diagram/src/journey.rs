@@ -13,22 +13,22 @@ use weir_semantics::{Entry, tables_at};
 use crate::chain::Unknown;
 use crate::change::{Change, Source, TtlMap};
 use crate::comparison::{Level, Way};
+use crate::compose::RulesetDiagram;
 use crate::layout::{Block, ct_bit};
 use crate::library::Library;
 use crate::lower::{At, codes, masked, spans_in};
 use crate::place::Place;
 use crate::space::Space;
+use crate::stateful_identity::StatefulIdentity;
 use crate::store::{Full, Ref};
 use crate::terminal::{Exit, Terminal};
-use crate::then::Meaning;
-use crate::unsaid::{Choice, Unsaid};
-use crate::who::Who;
+use crate::variable::{Choice, FreeVariable};
 
 /// One of the firewalls that are compared.
 #[derive(Debug)]
 pub(crate) struct Side<'f> {
     ruleset: Option<&'f Ruleset>,
-    who: Who,
+    who: StatefulIdentity,
     /// Conntrack is in use: nat is consulted.
     conntrack: bool,
     /// Which of the space's firewalls it is.
@@ -40,7 +40,7 @@ impl<'f> Side<'f> {
         firewall: &'f Firewall,
         family: Family,
         number: usize,
-        who: Who,
+        who: StatefulIdentity,
         conntrack: bool,
     ) -> Self {
         let ruleset = firewall.ruleset(family);
@@ -90,7 +90,7 @@ pub(crate) fn pieces(way: Way, sides: &[Side<'_>]) -> Vec<(Piece, At)> {
     hooks.iter().flat_map(tables).collect()
 }
 
-impl<'f> Meaning<'f> {
+impl<'f> RulesetDiagram<'f> {
     /// The diagram of a piece. `keep`: diagrams in use that are younger than `from`.
     pub fn piece(
         &mut self,
@@ -208,7 +208,7 @@ impl<'f> Meaning<'f> {
     }
 
     fn sweep_now(&mut self, keep: &mut [Ref], from: usize) {
-        let Meaning { space, chains_made, .. } = self;
+        let RulesetDiagram { space, chains_made, .. } = self;
         let mut roots = keep.to_vec();
         roots.extend(space.sets.values());
         roots.extend(chains_made.roots());
@@ -225,7 +225,7 @@ impl<'f> Meaning<'f> {
         let redirected = self.space.layout.levels(Block::Redirected).first;
         let places = [(redirected, Source::constant(false))].into();
         let f = self.with_places(f, &places, TtlMap::SAME)?;
-        let Meaning { space, terminals, .. } = self;
+        let RulesetDiagram { space, terminals, .. } = self;
         let code = space.store.fresh_code();
         Ok(space.store.map(code, f, &mut |leaf| {
             let terminal = terminals.get(leaf);
@@ -243,7 +243,7 @@ impl<'f> Meaning<'f> {
     /// The diagram without its effects: of a piece that both sides share, before any that they do
     /// not.
     pub fn without_effects(&mut self, f: Ref) -> Result<Ref, Full> {
-        let Meaning { space, terminals, .. } = self;
+        let RulesetDiagram { space, terminals, .. } = self;
         let code = space.store.fresh_code();
         space.store.map(code, f, &mut |leaf| {
             let terminal = terminals.get(leaf);
@@ -261,7 +261,7 @@ impl<'f> Meaning<'f> {
 
     /// ip_forward and ip6_forward take one off before the FORWARD hook.
     fn hop(&mut self) -> Result<Ref, Full> {
-        let Meaning { space, terminals, .. } = self;
+        let RulesetDiagram { space, terminals, .. } = self;
         let change = Change { ttl: TtlMap::add(-1), ..Change::default() };
         let change = terminals.change_number(&change);
         let lives = terminals.leaf(Terminal { change, ..Terminal::of(Exit::Continue) });
@@ -272,7 +272,7 @@ impl<'f> Meaning<'f> {
 
     /// ip_local_deliver puts IPv4 datagrams together before the INPUT hook: no fragment gets there.
     fn whole(&mut self, input: Ref) -> Result<Ref, Full> {
-        let Meaning { space, terminals, .. } = self;
+        let RulesetDiagram { space, terminals, .. } = self;
         if space.layout.family == Family::V6 {
             return Ok(input);
         }
@@ -292,8 +292,8 @@ impl<'f> Meaning<'f> {
         }
         if hook == Hook::Output {
             let fact = Fact::Attached.content();
-            let unsaid = Unsaid::Stateless { content: fact, hook: Some(hook), change: 0 };
-            let attached = self.space.ask_of_target(unsaid)?;
+            let variable = FreeVariable::Stateless { content: fact, hook: Some(hook), change: 0 };
+            let attached = self.space.ask_of_target(variable)?;
             let attached = self.space.store.and(attached, self.space.presence.entry)?;
             return Ok(self.space.store.either(attached, raw, without)?);
         }
@@ -311,9 +311,9 @@ impl<'f> Meaning<'f> {
         mut places: HashMap<u32, Source>,
     ) -> Result<Ref, Full> {
         let mut questions = self.support(raw).questions;
-        let Space { layout, unsaid, .. } = &self.space;
-        questions.retain(|q| match unsaid.get(*q) {
-            Some((Unsaid::Stateless { .. }, Some(m))) => {
+        let Space { layout, variables, .. } = &self.space;
+        questions.retain(|q| match variables.get(*q) {
+            Some((FreeVariable::Stateless { .. }, Some(m))) => {
                 match_effects(m, layout.family).conntrack != Conntrack::No
             }
             _ => false,
@@ -324,8 +324,8 @@ impl<'f> Meaning<'f> {
         let end = self.space.layout.end;
         let change = self.terminals.change_number(change);
         for question in questions {
-            let Meaning { space, terminals, .. } = self;
-            let renamed = terminals.renamed(question, change, 0, &mut space.unsaid);
+            let RulesetDiagram { space, terminals, .. } = self;
+            let renamed = terminals.renamed(question, change, 0, &mut space.variables);
             places.insert(end + question, Source::bit(end + renamed, false));
         }
         let another = self.with_places(raw, &places, TtlMap::SAME)?;
@@ -335,7 +335,7 @@ impl<'f> Meaning<'f> {
 
     /// Conntrack takes the place of the template that CT attached to a packet without an entry.
     fn without_templates(&mut self, raw: Ref) -> Result<Ref, Unknown> {
-        let Meaning { space, terminals, .. } = self;
+        let RulesetDiagram { space, terminals, .. } = self;
         let ct = space.layout.field(Field::CtState);
         let mark = space.layout.field(Field::CtMark);
         let entry = ct.of_bit(ct_bit::ENTRY);
@@ -380,8 +380,8 @@ impl<'f> Meaning<'f> {
         }
         let starts = space.store.over(new, related)?;
         let fact = Fact::Bound.content();
-        let unsaid = Unsaid::Stateless { content: fact, hook: Some(hook), change: 0 };
-        let bound = space.ask_of_target(unsaid)?;
+        let variable = FreeVariable::Stateless { content: fact, hook: Some(hook), change: 0 };
+        let bound = space.ask_of_target(variable)?;
         space.store.minus(starts, bound)
     }
 
@@ -403,8 +403,8 @@ impl<'f> Meaning<'f> {
         let mut put = |field: Field, choice: &dyn Fn(u32) -> Choice| {
             let levels = space.layout.field(field);
             for bit in (0..levels.bits).rev() {
-                let unsaid = Unsaid::Chosen { content, hook, change: 0, bit: choice(bit) };
-                let number = space.unsaid.number(unsaid, || None);
+                let variable = FreeVariable::Chosen { content, hook, change: 0, bit: choice(bit) };
+                let number = space.variables.number(variable, || None);
                 change.bits.insert(levels.of_bit(bit), Source::bit(end + number, false));
             }
         };

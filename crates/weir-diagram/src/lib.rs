@@ -13,7 +13,7 @@
 //! Inside, from the bottom up: `store` is the engine, with `operators` and `merging`; `layout` says
 //! which bit stands where; `lower` and `members` turn tests and sets into booleans; `possible`
 //! leaves out what no packet is; `encode` goes from packets to bits and back. For whole rulesets:
-//! `terminal` is what a diagram ends in, `change` what rules do to a packet; `then` puts one piece
+//! `terminal` is what a diagram ends in, `change` what rules do to a packet; `compose` puts one piece
 //! of rules after another; `target`, `chain` and `journey` build those pieces, `runs` and `library`
 //! save work at it; `compare` and `replay` compare, and `comparison` is what that says.
 //!
@@ -46,6 +46,7 @@ mod chain;
 mod change;
 mod compare;
 mod comparison;
+mod compose;
 mod encode;
 mod fragments;
 mod journey;
@@ -56,22 +57,21 @@ mod lower;
 mod members;
 mod merging;
 mod operators;
-#[cfg(test)]
-mod oracle;
 mod order;
 mod place;
 mod possible;
+#[cfg(test)]
+mod reference_bdd;
 mod region;
 mod replay;
 mod runs;
 mod share;
 mod space;
+mod stateful_identity;
 mod store;
 mod target;
 mod terminal;
-mod then;
-mod unsaid;
-mod who;
+mod variable;
 mod witness;
 mod words;
 
@@ -82,10 +82,10 @@ pub use self::comparison::{
 };
 pub use self::fragments::Fragments;
 pub use self::layout::Order;
-pub use self::lookup::{Heard, Lookup, NO_BITS, Overhearing, TOO_LARGE, TWO_ANSWERS};
+pub use self::lookup::{Heard, Lookup, NO_BITS, RecordingOracle, TOO_LARGE, TWO_ANSWERS};
 pub use self::lower::At;
 pub use self::region::{Region, Values};
 pub use self::replay::Replay;
 pub use self::space::{PacketSet, Space, SpaceOptions};
 pub use self::store::Full;
-pub use self::witness::{Opinion, Witness};
+pub use self::witness::{Assumption, Witness};

@@ -10,12 +10,12 @@ use std::collections::HashMap;
 use weir_model::{Base, Match, Rule, Target};
 
 use crate::place::Place;
+use crate::stateful_identity::StatefulIdentity;
 use crate::store::Ref;
-use crate::who::Who;
 
 /// What a chain means to a rule that jumps to it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Made {
+pub(crate) struct ChainDiagrams {
     /// Its rules as they are.
     pub rules: Ref,
     /// What returns goes on.
@@ -24,21 +24,21 @@ pub(crate) struct Made {
     pub goto: Option<Ref>,
 }
 
-/// The number of a [`Made`].
+/// The number of a [`ChainDiagrams`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Meant(usize);
+pub(crate) struct ChainId(usize);
 
 /// All that the meaning of a chain depends on.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Said<'f> {
+pub(crate) struct ChainKey<'f> {
     place: Place,
     /// Whose sets its rules look into, where they do.
     sets_of: Option<usize>,
-    rules: Vec<SaidRule<'f>>,
+    rules: Vec<RuleKey<'f>>,
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct SaidRule<'f> {
+struct RuleKey<'f> {
     base: &'f Base,
     matches: &'f [Match],
     does: Does<'f>,
@@ -49,20 +49,20 @@ struct SaidRule<'f> {
 /// A target, chains by their meaning.
 #[derive(Debug, PartialEq, Eq, Hash)]
 enum Does<'f> {
-    Jump(Option<Meant>),
-    Goto(Option<Meant>),
+    Jump(Option<ChainId>),
+    Goto(Option<ChainId>),
     Otherwise(&'f Target),
 }
 
-impl<'f> Said<'f> {
+impl<'f> ChainKey<'f> {
     /// `meant` knows the chains that are jumped to; `sets_of` is whose sets are looked into.
     pub fn new(
         rules: &'f [Rule],
-        (who, place, sets_of): (&Who, Place, usize),
-        meant: impl Fn(&str) -> Option<Meant>,
-    ) -> Said<'f> {
+        (who, place, sets_of): (&StatefulIdentity, Place, usize),
+        meant: impl Fn(&str) -> Option<ChainId>,
+    ) -> ChainKey<'f> {
         let looks = rules.iter().flat_map(|r| &r.matches).any(|m| matches!(m, Match::Set(_)));
-        let said = |rule: &'f Rule| SaidRule {
+        let said = |rule: &'f Rule| RuleKey {
             base: &rule.base,
             matches: &rule.matches,
             does: match &rule.target {
@@ -73,48 +73,48 @@ impl<'f> Said<'f> {
             who: who.of(rule),
         };
         let rules = rules.iter().map(said).collect();
-        Said { place, sets_of: looks.then_some(sets_of), rules }
+        ChainKey { place, sets_of: looks.then_some(sets_of), rules }
     }
 }
 
 /// Chains by what they say, and what they mean.
 #[derive(Debug, Default)]
 pub(crate) struct Library<'f> {
-    known: HashMap<Said<'f>, Meant>,
-    made: Vec<Made>,
+    known: HashMap<ChainKey<'f>, ChainId>,
+    made: Vec<ChainDiagrams>,
     /// By their rules.
-    numbers: HashMap<Ref, Meant>,
+    numbers: HashMap<Ref, ChainId>,
 }
 
 impl<'f> Library<'f> {
     /// The meaning of a chain that says the same as one before.
-    pub fn find(&self, said: &Said<'f>) -> Option<Meant> {
+    pub fn find(&self, said: &ChainKey<'f>) -> Option<ChainId> {
         self.known.get(said).copied()
     }
 
     /// The meaning whose rules are this diagram.
-    pub fn of_rules(&self, rules: Ref) -> Option<Meant> {
+    pub fn of_rules(&self, rules: Ref) -> Option<ChainId> {
         self.numbers.get(&rules).copied()
     }
 
     /// A new meaning.
-    pub fn add(&mut self, made: Made) -> Meant {
-        let number = Meant(self.made.len());
+    pub fn add(&mut self, made: ChainDiagrams) -> ChainId {
+        let number = ChainId(self.made.len());
         self.made.push(made);
         self.numbers.insert(made.rules, number);
         number
     }
 
     /// That this is what a chain says.
-    pub fn note(&mut self, said: Said<'f>, meant: Meant) {
+    pub fn note(&mut self, said: ChainKey<'f>, meant: ChainId) {
         self.known.insert(said, meant);
     }
 
-    pub fn get(&self, meant: Meant) -> Made {
+    pub fn get(&self, meant: ChainId) -> ChainDiagrams {
         self.made[meant.0]
     }
 
-    pub fn set_goto(&mut self, meant: Meant, goto: Ref) {
+    pub fn set_goto(&mut self, meant: ChainId, goto: Ref) {
         self.made[meant.0].goto = Some(goto);
     }
 
@@ -134,7 +134,7 @@ impl<'f> Library<'f> {
             next(&mut made.rules);
             next(&mut made.jump);
             made.goto.iter_mut().for_each(&mut next);
-            self.numbers.insert(made.rules, Meant(at));
+            self.numbers.insert(made.rules, ChainId(at));
         }
     }
 }

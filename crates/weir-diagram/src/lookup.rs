@@ -1,6 +1,6 @@
 //! What the diagram of a ruleset says of one packet: to be held against another witness.
 //!
-//! The interpreter is asked first, with its answers overheard ([`Overhearing`]); then the diagram
+//! The interpreter is asked first, with its answers overheard ([`RecordingOracle`]); then the diagram
 //! is walked with the same answers. A diagram may ask what the interpreter did not come to ask:
 //! then nothing depends on the answer, or the two disagree.
 
@@ -15,14 +15,14 @@ use weir_semantics::{Outcome, Verdict};
 
 use crate::chain::Unknown;
 use crate::comparison::{Identity, Level, Way};
+use crate::compose::RulesetDiagram;
 use crate::encode::encode;
 use crate::journey::{Side, pieces};
 use crate::space::{Space, SpaceOptions};
+use crate::stateful_identity::StatefulIdentity;
 use crate::store::Ref;
 use crate::terminal::Exit;
-use crate::then::Meaning;
-use crate::unsaid::{Choice, FieldBit, Unsaid};
-use crate::who::Who;
+use crate::variable::{Choice, FieldBit, FreeVariable};
 
 /// Why a diagram was not asked.
 pub const TOO_LARGE: &str = "the diagram takes more than its memory or steps";
@@ -34,8 +34,8 @@ pub const TWO_ANSWERS: &str = "one question was answered in two ways";
 /// The journeys of a family's packets, as diagrams.
 #[derive(Debug)]
 pub struct Lookup<'f> {
-    meaning: Meaning<'f>,
-    who: Who,
+    meaning: RulesetDiagram<'f>,
+    who: StatefulIdentity,
     ways: Vec<(Entry, Ref)>,
 }
 
@@ -57,9 +57,9 @@ impl<'f> Lookup<'f> {
         steps_max: u64,
     ) -> Result<Lookup<'f>, Unknown> {
         let options = SpaceOptions { memory_bytes, ..SpaceOptions::default() };
-        let mut meaning = Meaning::new(Space::with(family, &[firewall], options)?);
+        let mut meaning = RulesetDiagram::new(Space::with(family, &[firewall], options)?);
         meaning.space.store.steps_max = steps_max;
-        let who = Who::new(firewall, Identity::Credit);
+        let who = StatefulIdentity::new(firewall, Identity::Credit);
         let side = [Side::new(firewall, family, 0, who.clone(), false)];
         let mut ways = Vec::new();
         for entry in Entry::ALL {
@@ -78,8 +78,8 @@ impl<'f> Lookup<'f> {
     }
 
     /// Listens to what is asked and answered while the interpreter sends a packet on its way.
-    pub fn overhear<'a>(&'a self, answers: &'a mut dyn Answers) -> Overhearing<'a> {
-        Overhearing { answers, who: &self.who, heard: Heard::default() }
+    pub fn overhear<'a>(&'a self, answers: &'a mut dyn Answers) -> RecordingOracle<'a> {
+        RecordingOracle { answers, who: &self.who, heard: Heard::default() }
     }
 
     /// In what the diagram differs from the outcome of a packet's journey, if in anything.
@@ -93,7 +93,7 @@ impl<'f> Lookup<'f> {
         outcome: &Outcome<'_>,
         heard: &Heard,
     ) -> Result<Option<String>, &'static str> {
-        let Meaning { space, terminals, .. } = &self.meaning;
+        let RulesetDiagram { space, terminals, .. } = &self.meaning;
         let bits = encode(&space.layout, packet).ok_or(NO_BITS)?;
         // Whether more fragments follow is no variable.
         if outcome.verdict == Verdict::Waits && packet.fragment.offset == 0 {
@@ -102,8 +102,8 @@ impl<'f> Lookup<'f> {
         let entry = heard.went.unwrap_or(entry);
         let (_, diagram) = self.ways.iter().find(|(e, _)| *e == entry).ok_or(NO_BITS)?;
         let mut ambiguous = false;
-        let leaf = space.walk(*diagram, &bits, &mut |unsaid, _| {
-            let mut answers = heard.to(unsaid);
+        let leaf = space.walk(*diagram, &bits, &mut |variable, _| {
+            let mut answers = heard.to(variable);
             let first = answers.next();
             ambiguous |= answers.any(|other| Some(other) != first);
             first.unwrap_or(false)
@@ -174,18 +174,19 @@ struct Written {
 
 impl Heard {
     /// The answers to a question.
-    fn to(&self, unsaid: Unsaid) -> impl Iterator<Item = bool> + '_ {
-        let asked = self.asks.iter().filter(move |ask| match (unsaid, &ask.of) {
-            (Unsaid::Stateless { content, hook, .. }, Of::Stateless(at)) => {
+    fn to(&self, variable: FreeVariable) -> impl Iterator<Item = bool> + '_ {
+        let asked = self.asks.iter().filter(move |ask| match (variable, &ask.of) {
+            (FreeVariable::Stateless { content, hook, .. }, Of::Stateless(at)) => {
                 ask.content == content && hook == Some(*at)
             }
-            (Unsaid::Stateful { who, content, nth, .. }, Of::Stateful { who: whose, nth: n }) => {
-                (ask.content, *whose, *n) == (content, who, nth)
-            }
+            (
+                FreeVariable::Stateful { who, content, nth, .. },
+                Of::Stateful { who: whose, nth: n },
+            ) => (ask.content, *whose, *n) == (content, who, nth),
             _ => false,
         });
-        let chosen = self.chosen.iter().filter_map(move |chosen| match unsaid {
-            Unsaid::Chosen { content, hook, bit, .. }
+        let chosen = self.chosen.iter().filter_map(move |chosen| match variable {
+            FreeVariable::Chosen { content, hook, bit, .. }
                 if (content, hook) == (chosen.content, chosen.hook) =>
             {
                 Some(match bit {
@@ -197,32 +198,38 @@ impl Heard {
             }
             _ => None,
         });
-        let written = self.written.iter().filter_map(move |written| match (unsaid, &written.of) {
-            (
-                Unsaid::Chosen { content, hook, bit: Choice::Field(FieldBit(field, bit)), .. },
-                Of::Stateless(at),
-            ) => ((content, hook, field) == (written.content, *at, written.field))
-                .then_some(written.value >> bit & 1 == 1),
-            (
-                Unsaid::Written { who, content, nth, bit: FieldBit(field, bit) },
-                Of::Stateful { who: whose, nth: n },
-            ) => ((content, field) == (written.content, written.field)
-                && (who, nth) == (*whose, *n))
-                .then_some(written.value >> bit & 1 == 1),
-            _ => None,
-        });
+        let written =
+            self.written.iter().filter_map(move |written| match (variable, &written.of) {
+                (
+                    FreeVariable::Chosen {
+                        content,
+                        hook,
+                        bit: Choice::Field(FieldBit(field, bit)),
+                        ..
+                    },
+                    Of::Stateless(at),
+                ) => ((content, hook, field) == (written.content, *at, written.field))
+                    .then_some(written.value >> bit & 1 == 1),
+                (
+                    FreeVariable::Written { who, content, nth, bit: FieldBit(field, bit) },
+                    Of::Stateful { who: whose, nth: n },
+                ) => ((content, field) == (written.content, written.field)
+                    && (who, nth) == (*whose, *n))
+                    .then_some(written.value >> bit & 1 == 1),
+                _ => None,
+            });
         asked.map(|ask| ask.answer).chain(chosen).chain(written)
     }
 }
 
 /// Passes questions on, and notes them with their answers. For one journey.
-pub struct Overhearing<'a> {
+pub struct RecordingOracle<'a> {
     answers: &'a mut dyn Answers,
-    who: &'a Who,
+    who: &'a StatefulIdentity,
     heard: Heard,
 }
 
-impl Overhearing<'_> {
+impl RecordingOracle<'_> {
     /// What was heard.
     pub fn heard(self) -> Heard {
         self.heard
@@ -245,7 +252,7 @@ impl Overhearing<'_> {
     }
 }
 
-impl Answers for Overhearing<'_> {
+impl Answers for RecordingOracle<'_> {
     fn answer(&mut self, question: &Question<'_>) -> bool {
         let answer = self.answers.answer(question);
         if question.stateful {

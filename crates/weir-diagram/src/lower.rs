@@ -14,7 +14,7 @@ use weir_semantics::digest::{content, dropping};
 use crate::Space;
 use crate::layout::{Block, Layout, Levels, ct_bit};
 use crate::store::{Full, Ref, Store};
-use crate::unsaid::{Seen, Unsaid};
+use crate::variable::{FreeVariable, Seen};
 
 /// Where a rule is asked: what of the packet is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -281,7 +281,7 @@ pub(crate) fn devices(
 }
 
 impl Space<'_> {
-    /// A test of a rule, as [`located_tests_of`](weir_model::located_tests_of) gives it. `who`
+    /// A test of a rule, as [`located_tests_of`](weir_model::located_tests_of) gives it. `stateful_identity`
     /// tells the rule's stateful tests from those of others.
     pub(crate) fn test(
         &mut self,
@@ -310,8 +310,8 @@ impl Space<'_> {
                 let Match::Set(set) = m else { return Ok(Lowered::NEVER) };
                 if self.changes_set(set) {
                     let of = Seen { hook: at.hook, reads: FieldSet::ALL, change: 0 };
-                    let unsaid = Unsaid::Stateful { who, content: content(m), nth: 0, of };
-                    return self.ask(unsaid, || m.clone()).map(Lowered::plain);
+                    let variable = FreeVariable::Stateful { who, content: content(m), nth: 0, of };
+                    return self.ask(variable, || m.clone()).map(Lowered::plain);
                 }
                 Ok(Lowered::plain(self.set_test(set, at)?))
             }
@@ -319,12 +319,12 @@ impl Space<'_> {
                 let m = &rule.matches[*index];
                 let reads = match_effects(m, self.layout.family).reads;
                 let of = Seen { hook: at.hook, reads, change: 0 };
-                let unsaid = |content| match stateful {
-                    true => Unsaid::Stateful { who, content, nth: 0, of },
-                    false => Unsaid::Stateless { content, hook: at.hook, change: 0 },
+                let variable = |content| match stateful {
+                    true => FreeVariable::Stateful { who, content, nth: 0, of },
+                    false => FreeVariable::Stateless { content, hook: at.hook, change: 0 },
                 };
                 let digest = content(m);
-                let asked = self.ask(unsaid(digest), || m.clone())?;
+                let asked = self.ask(variable(digest), || m.clone())?;
                 let holds = match m {
                     Match::Conntrack(c) => self.conntrack_test(c, asked, at)?,
                     _ => asked,
@@ -338,7 +338,7 @@ impl Space<'_> {
                         Ok(Lowered { holds: self.store.minus(holds, drops)?, drops })
                     }
                     Hotdrop::Perhaps | Hotdrop::WithMatch => {
-                        let drops = self.ask_of_target(unsaid(dropping(digest)))?;
+                        let drops = self.ask_of_target(variable(dropping(digest)))?;
                         Ok(Lowered { holds, drops })
                     }
                 }
@@ -444,16 +444,16 @@ impl Space<'_> {
     /// The variable of what the packet does not say.
     pub(crate) fn ask(
         &mut self,
-        unsaid: Unsaid,
+        variable: FreeVariable,
         what: impl FnOnce() -> Match,
     ) -> Result<Ref, Full> {
-        let number = self.unsaid.number(unsaid, || Some(what()));
+        let number = self.variables.number(variable, || Some(what()));
         self.store.node(self.layout.end + number, Ref::ZERO, Ref::ONE)
     }
 
     /// The variable of what a target, or a match besides its answer, may do.
-    pub(crate) fn ask_of_target(&mut self, unsaid: Unsaid) -> Result<Ref, Full> {
-        let number = self.unsaid.number(unsaid, || None);
+    pub(crate) fn ask_of_target(&mut self, variable: FreeVariable) -> Result<Ref, Full> {
+        let number = self.variables.number(variable, || None);
         self.store.node(self.layout.end + number, Ref::ZERO, Ref::ONE)
     }
 

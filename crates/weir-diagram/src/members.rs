@@ -16,7 +16,7 @@ use crate::layout::Layout;
 use crate::lower::{At, Presence, devices, icmp_of, masked, spans_in};
 use crate::operators::Over;
 use crate::store::{Full, Ref, Store};
-use crate::unsaid::Unsaid;
+use crate::variable::FreeVariable;
 
 /// Terminals of a membership diagram; 0 is *not in it*.
 const IN: Ref = Ref::leaf(1);
@@ -70,8 +70,9 @@ impl Space<'_> {
         }
         // The negated test and the plain one are the same question.
         let plain = Match::Set(SetMatch { negated: false, ..m.clone() });
-        let unsaid = Unsaid::Stateless { content: content(&plain), hook: at.hook, change: 0 };
-        let asked = self.ask(unsaid, || plain)?;
+        let variable =
+            FreeVariable::Stateless { content: content(&plain), hook: at.hook, change: 0 };
+        let asked = self.ask(variable, || plain)?;
         let asked = self.store.and(unknown, asked)?;
         self.store.over(inside, asked)
     }

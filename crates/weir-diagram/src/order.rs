@@ -10,11 +10,11 @@ use weir_model::{Chain, Family, Firewall, Rule, Ruleset, Table};
 
 use crate::chain::Unknown;
 use crate::comparison::{Identity, Way};
+use crate::compose::RulesetDiagram;
 use crate::journey::{Side, pieces};
 use crate::layout::Order;
 use crate::space::{Space, SpaceOptions};
-use crate::then::Meaning;
-use crate::who::Who;
+use crate::stateful_identity::StatefulIdentity;
 
 /// Rules that are left, about, and the fewest that a chain is thinned to.
 const RULES: usize = 1200;
@@ -96,10 +96,11 @@ fn steps(
     steps_max: u64,
 ) -> Result<u64, Unknown> {
     let options = SpaceOptions { order, memory_bytes: MEMORY_BYTES };
-    let mut meaning = Meaning::new(Space::with(family, &[firewall], options)?);
+    let mut meaning = RulesetDiagram::new(Space::with(family, &[firewall], options)?);
     meaning.space.store.steps_max = steps_max;
     let from = meaning.space.store.len();
-    let side = [Side::new(firewall, family, 0, Who::new(firewall, Identity::Credit), false)];
+    let side =
+        [Side::new(firewall, family, 0, StatefulIdentity::new(firewall, Identity::Credit), false)];
     let mut keep = Vec::new();
     for way in ways {
         for piece in pieces(*way, &side) {

@@ -74,7 +74,7 @@ const SPANS: usize = 1 << 14;
 const STEPS: usize = 4096;
 
 /// A way from the top to a node.
-struct Way {
+struct SearchPath {
     /// The share of assignments that go this way and are packets of the set.
     share: f64,
     /// How often the questions on it are answered so.
@@ -82,12 +82,12 @@ struct Way {
     at: Ref,
     /// The packets that there are on this way.
     possible: Ref,
-    said: Option<Rc<Said>>,
+    said: Option<Rc<Branches>>,
 }
 
 /// What a way asked, the last first.
-struct Said {
-    before: Option<Rc<Said>>,
+struct Branches {
+    before: Option<Rc<Branches>>,
     part: Part,
 }
 
@@ -96,21 +96,21 @@ enum Part {
     Question(u32, bool),
 }
 
-impl PartialEq for Way {
+impl PartialEq for SearchPath {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
 
-impl Eq for Way {}
+impl Eq for SearchPath {}
 
-impl PartialOrd for Way {
+impl PartialOrd for SearchPath {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Way {
+impl Ord for SearchPath {
     fn cmp(&self, other: &Self) -> Ordering {
         self.share.total_cmp(&other.share).then(other.at.cmp(&self.at))
     }
@@ -127,7 +127,7 @@ impl Space<'_> {
         let all = self.share_of(self.possible, &mut shares);
         let mut ways = BinaryHeap::new();
         let (possible, at) = (self.possible, a.0);
-        ways.push(Way { share: 1.0, chance: 1.0, at, possible, said: None });
+        ways.push(SearchPath { share: 1.0, chance: 1.0, at, possible, said: None });
         let (mut out, mut steps) = (Vec::new(), count * STEPS);
         while let Some(way) = ways.pop().filter(|_| steps > 0) {
             steps -= 1;
@@ -147,8 +147,8 @@ impl Space<'_> {
                 if inside != Ref::ZERO {
                     let chance = way.chance * chance;
                     let share = chance * self.share_of(inside, &mut shares);
-                    let said = Some(Rc::new(Said { before: way.said.clone(), part }));
-                    ways.push(Way { share, chance, at, possible, said });
+                    let said = Some(Rc::new(Branches { before: way.said.clone(), part }));
+                    ways.push(SearchPath { share, chance, at, possible, said });
                 }
             }
         }
@@ -217,7 +217,7 @@ impl Space<'_> {
         self.spans(high, levels, bit, base | 1 << bit, found, left);
     }
 
-    fn region(&self, way: &Way, all: f64) -> Region {
+    fn region(&self, way: &SearchPath, all: f64) -> Region {
         let mut parts = Vec::new();
         let mut said = &way.said;
         while let Some(link) = said {
@@ -249,7 +249,7 @@ impl Space<'_> {
         for part in parts {
             match part {
                 Part::Question(question, answer) => {
-                    questions.push(self.opinion(*question, *answer));
+                    questions.push(self.assumption(*question, *answer));
                 }
                 Part::Block(Block::Field(Field::Proto), ..) if has_header && proto.is_some() => {}
                 Part::Block(block, levels, spans) => {
@@ -258,7 +258,7 @@ impl Space<'_> {
                 }
             }
         }
-        let questions = joined(questions.iter().map(|o| (o.unsaid, &*o.words, o.answer)));
+        let questions = joined(questions.iter().map(|o| (o.variable, &*o.words, o.answer)));
         out.extend(questions.into_iter().map(|(words, answer)| {
             let name = if answer == Some(false) { format!("not ({words})") } else { words };
             Values { name, values: Vec::new(), more: 0 }

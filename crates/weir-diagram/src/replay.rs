@@ -9,18 +9,18 @@ use weir_semantics::interpreter::usual_choice;
 use weir_semantics::{Answers, Fact, Question, Subject, Translation, Write};
 
 use crate::comparison::Identity;
-use crate::unsaid::{Choice, Unsaid};
-use crate::who::Who;
-use crate::witness::{Opinion, Witness};
+use crate::stateful_identity::StatefulIdentity;
+use crate::variable::{Choice, FreeVariable};
+use crate::witness::{Assumption, Witness};
 
-/// Gives the answers of a [`Witness`]; what it has no opinion on does not hold.
+/// Gives the answers of a [`Witness`]; what it has no assumption on does not hold.
 ///
-/// Made for one of the firewalls that were compared, and good for one journey: it counts how often
+/// ChainDiagrams for one of the firewalls that were compared, and good for one journey: it counts how often
 /// a stateful test was asked.
 #[derive(Clone, Debug)]
 pub struct Replay<'w> {
-    opinions: &'w [Opinion],
-    who: Who,
+    assumptions: &'w [Assumption],
+    who: StatefulIdentity,
     counts: HashMap<(u64, u64), u32>,
     /// Stateful tests that were asked, with their answers.
     pub(crate) asked: Vec<Asked>,
@@ -42,8 +42,8 @@ impl Witness {
     /// there.
     pub fn answers(&self, firewall: &Firewall, identity: Identity) -> Replay<'_> {
         Replay {
-            opinions: &self.opinions,
-            who: Who::new(firewall, identity),
+            assumptions: &self.assumptions,
+            who: StatefulIdentity::new(firewall, identity),
             counts: HashMap::new(),
             asked: Vec::new(),
         }
@@ -55,14 +55,14 @@ impl Answers for Replay<'_> {
         if question.stateful {
             let ask = (self.who.of(question.rule), question.content);
             let nth = self.counts.entry(ask).or_default();
-            let same = |o: &&Opinion| match o.unsaid {
-                Unsaid::Stateful { who, content, nth: n, of } => {
+            let same = |o: &&Assumption| match o.variable {
+                FreeVariable::Stateful { who, content, nth: n, of } => {
                     (who, content, n) == (ask.0, ask.1, *nth)
                         && of.hook.is_none_or(|h| h == question.hook)
                 }
                 _ => false,
             };
-            let found = self.opinions.iter().filter(same);
+            let found = self.assumptions.iter().filter(same);
             let best = found.min_by_key(|o| distance(o.packet.as_ref(), question.packet));
             let answer = best.is_some_and(|o| o.answer);
             *nth += 1;
@@ -83,13 +83,13 @@ impl Answers for Replay<'_> {
             }
             _ => (question.content, false),
         };
-        let same = |o: &&Opinion| match o.unsaid {
-            Unsaid::Stateless { content, hook, .. } => {
+        let same = |o: &&Assumption| match o.variable {
+            FreeVariable::Stateless { content, hook, .. } => {
                 content == digest && hook == Some(question.hook)
             }
             _ => false,
         };
-        let found = self.opinions.iter().filter(same);
+        let found = self.assumptions.iter().filter(same);
         let best = found.min_by_key(|o| distance(o.packet.as_ref(), question.packet));
         best.is_some_and(|o| o.answer) != negated
     }
@@ -99,13 +99,13 @@ impl Answers for Replay<'_> {
     }
 
     fn knows(&mut self, fact: Fact, hook: Hook, packet: &Packet) -> bool {
-        let same = |o: &&Opinion| match o.unsaid {
-            Unsaid::Stateless { content, hook: at, .. } => {
+        let same = |o: &&Assumption| match o.variable {
+            FreeVariable::Stateless { content, hook: at, .. } => {
                 content == fact.content() && at == Some(hook)
             }
             _ => false,
         };
-        let found = self.opinions.iter().filter(same);
+        let found = self.assumptions.iter().filter(same);
         let best = found.min_by_key(|o| distance(o.packet.as_ref(), packet));
         best.is_some_and(|o| o.answer)
     }
@@ -113,18 +113,20 @@ impl Answers for Replay<'_> {
     fn translated(&mut self, hook: Hook, packet: &Packet) -> Option<(Addr, Option<u16>)> {
         let (mut addr, mut port) = (packet.daddr.0, packet.ports().map(|p| p.1));
         let mut found = false;
-        for opinion in self.opinions {
-            let Unsaid::Chosen { content, hook: at, bit, .. } = opinion.unsaid else { continue };
+        for assumption in self.assumptions {
+            let FreeVariable::Chosen { content, hook: at, bit, .. } = assumption.variable else {
+                continue;
+            };
             if content != translating() || at != hook {
                 continue;
             }
             found = true;
             match (bit, &mut port) {
                 (Choice::Addr(bit), _) => {
-                    addr = addr & !(1 << bit) | u128::from(opinion.answer) << bit;
+                    addr = addr & !(1 << bit) | u128::from(assumption.answer) << bit;
                 }
                 (Choice::Port(bit), Some(port)) => {
-                    *port = *port & !(1 << bit) | u16::from(opinion.answer) << bit;
+                    *port = *port & !(1 << bit) | u16::from(assumption.answer) << bit;
                 }
                 _ => {}
             }
@@ -140,21 +142,21 @@ impl Answers for Replay<'_> {
         let Write { question, field, old } = *write;
         let ask = (self.who.of(question.rule), question.content);
         let met = self.counts.get(&ask).copied().unwrap_or(0);
-        let of = |o: &Opinion| match o.unsaid {
-            Unsaid::Written { who, content, nth, bit } => {
+        let of = |o: &Assumption| match o.variable {
+            FreeVariable::Written { who, content, nth, bit } => {
                 ((who, content) == ask && nth + 1 == met && bit.0 == field).then_some(bit.1)
             }
-            Unsaid::Chosen { content, hook, bit: Choice::Field(bit), .. } => {
+            FreeVariable::Chosen { content, hook, bit: Choice::Field(bit), .. } => {
                 (content == ask.1 && hook == question.hook && bit.0 == field).then_some(bit.1)
             }
             _ => None,
         };
-        let near = |o: &Opinion| distance(o.packet.as_ref(), question.packet);
-        let nearest = self.opinions.iter().filter(|o| of(o).is_some()).map(near).min();
+        let near = |o: &Assumption| distance(o.packet.as_ref(), question.packet);
+        let nearest = self.assumptions.iter().filter(|o| of(o).is_some()).map(near).min();
         let mut value = old;
-        for opinion in self.opinions.iter().filter(|o| Some(near(o)) == nearest) {
-            if let Some(bit) = of(opinion) {
-                value = value & !(1 << bit) | u128::from(opinion.answer) << bit;
+        for assumption in self.assumptions.iter().filter(|o| Some(near(o)) == nearest) {
+            if let Some(bit) = of(assumption) {
+                value = value & !(1 << bit) | u128::from(assumption.answer) << bit;
             }
         }
         value
@@ -163,22 +165,22 @@ impl Answers for Replay<'_> {
     fn translate(&mut self, translation: &Translation<'_>) -> Option<(Addr, Option<u16>)> {
         let Translation { hook, target, packet } = *translation;
         let digest = content(target);
-        let of = |o: &&Opinion| match o.unsaid {
-            Unsaid::Chosen { content, hook: at, .. } => content == digest && at == hook,
+        let of = |o: &&Assumption| match o.variable {
+            FreeVariable::Chosen { content, hook: at, .. } => content == digest && at == hook,
             _ => false,
         };
-        let found: Vec<&Opinion> = self.opinions.iter().filter(of).collect();
+        let found: Vec<&Assumption> = self.assumptions.iter().filter(of).collect();
         let nearest = found.iter().map(|o| distance(o.packet.as_ref(), packet)).min()?;
         let (addr, port) = usual_choice(target, packet);
         let (mut addr, mut port) = (addr.0, port);
-        for opinion in found.iter().filter(|o| distance(o.packet.as_ref(), packet) == nearest) {
-            let Unsaid::Chosen { bit, .. } = opinion.unsaid else { continue };
+        for assumption in found.iter().filter(|o| distance(o.packet.as_ref(), packet) == nearest) {
+            let FreeVariable::Chosen { bit, .. } = assumption.variable else { continue };
             match (bit, &mut port) {
                 (Choice::Addr(bit), _) => {
-                    addr = addr & !(1 << bit) | u128::from(opinion.answer) << bit;
+                    addr = addr & !(1 << bit) | u128::from(assumption.answer) << bit;
                 }
                 (Choice::Port(bit), Some(port)) => {
-                    *port = *port & !(1 << bit) | u16::from(opinion.answer) << bit;
+                    *port = *port & !(1 << bit) | u16::from(assumption.answer) << bit;
                 }
                 (Choice::Port(_), None) | (Choice::Changed | Choice::Field(_), _) => {}
             }
@@ -218,15 +220,15 @@ mod tests {
         packet.transport = Transport::Udp { sport: 7, dport: 1500 };
         let hook = Hook::Prerouting;
         let (content, bit) = (content(&target), Choice::Addr(0));
-        let opinion = Opinion {
+        let assumption = Assumption {
             asked: None,
             words: String::new(),
             hook: Some(hook),
             answer: true,
             packet: None,
-            unsaid: Unsaid::Chosen { content, hook, change: 0, bit },
+            variable: FreeVariable::Chosen { content, hook, change: 0, bit },
         };
-        let witness = Witness { packet: packet.clone(), opinions: vec![opinion] };
+        let witness = Witness { packet: packet.clone(), assumptions: vec![assumption] };
         let mut answers = witness.answers(&Firewall::default(), Identity::Text);
         let mut chosen =
             |packet: &Packet| answers.translate(&Translation { hook, target: &target, packet });

@@ -8,7 +8,7 @@ use crate::encode::Assignment;
 use crate::layout::Block;
 use crate::space::{PacketSet, Space};
 use crate::store::{BOTTOM, Full, Ref};
-use crate::unsaid::Unsaid;
+use crate::variable::FreeVariable;
 
 /// Shares of nodes, each computed once.
 pub(crate) type Shares = HashMap<Ref, f64>;
@@ -66,7 +66,7 @@ impl Space<'_> {
         &self,
         mut f: Ref,
         bits: &Assignment,
-        answer: &mut dyn FnMut(Unsaid, Option<&Match>) -> bool,
+        answer: &mut dyn FnMut(FreeVariable, Option<&Match>) -> bool,
     ) -> Ref {
         loop {
             let level = self.store.level(f);
@@ -77,8 +77,9 @@ impl Space<'_> {
             let set = match level.checked_sub(self.layout.end) {
                 None => bits.0[level as usize],
                 Some(question) => {
-                    let (unsaid, m) = self.unsaid.get(question).expect("a level has a question");
-                    answer(*unsaid, m.as_ref())
+                    let (variable, m) =
+                        self.variables.get(question).expect("a level has a question");
+                    answer(*variable, m.as_ref())
                 }
             };
             f = if set { high } else { low };

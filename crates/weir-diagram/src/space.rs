@@ -14,7 +14,7 @@ use crate::members::SetKey;
 use crate::operators::Over;
 use crate::possible::possible;
 use crate::store::{Full, Ref, Store};
-use crate::unsaid::{Questions, Unsaid};
+use crate::variable::{FreeVariable, FreeVariables};
 
 /// How a space is made.
 #[derive(Clone, Copy, Debug)]
@@ -66,7 +66,7 @@ pub struct Space<'f> {
     pub(crate) layout: Layout,
     pub(crate) presence: Presence,
     pub(crate) possible: Ref,
-    pub(crate) unsaid: Questions,
+    pub(crate) variables: FreeVariables,
     /// The ipsets of each firewall, and whose are looked into.
     pub(crate) sides: Vec<&'f [IpSet]>,
     pub(crate) side: usize,
@@ -106,7 +106,7 @@ impl<'f> Space<'f> {
             layout,
             presence,
             possible,
-            unsaid: Questions::default(),
+            variables: FreeVariables::default(),
             sides: firewalls.iter().map(|f| &f.sets[..]).collect(),
             side: 0,
             changing,
@@ -271,8 +271,8 @@ impl<'f> Space<'f> {
         mut answer: impl FnMut(&weir_model::Match, Option<weir_model::Hook>) -> bool,
     ) -> Option<bool> {
         let bits = encode(&self.layout, packet)?;
-        let leaf = self.walk(a.0, &bits, &mut |unsaid, m| match (unsaid, m) {
-            (Unsaid::Stateless { hook, .. }, Some(m)) => answer(m, hook),
+        let leaf = self.walk(a.0, &bits, &mut |variable, m| match (variable, m) {
+            (FreeVariable::Stateless { hook, .. }, Some(m)) => answer(m, hook),
             (_, Some(m)) => answer(m, None),
             _ => false,
         });

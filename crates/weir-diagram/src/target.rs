@@ -10,15 +10,15 @@ use weir_semantics::digest::{content, dropping};
 
 use crate::chain::Unknown;
 use crate::change::{Change, Source, TtlMap};
+use crate::compose::RulesetDiagram;
 use crate::layout::{Block, ct_bit};
 use crate::lower::{codes, ct_bits_of, masked};
 use crate::place::Place;
 use crate::store::{Full, Ref};
 use crate::terminal::{Ask, Exit, Terminal};
-use crate::then::Meaning;
-use crate::unsaid::{Choice, FieldBit, Seen, Unsaid};
+use crate::variable::{Choice, FieldBit, FreeVariable, Seen};
 
-impl Meaning<'_> {
+impl RulesetDiagram<'_> {
     /// What a target does that is neither a jump nor a plain verdict.
     pub fn target(&mut self, target: &Target, who: u64, place: Place) -> Result<Ref, Unknown> {
         let effects = self.terminals.effect(place.hook(), place.table, target);
@@ -43,8 +43,8 @@ impl Meaning<'_> {
                 let back = self.terminals.leaf(back);
                 let gone = Exit::Verdict(Verdict::Divert(e.module));
                 let gone = self.terminals.leaf(Terminal { asked, ..decided(gone) });
-                let unsaid = Unsaid::Stateful { who, content: digest, nth: 0, of: ask.of };
-                let comes_back = self.space.ask_of_target(unsaid)?;
+                let variable = FreeVariable::Stateful { who, content: digest, nth: 0, of: ask.of };
+                let comes_back = self.space.ask_of_target(variable)?;
                 Ok(self.space.store.either(comes_back, back, gone)?)
             }
             Target::Effect(effect) => match &**effect {
@@ -64,8 +64,8 @@ impl Meaning<'_> {
                 let end = Terminal { asked, ..decided(Exit::Verdict(Verdict::Unknown)) };
                 let end = self.terminals.leaf(end);
                 let of = everything(who, digest, place).of;
-                let unsaid = Unsaid::Stateful { who, content: digest, nth: 0, of };
-                let number = self.space.unsaid.number(unsaid, || None);
+                let variable = FreeVariable::Stateful { who, content: digest, nth: 0, of };
+                let number = self.space.variables.number(variable, || None);
                 Ok(self.space.store.node(self.space.layout.end + number, go_on, end)?)
             }
             Target::None
@@ -164,8 +164,8 @@ impl Meaning<'_> {
         let drop = Terminal { effects, ..Terminal::of(Exit::Verdict(Verdict::Drop)) };
         let drop = self.terminals.leaf(drop);
         let content = dropping(digest);
-        let unsaid = Unsaid::Stateless { content, hook: Some(place.hook()), change: 0 };
-        let drops = self.space.ask_of_target(unsaid)?;
+        let variable = FreeVariable::Stateless { content, hook: Some(place.hook()), change: 0 };
+        let drops = self.space.ask_of_target(variable)?;
         Ok(self.space.store.either(drops, drop, out)?)
     }
 
@@ -174,7 +174,7 @@ impl Meaning<'_> {
     /// Variables are numbered in the order of the levels that they stand for, so that a diagram
     /// whose bits they replace keeps its shape.
     fn set_unknown(&mut self, change: &mut Change, fields: FieldSet, (who, content): (u64, u64)) {
-        self.set_bits(change, fields, |bit| Unsaid::Written { who, content, nth: 0, bit });
+        self.set_bits(change, fields, |bit| FreeVariable::Written { who, content, nth: 0, bit });
     }
 
     /// Fields take values that the packet determines, in a way that is not modelled.
@@ -188,7 +188,7 @@ impl Meaning<'_> {
         let hook = place.hook();
         self.set_bits(change, fields, |bit| {
             let bit = Choice::Field(bit);
-            Unsaid::Chosen { content, hook, change: 0, bit }
+            FreeVariable::Chosen { content, hook, change: 0, bit }
         });
     }
 
@@ -196,7 +196,7 @@ impl Meaning<'_> {
         &mut self,
         change: &mut Change,
         fields: FieldSet,
-        unsaid: impl Fn(FieldBit) -> Unsaid,
+        variable: impl Fn(FieldBit) -> FreeVariable,
     ) {
         let mut bits: Vec<(u32, FieldBit)> = Vec::new();
         for field in fields.iter() {
@@ -205,7 +205,7 @@ impl Meaning<'_> {
         }
         bits.sort_unstable_by_key(|(level, _)| *level);
         for (level, bit) in bits {
-            let number = self.space.unsaid.number(unsaid(bit), || None);
+            let number = self.space.variables.number(variable(bit), || None);
             change.bits.insert(level, Source::bit(self.space.layout.end + number, false));
         }
         change.writes_ttl |= fields.contains(Field::Ttl);
@@ -373,10 +373,10 @@ impl Meaning<'_> {
         let digest = content(nat);
         let hook = place.hook();
         let end = self.space.layout.end;
-        let questions = &mut self.space.unsaid;
+        let questions = &mut self.space.variables;
         let mut ask = |bit| {
-            let unsaid = Unsaid::Chosen { content: digest, hook, change: 0, bit };
-            end + questions.number(unsaid, || None)
+            let variable = FreeVariable::Chosen { content: digest, hook, change: 0, bit };
+            end + questions.number(variable, || None)
         };
         let bits = self.space.layout.family.bits();
         let field = if new.source { Field::Saddr } else { Field::Daddr };

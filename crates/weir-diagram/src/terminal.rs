@@ -15,7 +15,7 @@ use weir_semantics::digest::content;
 use crate::change::{Change, Interner, TtlMap};
 use crate::layout::{Layout, Levels};
 use crate::store::Ref;
-use crate::unsaid::{Questions, Seen, Unsaid};
+use crate::variable::{FreeVariable, FreeVariables, Seen};
 
 /// How rules are left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -159,7 +159,7 @@ impl Terminals {
     }
 
     /// What comes of two terminals one after the other. `questions` may get new ones.
-    pub fn then(&mut self, first: Ref, second: Ref, questions: &mut Questions) -> Ref {
+    pub fn then(&mut self, first: Ref, second: Ref, questions: &mut FreeVariables) -> Ref {
         let pair = (first.terminal().unwrap_or(0), second.terminal().unwrap_or(0));
         if let Some(both) = self.pairs.get(&pair) {
             return Ref::leaf(*both);
@@ -189,7 +189,7 @@ impl Terminals {
         first: u32,
         second: u32,
         asked: u32,
-        questions: &mut Questions,
+        questions: &mut FreeVariables,
     ) -> u32 {
         if second == 0 || first == 0 && asked == 0 {
             return first.max(second);
@@ -213,26 +213,26 @@ impl Terminals {
         question: u32,
         change: u32,
         asked: u32,
-        questions: &mut Questions,
+        questions: &mut FreeVariables,
     ) -> u32 {
-        let Some((unsaid, what)) = questions.get(question).cloned() else { return question };
-        let renamed = match unsaid {
-            Unsaid::Stateless { content, hook, change: later } => {
+        let Some((variable, what)) = questions.get(question).cloned() else { return question };
+        let renamed = match variable {
+            FreeVariable::Stateless { content, hook, change: later } => {
                 let change = self.change_then(change, later, asked, questions);
-                Unsaid::Stateless { content, hook, change }
+                FreeVariable::Stateless { content, hook, change }
             }
-            Unsaid::Chosen { content, hook, change: later, bit } => {
+            FreeVariable::Chosen { content, hook, change: later, bit } => {
                 let change = self.change_then(change, later, asked, questions);
-                Unsaid::Chosen { content, hook, change, bit }
+                FreeVariable::Chosen { content, hook, change, bit }
             }
-            Unsaid::Stateful { who, content, nth, of } => {
+            FreeVariable::Stateful { who, content, nth, of } => {
                 let nth = nth + self.times(asked, who, content);
                 let of = self.seen_after(of, change, asked, questions);
-                Unsaid::Stateful { who, content, nth, of }
+                FreeVariable::Stateful { who, content, nth, of }
             }
-            Unsaid::Written { who, content, nth, bit } => {
+            FreeVariable::Written { who, content, nth, bit } => {
                 let nth = nth + self.times(asked, who, content);
-                Unsaid::Written { who, content, nth, bit }
+                FreeVariable::Written { who, content, nth, bit }
             }
         };
         questions.number(renamed, || what)
@@ -245,7 +245,13 @@ impl Terminals {
     }
 
     /// What a budget or a memory sees of a packet after a change and some asks.
-    fn seen_after(&mut self, of: Seen, change: u32, asked: u32, questions: &mut Questions) -> Seen {
+    fn seen_after(
+        &mut self,
+        of: Seen,
+        change: u32,
+        asked: u32,
+        questions: &mut FreeVariables,
+    ) -> Seen {
         let both = self.change_then(change, of.change, asked, questions);
         Seen { change: self.only(both, of.reads), ..of }
     }

@@ -7,7 +7,7 @@ use weir_semantics::Fact;
 use crate::encode::{Assignment, decode, encode};
 use crate::space::{PacketSet, Space};
 use crate::store::{BOTTOM, Full, Ref};
-use crate::unsaid::{Choice, FieldBit, Unsaid};
+use crate::variable::{Choice, FieldBit, FreeVariable};
 use crate::words::match_words;
 
 /// A packet of a set.
@@ -16,12 +16,12 @@ pub struct Witness {
     /// The packet, with both devices: at PREROUTING the output device is not looked at.
     pub packet: Packet,
     /// What is taken for granted beside it; every other answer does not matter.
-    pub opinions: Vec<Opinion>,
+    pub assumptions: Vec<Assumption>,
 }
 
 /// The answer to a question that the packet leaves open.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Opinion {
+pub struct Assumption {
     /// The match; `None` for what a translation chooses or an unknown target decides.
     pub asked: Option<Match>,
     /// The same in words.
@@ -32,16 +32,16 @@ pub struct Opinion {
     pub answer: bool,
     /// The packet as it is when it is asked, where rules changed it before.
     pub packet: Option<Packet>,
-    pub(crate) unsaid: Unsaid,
+    pub(crate) variable: FreeVariable,
 }
 
-impl Opinion {
+impl Assumption {
     /// Whether it is about a packet that rules changed before.
     pub(crate) fn is_of_a_changed_packet(&self) -> bool {
-        match self.unsaid {
-            Unsaid::Stateless { change, .. } => change != 0,
-            Unsaid::Stateful { of, .. } => of.change != 0,
-            Unsaid::Chosen { .. } | Unsaid::Written { .. } => true,
+        match self.variable {
+            FreeVariable::Stateless { change, .. } => change != 0,
+            FreeVariable::Stateful { of, .. } => of.change != 0,
+            FreeVariable::Chosen { .. } | FreeVariable::Written { .. } => true,
         }
     }
 }
@@ -49,7 +49,7 @@ impl Opinion {
 impl Witness {
     /// What is taken for granted, a phrase each: bits of one value together.
     pub fn given(&self) -> Vec<String> {
-        let all = self.opinions.iter().map(|o| (o.unsaid, &*o.words, o.answer));
+        let all = self.assumptions.iter().map(|o| (o.variable, &*o.words, o.answer));
         let word = |answer| if answer { "holds" } else { "does not hold" };
         let said = |(words, answer): (String, Option<bool>)| match answer {
             Some(answer) => format!("{words} {}", word(answer)),
@@ -59,16 +59,16 @@ impl Witness {
     }
 }
 
-/// Questions and their answers in words. Bits of one value that a target writes become one phrase,
+/// FreeVariables and their answers in words. Bits of one value that a target writes become one phrase,
 /// which needs no answer.
 pub(crate) fn joined<'o>(
-    questions: impl Iterator<Item = (Unsaid, &'o str, bool)>,
+    questions: impl Iterator<Item = (FreeVariable, &'o str, bool)>,
 ) -> Vec<(String, Option<bool>)> {
     let mut out: Vec<(String, Option<bool>)> = Vec::new();
     // The question without its bit, where its phrase stands, value and mask.
-    let mut values: Vec<(Unsaid, usize, Field, u128, u128)> = Vec::new();
-    for (unsaid, words, answer) in questions {
-        let Some((of, FieldBit(field, bit))) = without_bit(unsaid) else {
+    let mut values: Vec<(FreeVariable, usize, Field, u128, u128)> = Vec::new();
+    for (variable, words, answer) in questions {
+        let Some((of, FieldBit(field, bit))) = without_bit(variable) else {
             out.push((words.to_owned(), Some(answer)));
             continue;
         };
@@ -90,15 +90,15 @@ pub(crate) fn joined<'o>(
 }
 
 /// A question about a bit that a target writes, as that about its field.
-fn without_bit(unsaid: Unsaid) -> Option<(Unsaid, FieldBit)> {
-    match unsaid {
-        Unsaid::Written { who, content, nth, bit } => {
+fn without_bit(variable: FreeVariable) -> Option<(FreeVariable, FieldBit)> {
+    match variable {
+        FreeVariable::Written { who, content, nth, bit } => {
             let of = FieldBit(bit.0, 0);
-            Some((Unsaid::Written { who, content, nth, bit: of }, bit))
+            Some((FreeVariable::Written { who, content, nth, bit: of }, bit))
         }
-        Unsaid::Chosen { content, hook, change, bit: Choice::Field(bit) } => {
+        FreeVariable::Chosen { content, hook, change, bit: Choice::Field(bit) } => {
             let of = Choice::Field(FieldBit(bit.0, 0));
-            Some((Unsaid::Chosen { content, hook, change, bit: of }, bit))
+            Some((FreeVariable::Chosen { content, hook, change, bit: of }, bit))
         }
         _ => None,
     }
@@ -119,14 +119,14 @@ impl Space<'_> {
 
     /// A packet that leads to a terminal other than 0. `f` lies within the possible.
     pub(crate) fn pick(&self, f: Ref) -> Witness {
-        let (bits, opinions) = self.pick_bits(f);
-        Witness { packet: decode(&self.layout, &bits), opinions }
+        let (bits, assumptions) = self.pick_bits(f);
+        Witness { packet: decode(&self.layout, &bits), assumptions }
     }
 
     /// The same as bits and answers.
-    pub(crate) fn pick_bits(&self, mut f: Ref) -> (Assignment, Vec<Opinion>) {
+    pub(crate) fn pick_bits(&self, mut f: Ref) -> (Assignment, Vec<Assumption>) {
         let mut bits = self.usual();
-        let mut opinions = Vec::new();
+        let mut assumptions = Vec::new();
         while self.store.level(f) != BOTTOM {
             let level = self.store.level(f);
             let (low, high) = self.store.branches(f);
@@ -136,43 +136,48 @@ impl Space<'_> {
             let set = if preferred == Ref::ZERO { !wanted } else { wanted };
             match question {
                 None => bits.0[level as usize] = set,
-                Some(question) => opinions.push(self.opinion(question, set)),
+                Some(question) => assumptions.push(self.assumption(question, set)),
             }
             f = if set { high } else { low };
         }
-        (bits, opinions)
+        (bits, assumptions)
     }
 
-    pub(crate) fn opinion(&self, question: u32, answer: bool) -> Opinion {
-        let (unsaid, asked) = self.unsaid.get(question).expect("a level has a question").clone();
-        let hook = match unsaid {
-            Unsaid::Stateless { hook, .. } => hook,
-            Unsaid::Stateful { of, .. } => of.hook,
-            Unsaid::Written { .. } => None,
-            Unsaid::Chosen { hook, .. } => Some(hook),
+    pub(crate) fn assumption(&self, question: u32, answer: bool) -> Assumption {
+        let (variable, asked) =
+            self.variables.get(question).expect("a level has a question").clone();
+        let hook = match variable {
+            FreeVariable::Stateless { hook, .. } => hook,
+            FreeVariable::Stateful { of, .. } => of.hook,
+            FreeVariable::Written { .. } => None,
+            FreeVariable::Chosen { hook, .. } => Some(hook),
         };
-        let words = match (&asked, unsaid) {
+        let words = match (&asked, variable) {
             (Some(m), _) => match_words(m),
             (
                 None,
-                Unsaid::Chosen { bit: Choice::Field(FieldBit(field, bit)), .. }
-                | Unsaid::Written { bit: FieldBit(field, bit), .. },
+                FreeVariable::Chosen { bit: Choice::Field(FieldBit(field, bit)), .. }
+                | FreeVariable::Written { bit: FieldBit(field, bit), .. },
             ) => format!("bit {bit} of the {} that a target writes", field.row().name),
-            (None, Unsaid::Chosen { bit, .. }) => format!("what a translation chooses: {bit:?}"),
-            (None, Unsaid::Stateless { content, .. }) if content == Fact::Bound.content() => {
+            (None, FreeVariable::Chosen { bit, .. }) => {
+                format!("what a translation chooses: {bit:?}")
+            }
+            (None, FreeVariable::Stateless { content, .. }) if content == Fact::Bound.content() => {
                 "an earlier packet of the connection met nat".to_owned()
             }
-            (None, Unsaid::Stateless { content, .. }) if content == Fact::Attached.content() => {
+            (None, FreeVariable::Stateless { content, .. })
+                if content == Fact::Attached.content() =>
+            {
                 "the host sends it in answer to a tracked packet".to_owned()
             }
-            (None, Unsaid::Stateless { .. }) => {
+            (None, FreeVariable::Stateless { .. }) => {
                 "a match or target drops the packet by itself".to_owned()
             }
             (None, _) => "an unknown match or target ends the walk, or a packet that was handed \
                           over comes back"
                 .to_owned(),
         };
-        Opinion { asked, words, hook, answer, packet: None, unsaid }
+        Assumption { asked, words, hook, answer, packet: None, variable }
     }
 
     /// What is put where a set leaves a choice.

@@ -152,7 +152,7 @@ fn a_translated_address_is_what_the_filter_sees() {
     let range = text("10.0.0.4-10.0.0.7", "10.0.0.4/30");
     assert_equal(&range, &range);
     let found = differs(&range, &text("10.0.0.4-10.0.0.7", "10.0.0.4/31"), &verdict);
-    assert!(found.witness.opinions.iter().any(|o| o.asked.is_none()));
+    assert!(found.witness.assumptions.iter().any(|o| o.asked.is_none()));
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn an_opaque_test_is_one_variable_wherever_it_stands() {
     assert_equal(&one, &two);
     let other = filter("-A FORWARD -p tcp -j ACCEPT");
     let found = differs(&one, &other, &by_text());
-    assert!(found.witness.opinions.iter().any(|o| o.answer && o.words.contains("addrtype")));
+    assert!(found.witness.assumptions.iter().any(|o| o.answer && o.words.contains("addrtype")));
 }
 
 #[test]

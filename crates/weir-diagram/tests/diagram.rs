@@ -155,7 +155,8 @@ fn the_witness_of_a_rule_is_a_packet_that_it_counts() {
             let firewall = one_rule(rule, family, &sets);
             let (mut space, set) = first_rule(&firewall);
             let Some(witness) = space.witness(set).expect("room") else { continue };
-            let taken = witness.opinions.iter().filter_map(|o| Some((o.asked.clone()?, o.answer)));
+            let taken =
+                witness.assumptions.iter().filter_map(|o| Some((o.asked.clone()?, o.answer)));
             let mut answers = Taken(taken.collect());
             let mut packet = witness.packet.clone();
             let interpreter = Interpreter::new(&firewall);

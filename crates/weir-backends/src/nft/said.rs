@@ -30,14 +30,14 @@ pub use self::terms::Terms;
 
 /// Why nft's tables cannot be said in iptables' words: the place and what stands there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unsaid {
+pub struct Untranslatable {
     /// `weir_filter FORWARD rule 3`.
     pub place: String,
     /// What it is.
     pub what: String,
 }
 
-impl std::fmt::Display for Unsaid {
+impl std::fmt::Display for Untranslatable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}: {}", self.place, self.what)
     }
@@ -47,7 +47,11 @@ impl std::fmt::Display for Unsaid {
 ///
 /// # Errors
 /// All that iptables has no words for.
-pub fn said(ruleset: &nft::Ruleset, family: Family, terms: &Terms) -> Result<Ruleset, Vec<Unsaid>> {
+pub fn said(
+    ruleset: &nft::Ruleset,
+    family: Family,
+    terms: &Terms,
+) -> Result<Ruleset, Vec<Untranslatable>> {
     let normal = weir_syntax::nft::normal(ruleset);
     let mut out = Ruleset::new(family);
     let mut unsaid = Vec::new();
@@ -64,7 +68,7 @@ pub fn said(ruleset: &nft::Ruleset, family: Family, terms: &Terms) -> Result<Rul
 ///
 /// # Errors
 /// A hook that both decide.
-pub fn join(rest: &mut Ruleset, said: Ruleset) -> Result<(), Unsaid> {
+pub fn join(rest: &mut Ruleset, said: Ruleset) -> Result<(), Untranslatable> {
     for table in said.tables {
         let Some(at) = rest.tables.iter().position(|t| t.name == table.name) else {
             rest.tables.push(table);
@@ -84,7 +88,7 @@ pub fn join(rest: &mut Ruleset, said: Ruleset) -> Result<(), Unsaid> {
                 Some(_) => {
                     let place = format!("{} {}", renamed.name, chain.name);
                     let what = "has rules in iptables and in nft".to_owned();
-                    return Err(Unsaid { place, what });
+                    return Err(Untranslatable { place, what });
                 }
             }
         }
@@ -204,7 +208,7 @@ struct Sayer<'t> {
     credited: &'t nft::Table,
     plain: &'t nft::Table,
     terms: &'t Terms,
-    unsaid: Vec<Unsaid>,
+    unsaid: Vec<Untranslatable>,
     /// Marks change on the way.
     marks: bool,
 }
@@ -234,7 +238,7 @@ impl<'t> Sayer<'t> {
                 let place = || format!("{} {} rule {}", self.plain.name, chain.name, i + 1);
                 match self.rule(rule, credited, here) {
                     Ok(rules) => said.rules.extend(rules),
-                    Err(what) => self.unsaid.push(Unsaid { place: place(), what }),
+                    Err(what) => self.unsaid.push(Untranslatable { place: place(), what }),
                 }
             }
             out.chains.push(said);

@@ -3,7 +3,7 @@
 //! Where the first goes on, the second follows; effects add up. As long as what the first does to
 //! packets is nothing that the second looks at, that is one walk of both diagrams. Else the second
 //! must be asked about the packet as it is *then*: its diagram with other bits in place of those
-//! that changed ([`Meaning::after`]), once for each different change, and each fills the places
+//! that changed ([`RulesetDiagram::after`]), once for each different change, and each fills the places
 //! that it belongs to.
 //!
 //! It is associative. That lets thousands of rules be merged as a balanced tree.
@@ -19,20 +19,20 @@ use crate::merging::{Merging, merge};
 use crate::space::Space;
 use crate::store::{Full, Operator, Ref, Store};
 use crate::terminal::{Ask, Exit, HOLE, Terminals};
-use crate::unsaid::{Questions, Unsaid};
+use crate::variable::{FreeVariable, FreeVariables};
 
 /// A space, and what its diagrams of rules end in.
 #[derive(Debug)]
-pub(crate) struct Meaning<'f> {
+pub(crate) struct RulesetDiagram<'f> {
     pub space: Space<'f>,
     pub terminals: Terminals,
     pub chains_made: Library<'f>,
 }
 
-impl<'f> Meaning<'f> {
-    pub fn new(space: Space<'f>) -> Meaning<'f> {
+impl<'f> RulesetDiagram<'f> {
+    pub fn new(space: Space<'f>) -> RulesetDiagram<'f> {
         let terminals = Terminals::new(&space.layout);
-        Meaning { space, terminals, chains_made: Library::default() }
+        RulesetDiagram { space, terminals, chains_made: Library::default() }
     }
 }
 
@@ -54,11 +54,11 @@ struct Glimpse {
 pub(crate) struct Support {
     /// Levels of fields, ascending.
     levels: Vec<u32>,
-    /// Questions, by number.
+    /// FreeVariables, by number.
     pub questions: Vec<u32>,
 }
 
-impl Meaning<'_> {
+impl RulesetDiagram<'_> {
     /// `f`, then `g`.
     pub fn then(&mut self, f: Ref, g: Ref) -> Result<Ref, Full> {
         if f == Ref::ZERO || g == Ref::ZERO {
@@ -75,8 +75,8 @@ impl Meaning<'_> {
 
     /// `f`, then `g`, where `g` sees nothing of what `f` changed.
     fn then_unseen(&mut self, f: Ref, g: Ref) -> Result<Ref, Full> {
-        let Meaning { space, terminals, .. } = self;
-        let mut op = Then { terminals, questions: &mut space.unsaid };
+        let RulesetDiagram { space, terminals, .. } = self;
+        let mut op = Compose { terminals, questions: &mut space.variables };
         space.store.apply(&mut op, f, g)
     }
 
@@ -141,12 +141,15 @@ impl Meaning<'_> {
         }
         let asked = self.terminals.asked(terminal.asked).to_vec();
         for question in &support.questions {
-            match self.space.unsaid.get(*question) {
-                Some((unsaid @ (Unsaid::Stateful { .. } | Unsaid::Written { .. }), _)) => {
-                    let (who, content, of) = match *unsaid {
-                        Unsaid::Stateful { who, content, of, .. } => (who, content, Some(of)),
-                        Unsaid::Written { who, content, .. } => (who, content, None),
-                        Unsaid::Stateless { .. } | Unsaid::Chosen { .. } => continue,
+            match self.space.variables.get(*question) {
+                Some((
+                    variable @ (FreeVariable::Stateful { .. } | FreeVariable::Written { .. }),
+                    _,
+                )) => {
+                    let (who, content, of) = match *variable {
+                        FreeVariable::Stateful { who, content, of, .. } => (who, content, Some(of)),
+                        FreeVariable::Written { who, content, .. } => (who, content, None),
+                        FreeVariable::Stateless { .. } | FreeVariable::Chosen { .. } => continue,
                     };
                     let same = |a: &&Ask| (a.who, a.content) == (who, content);
                     let before = asked.iter().filter(same).count() as u32;
@@ -158,7 +161,10 @@ impl Meaning<'_> {
                         seen.all_asked = terminal.asked;
                     }
                 }
-                Some((Unsaid::Stateless { change, .. } | Unsaid::Chosen { change, .. }, _)) => {
+                Some((
+                    FreeVariable::Stateless { change, .. } | FreeVariable::Chosen { change, .. },
+                    _,
+                )) => {
                     seen.change = terminal.change;
                     if self.terminals.has_questions(*change) {
                         seen.all_asked = terminal.asked;
@@ -186,9 +192,9 @@ impl Meaning<'_> {
             }
         }
         for question in support.questions {
-            let Meaning { space, terminals, .. } = self;
+            let RulesetDiagram { space, terminals, .. } = self;
             let (change, asked) = (terminal.change, terminal.asked);
-            let renamed = terminals.renamed(question, change, asked, &mut space.unsaid);
+            let renamed = terminals.renamed(question, change, asked, &mut space.variables);
             if renamed != question {
                 places.insert(end + question, Source::bit(end + renamed, false));
             }
@@ -212,7 +218,7 @@ impl Meaning<'_> {
 
 /// Merges the fillings of the places that belong to different changes.
 struct Groups<'m, 'f> {
-    meaning: &'m mut Meaning<'f>,
+    meaning: &'m mut RulesetDiagram<'f>,
     f: Ref,
     g: Ref,
     groups: Vec<(Glimpse, Vec<Ref>)>,
@@ -245,12 +251,12 @@ impl Merging for Groups<'_, '_> {
 }
 
 /// Terminals one after the other.
-struct Then<'t> {
+struct Compose<'t> {
     terminals: &'t mut Terminals,
-    questions: &'t mut Questions,
+    questions: &'t mut FreeVariables,
 }
 
-impl Operator for Then<'_> {
+impl Operator for Compose<'_> {
     fn code(&self, store: &Store) -> u32 {
         store.fixed_code(4)
     }

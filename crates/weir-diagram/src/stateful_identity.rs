@@ -12,17 +12,17 @@ use crate::space::who;
 
 /// What tells the stateful tests of a firewall's rules apart, and finds them again in another.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Who {
+pub(crate) struct StatefulIdentity {
     /// By the address of the rule, where its text alone does not say; else by its credit.
     by_rule: Option<HashMap<usize, u64>>,
     configured: Configured,
 }
 
-impl Who {
-    pub fn new(firewall: &Firewall, identity: Identity) -> Who {
+impl StatefulIdentity {
+    pub fn new(firewall: &Firewall, identity: Identity) -> StatefulIdentity {
         let configured = Configured::of(firewall.rulesets());
         if identity == Identity::Credit {
-            return Who { by_rule: None, configured };
+            return StatefulIdentity { by_rule: None, configured };
         }
         let (mut by_rule, mut seen) = (HashMap::new(), HashMap::<u64, u64>::new());
         for ruleset in firewall.rulesets() {
@@ -35,7 +35,7 @@ impl Who {
                 *number += 1;
             }
         }
-        Who { by_rule: Some(by_rule), configured }
+        StatefulIdentity { by_rule: Some(by_rule), configured }
     }
 
     /// Whose the tests of a rule are, and what configures the objects that they ask: a bucket that

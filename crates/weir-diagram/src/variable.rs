@@ -6,7 +6,7 @@ use weir_model::{Field, FieldSet, Hook, Match};
 
 /// A question whose answer is a variable of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Unsaid {
+pub(crate) enum FreeVariable {
     /// A test of the packet as it is at a hook, after a change: the same content, the same answer.
     Stateless {
         /// Digest of the match.
@@ -82,23 +82,23 @@ pub(crate) enum Choice {
 
 /// All questions, in the order in which they were met.
 #[derive(Debug, Default)]
-pub(crate) struct Questions {
-    numbers: HashMap<Unsaid, u32>,
-    all: Vec<(Unsaid, Option<Match>)>,
+pub(crate) struct FreeVariables {
+    numbers: HashMap<FreeVariable, u32>,
+    all: Vec<(FreeVariable, Option<Match>)>,
 }
 
-impl Questions {
+impl FreeVariables {
     /// The number of a question; `what` is asked for when it is new.
-    pub fn number(&mut self, unsaid: Unsaid, what: impl FnOnce() -> Option<Match>) -> u32 {
+    pub fn number(&mut self, variable: FreeVariable, what: impl FnOnce() -> Option<Match>) -> u32 {
         let all = &mut self.all;
-        *self.numbers.entry(unsaid).or_insert_with(|| {
-            all.push((unsaid, what()));
+        *self.numbers.entry(variable).or_insert_with(|| {
+            all.push((variable, what()));
             all.len() as u32 - 1
         })
     }
 
     /// The question of a number, and the match where it is one.
-    pub fn get(&self, number: u32) -> Option<&(Unsaid, Option<Match>)> {
+    pub fn get(&self, number: u32) -> Option<&(FreeVariable, Option<Match>)> {
         self.all.get(number as usize)
     }
 }
