@@ -7,7 +7,7 @@ use weir_backends::nft::said::{self, Terms};
 use weir_backends::{CompileOptions, nft};
 use weir_model::{Family, Firewall, Packet};
 use weir_packet::Transport;
-use weir_semantics::{AlwaysFalse, AlwaysTrue, Answers, Entry, Interpreter};
+use weir_semantics::{AlwaysFalse, AlwaysTrue, Entry, Interpreter, Oracle};
 use weir_syntax::iptables::{self, ParseOptions};
 use weir_testkit::data;
 use weir_testkit::random::{Dice, Shape, ruleset};
@@ -216,7 +216,7 @@ fn tables_of_nft_mean_the_same_in_the_words_of_iptables() {
             let traffic =
                 TrafficOptions { seed, count: 400, entry, truncated: false, ..Default::default() };
             for packet in packets(of, &[], &traffic).into_iter().filter(|p| !deviates(p)) {
-                let mut answers: [Box<dyn Answers>; 2] =
+                let mut answers: [Box<dyn Oracle>; 2] =
                     [Box::new(AlwaysTrue), Box::new(AlwaysFalse)];
                 for answers in &mut answers {
                     let a = old.journey(&packet, entry, answers.as_mut());

@@ -8,7 +8,7 @@ use weir_semantics::Entry;
 use weir_semantics::Interpreter;
 use weir_semantics::Verdict;
 use weir_semantics::digest::{content, translating};
-use weir_semantics::{Answers, Fact, Question, Subject, Translation, Write};
+use weir_semantics::{Fact, Oracle, Question, Subject, Translation, Write};
 use weir_syntax::iptables::{ParseOptions, parse};
 use weir_traffic::{TrafficOptions, packets};
 
@@ -102,7 +102,7 @@ fn range_of(target: &NatTarget) -> Option<(&NatRange, bool)> {
     }
 }
 
-impl Answers for Seeded {
+impl Oracle for Seeded {
     fn answer(&mut self, q: &Question<'_>) -> bool {
         if q.stateful {
             let ask = (self.who.of(q.rule), q.content);

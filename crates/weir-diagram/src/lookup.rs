@@ -10,7 +10,7 @@ use weir_model::{Addr, Family, Field, Firewall, Hook, Match, Packet};
 use weir_semantics::Entry;
 use weir_semantics::digest::{content, translating};
 use weir_semantics::interpreter::usual_choice;
-use weir_semantics::{Answers, Fact, Question, Translation, Write};
+use weir_semantics::{Fact, Oracle, Question, Translation, Write};
 use weir_semantics::{Outcome, Verdict};
 
 use crate::chain::Unknown;
@@ -78,7 +78,7 @@ impl<'f> Lookup<'f> {
     }
 
     /// Listens to what is asked and answered while the interpreter sends a packet on its way.
-    pub fn overhear<'a>(&'a self, answers: &'a mut dyn Answers) -> RecordingOracle<'a> {
+    pub fn overhear<'a>(&'a self, answers: &'a mut dyn Oracle) -> RecordingOracle<'a> {
         RecordingOracle { answers, who: &self.who, heard: Heard::default() }
     }
 
@@ -224,7 +224,7 @@ impl Heard {
 
 /// Passes questions on, and notes them with their answers. For one journey.
 pub struct RecordingOracle<'a> {
-    answers: &'a mut dyn Answers,
+    answers: &'a mut dyn Oracle,
     who: &'a StatefulIdentity,
     heard: Heard,
 }
@@ -252,7 +252,7 @@ impl RecordingOracle<'_> {
     }
 }
 
-impl Answers for RecordingOracle<'_> {
+impl Oracle for RecordingOracle<'_> {
     fn answer(&mut self, question: &Question<'_>) -> bool {
         let answer = self.answers.answer(question);
         if question.stateful {

@@ -6,7 +6,7 @@ use weir_model::matching::SetMatch;
 use weir_model::{Addr, Firewall, Hook, Match, Packet};
 use weir_semantics::digest::{content, translating};
 use weir_semantics::interpreter::usual_choice;
-use weir_semantics::{Answers, Fact, Question, Subject, Translation, Write};
+use weir_semantics::{Fact, Oracle, Question, Subject, Translation, Write};
 
 use crate::comparison::Identity;
 use crate::stateful_identity::StatefulIdentity;
@@ -38,7 +38,7 @@ pub(crate) struct Asked {
 }
 
 impl Witness {
-    /// Answers for a journey through `firewall`, one of those that were compared, told apart as
+    /// The oracle for a journey through `firewall`, one of those that were compared, told apart as
     /// there.
     pub fn answers(&self, firewall: &Firewall, identity: Identity) -> Replay<'_> {
         Replay {
@@ -50,7 +50,7 @@ impl Witness {
     }
 }
 
-impl Answers for Replay<'_> {
+impl Oracle for Replay<'_> {
     fn answer(&mut self, question: &Question<'_>) -> bool {
         if question.stateful {
             let ask = (self.who.of(question.rule), question.content);

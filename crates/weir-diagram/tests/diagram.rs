@@ -3,7 +3,7 @@
 use weir_diagram::{At, PacketSet, Space};
 use weir_model::{Chain, Family, Firewall, Hook, Packet, Policy, Rule, RuleId, Ruleset, Table};
 use weir_model::{Match, TableName, Target};
-use weir_semantics::{Answers, Interpreter, Question, Verdict};
+use weir_semantics::{Interpreter, Oracle, Question, Verdict};
 use weir_syntax::iptables::{ParseOptions, parse};
 use weir_syntax::packet::parse_packet;
 use weir_testkit::verdicts::read;
@@ -29,7 +29,7 @@ impl ByMatch {
     }
 }
 
-impl Answers for ByMatch {
+impl Oracle for ByMatch {
     fn answer(&mut self, question: &Question<'_>) -> bool {
         question.asked_match().is_some_and(|m| self.holds(m))
     }
@@ -137,7 +137,7 @@ fn forward(lines: &str) -> Firewall {
 /// Gives the answers of a witness, and false to all other questions.
 struct Taken(Vec<(Match, bool)>);
 
-impl Answers for Taken {
+impl Oracle for Taken {
     fn answer(&mut self, question: &Question<'_>) -> bool {
         self.0.iter().any(|(m, answer)| Some(m) == question.asked_match() && *answer)
     }

@@ -6,14 +6,14 @@ use std::collections::BTreeSet;
 use weir_diagram::{CompareOptions, Identity, compare};
 use weir_model::effect::TARGETS;
 use weir_model::{Addr, Family, Field, Firewall};
-use weir_semantics::{Answers, Entry, Interpreter, Question, Translation, Verdict};
+use weir_semantics::{Entry, Interpreter, Oracle, Question, Translation, Verdict};
 use weir_syntax::iptables::{ParseOptions, parse};
 use weir_syntax::packet::parse_packet;
 
 /// Settles what a translation leaves open.
 struct Choosing;
 
-impl Answers for Choosing {
+impl Oracle for Choosing {
     fn answer(&mut self, _: &Question<'_>) -> bool {
         true
     }

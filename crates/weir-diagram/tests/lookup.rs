@@ -2,7 +2,7 @@
 
 use weir_diagram::{Lookup, TWO_ANSWERS};
 use weir_model::{Family, Firewall, Packet};
-use weir_semantics::{Answers, Entry, Interpreter, Question, Seeded};
+use weir_semantics::{Entry, Interpreter, Oracle, Question, Seeded};
 use weir_syntax::iptables::{ParseOptions, parse};
 use weir_syntax::packet::parse_packet;
 
@@ -20,7 +20,7 @@ fn looked(
     one: &Firewall,
     other: &Firewall,
     packet: &Packet,
-    answers: &mut dyn Answers,
+    answers: &mut dyn Oracle,
 ) -> Result<Option<String>, &'static str> {
     let lookup = Lookup::new(one, Family::V4, 1 << 28, 1_000_000).expect("room");
     let mut overhearing = lookup.overhear(answers);
@@ -57,7 +57,7 @@ fn the_diagram_says_what_the_interpreter_says_and_sees_another_outcome() {
 /// Every other question holds.
 struct Alternating(bool);
 
-impl Answers for Alternating {
+impl Oracle for Alternating {
     fn answer(&mut self, _: &Question<'_>) -> bool {
         self.0 = !self.0;
         self.0

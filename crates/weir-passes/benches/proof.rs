@@ -8,7 +8,6 @@ use weir_diagram::{Answer, CompareOptions, Scope, compare};
 use weir_example::{IspOptions, isp};
 use weir_model::{Family, Firewall, Hook};
 use weir_passes::{Evidence, Pass, RunOptions, Sameness, passes, run_checked};
-use weir_diagram::{Answer, CompareOptions, Scope, compare};
 use weir_syntax::iptables::{ParseOptions, parse};
 use weir_testkit::Clock;
 

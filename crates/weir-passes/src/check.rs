@@ -9,7 +9,7 @@
 //! sends a packet through it and says in what the outcome differs. [`through`] is that function
 //! for a firewall.
 
-mod answers;
+mod oracle;
 mod proof;
 mod sameness;
 
@@ -18,10 +18,10 @@ use std::fmt::Write as _;
 
 use weir_artefact::Checked;
 use weir_model::{Firewall, Packet};
-use weir_semantics::{Answers, Counted, Entry, Interpreter, Outcome, Seeded};
+use weir_semantics::{Counted, Entry, Interpreter, Oracle, Outcome, Seeded};
 use weir_traffic::TrafficOptions;
 
-pub use self::answers::{Bytes, u32_holds};
+pub use self::oracle::{Bytes, u32_holds};
 pub use self::proof::{Proof, prove};
 pub(crate) use self::sameness::Judge;
 pub use self::sameness::classes;
@@ -91,7 +91,7 @@ pub fn first_difference(
     before: &Firewall,
     after: &Firewall,
     packets: &[(Entry, Packet)],
-    answers: &mut dyn Answers,
+    answers: &mut dyn Oracle,
 ) -> Option<Box<Counterexample>> {
     let mut judge = Judge::new(sameness, before, after);
     packets.iter().find_map(|(entry, packet)| judge.example(packet, *entry, answers))
@@ -109,7 +109,7 @@ pub fn equal<'f>(
     before: &'f Firewall,
     boundaries: &[&Firewall],
     options: &CheckOptions,
-    mut form: impl FnMut(&Packet, Entry, &Outcome<'f>, &mut dyn Answers) -> Option<Differs>,
+    mut form: impl FnMut(&Packet, Entry, &Outcome<'f>, &mut dyn Oracle) -> Option<Differs>,
     progress: &mut Progress<'_>,
 ) -> Result<Checked, Box<Counterexample>> {
     let old = Interpreter::new(before);
@@ -160,7 +160,7 @@ pub fn sample(
 pub fn through<'a>(
     before: &Firewall,
     after: &'a Firewall,
-) -> impl FnMut(&Packet, Entry, &Outcome<'_>, &mut dyn Answers) -> Option<Differs> + 'a {
+) -> impl FnMut(&Packet, Entry, &Outcome<'_>, &mut dyn Oracle) -> Option<Differs> + 'a {
     let new = Interpreter::comparing(after, before);
     move |packet, entry, before, answers| {
         let outcome = new.journey(packet, entry, answers);

@@ -34,9 +34,9 @@ use weir_model::{
 use weir_packet::Ct;
 
 use self::lower::{KnownSets, TableIndex};
-use crate::answers::{Answers, Fact};
 use crate::configured::Configured;
 use crate::entry::{Entry, tables_at};
+use crate::oracle::{Fact, Oracle};
 use crate::outcome::{Log, Outcome, Verdict};
 use crate::sets::SetIndex;
 
@@ -57,7 +57,7 @@ pub struct Interpreter<'f> {
 impl<'f> Interpreter<'f> {
     /// Indexes chains and sets, lowers every rule once.
     ///
-    /// Sets that rules name and the firewall does not hold are asked of [`Answers`].
+    /// Sets that rules name and the firewall does not hold are asked of [`Oracle`].
     ///
     /// # Panics
     /// Where a rule jumps to a chain that its table does not have: no parser lets such a ruleset
@@ -71,7 +71,7 @@ impl<'f> Interpreter<'f> {
     }
 
     /// The same for a firewall that is compared with another: sets that rules of the other change
-    /// are asked of [`Answers`] here, too.
+    /// are asked of [`Oracle`] here, too.
     pub fn comparing(firewall: &'f Firewall, other: &Firewall) -> Self {
         let changing = ChangingSets::of(firewall).union(ChangingSets::of(other));
         Self::of([firewall.v4.as_ref(), firewall.v6.as_ref()], &firewall.sets, &changing)
@@ -116,13 +116,13 @@ impl<'f> Interpreter<'f> {
     }
 
     /// Sends a packet on its way.
-    pub fn journey(&self, packet: &Packet, entry: Entry, answers: &mut dyn Answers) -> Outcome<'f> {
+    pub fn journey(&self, packet: &Packet, entry: Entry, answers: &mut dyn Oracle) -> Outcome<'f> {
         self.journey_observed(packet, entry, answers, &mut Unobserved)
     }
 
     /// Sends a packet through one hook alone, all of its tables, as if it had come there
     /// untouched. POSTROUTING is that of a forwarded packet.
-    pub fn at_hook(&self, packet: &Packet, hook: Hook, answers: &mut dyn Answers) -> Outcome<'f> {
+    pub fn at_hook(&self, packet: &Packet, hook: Hook, answers: &mut dyn Oracle) -> Outcome<'f> {
         self.at_hook_observed(packet, hook, answers, &mut Unobserved)
     }
 
@@ -131,7 +131,7 @@ impl<'f> Interpreter<'f> {
         &self,
         packet: &Packet,
         hook: Hook,
-        answers: &mut dyn Answers,
+        answers: &mut dyn Oracle,
         observer: &mut O,
     ) -> Outcome<'f> {
         let mut packet = packet.clone();
@@ -158,7 +158,7 @@ impl<'f> Interpreter<'f> {
         table: TableName,
         hook: Hook,
         packet: &mut Packet,
-        answers: &mut dyn Answers,
+        answers: &mut dyn Oracle,
     ) -> (Verdict, Log<'f>) {
         let mut log = Log::default();
         let mut nobody = Unobserved;
@@ -178,7 +178,7 @@ impl<'f> Interpreter<'f> {
         chain: &str,
         hook: Hook,
         packet: &mut Packet,
-        answers: &mut dyn Answers,
+        answers: &mut dyn Oracle,
     ) -> (Option<Verdict>, Log<'f>) {
         let mut log = Log::default();
         let index = self.table(packet.family, table);
@@ -198,7 +198,7 @@ impl<'f> Interpreter<'f> {
         &'w self,
         hook: Hook,
         packet: &'w mut Packet,
-        answers: &'w mut dyn Answers,
+        answers: &'w mut dyn Oracle,
         log: &'w mut Log<'f>,
         observer: &'w mut O,
     ) -> walk::Walk<'w, 'f, O> {
@@ -209,7 +209,7 @@ impl<'f> Interpreter<'f> {
         &self,
         packet: &Packet,
         entry: Entry,
-        answers: &mut dyn Answers,
+        answers: &mut dyn Oracle,
         observer: &mut O,
     ) -> Outcome<'f> {
         let mut journey = Journey {
@@ -252,7 +252,7 @@ impl<'f> Journey<'_, 'f> {
     fn go<O: Observer<'f>>(
         &mut self,
         entry: Entry,
-        answers: &mut dyn Answers,
+        answers: &mut dyn Oracle,
         observer: &mut O,
     ) -> Verdict {
         let iif = std::mem::take(&mut self.packet.iif);
@@ -289,7 +289,7 @@ impl<'f> Journey<'_, 'f> {
     fn hook<O: Observer<'f>>(
         &mut self,
         hook: Hook,
-        answers: &mut dyn Answers,
+        answers: &mut dyn Oracle,
         observer: &mut O,
     ) -> Verdict {
         if hook == Hook::Input && waits(&self.packet) {
@@ -315,7 +315,7 @@ impl<'f> Journey<'_, 'f> {
         &mut self,
         table: TableName,
         hook: Hook,
-        answers: &mut dyn Answers,
+        answers: &mut dyn Oracle,
         observer: &mut O,
     ) -> Verdict {
         let Journey { interpreter, packet, log, .. } = self;
@@ -330,7 +330,7 @@ impl<'f> Journey<'_, 'f> {
     fn before_conntrack<O: Observer<'f>>(
         &mut self,
         hook: Hook,
-        answers: &mut dyn Answers,
+        answers: &mut dyn Oracle,
         observer: &mut O,
     ) -> Verdict {
         let later = self.packet.ct;
@@ -352,7 +352,7 @@ impl<'f> Journey<'_, 'f> {
 
     /// nf_nat_inet_fn in nf_nat_core.c: the rules see what starts a connection, once for its
     /// source and once for its destination.
-    fn consults_nat(&self, hook: Hook, answers: &mut dyn Answers) -> bool {
+    fn consults_nat(&self, hook: Hook, answers: &mut dyn Oracle) -> bool {
         let icmp = matches!(self.packet.proto, 1 | 58);
         let starts = match self.packet.ct.state {
             CtState::New => true,
@@ -369,7 +369,7 @@ impl<'f> Journey<'_, 'f> {
 
     /// Packets behind the first of a translated connection have their destination rewritten where
     /// the nat table stands, and their source where nobody looks any more.
-    fn translate_again(&mut self, hook: Hook, answers: &mut dyn Answers) {
+    fn translate_again(&mut self, hook: Hook, answers: &mut dyn Oracle) {
         let is_translated = self.translated.snat || self.translated.dnat;
         let early = matches!(hook, Hook::Prerouting | Hook::Output);
         if !early || !is_translated || !self.packet.ct.has_entry() || !self.uses_nat() {

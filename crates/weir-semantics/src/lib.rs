@@ -1,6 +1,6 @@
 //! The meaning of a ruleset: what becomes of one packet on its journey.
 //!
-//! [`Interpreter`] is the reference that every other form is compared with; [`Answers`] tells it
+//! [`Interpreter`] is the reference that every other form is compared with; [`Oracle`] tells it
 //! what a packet's fields do not say. [`nft`] evaluates the nft form, [`trace`](mod@trace) records
 //! the steps of a journey. [`docs/semantics.md`] states the meaning in words.
 //!
@@ -12,7 +12,6 @@
 
 #![forbid(unsafe_code)]
 
-pub mod answers;
 pub mod configured;
 pub mod connmark;
 pub mod digest;
@@ -20,13 +19,14 @@ mod effects;
 mod entry;
 pub mod interpreter;
 pub mod nft;
+pub mod oracle;
 pub mod outcome;
 mod sets;
 pub mod trace;
 
-pub use answers::{
-    AlwaysFalse, AlwaysTrue, Answers, Fact, Question, Scripted, Seeded, Subject, Translation, Write,
-};
 pub use entry::{Entry, tables_at};
 pub use interpreter::Interpreter;
+pub use oracle::{
+    AlwaysFalse, AlwaysTrue, Fact, Oracle, Question, Scripted, Seeded, Subject, Translation, Write,
+};
 pub use outcome::{Asked, Counted, Credited, Difference, EffectSeen, Hit, Log, Outcome, Verdict};

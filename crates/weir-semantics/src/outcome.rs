@@ -2,7 +2,7 @@
 
 use weir_model::{Element, Hook, Name, Packet, RuleId, RulePlace, TableName, Target};
 
-use crate::answers::Subject;
+use crate::oracle::Subject;
 
 /// What becomes of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -89,7 +89,7 @@ pub struct EffectSeen<'f> {
     pub target: &'f Target,
 }
 
-/// A question that was put to [`Answers`](crate::Answers).
+/// A question that was put to [`Oracle`](crate::Oracle).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Asked<'f> {
     /// The original rules of the rule.

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use weir_model::{Hook, Name, Packet, Rule, TableName, located_tests_of};
 
-use crate::answers::Answers;
 use crate::entry::Entry;
 use crate::interpreter::{Failed, Interpreter, Observer};
+use crate::oracle::Oracle;
 use crate::outcome::{Outcome, Verdict};
 
 /// The steps of a packet's journey, and its outcome.
@@ -78,7 +78,7 @@ pub fn trace<'f>(
     interpreter: &Interpreter<'f>,
     packet: &Packet,
     entry: Entry,
-    answers: &mut dyn Answers,
+    answers: &mut dyn Oracle,
 ) -> Trace<'f> {
     let mut recorder = Recorder::default();
     let outcome = interpreter.journey_observed(packet, entry, answers, &mut recorder);
@@ -90,7 +90,7 @@ pub fn trace_at_hook<'f>(
     interpreter: &Interpreter<'f>,
     packet: &Packet,
     hook: Hook,
-    answers: &mut dyn Answers,
+    answers: &mut dyn Oracle,
 ) -> Trace<'f> {
     let mut recorder = Recorder::default();
     let outcome = interpreter.at_hook_observed(packet, hook, answers, &mut recorder);

@@ -5,7 +5,7 @@ use weir_model::matching::Opaque;
 use weir_model::target::NatTarget;
 use weir_model::{Addr, Chain, Firewall, Hook, Policy, Rule, RuleId, TableName, Target};
 use weir_semantics::{
-    AlwaysFalse, AlwaysTrue, Answers, Difference, Entry, Interpreter, Question, Scripted, Seeded,
+    AlwaysFalse, AlwaysTrue, Difference, Entry, Interpreter, Oracle, Question, Scripted, Seeded,
     Subject, Translation, Verdict,
 };
 use weir_syntax::iptables::{ParseOptions, parse};
@@ -109,7 +109,7 @@ fn an_unknown_target_ends_the_walk_where_the_caller_says_so() {
 /// Chooses as a kernel with one address and free ports would.
 struct Chooses;
 
-impl Answers for Chooses {
+impl Oracle for Chooses {
     fn answer(&mut self, _: &Question<'_>) -> bool {
         false
     }

@@ -1,14 +1,14 @@
 //! The interpreter on the cases of `testdata/verdicts`.
 
 use weir_model::{Effect, Family, Firewall, NatTarget, Target};
-use weir_semantics::{Answers, Counted, Entry, Hit, Interpreter, Outcome, Question, Verdict};
+use weir_semantics::{Counted, Entry, Hit, Interpreter, Oracle, Outcome, Question, Verdict};
 use weir_syntax::iptables::{ParseOptions, parse};
 use weir_syntax::packet::parse_packet;
 use weir_testkit::verdicts::{Case, Sent, read};
 
 struct Says(bool);
 
-impl Answers for Says {
+impl Oracle for Says {
     fn answer(&mut self, _: &Question<'_>) -> bool {
         self.0
     }

@@ -2,7 +2,7 @@
 
 use weir_diagram::{Lookup, TOO_LARGE};
 use weir_model::{Family, Firewall, Packet};
-use weir_semantics::{Answers, Entry, Interpreter, Outcome};
+use weir_semantics::{Entry, Interpreter, Oracle, Outcome};
 
 /// What a family's diagrams may take.
 const MEMORY_BYTES: usize = 512 << 20;
@@ -27,7 +27,7 @@ impl<'f> Diagrams<'f> {
         interpreter: &Interpreter<'f>,
         packet: &Packet,
         entry: Entry,
-        answers: &mut dyn Answers,
+        answers: &mut dyn Oracle,
     ) -> (Outcome<'f>, Option<Looked>) {
         let Some((_, lookup)) = self.0.iter().find(|(f, _)| *f == packet.family) else {
             return (interpreter.journey(packet, entry, answers), None);

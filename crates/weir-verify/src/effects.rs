@@ -19,7 +19,7 @@ use weir_kernel::xtables::TableCounters;
 use weir_kernel::{Namespace, Session, conntrack};
 use weir_model::{Family, Firewall, Hook, Packet, TableName};
 use weir_packet::{Ct, CtState};
-use weir_semantics::{Answers, Counted, Entry, Interpreter, Outcome, Question, Verdict, Write};
+use weir_semantics::{Counted, Entry, Interpreter, Oracle, Outcome, Question, Verdict, Write};
 
 pub use sample::{Sample, samples};
 pub use text::MARKED;
@@ -339,7 +339,7 @@ pub struct Predicted {
     pub verdict: String,
 }
 
-/// Answers for the copy of one rule: the dispatch leads to that rule alone, and what is asked about
+/// The oracle for the copy of one rule: the dispatch leads to that rule alone, and what is asked about
 /// the rule is answered by what was seen of it.
 struct Dispatch<'s> {
     which: usize,
@@ -348,7 +348,7 @@ struct Dispatch<'s> {
     wrote: bool,
 }
 
-impl Answers for Dispatch<'_> {
+impl Oracle for Dispatch<'_> {
     fn answer(&mut self, question: &Question<'_>) -> bool {
         match question.rule.target.chain() {
             Some(chain) if text::is_dispatch(chain) => text::leads_to(chain, self.which),

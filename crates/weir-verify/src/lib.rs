@@ -20,7 +20,6 @@
 
 #![forbid(unsafe_code)]
 
-mod answers;
 mod arm;
 mod batch;
 mod counters;
@@ -29,6 +28,7 @@ mod differ;
 pub mod effects;
 mod flow;
 mod hotdrop;
+mod oracle;
 mod probe;
 mod report;
 mod run;

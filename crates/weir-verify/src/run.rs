@@ -15,12 +15,12 @@ use weir_model::{CtState, Family, Firewall, RuleId};
 use weir_packet::{Ct, Packet};
 use weir_semantics::{Entry, Interpreter};
 
-use crate::answers::{Guesses, Known};
 use crate::arm::Arm;
 use crate::batch::{Batch, Maker, PACKETS_MAX, Way};
 use crate::counters::{Originals, tool};
 use crate::diagrams::Diagrams;
 use crate::differ::{self, Expected, tally};
+use crate::oracle::{Guesses, Known};
 use crate::{VerifyError, VerifyOptions, VerifyReport};
 
 pub(crate) use self::apart::is_untracked;

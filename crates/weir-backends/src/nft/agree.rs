@@ -17,7 +17,7 @@ use weir_model::nft::Credit;
 use weir_model::{Effect, Family, Firewall, Hook, Packet, Ruleset, TableName, Target};
 use weir_packet::Transport;
 use weir_semantics::nft::{Done, End, Evaluator, Walk};
-use weir_semantics::{Answers, Entry, Interpreter, Log, Question, Subject, Verdict};
+use weir_semantics::{Entry, Interpreter, Log, Oracle, Question, Subject, Verdict};
 use weir_traffic::{TrafficOptions, packets};
 
 use super::NftForm;
@@ -199,7 +199,7 @@ fn credits_of(log: &Log<'_>, hook: Hook) -> Vec<Credit> {
 /// The same answer to the same match of the same original, on both sides.
 struct BySubject(u64);
 
-impl Answers for BySubject {
+impl Oracle for BySubject {
     fn answer(&mut self, q: &Question<'_>) -> bool {
         match (q.subject, q.rule.credit.first()) {
             (Subject::Match(index), Some(id)) => answered(self.0, id.0, index),

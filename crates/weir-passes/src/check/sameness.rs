@@ -6,7 +6,7 @@ use weir_model::target::Effect;
 use weir_model::{CtState, Family, Firewall, Name, Packet, RuleId, TableName, Target, effects_of};
 use weir_packet::{Ct, Transport};
 use weir_semantics::{
-    Answers, Counted, Credited, Difference, EffectSeen, Entry, Hit, Interpreter, Outcome, Verdict,
+    Counted, Credited, Difference, EffectSeen, Entry, Hit, Interpreter, Oracle, Outcome, Verdict,
 };
 
 use super::{Counterexample, Differs, describe};
@@ -53,7 +53,7 @@ impl<'f> Judge<'f> {
         &mut self,
         packet: &Packet,
         entry: Entry,
-        answers: &mut dyn Answers,
+        answers: &mut dyn Oracle,
     ) -> Option<Box<Counterexample>> {
         let (before, Differs { what, after }) = self.difference(packet, entry, answers)?;
         let packet = packet.clone();
@@ -65,7 +65,7 @@ impl<'f> Judge<'f> {
         &mut self,
         packet: &Packet,
         entry: Entry,
-        answers: &mut dyn Answers,
+        answers: &mut dyn Oracle,
     ) -> Option<(String, Differs)> {
         let was = self.before.journey(packet, entry, answers);
         let is = self.after.journey(packet, entry, answers);
@@ -116,7 +116,7 @@ impl<'f> Judge<'f> {
         &self,
         fragment: &Packet,
         entry: Entry,
-        answers: &mut dyn Answers,
+        answers: &mut dyn Oracle,
     ) -> Option<String> {
         let whole = Packet { fragment: Default::default(), ..fragment.clone() };
         let ports = [(1024, 80), (80, 1024), (53, 53), (40_000, 22)];
@@ -140,7 +140,7 @@ impl<'f> Judge<'f> {
         &self,
         packet: &Packet,
         entry: Entry,
-        answers: &mut dyn Answers,
+        answers: &mut dyn Oracle,
     ) -> Option<String> {
         let last = Packet { ttl: 1, ..packet.clone() };
         let was = self.before.journey(&last, entry, answers).verdict;
@@ -212,7 +212,7 @@ impl<'f> Judge<'f> {
         packet: &Packet,
         entry: Entry,
         was: &Outcome<'_>,
-        answers: &mut dyn Answers,
+        answers: &mut dyn Oracle,
     ) -> Option<String> {
         for state in [CtState::New, CtState::Established, CtState::Related, CtState::Invalid] {
             let other = Packet { ct: Ct::of(state), ..packet.clone() };

@@ -3,14 +3,14 @@ use weir_model::target::{NatRange, NatTarget};
 use weir_model::{Addr, Hook, Packet};
 use weir_packet::Transport;
 
-use crate::answers::{Answers, Translation};
+use crate::oracle::{Oracle, Translation};
 
 /// Rewrites a packet as a nat target says.
 pub(crate) fn translate(
     hook: Hook,
     target: &NatTarget,
     packet: &mut Packet,
-    answers: &mut dyn Answers,
+    answers: &mut dyn Oracle,
 ) {
     let source = match target {
         NatTarget::Snat(_) | NatTarget::Masquerade(_) => true,
@@ -58,7 +58,7 @@ fn is_determined(target: &NatTarget) -> bool {
 }
 
 /// The address and port of a translation that leaves a choice, where nobody makes it: see
-/// [`Answers::translate`]. The port is `None` where it stays, or the packet has none.
+/// [`Oracle::translate`]. The port is `None` where it stays, or the packet has none.
 pub fn usual_choice(target: &NatTarget, packet: &Packet) -> (Addr, Option<u16>) {
     let ports = packet.ports();
     let (range, old, old_port) = match target {

@@ -16,9 +16,9 @@ use weir_model::{
 use super::lower::{Action, Compact, CompactRule, OpaqueTest, TableIndex, hook_index};
 use super::view::{MULTIPORT_DPORT, MULTIPORT_SPORT, View};
 use super::{Interpreter, nat};
-use crate::answers::{Answers, Question, Subject, Write};
 use crate::digest::{content, dropping};
 use crate::effects::{self, apply};
+use crate::oracle::{Oracle, Question, Subject, Write};
 use crate::outcome::{Asked, Counted, EffectSeen, Hit, Log, Verdict};
 use crate::sets::{Membership, membership};
 
@@ -70,7 +70,7 @@ pub(crate) struct Walk<'w, 'f, O> {
     pub interpreter: &'w Interpreter<'f>,
     pub hook: Hook,
     pub packet: &'w mut Packet,
-    pub answers: &'w mut dyn Answers,
+    pub answers: &'w mut dyn Oracle,
     pub log: &'w mut Log<'f>,
     pub observer: &'w mut O,
     /// The packet was sent to a port of this host.

@@ -11,10 +11,10 @@ use weir_model::{Effect, Firewall, TableName, Target};
 use weir_semantics::{Counted, Interpreter, Outcome};
 
 use crate::VerifyError;
-use crate::answers::Known;
 use crate::batch::Batch;
 use crate::counters::Originals;
 use crate::differ::Expected;
+use crate::oracle::Known;
 
 /// Passes whose packets are apart.
 const PASSES: [&str; 2] = ["early_drop", "notrack"];

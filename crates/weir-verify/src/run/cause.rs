@@ -6,10 +6,10 @@ use weir_model::{Family, RuleId};
 use weir_packet::Packet;
 use weir_semantics::{Entry, Outcome};
 
-use crate::answers::Known;
 use crate::arm::Seen;
 use crate::batch::Way;
 use crate::differ;
+use crate::oracle::Known;
 
 /// Most answers of one packet that are left open by counters and tried in turn.
 const LEFT_OPEN_MAX: usize = 5;

@@ -6,7 +6,7 @@ use std::fmt;
 
 use weir_diagram::{Answer, CompareOptions, Identity, Way, compare};
 use weir_model::{Family, Firewall, Packet};
-use weir_semantics::{AlwaysFalse, AlwaysTrue, Answers, Entry, Interpreter};
+use weir_semantics::{AlwaysFalse, AlwaysTrue, Entry, Interpreter, Oracle};
 use weir_syntax::iptables::{ParseOptions, parse};
 use weir_testkit::random::{Dice, neutral_edit, semantic_edit};
 use weir_traffic::{TrafficOptions, packets};
@@ -129,7 +129,7 @@ fn has_witness(before: &Firewall, after: &Firewall, family: Family, seed: u64) -
         Entry::ALL.into_iter().any(|entry| {
             let wish = TrafficOptions { seed, count: PACKETS, entry, ..TrafficOptions::default() };
             packets(ruleset, &[], &wish).iter().any(|packet| {
-                let mut all: [Box<dyn Answers>; 2] = [Box::new(AlwaysTrue), Box::new(AlwaysFalse)];
+                let mut all: [Box<dyn Oracle>; 2] = [Box::new(AlwaysTrue), Box::new(AlwaysFalse)];
                 all.iter_mut().any(|answers| {
                     let a = old.journey(packet, entry, answers.as_mut());
                     let b = new.journey(packet, entry, answers.as_mut());

@@ -11,7 +11,7 @@ use weir_passes::CostModel;
 use weir_passes::price::{self, Bill};
 use weir_review::explain::{OpenField, Row, open_fields, render, rows, verdict_words};
 use weir_semantics::trace::trace;
-use weir_semantics::{AlwaysFalse, AlwaysTrue, Answers, Interpreter};
+use weir_semantics::{AlwaysFalse, AlwaysTrue, Interpreter, Oracle};
 use weir_syntax::packet::parse_packet_with_fields;
 use weir_syntax::{Diagnostic, iptables};
 
@@ -49,7 +49,7 @@ pub fn run(args: &Explain, color: bool) -> Result<Answer> {
         bail!("the packet is {family:?} and the ruleset has no rules of that family (--ip6 FILE)");
     }
     let interpreter = Interpreter::new(&loaded.firewall);
-    let answers: &mut dyn Answers = match args.assume {
+    let answers: &mut dyn Oracle = match args.assume {
         Assume::Yes => &mut AlwaysTrue,
         Assume::No => &mut AlwaysFalse,
     };

@@ -11,7 +11,7 @@ use weir_model::matching::{Host, Value};
 use weir_model::target::{Extension, NatTarget};
 use weir_model::{Addr, Effect, Family, Field, Match, RuleId, Target};
 use weir_packet::{Packet, Transport};
-use weir_semantics::{Answers, Entry, Question, Subject, Translation, Write};
+use weir_semantics::{Entry, Oracle, Question, Subject, Translation, Write};
 
 use crate::arm::ADDRS;
 use crate::batch::Way;
@@ -72,7 +72,7 @@ impl<'a> Known<'a> {
     }
 }
 
-impl Answers for Known<'_> {
+impl Oracle for Known<'_> {
     fn answer(&mut self, question: &Question<'_>) -> bool {
         if let Some(Match::Host(host)) = question.asked_match()
             && let Some(answer) = by_place(host, question.packet, self.way)

@@ -1,4 +1,4 @@
-//! Answers that know what the bytes of a packet say.
+//! An oracle that knows what the bytes of a packet say.
 //!
 //! A pass may put a header match in the place of a `u32` expression, or another search algorithm in
 //! the place of one: then the question is another text, and an answer by its hash would differ
@@ -10,13 +10,13 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use weir_model::Hook;
 use weir_model::matching::{Match, Value};
-use weir_semantics::{Answers, Fact, Question, Write};
+use weir_semantics::{Fact, Oracle, Question, Write};
 
 /// Answers what bytes say, and leaves all else to others.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Bytes<A>(pub A);
 
-impl<A: Answers> Answers for Bytes<A> {
+impl<A: Oracle> Oracle for Bytes<A> {
     fn answer(&mut self, question: &Question<'_>) -> bool {
         let Some(Match::Host(host)) = question.asked_match() else {
             return self.0.answer(question);

@@ -94,9 +94,9 @@ pub struct Translation<'a> {
 
 /// Answers what the packet's fields do not say.
 ///
-/// Only [`answer`](Answers::answer) must be written; the other methods have defaults that say
+/// Only [`answer`](Oracle::answer) must be written; the other methods have defaults that say
 /// what is taken for granted.
-pub trait Answers {
+pub trait Oracle {
     /// Whether a match of `rule` holds, or whether its unknown target ends the walk.
     fn answer(&mut self, question: &Question<'_>) -> bool;
 
@@ -152,7 +152,7 @@ pub trait Answers {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AlwaysFalse;
 
-impl Answers for AlwaysFalse {
+impl Oracle for AlwaysFalse {
     fn answer(&mut self, _: &Question<'_>) -> bool {
         false
     }
@@ -162,7 +162,7 @@ impl Answers for AlwaysFalse {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AlwaysTrue;
 
-impl Answers for AlwaysTrue {
+impl Oracle for AlwaysTrue {
     fn answer(&mut self, _: &Question<'_>) -> bool {
         true
     }
@@ -173,7 +173,7 @@ impl Answers for AlwaysTrue {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Seeded(pub u64);
 
-impl Answers for Seeded {
+impl Oracle for Seeded {
     fn answer(&mut self, q: &Question<'_>) -> bool {
         let mut h = DefaultHasher::new();
         (self.0, &q.rule.credit, q.content, q.configured).hash(&mut h);
@@ -228,7 +228,7 @@ pub struct Scripted {
     pub otherwise: bool,
 }
 
-impl Answers for Scripted {
+impl Oracle for Scripted {
     fn answer(&mut self, q: &Question<'_>) -> bool {
         let known = q.rule.credit.first().and_then(|id| self.rules.get(id));
         known.copied().unwrap_or(self.otherwise)
