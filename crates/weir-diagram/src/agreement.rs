@@ -343,9 +343,9 @@ fn every_case_of_the_verdicts_has_the_outcome_of_the_interpreter() {
 }
 
 /// Random words for rules.
-struct Dice(u64);
+struct Rng(u64);
 
-impl Dice {
+impl Rng {
     fn below(&mut self, n: usize) -> usize {
         self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         (self.0 >> 33) as usize % n
@@ -442,7 +442,7 @@ const TARGETS: [&[&str]; 4] = [
 
 /// A random ruleset: four tables, each with two user chains, jumps and gotos.
 fn random_rules(seed: u64) -> String {
-    let mut dice = Dice(seed);
+    let mut rng = Rng(seed);
     let mut text = String::new();
     let tables: [(&str, &[&str]); 4] = [
         ("filter", &["INPUT", "FORWARD", "OUTPUT"]),
@@ -454,15 +454,15 @@ fn random_rules(seed: u64) -> String {
         text += &format!("*{table}\n");
         for base in bases {
             // DROP is refused in nat.
-            let policy = if table == "filter" { dice.pick(&["ACCEPT", "DROP"]) } else { "ACCEPT" };
+            let policy = if table == "filter" { rng.pick(&["ACCEPT", "DROP"]) } else { "ACCEPT" };
             text += &format!(":{base} {policy} [0:0]\n");
         }
         text += ":a - [0:0]\n:b - [0:0]\n";
         for (chain, below) in
             bases.iter().map(|b| (*b, &["a", "b"][..])).chain([("a", &["b"][..]), ("b", &[])])
         {
-            for _ in 0..dice.below(4) {
-                text += &random_rule(&mut dice, chain, below, number);
+            for _ in 0..rng.below(4) {
+                text += &random_rule(&mut rng, chain, below, number);
             }
         }
         text += "COMMIT\n";
@@ -470,15 +470,15 @@ fn random_rules(seed: u64) -> String {
     text
 }
 
-fn random_rule(dice: &mut Dice, chain: &str, below: &[&str], table: usize) -> String {
-    let target = match below.is_empty() || dice.below(3) > 0 {
-        true => dice.pick(TARGETS[table]).to_owned(),
-        false => format!("{} {}", dice.pick(&["-j", "-j", "-g"]), dice.pick(below)),
+fn random_rule(rng: &mut Rng, chain: &str, below: &[&str], table: usize) -> String {
+    let target = match below.is_empty() || rng.below(3) > 0 {
+        true => rng.pick(TARGETS[table]).to_owned(),
+        false => format!("{} {}", rng.pick(&["-j", "-j", "-g"]), rng.pick(below)),
     };
     // One protocol a rule.
     let mut tests: Vec<&str> = Vec::new();
-    for _ in 0..dice.below(3) {
-        let test = dice.pick(&TESTS);
+    for _ in 0..rng.below(3) {
+        let test = rng.pick(&TESTS);
         let is_proto = |t: &str| t.contains("-p ");
         let again = is_proto(test) && (is_proto(&target) || tests.iter().any(|t| is_proto(t)));
         if !again && !tests.contains(&test) {
@@ -536,13 +536,13 @@ fn rules_behind_an_unknown_target_have_the_outcomes_of_the_interpreter() {
     ];
     let mut compared = 0;
     for seed in 0..40 {
-        let mut dice = Dice(seed);
+        let mut rng = Rng(seed);
         let mut text = "*filter\n:FORWARD ACCEPT [0:0]\n:sub - [0:0]\n".to_owned();
         for (chain, rules) in [("FORWARD", 5), ("sub", 3)] {
             for _ in 0..rules {
-                let to = if chain == "FORWARD" && dice.below(4) == 0 { "-j sub" } else { "" };
-                let target = if to.is_empty() { dice.pick(&TARGETS) } else { to };
-                text += &format!("-A {chain} {} {target}\n", dice.pick(&TESTS));
+                let to = if chain == "FORWARD" && rng.below(4) == 0 { "-j sub" } else { "" };
+                let target = if to.is_empty() { rng.pick(&TARGETS) } else { to };
+                text += &format!("-A {chain} {} {target}\n", rng.pick(&TESTS));
             }
         }
         let firewall = firewall(&(text.clone() + "COMMIT\n"), SETS, Family::V4);
@@ -568,18 +568,18 @@ fn lists_of_addresses_have_the_outcomes_of_the_interpreter() {
     ];
     let mut compared = 0;
     for seed in 0..60 {
-        let mut dice = Dice(seed);
+        let mut rng = Rng(seed);
         // Few addresses, so that prefixes repeat and lie in one another; in every second ruleset
         // none does.
         let apart = seed % 2 == 0;
         let mut list = String::new();
         for n in 0..24 {
-            let side = dice.pick(&["-s", "-s", "-s", "-d"]);
+            let side = rng.pick(&["-s", "-s", "-s", "-d"]);
             let (third, len) = match apart {
                 true => (n, 24),
-                false => (dice.below(4), 22 + dice.below(4)),
+                false => (rng.below(4), 22 + rng.below(4)),
             };
-            let target = dice.pick(&TARGETS);
+            let target = rng.pick(&TARGETS);
             list += &format!("-A list {side} 10.0.{third}.0/{len} {target}\n");
         }
         let text = format!(

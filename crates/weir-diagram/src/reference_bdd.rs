@@ -14,19 +14,19 @@ struct Both {
 }
 
 /// Numbers below a bound, out of a seed.
-struct Dice(u64);
+struct Rng(u64);
 
-impl Dice {
+impl Rng {
     fn below(&mut self, n: usize) -> usize {
         self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         (self.0 >> 33) as usize % n
     }
 }
 
-fn step(store: &mut Store, all: &[Both], dice: &mut Dice) -> Both {
-    let (a, b, c) = (&all[dice.below(all.len())], &all[dice.below(all.len())], &all[0]);
+fn step(store: &mut Store, all: &[Both], rng: &mut Rng) -> Both {
+    let (a, b, c) = (&all[rng.below(all.len())], &all[rng.below(all.len())], &all[0]);
     let room = "room for a few functions";
-    match dice.below(5) {
+    match rng.below(5) {
         0 => Both {
             ours: store.and(a.ours, b.ours).expect(room),
             theirs: a.theirs.and(&b.theirs).expect(room),
@@ -64,7 +64,7 @@ fn random_formulas_are_equal_here_exactly_when_they_are_equal_there() {
     let room = "room for a few functions";
     for seed in 0..40 {
         let mut store = Store::new(64 << 20);
-        let mut dice = Dice(seed);
+        let mut rng = Rng(seed);
         let variables: Vec<BDDFunction> = manager.with_manager_exclusive(|m| {
             let vars = if m.num_vars() == 0 { m.add_vars(VARIABLES) } else { 0..VARIABLES };
             vars.map(|i| BDDFunction::var(m, i).expect(room)).collect()
@@ -76,7 +76,7 @@ fn random_formulas_are_equal_here_exactly_when_they_are_equal_there() {
             .map(|(theirs, i)| Both { ours: ours(&mut store, i), theirs })
             .collect();
         for i in 0..150 {
-            let next = step(&mut store, &all, &mut dice);
+            let next = step(&mut store, &all, &mut rng);
             all.push(next);
             if i % 40 == 39 {
                 let mut roots: Vec<Ref> = all.iter().map(|b| b.ours).collect();

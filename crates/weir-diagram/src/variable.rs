@@ -1,10 +1,10 @@
-//! What the packet does not say: one variable for each question.
+//! What the packet does not say: a free variable for each question.
 
 use std::collections::HashMap;
 
 use weir_model::{Field, FieldSet, Hook, Match};
 
-/// A question whose answer is a variable of its own.
+/// A question whose answer is a free variable of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum FreeVariable {
     /// A test of the packet as it is at a hook, after a change: the same content, the same answer.

@@ -7,9 +7,9 @@ use weir_semantics::{Entry, Interpreter, Seeded};
 use weir_syntax::iptables::{ParseOptions, parse};
 use weir_traffic::{TrafficOptions, packets};
 
-struct Dice(u64);
+struct Rng(u64);
 
-impl Dice {
+impl Rng {
     fn below(&mut self, n: usize) -> usize {
         self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         (self.0 >> 33) as usize % n
@@ -17,15 +17,15 @@ impl Dice {
 }
 
 /// A ruleset as sites have them: a state rule, user chains by network, ports, a log at the end.
-fn ruleset(dice: &mut Dice) -> Firewall {
+fn ruleset(rng: &mut Rng) -> Firewall {
     let mut lines = String::from("-A FORWARD -m conntrack --ctstate ESTABLISHED -j ACCEPT\n");
     for net in 0..4 {
         lines += &format!("-A FORWARD -d 10.{net}.0.0/16 -j net{net}\n");
-        for _ in 0..4 + dice.below(4) {
-            let (host, from) = (dice.below(4), dice.below(4));
-            let proto = ["tcp", "udp"][dice.below(2)];
-            let port = [22, 53, 80, 443][dice.below(4)];
-            let target = ["ACCEPT", "DROP", "RETURN"][dice.below(3)];
+        for _ in 0..4 + rng.below(4) {
+            let (host, from) = (rng.below(4), rng.below(4));
+            let proto = ["tcp", "udp"][rng.below(2)];
+            let port = [22, 53, 80, 443][rng.below(4)];
+            let target = ["ACCEPT", "DROP", "RETURN"][rng.below(3)];
             lines += &format!(
                 "-A net{net} -s 192.0.2.{from}/32 -d 10.{net}.0.{host}/32 -p {proto} -m {proto} \
                  --dport {port} -j {target}\n"
@@ -40,11 +40,11 @@ fn ruleset(dice: &mut Dice) -> Firewall {
 }
 
 /// A chain with rules, and one of its rules.
-fn place(firewall: &mut Firewall, dice: &mut Dice) -> (usize, usize) {
+fn place(firewall: &mut Firewall, rng: &mut Rng) -> (usize, usize) {
     let chains = &firewall.v4.as_ref().expect("a ruleset").tables[0].chains;
     let full: Vec<usize> = (0..chains.len()).filter(|c| !chains[*c].rules.is_empty()).collect();
-    let chain = full[dice.below(full.len())];
-    (chain, dice.below(chains[chain].rules.len()))
+    let chain = full[rng.below(full.len())];
+    (chain, rng.below(chains[chain].rules.len()))
 }
 
 fn rules(firewall: &mut Firewall, chain: usize) -> &mut Vec<Rule> {
@@ -52,10 +52,10 @@ fn rules(firewall: &mut Firewall, chain: usize) -> &mut Vec<Rule> {
 }
 
 /// One edit that may change the meaning.
-fn edit(firewall: &mut Firewall, dice: &mut Dice) -> String {
-    let (chain, at) = place(firewall, dice);
+fn edit(firewall: &mut Firewall, rng: &mut Rng) -> String {
+    let (chain, at) = place(firewall, rng);
     let rules = rules(firewall, chain);
-    match dice.below(5) {
+    match rng.below(5) {
         0 => drop(rules.remove(at)),
         1 => {
             let drops = rules[at].target == Target::Drop;
@@ -84,13 +84,13 @@ fn edit(firewall: &mut Firewall, dice: &mut Dice) -> String {
 }
 
 /// One edit that keeps the meaning.
-fn neutral_edit(firewall: &mut Firewall, dice: &mut Dice) {
-    let (chain, at) = place(firewall, dice);
+fn neutral_edit(firewall: &mut Firewall, rng: &mut Rng) {
+    let (chain, at) = place(firewall, rng);
     let rules = rules(firewall, chain);
     let stateful = rules[at].matches.iter().any(|m| matches!(m, weir_model::Match::Stateful(_)));
     let does = |r: &Rule| matches!(r.target, Target::Accept | Target::Drop | Target::Return);
     let rule = rules[at].clone();
-    match dice.below(2) {
+    match rng.below(2) {
         // A rule again, where it decided already.
         0 if does(&rule) && !stateful => {
             let mut shadowed = rule;
@@ -140,10 +140,10 @@ fn some_packet_differs(one: &Firewall, other: &Firewall) -> bool {
 fn every_edit_that_a_packet_sees_is_found_and_equal_is_said_of_no_such() {
     let (mut found, mut equal) = (0, 0);
     for seed in 0..200 {
-        let mut dice = Dice(seed);
-        let before = ruleset(&mut dice);
+        let mut rng = Rng(seed);
+        let before = ruleset(&mut rng);
         let mut after = before.clone();
-        let what = edit(&mut after, &mut dice);
+        let what = edit(&mut after, &mut rng);
         let comparison = compare(&before, &after, &options()).expect("no mistake in weir");
         match &comparison.parts[0].answer {
             Answer::Equal => {
@@ -160,10 +160,10 @@ fn every_edit_that_a_packet_sees_is_found_and_equal_is_said_of_no_such() {
 #[test]
 fn an_edit_that_keeps_the_meaning_is_proven_equal() {
     for seed in 0..200 {
-        let mut dice = Dice(seed);
-        let before = ruleset(&mut dice);
+        let mut rng = Rng(seed);
+        let before = ruleset(&mut rng);
         let mut after = before.clone();
-        neutral_edit(&mut after, &mut dice);
+        neutral_edit(&mut after, &mut rng);
         assert_ne!(before, after, "seed {seed}: nothing was edited");
         let comparison = compare(&before, &after, &options()).expect("no mistake in weir");
         assert!(comparison.is_equal(), "seed {seed}: {comparison:#?}");

@@ -9,9 +9,9 @@ use weir_syntax::iptables::{ParseOptions, parse};
 use weir_traffic::{TrafficOptions, packets};
 
 /// A stream of choices; the same seed, the same ruleset.
-struct Dice(u64);
+struct Rng(u64);
 
-impl Dice {
+impl Rng {
     fn below(&mut self, n: usize) -> usize {
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -25,23 +25,23 @@ impl Dice {
 
 /// A filter table over few values, so that rules cover each other often.
 fn random_ruleset(seed: u64) -> String {
-    let mut dice = Dice(seed);
+    let mut rng = Rng(seed);
     let mut text = String::from("*filter\n");
     for chain in ["INPUT", "FORWARD", "OUTPUT"] {
-        text.push_str(&format!(":{chain} {} [0:0]\n", dice.one(&["ACCEPT", "DROP"])));
+        text.push_str(&format!(":{chain} {} [0:0]\n", rng.one(&["ACCEPT", "DROP"])));
     }
     text.push_str(":a - [0:0]\n:b - [0:0]\n:c - [0:0]\n");
     for (i, chain) in ["FORWARD", "a", "b", "c"].into_iter().enumerate() {
-        for _ in 0..dice.below(7) + 2 {
-            text.push_str(&format!("-A {chain}{}{}\n", tests(&mut dice), target(&mut dice, i)));
+        for _ in 0..rng.below(7) + 2 {
+            text.push_str(&format!("-A {chain}{}{}\n", tests(&mut rng), target(&mut rng, i)));
         }
     }
     text + "COMMIT\n"
 }
 
-fn tests(dice: &mut Dice) -> String {
+fn tests(rng: &mut Rng) -> String {
     let mut text = String::new();
-    text += dice.one(&[
+    text += rng.one(&[
         "",
         "",
         " -s 10.0.0.0/9",
@@ -49,9 +49,9 @@ fn tests(dice: &mut Dice) -> String {
         " -s 10.0.0.0/8",
         " ! -s 10.0.0.0/9",
     ]);
-    text += dice.one(&["", "", "", " -d 10.0.1.0/255.0.255.0", " -d 192.0.2.0/24"]);
-    text += dice.one(&["", "", "", " -i eth0", " ! -i eth0", " -i eth+", " -o eth1"]);
-    text += dice.one(&[
+    text += rng.one(&["", "", "", " -d 10.0.1.0/255.0.255.0", " -d 192.0.2.0/24"]);
+    text += rng.one(&["", "", "", " -i eth0", " ! -i eth0", " -i eth+", " -o eth1"]);
+    text += rng.one(&[
         "",
         " -p tcp",
         " -p tcp -m tcp --dport 22",
@@ -66,7 +66,7 @@ fn tests(dice: &mut Dice) -> String {
         " ! -f",
         " -p icmp -m icmp --icmp-type 8",
     ]);
-    text += dice.one(&[
+    text += rng.one(&[
         "",
         "",
         "",
@@ -85,15 +85,15 @@ fn tests(dice: &mut Dice) -> String {
     text
 }
 
-fn target(dice: &mut Dice, depth: usize) -> String {
+fn target(rng: &mut Rng, depth: usize) -> String {
     let deeper = ["a", "b", "c"];
-    match dice.below(14) {
+    match rng.below(14) {
         0..=3 => " -j DROP".to_owned(),
         4..=7 => " -j ACCEPT".to_owned(),
         8 => " -j RETURN".to_owned(),
-        9 => dice.one(&[" -j REJECT --reject-with icmp-port-unreachable", " -j LOG"]).to_owned(),
-        10 => dice.one(&["", "", " -j MARK --set-xmark 0x1/0xffffffff"]).to_owned(),
-        11..=12 if depth < 3 => format!(" -j {}", deeper[depth + dice.below(3 - depth)]),
+        9 => rng.one(&[" -j REJECT --reject-with icmp-port-unreachable", " -j LOG"]).to_owned(),
+        10 => rng.one(&["", "", " -j MARK --set-xmark 0x1/0xffffffff"]).to_owned(),
+        11..=12 if depth < 3 => format!(" -j {}", deeper[depth + rng.below(3 - depth)]),
         13 if depth < 3 => format!(" -g {}", deeper[depth]),
         _ => " -j DROP".to_owned(),
     }

@@ -14,12 +14,12 @@ pub use wide::sets;
 
 /// Numbers by chance: splitmix64, whose sequence is its seed's alone.
 #[derive(Clone, Debug)]
-pub struct Dice(u64);
+pub struct Rng(u64);
 
-impl Dice {
+impl Rng {
     /// The sequence of a seed.
     pub fn new(seed: u64) -> Self {
-        Dice(seed)
+        Rng(seed)
     }
 
     /// Any number.

@@ -13,15 +13,15 @@
 
 #![forbid(unsafe_code)]
 
-mod dice;
+mod constraints;
 mod maker;
 mod options;
 mod paths;
 mod pattern;
 mod random;
-mod reach;
+mod reach_hints;
+mod rng;
 mod variant;
-mod wish;
 
 pub use self::maker::packets;
 pub use self::options::TrafficOptions;

@@ -5,13 +5,13 @@ use std::collections::{HashMap, HashSet};
 use weir_model::{ChangingSets, Family, IpSet, Packet, Rule, RuleId, Ruleset};
 use weir_semantics::{Counted, Interpreter, Outcome};
 
-use crate::dice::Dice;
+use crate::constraints::{Defaults, PacketConstraints};
 use crate::options::TrafficOptions;
 use crate::paths::{Paths, Reached};
 use crate::random::{self, Pool};
-use crate::reach::{Help, Reach};
+use crate::reach_hints::{Help, ReachHints};
+use crate::rng::Rng;
 use crate::variant::{Allowed, variants};
-use crate::wish::{Defaults, Wish};
 
 /// Packets for a ruleset, at most `options.count`, no two alike. `sets` are the sets that its
 /// rules name, as far as they are known.
@@ -26,7 +26,7 @@ pub fn packets(ruleset: &Ruleset, sets: &[IpSet], options: &TrafficOptions) -> V
     let changing = ChangingSets::of_rulesets(rulesets.into_iter().flatten(), sets);
     let interpreter = Interpreter::of(rulesets, sets, &changing);
     let mut maker = Maker {
-        reach: Reach::new(interpreter, |name| pool.names(name)),
+        reach: ReachHints::new(interpreter, |name| pool.names(name)),
         ruleset,
         options,
         sets: &by_name,
@@ -34,7 +34,7 @@ pub fn packets(ruleset: &Ruleset, sets: &[IpSet], options: &TrafficOptions) -> V
         defaults: random::defaults(ruleset, options.length_max),
         seen: HashSet::new(),
         out: Vec::new(),
-        dice: Dice::new(options.seed),
+        rng: Rng::new(options.seed),
     };
     maker.rounds(&paths);
     maker.out
@@ -49,7 +49,7 @@ const TRIES: usize = 6;
 const SURE: usize = 8;
 
 struct Maker<'a> {
-    reach: Reach<'a>,
+    reach: ReachHints<'a>,
     ruleset: &'a Ruleset,
     options: &'a TrafficOptions,
     sets: &'a HashMap<&'a str, &'a IpSet>,
@@ -57,14 +57,14 @@ struct Maker<'a> {
     defaults: Defaults,
     seen: HashSet<Packet>,
     out: Vec<Packet>,
-    dice: Dice,
+    rng: Rng,
 }
 
 impl<'a> Maker<'a> {
     fn rounds(&mut self, paths: &Paths<'a>) {
         // With fewer packets than rules, a random choice of rules is met.
         let mut order: Vec<&Reached<'a>> = paths.rules.iter().collect();
-        self.dice.shuffle(&mut order);
+        self.rng.shuffle(&mut order);
         let mut idle = 0;
         for round in 0.. {
             let before = self.out.len();
@@ -75,7 +75,7 @@ impl<'a> Maker<'a> {
                 if let Some(packet) = self.around(paths, reached, round) {
                     self.keep(packet);
                 }
-                if self.dice.one_in(4) {
+                if self.rng.one_in(4) {
                     self.random();
                 }
             }
@@ -103,41 +103,45 @@ impl<'a> Maker<'a> {
     }
 
     fn random(&mut self) {
-        let packet = self.pool.packet(self.options, &self.defaults, &mut self.dice);
+        let packet = self.pool.packet(self.options, &self.defaults, &mut self.rng);
         self.keep(packet);
     }
 
-    /// The packet of a round for a rule; `None` where its wishes contradict each other.
+    /// The packet of a round for a rule; `None` where its constraints contradict each other.
     fn around(&mut self, paths: &Paths<'a>, reached: &Reached<'a>, round: usize) -> Option<Packet> {
         if round == 0 {
             return self.reach(paths, reached);
         }
         let family = self.ruleset.family;
         let hook = paths.walks[reached.walk].hook;
-        let mut wish = self.wish(paths, reached)?;
-        self.reach.apply(&mut wish, paths, reached, &mut self.dice);
+        let mut constraints = self.constraints(paths, reached)?;
+        self.reach.apply(&mut constraints, paths, reached, &mut self.rng);
         let TrafficOptions { fragments, truncated, states, .. } = *self.options;
         let allowed = Allowed { fragments, truncated, states };
-        let hop = wish.forwarded(hook).into();
-        let mut all = variants(reached.rule, family, hop, allowed, self.sets, &mut self.dice);
+        let hop = constraints.forwarded(hook).into();
+        let mut all = variants(reached.rule, family, hop, allowed, self.sets, &mut self.rng);
         // The same order in every round, so that each round is another change.
         let place = (reached.walk << 56 | reached.chain << 28) as u64 | u64::from(reached.number);
-        Dice::new(self.options.seed ^ place).shuffle(&mut all[1..]);
-        all.get(round % all.len())?.apply(&mut wish);
-        wish.packet(&self.defaults, &mut self.dice)
+        Rng::new(self.options.seed ^ place).shuffle(&mut all[1..]);
+        all.get(round % all.len())?.apply(&mut constraints);
+        constraints.packet(&self.defaults, &mut self.rng)
     }
 
     /// All tests of a rule and of the jumps that lead to it.
-    fn wish(&mut self, paths: &Paths<'a>, reached: &Reached<'a>) -> Option<Wish> {
+    fn constraints(
+        &mut self,
+        paths: &Paths<'a>,
+        reached: &Reached<'a>,
+    ) -> Option<PacketConstraints> {
         let hook = paths.walks[reached.walk].hook;
-        let mut wish = Wish::new(self.ruleset.family, self.options.entry);
-        let way = paths.way(reached, &mut self.dice);
+        let mut constraints = PacketConstraints::new(self.ruleset.family, self.options.entry);
+        let way = paths.way(reached, &mut self.rng);
         for rule in way.into_iter().chain([reached.rule]) {
-            if !wish.rule(rule, hook, self.sets, &mut self.dice) {
+            if !constraints.rule(rule, hook, self.sets, &mut self.rng) {
                 return None;
             }
         }
-        Some(wish)
+        Some(constraints)
     }
 
     /// A packet that satisfies the rule and reaches it, if one is found; otherwise one that only
@@ -146,7 +150,7 @@ impl<'a> Maker<'a> {
         let id = reached.rule.credit.first().copied()?;
         let place = (reached.walk, reached.chain);
         let (known, row) = self.reach.helped.get(&place).copied().unwrap_or_default();
-        let sure = row >= SURE && !self.dice.one_in(SURE);
+        let sure = row >= SURE && !self.rng.one_in(SURE);
         let mut helps = vec![
             Help { oif: true, ..Help::default() },
             Help { iif: true, oif: true, by: None },
@@ -157,9 +161,9 @@ impl<'a> Maker<'a> {
         let mut first = None;
         for tries in 0..TRIES {
             let Some(help) = helps.pop() else { break };
-            let Some(mut wish) = self.wish(paths, reached) else { return first };
-            self.reach.help(help, &mut wish, paths, reached, &mut self.dice);
-            let Some(packet) = wish.packet(&self.defaults, &mut self.dice) else { continue };
+            let Some(mut constraints) = self.constraints(paths, reached) else { return first };
+            self.reach.help(help, &mut constraints, paths, reached, &mut self.rng);
+            let Some(packet) = constraints.packet(&self.defaults, &mut self.rng) else { continue };
             if sure {
                 return Some(packet);
             }
@@ -185,7 +189,7 @@ impl<'a> Maker<'a> {
         for hit in outcome.hits.iter().rev().filter(|h| h.hook == last.hook) {
             let Counted::Rule { chain, .. } = hit.counted else { break };
             let returns = paths.returns(walk, chain);
-            if let Some(rule) = self.dice.pick(returns) {
+            if let Some(rule) = self.rng.pick(returns) {
                 return Some(*rule);
             }
         }

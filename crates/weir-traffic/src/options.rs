@@ -15,7 +15,7 @@ pub struct TrafficOptions {
     pub fragments: bool,
     /// Cut transport headers among them.
     pub truncated: bool,
-    /// Conntrack states other than the rules wish for among them.
+    /// Conntrack states other than the rules ask for among them.
     pub states: bool,
     /// Longest packet, in bytes from the network header on.
     pub length_max: usize,

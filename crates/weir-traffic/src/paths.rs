@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use weir_model::{Hook, Rule, Ruleset, Table, TableName, Target};
 use weir_semantics::{Entry, tables_at};
 
-use crate::dice::Dice;
+use crate::rng::Rng;
 
 /// A rule that a journey may reach.
 #[derive(Clone, Copy, Debug)]
@@ -93,11 +93,11 @@ impl<'r> Paths<'r> {
     }
 
     /// The jumps that lead to a chain, nearest first; where there are several ways, one of them.
-    pub fn way(&self, reached: &Reached<'r>, dice: &mut Dice) -> Vec<&'r Rule> {
+    pub fn way(&self, reached: &Reached<'r>, rng: &mut Rng) -> Vec<&'r Rule> {
         let jumps = &self.walks[reached.walk].jumps;
         let mut way = Vec::new();
         let mut chain = reached.chain;
-        while let Some((from, rule)) = dice.pick(&jumps[chain]) {
+        while let Some((from, rule)) = rng.pick(&jumps[chain]) {
             way.push(*rule);
             chain = *from;
         }

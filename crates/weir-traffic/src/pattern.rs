@@ -11,10 +11,10 @@ use weir_model::{Addr, Family, Field, Firewall, IpSet, Packet, Predicate, RuleId
 use weir_packet::Transport;
 use weir_semantics::{AlwaysFalse, Counted, Entry, Interpreter, Outcome, Verdict};
 
-use crate::dice::Dice;
+use crate::constraints::{Defaults, PacketConstraints};
 use crate::paths::{Paths, Reached};
 use crate::random::{self, routable};
-use crate::wish::{Defaults, Wish};
+use crate::rng::Rng;
 
 /// Which packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -103,7 +103,7 @@ pub fn patterns(firewall: &Firewall, options: &PatternOptions) -> Vec<(Packet, V
         listed: Listed::new(firewall, options.family),
         seen: HashSet::new(),
         out: Vec::new(),
-        dice: Dice::new(options.seed),
+        rng: Rng::new(options.seed),
     };
     let paths = Paths::new(ruleset, options.entry);
     match options.pattern {
@@ -127,7 +127,7 @@ struct Maker<'a> {
     listed: Listed,
     seen: HashSet<Packet>,
     out: Vec<(Packet, Verdict)>,
-    dice: Dice,
+    rng: Rng,
 }
 
 impl<'a> Maker<'a> {
@@ -150,7 +150,7 @@ impl<'a> Maker<'a> {
     fn by_rank(&mut self, paths: &Paths<'_>, weight: impl Fn(usize) -> f64) {
         let mut rules: Vec<&Reached<'_>> =
             paths.rules.iter().filter(|r| r.rule.target.decides()).collect();
-        self.dice.shuffle(&mut rules);
+        self.rng.shuffle(&mut rules);
         let mut sums = Vec::with_capacity(rules.len());
         let mut sum = 0.0;
         for rank in 1..=rules.len() {
@@ -161,7 +161,7 @@ impl<'a> Maker<'a> {
             if self.full() || rules.is_empty() {
                 return;
             }
-            let at = self.dice.bits() as f64 / u64::MAX as f64 * sum;
+            let at = self.rng.bits() as f64 / u64::MAX as f64 * sum;
             let reached = rules[sums.partition_point(|s| *s < at).min(rules.len() - 1)];
             let Some(packet) = self.satisfy(paths, reached) else { continue };
             let outcome = self.send(&packet);
@@ -175,32 +175,32 @@ impl<'a> Maker<'a> {
     /// A packet that satisfies a rule; what the rule leaves open is random.
     fn satisfy(&mut self, paths: &Paths<'_>, reached: &Reached<'_>) -> Option<Packet> {
         let hook = paths.walks[reached.walk].hook;
-        let mut wish = self.wish();
-        let way = paths.way(reached, &mut self.dice);
+        let mut constraints = self.constraints();
+        let way = paths.way(reached, &mut self.rng);
         for rule in way.into_iter().chain([reached.rule]) {
-            if !wish.rule(rule, hook, self.sets, &mut self.dice) {
+            if !constraints.rule(rule, hook, self.sets, &mut self.rng) {
                 return None;
             }
         }
-        let mut packet = wish.packet(&self.defaults, &mut self.dice)?;
-        self.vary(&mut packet, &wish);
+        let mut packet = constraints.packet(&self.defaults, &mut self.rng)?;
+        self.vary(&mut packet, &constraints);
         Some(packet)
     }
 
-    fn wish(&self) -> Wish {
-        let mut wish = Wish::new(self.options.family, self.options.entry);
-        wish.prefer_proto(self.options.proto);
+    fn constraints(&self) -> PacketConstraints {
+        let mut constraints = PacketConstraints::new(self.options.family, self.options.entry);
+        constraints.prefer_proto(self.options.proto);
         if let Some((iif, oif)) = &self.options.devices {
-            wish.set_device(Field::Iif, iif);
-            wish.set_device(Field::Oif, oif);
+            constraints.set_device(Field::Iif, iif);
+            constraints.set_device(Field::Oif, oif);
         }
-        wish
+        constraints
     }
 
     /// Makes packets of one rule differ: a source port, where the rule leaves it open.
-    fn vary(&mut self, packet: &mut Packet, wish: &Wish) {
-        if wish.leaves_open(Field::Sport) {
-            let sport = 1024 + self.dice.below(60_000) as u16;
+    fn vary(&mut self, packet: &mut Packet, constraints: &PacketConstraints) {
+        if constraints.leaves_open(Field::Sport) {
+            let sport = 1024 + self.rng.below(60_000) as u16;
             set_sport(packet, sport);
         }
     }
@@ -218,7 +218,7 @@ impl<'a> Maker<'a> {
             }
             let packet = match last {
                 Some(reached) => self.satisfy(paths, reached),
-                None => self.wish().packet(&self.defaults, &mut self.dice),
+                None => self.constraints().packet(&self.defaults, &mut self.rng),
             };
             let Some(mut packet) = packet else { continue };
             if last.is_none() {
@@ -242,14 +242,14 @@ impl<'a> Maker<'a> {
             if self.full() {
                 return;
             }
-            let Some(mut packet) = self.wish().packet(&self.defaults, &mut self.dice) else {
+            let Some(mut packet) = self.constraints().packet(&self.defaults, &mut self.rng) else {
                 return;
             };
             (packet.saddr, packet.daddr) = self.apart(near);
             if [packet.saddr, packet.daddr].iter().any(|a| self.listed.holds(a.0)) {
                 continue;
             }
-            let sport = 1024 + self.dice.below(60_000) as u16;
+            let sport = 1024 + self.rng.below(60_000) as u16;
             set_sport(&mut packet, sport);
             let verdict = self.send(&packet).verdict;
             self.keep(packet, verdict);
@@ -262,18 +262,18 @@ impl<'a> Maker<'a> {
         let wide = if family == Family::V4 { 16 } else { 48 };
         let mut one = |nets: &[u128], far: &HashSet<u128>| {
             if near {
-                let random = self.dice.wide() & family.max() & !family.mask(wide);
-                if let Some(net) = self.dice.pick(nets) {
+                let random = self.rng.wide() & family.max() & !family.mask(wide);
+                if let Some(net) = self.rng.pick(nets) {
                     return Addr(net | random);
                 }
             }
             let top = if family == Family::V4 { 8 } else { 32 };
-            let mut addr = routable(family, &mut self.dice);
+            let mut addr = routable(family, &mut self.rng);
             for _ in 0..64 {
                 if !far.contains(&(addr & family.mask(top))) {
                     break;
                 }
-                addr = routable(family, &mut self.dice);
+                addr = routable(family, &mut self.rng);
             }
             Addr(addr)
         };

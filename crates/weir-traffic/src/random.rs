@@ -8,9 +8,9 @@ use weir_model::{
 use weir_packet::{Ct, Fragment, Transport};
 use weir_semantics::Entry;
 
-use crate::dice::Dice;
+use crate::constraints::{Defaults, usual_addr};
 use crate::options::TrafficOptions;
-use crate::wish::{Defaults, usual_addr};
+use crate::rng::Rng;
 
 /// Values that a pool keeps of each field; more would cost memory and bring nothing.
 const KEPT: usize = 8192;
@@ -97,89 +97,89 @@ impl Pool {
         }
     }
 
-    fn value(&self, field: Field, dice: &mut Dice) -> Option<u128> {
-        let (lo, hi) = *dice.pick(self.spans.get(&field)?)?;
+    fn value(&self, field: Field, rng: &mut Rng) -> Option<u128> {
+        let (lo, hi) = *rng.pick(self.spans.get(&field)?)?;
         let max = field.max(self.family);
-        Some(match dice.below(8) {
+        Some(match rng.below(8) {
             0 => lo,
             1 => hi,
             2 => lo.saturating_sub(1),
             3 => hi.saturating_add(1).min(max),
             // What was written backwards holds nothing; its ends are worth a try all the same.
-            _ => dice.between(lo.min(hi), lo.max(hi)),
+            _ => rng.between(lo.min(hi), lo.max(hi)),
         })
     }
 
     /// A value of a field: three times in four one that the rules name.
-    fn draw(&self, field: Field, usual: u128, dice: &mut Dice) -> u128 {
-        match dice.below(4) {
+    fn draw(&self, field: Field, usual: u128, rng: &mut Rng) -> u128 {
+        match rng.below(4) {
             0 => usual,
-            _ => self.value(field, dice).unwrap_or(usual),
+            _ => self.value(field, rng).unwrap_or(usual),
         }
     }
 
-    fn device(&self, field: Field, usual: &str, dice: &mut Dice) -> String {
+    fn device(&self, field: Field, usual: &str, rng: &mut Rng) -> String {
         let names = if field == Field::Iif { &self.iifs } else { &self.oifs };
-        match dice.below(3) {
+        match rng.below(3) {
             0 => usual.to_owned(),
-            _ => dice.pick(names).map_or(usual, |n| n).chars().take(15).collect(),
+            _ => rng.pick(names).map_or(usual, |n| n).chars().take(15).collect(),
         }
     }
 
-    fn addr(&self, field: Field, dice: &mut Dice) -> Addr {
-        if dice.one_in(16) {
-            return Addr(routable(self.family, dice));
+    fn addr(&self, field: Field, rng: &mut Rng) -> Addr {
+        if rng.one_in(16) {
+            return Addr(routable(self.family, rng));
         }
         // What one address is matched against often occurs as the other, too.
-        let from = match (dice.below(8), field) {
+        let from = match (rng.below(8), field) {
             (0, Field::Saddr) => Field::Daddr,
             (0, _) => Field::Saddr,
             _ => field,
         };
-        Addr(self.draw(from, usual_addr(self.family, field == Field::Saddr, dice), dice))
+        Addr(self.draw(from, usual_addr(self.family, field == Field::Saddr, rng), rng))
     }
 
     /// A random packet.
-    pub fn packet(&self, options: &TrafficOptions, defaults: &Defaults, dice: &mut Dice) -> Packet {
+    pub fn packet(&self, options: &TrafficOptions, defaults: &Defaults, rng: &mut Rng) -> Packet {
         let icmp = if self.family == Family::V4 { 1 } else { 58 };
-        let usual = [6, 6, 6, 17, 17, icmp, 132, 47][dice.below(8)];
-        let proto = if dice.one_in(4) { self.draw(Field::Proto, usual, dice) } else { usual } as u8;
-        let (saddr, daddr) = (self.addr(Field::Saddr, dice), self.addr(Field::Daddr, dice));
+        let usual = [6, 6, 6, 17, 17, icmp, 132, 47][rng.below(8)];
+        let proto = if rng.one_in(4) { self.draw(Field::Proto, usual, rng) } else { usual } as u8;
+        let (saddr, daddr) = (self.addr(Field::Saddr, rng), self.addr(Field::Daddr, rng));
         let mut p = Packet::new(self.family, saddr, daddr, proto);
         if options.entry != Entry::Output {
-            p.iif = self.device(Field::Iif, &defaults.iif, dice);
-            let mac = self.draw(Field::SourceMac, 0x0200_0000_0001, dice);
+            p.iif = self.device(Field::Iif, &defaults.iif, rng);
+            let mac = self.draw(Field::SourceMac, 0x0200_0000_0001, rng);
             p.smac = Some(std::array::from_fn(|i| (mac >> (40 - 8 * i)) as u8));
         }
         if options.entry != Entry::Input {
-            p.oif = self.device(Field::Oif, &defaults.oif, dice);
+            p.oif = self.device(Field::Oif, &defaults.oif, rng);
         }
-        p.ttl = self.draw(Field::Ttl, 64, dice).max(2) as u8;
-        p.tos = self.draw(Field::Tos, 0, dice) as u8;
-        if dice.one_in(4) {
-            p.mark = self.draw(Field::Mark, 0, dice) as u32;
+        p.ttl = self.draw(Field::Ttl, 64, rng).max(2) as u8;
+        p.tos = self.draw(Field::Tos, 0, rng) as u8;
+        if rng.one_in(4) {
+            p.mark = self.draw(Field::Mark, 0, rng) as u32;
         }
-        p.transport = self.transport(proto, dice);
-        p.payload = vec![0; dice.below(64)];
+        p.transport = self.transport(proto, rng);
+        p.payload = vec![0; rng.below(64)];
         if options.states {
             let states = [CtState::New, CtState::Established, CtState::Related, CtState::Invalid];
-            p.ct = Ct::of(if dice.one_in(2) { CtState::New } else { states[dice.below(4)] });
+            p.ct = Ct::of(if rng.one_in(2) { CtState::New } else { states[rng.below(4)] });
         }
-        if options.fragments && dice.one_in(16) {
-            self.cut(&mut p, dice);
+        if options.fragments && rng.one_in(16) {
+            self.cut(&mut p, rng);
         }
         p
     }
 
-    fn transport(&self, proto: u8, dice: &mut Dice) -> Transport {
+    fn transport(&self, proto: u8, rng: &mut Rng) -> Transport {
         let mut port = |field| {
-            let any = u128::from(dice.bits() as u16);
-            self.draw(field, any, dice) as u16
+            let any = u128::from(rng.bits() as u16);
+            self.draw(field, any, rng) as u16
         };
         match proto {
             6 => {
                 let (sport, dport) = (port(Field::Sport), port(Field::Dport));
-                let flags = [2, 0x12, 0x10, 0x18, 0x11, 4, 0, 0x3f][dice.below(8)];
+                let flags = [2, 0x12, 0x10, 0x18, 0x11, 4, 0, 0x3f][rng.below(8)];
                 Transport::Tcp { sport, dport, seq: 1, ack: 0, flags, options: Vec::new() }
             }
             17 | 136 => Transport::Udp { sport: port(Field::Sport), dport: port(Field::Dport) },
@@ -187,21 +187,21 @@ impl Pool {
             33 => Transport::Dccp { sport: port(Field::Sport), dport: port(Field::Dport) },
             1 | 58 => {
                 let echo: u128 = if proto == 1 { 8 << 8 } else { 128 << 8 };
-                let [kind, code] = (self.draw(Field::Icmp, echo, dice) as u16).to_be_bytes();
+                let [kind, code] = (self.draw(Field::Icmp, echo, rng) as u16).to_be_bytes();
                 Transport::Icmp { kind, code, rest: [0, 1, 0, 1] }
             }
             _ => Transport::None,
         }
     }
 
-    fn cut(&self, p: &mut Packet, dice: &mut Dice) {
-        if dice.one_in(2) {
+    fn cut(&self, p: &mut Packet, rng: &mut Rng) {
+        if rng.one_in(2) {
             p.fragment = Fragment { offset: 0, more: true, dont: false };
             let short = (8 - (p.transport_header_bytes() + p.payload.len()) % 8) % 8;
             p.payload.resize(p.payload.len() + short, 0);
             return;
         }
-        let offset = 2 + dice.below(180) as u16;
+        let offset = 2 + rng.below(180) as u16;
         p.fragment = Fragment { offset, more: false, dont: false };
         p.transport = Transport::None;
         p.payload.resize(p.payload.len().max(8), 0);
@@ -209,15 +209,15 @@ impl Pool {
 }
 
 /// A random address that a router would forward: no network of its own meaning.
-pub(crate) fn routable(family: Family, dice: &mut Dice) -> u128 {
+pub(crate) fn routable(family: Family, rng: &mut Rng) -> u128 {
     match family {
         Family::V4 => loop {
-            let addr = dice.bits() as u32;
+            let addr = rng.bits() as u32;
             if !matches!(addr >> 24, 0 | 127 | 224..=255) && addr >> 16 != 0xa9fe {
                 return addr.into();
             }
         },
-        Family::V6 => 1 << 125 | dice.wide() >> 3,
+        Family::V6 => 1 << 125 | rng.wide() >> 3,
     }
 }
 

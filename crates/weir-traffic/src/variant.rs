@@ -7,8 +7,8 @@ use weir_model::{
     ElementPart, Family, Field, Hotdrop, IpSet, Match, Predicate, Rule, Test, tests_of,
 };
 
-use crate::dice::Dice;
-use crate::wish::{Shape, Wish};
+use crate::constraints::{PacketConstraints, Shape};
+use crate::rng::Rng;
 
 /// A change to the packet that satisfies a rule.
 #[derive(Clone, Debug)]
@@ -25,12 +25,12 @@ pub(crate) enum Variant {
 
 impl Variant {
     /// Applies the change.
-    pub fn apply(&self, wish: &mut Wish) {
+    pub fn apply(&self, constraints: &mut PacketConstraints) {
         match self {
             Variant::Satisfied => {}
-            Variant::Value(field, value) => wish.set(*field, *value),
-            Variant::Device(field, name) => wish.set_device(*field, name),
-            Variant::Shape(shape) => wish.shape = *shape,
+            Variant::Value(field, value) => constraints.set(*field, *value),
+            Variant::Device(field, name) => constraints.set_device(*field, name),
+            Variant::Shape(shape) => constraints.shape = *shape,
         }
     }
 }
@@ -52,7 +52,7 @@ pub(crate) fn variants(
     hop: u128,
     allowed: Allowed,
     sets: &HashMap<&str, &IpSet>,
-    dice: &mut Dice,
+    rng: &mut Rng,
 ) -> Vec<Variant> {
     let mut out = vec![Variant::Satisfied];
     let mut header = false;
@@ -61,16 +61,16 @@ pub(crate) fn variants(
             Test::Field { field, predicate, .. } => {
                 header |=
                     matches!(field, Field::Sport | Field::Dport | Field::TcpFlags | Field::Icmp);
-                push_field(&mut out, field, &predicate, family, hop, dice);
+                push_field(&mut out, field, &predicate, family, hop, rng);
             }
             Test::EitherPort { spans, .. } => {
                 header = true;
                 let predicate = Predicate::In(spans);
                 for field in [Field::Sport, Field::Dport] {
-                    push_field(&mut out, field, &predicate, family, hop, dice);
+                    push_field(&mut out, field, &predicate, family, hop, rng);
                 }
             }
-            Test::Set { index } => push_set(&mut out, rule, index, family, sets, dice),
+            Test::Set { index } => push_set(&mut out, rule, index, family, sets, rng),
             // Also one that no field models: ESP, TCP options.
             Test::Opaque { hotdrop, .. } => header |= hotdrop != Hotdrop::Never,
             Test::Never => {}
@@ -102,7 +102,7 @@ fn push_field(
     predicate: &Predicate,
     family: Family,
     hop: u128,
-    dice: &mut Dice,
+    rng: &mut Rng,
 ) {
     let max = field.max(family);
     let mut values = Vec::new();
@@ -122,7 +122,7 @@ fn push_field(
             // Out by the lowest bit of the mask and by another one.
             values.push(value ^ (mask & mask.wrapping_neg()));
             let ones: Vec<u128> = (0..128).map(|i| 1 << i).filter(|b| mask & b != 0).collect();
-            values.extend(dice.pick(&ones).map(|b| value ^ b));
+            values.extend(rng.pick(&ones).map(|b| value ^ b));
         }
         Predicate::AnyBit(mask) if field == Field::CtState => {
             let states = (0..5).map(|i| 1u128 << i);
@@ -156,12 +156,12 @@ fn push_set(
     index: usize,
     family: Family,
     sets: &HashMap<&str, &IpSet>,
-    dice: &mut Dice,
+    rng: &mut Rng,
 ) {
     let Match::Set(m) = &rule.matches[index] else { return };
     let Some(set) = sets.get(&*m.name) else { return };
     for _ in 0..set.elements.len().min(8) {
-        let Some(element) = dice.pick(&set.elements) else { return };
+        let Some(element) = rng.pick(&set.elements) else { return };
         for (part, src) in element.parts.iter().zip(&m.dirs) {
             let side = |s: Field, d: Field| if *src { s } else { d };
             let (field, predicate) = match part {
@@ -179,7 +179,7 @@ fn push_set(
                 }
                 ElementPart::Mac(_) | ElementPart::Iface { .. } | ElementPart::Set(_) => continue,
             };
-            push_field(out, field, &predicate, family, 0, dice);
+            push_field(out, field, &predicate, family, 0, rng);
         }
     }
 }

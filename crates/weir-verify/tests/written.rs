@@ -16,7 +16,7 @@ use weir_model::{Addr, Family, Firewall, Packet};
 use weir_packet::{Transport, tcp_flag};
 use weir_passes::{CheckOptions, PassOptions, RunOptions, passes, run_checked};
 use weir_syntax::iptables::{ParseOptions, parse, print};
-use weir_testkit::random::Dice;
+use weir_testkit::random::Rng;
 
 const SETS: &str = "create s hash:ip family inet skbinfo\n\
                     add s 127.0.0.1 skbmark 0x1\n\
@@ -73,19 +73,19 @@ const RAW: [&str; 5] = [
 ];
 
 /// A random ruleset, of the raw and the mangle table of OUTPUT.
-fn ruleset(dice: &mut Dice) -> String {
+fn ruleset(rng: &mut Rng) -> String {
     let mut text = "*raw\n:OUTPUT ACCEPT [0:0]\n".to_owned();
-    for _ in 0..dice.below(4) {
-        let _ = writeln!(text, "-A OUTPUT -p udp {}", dice.pick(&RAW));
+    for _ in 0..rng.below(4) {
+        let _ = writeln!(text, "-A OUTPUT -p udp {}", rng.pick(&RAW));
     }
     text += "COMMIT\n*mangle\n:OUTPUT ACCEPT [0:0]\n:sub - [0:0]\n";
     for (chain, rules) in [("OUTPUT", 8), ("sub", 3)] {
         for _ in 0..rules {
-            let target = match dice.pick(&TARGETS) {
+            let target = match rng.pick(&TARGETS) {
                 "-j sub" if chain == "sub" => "-j RETURN",
                 other => other,
             };
-            let _ = writeln!(text, "-A {chain} {} {target}", dice.pick(&TESTS));
+            let _ = writeln!(text, "-A {chain} {} {target}", rng.pick(&TESTS));
         }
     }
     text + "COMMIT\n"
@@ -237,13 +237,13 @@ fn what_is_called_equal_the_kernel_does_not_tell_apart() {
     let number = |name: &str, default: u64| {
         std::env::var(name).map_or(default, |v| v.parse().expect("a number"))
     };
-    let mut dice = Dice::new(number("WEIR_SEED", 1));
+    let mut rng = Rng::new(number("WEIR_SEED", 1));
     let session = Session::new().expect("a session");
     let (mut equal, mut removed, mut differed, mut controls) = (0, 0, 0, 0);
     let mut wrong = Vec::new();
     let rulesets = number("WEIR_RULESETS", 16);
     for n in 0..rulesets {
-        let text = ruleset(&mut dice);
+        let text = ruleset(&mut rng);
         let before = observed(&session, &format!("a{n}"), &text).expect("the original");
         let (called_equal, called_different) = candidates(&text);
         for (i, (why, other)) in called_equal.iter().enumerate() {

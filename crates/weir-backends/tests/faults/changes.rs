@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use weir_testkit::random::Dice;
+use weir_testkit::random::Rng;
 
 use crate::number;
 use crate::world::World;
@@ -22,16 +22,16 @@ fn no_change_of_form_loses_an_allowed_packet_or_delivers_a_forbidden_one() {
     let Some(world) = World::new("changes") else { return };
     let flows = world.flows(6);
     let bare = world.snapshot();
-    let mut dice = Dice::new(number("WEIR_SEED", 1));
+    let mut rng = Rng::new(number("WEIR_SEED", 1));
     let changes = number("WEIR_CHANGES", 12);
     let mut stack: Vec<&str> = Vec::new();
     let mut spans = Vec::new();
     for _ in 0..changes {
-        let unload = stack.len() == 5 || (!stack.is_empty() && dice.chance(45));
+        let unload = stack.len() == 5 || (!stack.is_empty() && rng.chance(45));
         let line = match unload {
             true => format!("{}/unload.sh", stack.pop().expect("something is loaded")),
             false => {
-                let name = dice.pick(&world.names);
+                let name = rng.pick(&world.names);
                 // A load over itself is one entry.
                 if stack.last() != Some(&name) {
                     stack.push(name);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-use weir_testkit::random::Dice;
+use weir_testkit::random::Rng;
 
 use crate::flows::Flows;
 use crate::number;
@@ -45,7 +45,7 @@ enum At {
 
 struct Kills<'w> {
     world: &'w World,
-    dice: Dice,
+    rng: Rng,
     /// Snapshots with artefacts loaded one over the other.
     clean: BTreeMap<Vec<&'static str>, String>,
     /// Calls of tools, and milliseconds, of each case.
@@ -121,9 +121,9 @@ impl Kills<'_> {
 
     fn some_point(&mut self, case: Case) -> At {
         let (calls, millis) = self.calls(case);
-        match self.dice.chance(75) {
-            true => At::Call(1 + self.dice.below(calls), self.dice.pick(&["before", "after"])),
-            false => At::Time(1 + self.dice.below(millis)),
+        match self.rng.chance(75) {
+            true => At::Call(1 + self.rng.below(calls), self.rng.pick(&["before", "after"])),
+            false => At::Time(1 + self.rng.below(millis)),
         }
     }
 
@@ -145,12 +145,12 @@ impl Kills<'_> {
             None | Some(137) => self.killed += 1,
             _ => self.ended_before += 1,
         }
-        let follow = match self.dice.below(2) {
+        let follow = match self.rng.below(2) {
             0 => Action::Load,
             _ => Action::Unload,
         };
         let next = Case { action: follow, ..case };
-        if self.dice.chance(25) {
+        if self.rng.chance(25) {
             // What ends the interrupted change is killed, too.
             let again = self.some_point_of(next);
             self.run(&next.line(), again);
@@ -195,7 +195,7 @@ impl Kills<'_> {
     /// A point of a script that follows a kill: about as long as the script alone.
     fn some_point_of(&mut self, case: Case) -> At {
         let calls = if case.action == Action::Load { 110 } else { 60 };
-        At::Call(1 + self.dice.below(calls), self.dice.pick(&["before", "after"]))
+        At::Call(1 + self.rng.below(calls), self.rng.pick(&["before", "after"]))
     }
 }
 
@@ -247,7 +247,7 @@ fn a_kill_at_any_command_leaves_the_old_or_the_new_ruleset_to_the_next_script() 
     let wanted = number("WEIR_KILLS", 24);
     let mut kills = Kills {
         world: &world,
-        dice: Dice::new(seed),
+        rng: Rng::new(seed),
         clean: BTreeMap::new(),
         calls: BTreeMap::new(),
         killed: 0,
@@ -269,7 +269,7 @@ fn a_kill_at_any_command_leaves_the_old_or_the_new_ruleset_to_the_next_script() 
         let (case, at) = match every.next() {
             Some(point) => point,
             None => {
-                let case = kills.dice.pick(&all);
+                let case = kills.rng.pick(&all);
                 (case, kills.some_point(case))
             }
         };

@@ -6,7 +6,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
-use weir_testkit::random::Dice;
+use weir_testkit::random::Rng;
 
 use crate::number;
 use crate::world::{Ended, World};
@@ -62,16 +62,16 @@ fn of_two_scripts_one_wins_and_the_other_names_it() {
     let Some(world) = World::new("pairs") else { return };
     world.load_bare();
     let bare = world.snapshot();
-    let mut dice = Dice::new(number("WEIR_SEED", 1));
+    let mut rng = Rng::new(number("WEIR_SEED", 1));
     let pairs = number("WEIR_PAIRS", 5);
     let mut won = [0, 0];
     for _ in 0..pairs {
-        let (a, b) = (dice.pick(&world.names), dice.pick(&world.names));
+        let (a, b) = (rng.pick(&world.names), rng.pick(&world.names));
         let load = |name: &str| format!("{name}/load.sh");
         let unload = |name: &str| format!("{name}/unload.sh");
         // Half of the pairs begin with `a` loaded.
-        let is_loaded = dice.chance(50);
-        let lines = match (is_loaded, dice.below(3)) {
+        let is_loaded = rng.chance(50);
+        let lines = match (is_loaded, rng.below(3)) {
             (false, _) => [load(a), load(b)],
             (true, 0) => [load(b), unload(a)],
             (true, 1) => [unload(a), unload(a)],

@@ -16,7 +16,7 @@ use loaded::{Kernel, Loaded};
 use subjects::{SUBJECTS, Subject};
 use weir_model::Family;
 use weir_syntax::iptables::{ParseOptions, parse, print};
-use weir_testkit::random::Dice;
+use weir_testkit::random::Rng;
 
 /// Values of each option.
 const VALUES: usize = 160;
@@ -99,10 +99,10 @@ fn compare(kernel: &Kernel, s: &Subject, family: Family, rules: &[String]) -> Ve
 }
 
 /// Goes through one option; its failures.
-fn check(kernel: &Kernel, s: &Subject, family: Family, dice: &mut Dice) -> Vec<String> {
+fn check(kernel: &Kernel, s: &Subject, family: Family, rng: &mut Rng) -> Vec<String> {
     let (mut taken, mut refused) = (Vec::new(), Vec::new());
     for _ in 0..VALUES {
-        let rule = words::expand(s.rule, family, dice);
+        let rule = words::expand(s.rule, family, rng);
         match reads(family, &section(s.table, std::slice::from_ref(&rule))) {
             Ok(_) => taken.push(rule),
             Err(why) => refused.push((rule, why)),
@@ -129,11 +129,11 @@ fn what_is_printed_of_a_value_loads_to_the_bytes_of_the_value() {
     }
     let kernel = Kernel::new("values");
     let only = std::env::var("WEIR_VALUE").unwrap_or_default();
-    let mut dice = Dice::new(SEED);
+    let mut rng = Rng::new(SEED);
     let mut bad = Vec::new();
     for s in SUBJECTS.iter().filter(|s| s.rule.contains(&only)) {
         for family in s.families {
-            bad.extend(check(&kernel, s, *family, &mut dice));
+            bad.extend(check(&kernel, s, *family, &mut rng));
             kernel.clear(*family, s.table);
         }
     }

@@ -1,92 +1,92 @@
 //! Values by chance: what stands in braces in a subject's rule.
 
 use weir_model::Family;
-use weir_testkit::random::Dice;
+use weir_testkit::random::Rng;
 
 /// Replaces each `{kind}` or `{kind:LIMITS}` by a value.
-pub fn expand(rule: &str, family: Family, dice: &mut Dice) -> String {
+pub fn expand(rule: &str, family: Family, rng: &mut Rng) -> String {
     let mut out = String::new();
     let mut rest = rule;
     while let Some((before, after)) = rest.split_once('{') {
         let (kind, after) = after.split_once('}').expect("braces are closed");
         out.push_str(before);
-        out.push_str(&value(kind, family, dice));
+        out.push_str(&value(kind, family, rng));
         rest = after;
     }
     out + rest
 }
 
-fn value(kind: &str, family: Family, dice: &mut Dice) -> String {
+fn value(kind: &str, family: Family, rng: &mut Rng) -> String {
     let (kind, limits) = kind.split_once(':').unwrap_or((kind, ""));
     let (lo, hi) = limits.split_once('-').unwrap_or(("0", limits));
     let bound = |text: &str| text.parse::<u64>().unwrap_or(u64::MAX);
     let (lo, hi) = (bound(lo), bound(hi));
     match kind {
-        "n" => spelled(number(lo, hi, dice), dice),
-        "decimal" => number(lo, hi, dice).to_string(),
-        "range" => range(lo, hi, ':', dice),
-        "dash" => range(lo, hi, '-', dice),
+        "n" => spelled(number(lo, hi, rng), rng),
+        "decimal" => number(lo, hi, rng).to_string(),
+        "range" => range(lo, hi, ':', rng),
+        "dash" => range(lo, hi, '-', rng),
         "masked" => {
-            let (v, m) = (number(lo, hi, dice), number(lo, hi, dice));
-            let (v, m) = (spelled(v, dice), spelled(m, dice));
-            if dice.chance(70) { format!("{v}/{m}") } else { v }
+            let (v, m) = (number(lo, hi, rng), number(lo, hi, rng));
+            let (v, m) = (spelled(v, rng), spelled(m, rng));
+            if rng.chance(70) { format!("{v}/{m}") } else { v }
         }
         "rate" => {
-            let unit = dice.pick(&["", "/s", "/sec", "/minute", "/m", "/hour", "/d", "/DAY"]);
-            format!("{}{unit}", number(1, hi, dice))
+            let unit = rng.pick(&["", "/s", "/sec", "/minute", "/m", "/hour", "/d", "/DAY"]);
+            format!("{}{unit}", number(1, hi, rng))
         }
         "bytes" => {
-            let (unit, max) = dice.pick(&[("b", hi), ("kb", hi >> 10), ("mb", hi >> 20)]);
-            format!("{}{unit}/{}", number(1, max.max(1), dice), dice.pick(&["s", "sec", "s"]))
+            let (unit, max) = rng.pick(&[("b", hi), ("kb", hi >> 10), ("mb", hi >> 20)]);
+            format!("{}{unit}/{}", number(1, max.max(1), rng), rng.pick(&["s", "sec", "s"]))
         }
         "burst" => {
             let (unit, max) =
-                dice.pick(&[("b", hi), ("kb", hi >> 10), ("mb", hi >> 20), ("k", hi >> 10)]);
-            format!("{}{unit}", number(lo.min(max), max.max(1), dice))
+                rng.pick(&[("b", hi), ("kb", hi >> 10), ("mb", hi >> 20), ("k", hi >> 10)]);
+            format!("{}{unit}", number(lo.min(max), max.max(1), rng))
         }
-        "probability" => probability(dice),
+        "probability" => probability(rng),
         "clock" => {
-            let (h, m, s) = (dice.below(24), dice.below(60), dice.below(60));
-            if dice.chance(50) { format!("{h}:{m:02}:{s:02}") } else { format!("{h:02}:{m}") }
+            let (h, m, s) = (rng.below(24), rng.below(60), rng.below(60));
+            if rng.chance(50) { format!("{h}:{m:02}:{s:02}") } else { format!("{h:02}:{m}") }
         }
-        "date" => date(dice),
+        "date" => date(rng),
         "days" => {
             let days: Vec<String> =
-                (0..=dice.below(5)).map(|_| (1 + dice.below(hi as usize)).to_string()).collect();
+                (0..=rng.below(5)).map(|_| (1 + rng.below(hi as usize)).to_string()).collect();
             days.join(",")
         }
-        "name" => format!("h{}", dice.number()),
-        "x" => "x".repeat(1 + dice.below(hi as usize)),
-        "addr" => address(family, dice),
-        "net" => network(family, dice),
-        "u32" => u32_test(dice),
+        "name" => format!("h{}", rng.number()),
+        "x" => "x".repeat(1 + rng.below(hi as usize)),
+        "addr" => address(family, rng),
+        "net" => network(family, rng),
+        "u32" => u32_test(rng),
         "flags" => {
             let flags =
                 ["SYN", "ACK", "FIN", "RST", "URG", "PSH", "ALL", "NONE", "SYN,ACK", "SYN,RST,FIN"];
-            format!("{} {}", dice.pick(&flags), dice.pick(&flags))
+            format!("{} {}", rng.pick(&flags), rng.pick(&flags))
         }
-        "chunks" => chunks(dice),
+        "chunks" => chunks(rng),
         "ports" => {
-            let some: Vec<String> = (0..=dice.below(4))
-                .map(|_| range(0, 65_535, ':', dice))
+            let some: Vec<String> = (0..=rng.below(4))
+                .map(|_| range(0, 65_535, ':', rng))
                 .filter(|r| r.len() > 1 && !r.starts_with(':') && !r.ends_with(':'))
                 .collect();
             if some.is_empty() { "5".to_owned() } else { some.join(",") }
         }
-        "not" => dice.pick(&["", "", "! "]).to_owned(),
+        "not" => rng.pick(&["", "", "! "]).to_owned(),
         _ => panic!("no values of kind {kind}"),
     }
 }
 
 /// A number from `lo` to `hi`: at the ends, around powers of two and ten, or of any size.
-fn number(lo: u64, hi: u64, dice: &mut Dice) -> u64 {
-    let n = match dice.below(8) {
-        0 => lo.saturating_add(dice.below(3) as u64),
-        1 => hi.saturating_sub(dice.below(3) as u64),
-        2 => (1u64 << dice.below(64)).wrapping_add(dice.below(3) as u64).wrapping_sub(1),
-        3 => 10u64.pow(dice.below(19) as u32).wrapping_add(dice.below(3) as u64).wrapping_sub(1),
-        4 => dice.below(1000) as u64,
-        _ => dice.number() >> dice.below(64),
+fn number(lo: u64, hi: u64, rng: &mut Rng) -> u64 {
+    let n = match rng.below(8) {
+        0 => lo.saturating_add(rng.below(3) as u64),
+        1 => hi.saturating_sub(rng.below(3) as u64),
+        2 => (1u64 << rng.below(64)).wrapping_add(rng.below(3) as u64).wrapping_sub(1),
+        3 => 10u64.pow(rng.below(19) as u32).wrapping_add(rng.below(3) as u64).wrapping_sub(1),
+        4 => rng.below(1000) as u64,
+        _ => rng.number() >> rng.below(64),
     };
     if (lo..=hi).contains(&n) {
         return n;
@@ -98,18 +98,18 @@ fn number(lo: u64, hi: u64, dice: &mut Dice) -> u64 {
 }
 
 /// A number as `strtoul` reads it.
-fn spelled(n: u64, dice: &mut Dice) -> String {
-    match dice.below(6) {
+fn spelled(n: u64, rng: &mut Rng) -> String {
+    match rng.below(6) {
         0 => format!("{n:#x}"),
         1 => format!("0{n:o}"),
         _ => n.to_string(),
     }
 }
 
-fn range(lo: u64, hi: u64, between: char, dice: &mut Dice) -> String {
-    let (a, b) = (number(lo, hi, dice), number(lo, hi, dice));
+fn range(lo: u64, hi: u64, between: char, rng: &mut Rng) -> String {
+    let (a, b) = (number(lo, hi, rng), number(lo, hi, rng));
     let (a, b) = (a.min(b), a.max(b));
-    match dice.below(6) {
+    match rng.below(6) {
         0 => a.to_string(),
         1 if between == ':' => format!("{a}:"),
         2 if between == ':' => format!(":{b}"),
@@ -117,24 +117,24 @@ fn range(lo: u64, hi: u64, between: char, dice: &mut Dice) -> String {
     }
 }
 
-fn probability(dice: &mut Dice) -> String {
-    let p = dice.number() as f64 / u64::MAX as f64;
-    match dice.below(6) {
+fn probability(rng: &mut Rng) -> String {
+    let p = rng.number() as f64 / u64::MAX as f64;
+    match rng.below(6) {
         // Of the kernel's own steps of 2^-31, and half of one.
-        0 => format!("{:.12}", dice.below(1 << 31) as f64 / f64::from(1u32 << 31)),
-        1 => format!("{:.15}", (dice.below(1 << 20) as f64 + 0.5) / f64::from(1u32 << 31)),
-        2 => format!("{:e}", p / 10f64.powi(dice.below(12) as i32)),
-        3 => dice
+        0 => format!("{:.12}", rng.below(1 << 31) as f64 / f64::from(1u32 << 31)),
+        1 => format!("{:.15}", (rng.below(1 << 20) as f64 + 0.5) / f64::from(1u32 << 31)),
+        2 => format!("{:e}", p / 10f64.powi(rng.below(12) as i32)),
+        3 => rng
             .pick(&["0", "1", "0.5", "1e-9", ".25", "1.0", "0.99999999999", "4e-10", "2e-10"])
             .to_owned(),
-        _ => format!("{p:.*}", 1 + dice.below(16)),
+        _ => format!("{p:.*}", 1 + rng.below(16)),
     }
 }
 
-fn date(dice: &mut Dice) -> String {
-    let (y, m, d) = (1970 + dice.below(68), 1 + dice.below(12), 1 + dice.below(28));
-    let (h, i, s) = (dice.below(24), dice.below(60), dice.below(60));
-    match dice.below(6) {
+fn date(rng: &mut Rng) -> String {
+    let (y, m, d) = (1970 + rng.below(68), 1 + rng.below(12), 1 + rng.below(28));
+    let (h, i, s) = (rng.below(24), rng.below(60), rng.below(60));
+    match rng.below(6) {
         0 => format!("{y}"),
         1 => format!("{y}-{m:02}"),
         2 => format!("{y}-{m:02}-{d:02}"),
@@ -144,51 +144,51 @@ fn date(dice: &mut Dice) -> String {
     }
 }
 
-fn address(family: Family, dice: &mut Dice) -> String {
+fn address(family: Family, rng: &mut Rng) -> String {
     match family {
-        Family::V4 => std::net::Ipv4Addr::from(dice.number() as u32).to_string(),
+        Family::V4 => std::net::Ipv4Addr::from(rng.number() as u32).to_string(),
         Family::V6 => {
-            let mut a = u128::from(dice.number()) << 64 | u128::from(dice.number());
-            if dice.chance(50) {
-                a &= u128::MAX << dice.below(127);
+            let mut a = u128::from(rng.number()) << 64 | u128::from(rng.number());
+            if rng.chance(50) {
+                a &= u128::MAX << rng.below(127);
             }
             std::net::Ipv6Addr::from(a).to_string()
         }
     }
 }
 
-fn network(family: Family, dice: &mut Dice) -> String {
-    let a = address(family, dice);
-    match (family, dice.below(4)) {
+fn network(family: Family, rng: &mut Rng) -> String {
+    let a = address(family, rng);
+    match (family, rng.below(4)) {
         (_, 0) => a,
         // Masks need not be contiguous.
-        (_, 1) => format!("{a}/{}", address(family, dice)),
-        (Family::V4, _) => format!("{a}/{}", dice.below(33)),
-        (Family::V6, _) => format!("{a}/{}", dice.below(129)),
+        (_, 1) => format!("{a}/{}", address(family, rng)),
+        (Family::V4, _) => format!("{a}/{}", rng.below(33)),
+        (Family::V6, _) => format!("{a}/{}", rng.below(129)),
     }
 }
 
-fn u32_test(dice: &mut Dice) -> String {
-    let word = |dice: &mut Dice| spelled(number(0, u32::MAX.into(), dice), dice);
-    let tests: Vec<String> = (0..=dice.below(3))
+fn u32_test(rng: &mut Rng) -> String {
+    let word = |rng: &mut Rng| spelled(number(0, u32::MAX.into(), rng), rng);
+    let tests: Vec<String> = (0..=rng.below(3))
         .map(|_| {
-            let mut test = word(dice);
-            for _ in 0..dice.below(4) {
-                let operator = dice.pick(&["<<", ">>", "&", "@", " & ", " @ "]);
+            let mut test = word(rng);
+            for _ in 0..rng.below(4) {
+                let operator = rng.pick(&["<<", ">>", "&", "@", " & ", " @ "]);
                 test.push_str(operator);
                 test.push_str(&match operator {
-                    "<<" | ">>" => spelled(dice.below(33) as u64, dice),
-                    _ => word(dice),
+                    "<<" | ">>" => spelled(rng.below(33) as u64, rng),
+                    _ => word(rng),
                 });
             }
-            let (a, b) = (number(0, u32::MAX.into(), dice), number(0, u32::MAX.into(), dice));
-            format!("{test}={}:{},{}", a.min(b), a.max(b), word(dice))
+            let (a, b) = (number(0, u32::MAX.into(), rng), number(0, u32::MAX.into(), rng));
+            format!("{test}={}:{},{}", a.min(b), a.max(b), word(rng))
         })
         .collect();
     format!("\"{}\"", tests.join("&&"))
 }
 
-fn chunks(dice: &mut Dice) -> String {
+fn chunks(rng: &mut Rng) -> String {
     // In the order of printing: the kernel's list of flags has the order of the text.
     const CHUNKS: [&str; 22] = [
         "DATA",
@@ -214,20 +214,20 @@ fn chunks(dice: &mut Dice) -> String {
         "FORWARD_TSN",
         "I_FORWARD_TSN",
     ];
-    let percent = dice.pick(&[10, 50, 100]);
+    let percent = rng.pick(&[10, 50, 100]);
     let mut words = Vec::new();
     for chunk in CHUNKS {
-        if !dice.chance(percent) {
+        if !rng.chance(percent) {
             continue;
         }
         let flags = match chunk {
-            "DATA" | "I_DATA" => dice.pick(&["", ":B", ":be", ":IUBE", ":iU"]),
-            "ABORT" | "SHUTDOWN_COMPLETE" => dice.pick(&["", ":T", ":t"]),
+            "DATA" | "I_DATA" => rng.pick(&["", ":B", ":be", ":IUBE", ":iU"]),
+            "ABORT" | "SHUTDOWN_COMPLETE" => rng.pick(&["", ":T", ":t"]),
             _ => "",
         };
         words.push(format!("{chunk}{flags}"));
     }
     let list =
-        if words.is_empty() { dice.pick(&["ALL", "NONE"]).to_owned() } else { words.join(",") };
-    format!("{} {list}", dice.pick(&["all", "any", "only"]))
+        if words.is_empty() { rng.pick(&["ALL", "NONE"]).to_owned() } else { words.join(",") };
+    format!("{} {list}", rng.pick(&["all", "any", "only"]))
 }

@@ -1,6 +1,6 @@
 //! One edit of a ruleset's text.
 
-use super::Dice;
+use super::Rng;
 
 /// A ruleset's text after an edit.
 #[derive(Clone, Debug)]
@@ -14,18 +14,18 @@ pub struct Edit {
 /// Changes one rule so that packets probably meet another end: its verdict, an address, a port, a
 /// flag; or takes it out, or exchanges it with the next. Whether any packet sees it is for the
 /// caller to find out. `None` where the rule that chance fell on cannot be changed so.
-pub fn semantic_edit(text: &str, dice: &mut Dice) -> Option<Edit> {
+pub fn semantic_edit(text: &str, rng: &mut Rng) -> Option<Edit> {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     let rules = rules(&lines);
-    let at = *rules.get(dice.below(rules.len().max(1)))?;
+    let at = *rules.get(rng.below(rules.len().max(1)))?;
     let old = lines[at].clone();
-    let what = match dice.below(8) {
+    let what = match rng.below(8) {
         0 | 1 => {
             lines[at] = verdict(&old)?;
             "another verdict"
         }
         2 => {
-            lines[at] = address(&old, dice)?;
+            lines[at] = address(&old, rng)?;
             "another address"
         }
         3 => {
@@ -56,12 +56,12 @@ pub fn semantic_edit(text: &str, dice: &mut Dice) -> Option<Edit> {
 /// Changes the text so that no packet sees it: splits a prefix, exchanges two rules that no packet
 /// meets both of, adds a rule behind one that decides all that it matches. `None` where the rule
 /// that chance fell on cannot be changed so.
-pub fn neutral_edit(text: &str, dice: &mut Dice) -> Option<Edit> {
+pub fn neutral_edit(text: &str, rng: &mut Rng) -> Option<Edit> {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     let rules = rules(&lines);
-    let at = *rules.get(dice.below(rules.len().max(1)))?;
+    let at = *rules.get(rng.below(rules.len().max(1)))?;
     let old = lines[at].clone();
-    let what = match dice.below(3) {
+    let what = match rng.below(3) {
         0 => {
             let [low, high] = split_prefix(&old)?;
             lines[at] = low;
@@ -77,7 +77,7 @@ pub fn neutral_edit(text: &str, dice: &mut Dice) -> Option<Edit> {
             "disjoint rules exchanged"
         }
         _ => {
-            let shadowed = shadowed_by(&old, dice)?;
+            let shadowed = shadowed_by(&old, rng)?;
             lines.insert(at + 1, shadowed);
             "shadowed rule added"
         }
@@ -125,11 +125,11 @@ fn verdict(line: &str) -> Option<String> {
 }
 
 /// An IPv4 address with one bit of its prefix flipped.
-fn address(line: &str, dice: &mut Dice) -> Option<String> {
+fn address(line: &str, rng: &mut Rng) -> Option<String> {
     let mut words: Vec<String> = words(line).into_iter().map(str::to_owned).collect();
     let at = words.iter().position(|w| matches!(w.as_str(), "-s" | "-d"))? + 1;
     let (addr, len) = prefix(words.get(at)?)?;
-    let bit = 32 - 1 - dice.below(len.max(1) as usize) as u32;
+    let bit = 32 - 1 - rng.below(len.max(1) as usize) as u32;
     words[at] = format!("{}/{len}", std::net::Ipv4Addr::from(addr ^ 1 << bit));
     (len > 0).then(|| words.join(" "))
 }
@@ -244,13 +244,13 @@ fn are_disjoint(a: &str, b: &str) -> bool {
 }
 
 /// A rule that only sees what the rule before it decides.
-fn shadowed_by(line: &str, dice: &mut Dice) -> Option<String> {
+fn shadowed_by(line: &str, rng: &mut Rng) -> Option<String> {
     let words = words(line);
     let at = find(&words, &["-j"])?;
     if !matches!(*words.get(at + 1)?, "ACCEPT" | "DROP") || !is_plain(line) {
         return None;
     }
-    let target = dice.pick(&["ACCEPT", "DROP"]);
+    let target = rng.pick(&["ACCEPT", "DROP"]);
     Some(format!("{} {target}", words[..=at].join(" ")))
 }
 
@@ -288,10 +288,10 @@ mod tests {
                 wide: false,
             },
         );
-        let mut dice = Dice::new(1);
+        let mut rng = Rng::new(1);
         let mut kinds = std::collections::BTreeSet::new();
         for _ in 0..400 {
-            let edits = [semantic_edit(&text, &mut dice), neutral_edit(&text, &mut dice)];
+            let edits = [semantic_edit(&text, &mut rng), neutral_edit(&text, &mut rng)];
             for edit in edits.into_iter().flatten() {
                 assert_ne!(edit.text, text);
                 kinds.extend(edit.what.split(':').next().map(str::to_owned));

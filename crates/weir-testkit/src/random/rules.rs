@@ -7,7 +7,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Dice, wide};
+use super::{Rng, wide};
 
 /// What to write.
 #[derive(Clone, Copy, Debug)]
@@ -28,24 +28,24 @@ pub struct Shape {
 
 impl Shape {
     /// A shape by chance.
-    pub fn random(dice: &mut Dice, rules: usize) -> Shape {
+    pub fn random(rng: &mut Rng, rules: usize) -> Shape {
         Shape {
-            v6: dice.chance(30),
-            rules: 1 + dice.below(2 * rules),
-            states: dice.chance(60),
-            opaque: dice.chance(10),
-            tables: dice.chance(40),
+            v6: rng.chance(30),
+            rules: 1 + rng.below(2 * rules),
+            states: rng.chance(60),
+            opaque: rng.chance(10),
+            tables: rng.chance(40),
             wide: false,
         }
     }
 
     /// A shape by chance, wide where the seed says so.
-    pub fn random_wide(dice: &mut Dice, rules: usize) -> Shape {
-        let wide = dice.chance(60);
-        let shape = Shape { wide, ..Shape::random(dice, rules) };
+    pub fn random_wide(rng: &mut Rng, rules: usize) -> Shape {
+        let wide = rng.chance(60);
+        let shape = Shape { wide, ..Shape::random(rng, rules) };
         Shape {
             tables: shape.tables || wide,
-            opaque: shape.opaque || wide && dice.chance(30),
+            opaque: shape.opaque || wide && rng.chance(30),
             ..shape
         }
     }
@@ -53,7 +53,7 @@ impl Shape {
 
 /// Text of `iptables-save`, the same for the same seed and shape.
 pub fn ruleset(seed: u64, shape: &Shape) -> String {
-    let mut w = Writer { dice: Dice::new(seed), shape: *shape, text: String::new(), number: 0 };
+    let mut w = Writer { rng: Rng::new(seed), shape: *shape, text: String::new(), number: 0 };
     if shape.tables {
         w.raw();
         w.mangle();
@@ -66,7 +66,7 @@ pub fn ruleset(seed: u64, shape: &Shape) -> String {
 }
 
 struct Writer {
-    dice: Dice,
+    rng: Rng,
     shape: Shape,
     text: String,
     /// Number of the last memory that has a name of its own.
@@ -120,7 +120,7 @@ impl Writer {
     fn table(&mut self, name: &str, chains: &[&str], users: &[&str]) {
         let _ = writeln!(self.text, "*{name}");
         for chain in chains {
-            let policy = if name == "filter" && self.dice.chance(40) { "DROP" } else { "ACCEPT" };
+            let policy = if name == "filter" && self.rng.chance(40) { "DROP" } else { "ACCEPT" };
             let _ = writeln!(self.text, ":{chain} {policy} [0:0]");
         }
         for chain in users {
@@ -140,8 +140,8 @@ impl Writer {
         let mut chain = "FORWARD";
         for _ in 0..self.shape.rules {
             // Runs of rules in one chain: that is what forms are made of.
-            if self.dice.chance(25) {
-                chain = self.dice.weighted(&places);
+            if self.rng.chance(25) {
+                chain = self.rng.weighted(&places);
             }
             let conds = self.conds("filter", chain, true);
             let target = self.target(chain, &conds);
@@ -152,19 +152,19 @@ impl Writer {
 
     fn raw(&mut self) {
         self.table("raw", &["PREROUTING", "OUTPUT"], &[]);
-        for _ in 0..self.dice.below(4) {
-            let chain = self.dice.pick(&["PREROUTING", "PREROUTING", "OUTPUT"]);
+        for _ in 0..self.rng.below(4) {
+            let chain = self.rng.pick(&["PREROUTING", "PREROUTING", "OUTPUT"]);
             let mut conds = self.conds("raw", chain, false);
-            if self.shape.wide && self.dice.chance(50) {
+            if self.shape.wide && self.rng.chance(50) {
                 let place = self.place("raw", chain, self.shape.states);
-                let (asks, target) = wide::target(&mut self.dice, &place);
+                let (asks, target) = wide::target(&mut self.rng, &place);
                 conds.push_str(asks);
                 let _ = writeln!(self.text, "-A {chain}{conds}{target}");
                 continue;
             }
             let weights = [(3, " -j DROP"), (2, " -j ACCEPT"), (1, "")];
-            let mut target = self.dice.weighted(&weights);
-            if self.shape.states && self.dice.chance(20) {
+            let mut target = self.rng.weighted(&weights);
+            if self.shape.states && self.rng.chance(20) {
                 target = " -j CT --notrack";
             }
             let _ = writeln!(self.text, "-A {chain}{conds}{target}");
@@ -175,10 +175,10 @@ impl Writer {
     fn mangle(&mut self) {
         let chains = ["PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTROUTING"];
         self.table("mangle", &chains, &[]);
-        for _ in 0..self.dice.below(if self.shape.wide { 14 } else { 5 }) {
+        for _ in 0..self.rng.below(if self.shape.wide { 14 } else { 5 }) {
             // A changed packet is routed again in OUTPUT.
-            let chain = self.dice.pick(&["PREROUTING", "FORWARD", "FORWARD", "POSTROUTING"]);
-            if self.shape.wide && self.dice.chance(60) {
+            let chain = self.rng.pick(&["PREROUTING", "FORWARD", "FORWARD", "POSTROUTING"]);
+            if self.shape.wide && self.rng.chance(60) {
                 self.wide_rule(chain);
                 continue;
             }
@@ -192,7 +192,7 @@ impl Writer {
                 (1, " -j ACCEPT"),
                 (1, ""),
             ];
-            let target = self.dice.weighted(&targets);
+            let target = self.rng.weighted(&targets);
             let _ = writeln!(self.text, "-A {chain}{conds}{target}");
         }
         self.commit();
@@ -201,12 +201,12 @@ impl Writer {
     fn nat(&mut self) {
         self.table("nat", &["PREROUTING", "INPUT", "OUTPUT", "POSTROUTING"], &[]);
         let to = if self.shape.v6 { "2001:db8:ff::7" } else { "198.51.100.7" };
-        if self.dice.chance(60) {
+        if self.rng.chance(60) {
             let conds = self.conds("nat", "POSTROUTING", true);
             let _ = writeln!(self.text, "-A POSTROUTING{conds} -j SNAT --to-source {to}");
         }
-        for _ in 0..if self.shape.wide { self.dice.below(3) } else { 0 } {
-            let (chain, target) = wide::nat(&mut self.dice, self.shape.v6);
+        for _ in 0..if self.shape.wide { self.rng.below(3) } else { 0 } {
+            let (chain, target) = wide::nat(&mut self.rng, self.shape.v6);
             let conds = self.conds("nat", chain, true);
             let _ = writeln!(self.text, "-A {chain}{conds}{target}");
         }
@@ -216,7 +216,7 @@ impl Writer {
     /// A target of mangle, with its own protocol where it wants one.
     fn wide_rule(&mut self, chain: &str) {
         let place = self.place("mangle", chain, self.shape.states);
-        let (asks, target) = wide::target(&mut self.dice, &place);
+        let (asks, target) = wide::target(&mut self.rng, &place);
         let conds = match asks {
             "" => self.conds("mangle", chain, true),
             asks => asks.to_owned(),
@@ -230,11 +230,11 @@ impl Writer {
     }
 
     fn not(&mut self) -> &'static str {
-        if self.dice.chance(8) { " !" } else { "" }
+        if self.rng.chance(8) { " !" } else { "" }
     }
 
     fn net(&mut self) -> &'static str {
-        if self.shape.v6 { self.dice.pick(&V6) } else { self.dice.pick(&V4) }
+        if self.shape.v6 { self.rng.pick(&V6) } else { self.rng.pick(&V4) }
     }
 
     /// What a rule tests, with a blank before each word.
@@ -246,41 +246,41 @@ impl Writer {
             "FORWARD" => (true, true),
             _ => (false, false),
         };
-        if self.dice.chance(35) {
+        if self.rng.chance(35) {
             let _ = write!(out, "{} -s {}", self.not(), self.net());
         }
-        if self.dice.chance(25) {
+        if self.rng.chance(25) {
             let _ = write!(out, "{} -d {}", self.not(), self.net());
         }
         let devices = ["eth0", "eth1", "eth+"];
-        if ins && self.dice.chance(12) {
-            let _ = write!(out, "{} -i {}", self.not(), self.dice.pick(&devices));
+        if ins && self.rng.chance(12) {
+            let _ = write!(out, "{} -i {}", self.not(), self.rng.pick(&devices));
         }
-        if outs && self.dice.chance(10) {
-            let _ = write!(out, "{} -o {}", self.not(), self.dice.pick(&devices));
+        if outs && self.rng.chance(10) {
+            let _ = write!(out, "{} -o {}", self.not(), self.rng.pick(&devices));
         }
-        if !self.shape.v6 && !self.shape.states && self.dice.chance(3) {
+        if !self.shape.v6 && !self.shape.states && self.rng.chance(3) {
             let _ = write!(out, "{} -f", self.not());
         }
         let place = self.place(table, chain, states);
-        match self.shape.wide && self.dice.chance(20) {
-            true => out.push_str(&wide::protocol(&mut self.dice, &place)),
+        match self.shape.wide && self.rng.chance(20) {
+            true => out.push_str(&wide::protocol(&mut self.rng, &place)),
             false => self.protocol(&mut out),
         }
-        if states && self.shape.states && self.dice.chance(25) {
+        if states && self.shape.states && self.rng.chance(25) {
             let states = ["NEW", "ESTABLISHED", "RELATED,ESTABLISHED", "INVALID", "INVALID,NEW"];
             let not = self.not();
-            let state = self.dice.pick(&states);
+            let state = self.rng.pick(&states);
             let _ = write!(out, " -m conntrack{not} --ctstate {state}");
         }
-        if ins && chain != "OUTPUT" && self.dice.chance(10) {
-            let mac = self.dice.below(3);
+        if ins && chain != "OUTPUT" && self.rng.chance(10) {
+            let mac = self.rng.below(3);
             let _ = write!(out, " -m mac{} --mac-source 02:00:00:00:00:0{mac}", self.not());
         }
         self.rare(&mut out);
-        if self.shape.wide && self.dice.chance(18) {
+        if self.shape.wide && self.rng.chance(18) {
             let place = self.place(table, chain, states);
-            out.push_str(&wide::any(&mut self.dice, &place, &mut self.number));
+            out.push_str(&wide::any(&mut self.rng, &place, &mut self.number));
         }
         out
     }
@@ -290,44 +290,44 @@ impl Writer {
             if self.shape.v6 { ("ipv6-icmp", "icmp6", "icmpv6") } else { ("icmp", "icmp", "icmp") };
         let kinds =
             [(30, "none"), (24, "tcp"), (18, "udp"), (14, "multiport"), (5, "icmp"), (1, "sctp")];
-        match self.dice.weighted(&kinds) {
+        match self.rng.weighted(&kinds) {
             "none" => {}
             "multiport" => {
-                let proto = self.dice.pick(&["tcp", "udp"]);
-                let which = self.dice.pick(&["dports", "dports", "sports", "ports"]);
-                let ports = self.dice.pick(&["22,80,443", "25,53,8000:8010", "0:1023,8080"]);
+                let proto = self.rng.pick(&["tcp", "udp"]);
+                let which = self.rng.pick(&["dports", "dports", "sports", "ports"]);
+                let ports = self.rng.pick(&["22,80,443", "25,53,8000:8010", "0:1023,8080"]);
                 let _ = write!(out, " -p {proto} -m multiport{} --{which} {ports}", self.not());
             }
             "icmp" => {
                 let _ = write!(out, " -p {icmp}");
-                if self.dice.chance(80) {
+                if self.rng.chance(80) {
                     let v4 = ["8", "0", "3/4", "11", "3"];
                     let v6 = ["128", "129", "1/4", "135", "2"];
-                    let kind = self.dice.pick(if self.shape.v6 { &v6 } else { &v4 });
+                    let kind = self.rng.pick(if self.shape.v6 { &v6 } else { &v4 });
                     let _ = write!(out, " -m {module}{} --{option}-type {kind}", self.not());
                 }
             }
             proto => {
-                let _ = write!(out, "{} -p {proto}", if self.dice.chance(2) { " !" } else { "" });
-                if out.ends_with(&format!(" ! -p {proto}")) || self.dice.chance(15) {
+                let _ = write!(out, "{} -p {proto}", if self.rng.chance(2) { " !" } else { "" });
+                if out.ends_with(&format!(" ! -p {proto}")) || self.rng.chance(15) {
                     return;
                 }
                 let _ = write!(out, " -m {proto}");
-                if self.dice.chance(25) {
-                    let _ = write!(out, "{} --sport {}", self.not(), self.dice.pick(&PORTS));
+                if self.rng.chance(25) {
+                    let _ = write!(out, "{} --sport {}", self.not(), self.rng.pick(&PORTS));
                 }
-                if self.dice.chance(75) {
-                    let _ = write!(out, "{} --dport {}", self.not(), self.dice.pick(&PORTS));
+                if self.rng.chance(75) {
+                    let _ = write!(out, "{} --dport {}", self.not(), self.rng.pick(&PORTS));
                 }
-                if proto == "tcp" && self.dice.chance(20) {
-                    let _ = write!(out, "{} --tcp-flags {}", self.not(), self.dice.pick(&FLAGS));
+                if proto == "tcp" && self.rng.chance(20) {
+                    let _ = write!(out, "{} --tcp-flags {}", self.not(), self.rng.pick(&FLAGS));
                 }
             }
         }
     }
 
     fn rare(&mut self, out: &mut String) {
-        if !self.dice.chance(8) {
+        if !self.rng.chance(8) {
             return;
         }
         let hl = if self.shape.v6 { " -m hl --hl-lt 10" } else { " -m ttl --ttl-lt 10" };
@@ -351,7 +351,7 @@ impl Writer {
             all.push((6, " -m limit --limit 3/hour --limit-burst 4"));
             all.push((2, " -m statistic --mode nth --every 3 --packet 0"));
         }
-        out.push_str(self.dice.weighted(&all));
+        out.push_str(self.rng.weighted(&all));
     }
 
     /// What a rule does, with a blank before it.
@@ -367,17 +367,17 @@ impl Writer {
             (4, "REJECT"),
             (2, "goto"),
         ];
-        match self.dice.weighted(&kinds) {
+        match self.rng.weighted(&kinds) {
             "none" => String::new(),
             "jump" | "goto" if later >= CHAINS.len() => " -j DROP".into(),
-            "jump" => format!(" -j {}", self.dice.pick(&CHAINS[later..])),
-            "goto" => format!(" -g {}", self.dice.pick(&CHAINS[later..])),
+            "jump" => format!(" -j {}", self.rng.pick(&CHAINS[later..])),
+            "goto" => format!(" -g {}", self.rng.pick(&CHAINS[later..])),
             "REJECT"
-                if conds.contains(" -p tcp") && !conds.contains("! -p") && self.dice.chance(50) =>
+                if conds.contains(" -p tcp") && !conds.contains("! -p") && self.rng.chance(50) =>
             {
                 " -j REJECT --reject-with tcp-reset".into()
             }
-            "LOG" => format!(" -j LOG --log-prefix \"{} \"", self.dice.pick(&["in", "bad"])),
+            "LOG" => format!(" -j LOG --log-prefix \"{} \"", self.rng.pick(&["in", "bad"])),
             plain => format!(" -j {plain}"),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::Dice;
+use super::Rng;
 
 /// Sets that wide rulesets name: two that targets change, and some that stay. Text for
 /// `ipset restore`.
@@ -35,9 +35,9 @@ pub(super) struct Place<'p> {
 }
 
 /// A protocol with one of its rarer matches, with a blank before each word.
-pub(super) fn protocol(dice: &mut Dice, place: &Place<'_>) -> String {
-    let not = if dice.chance(25) { " !" } else { "" };
-    let port = dice.pick(&["22", "80", "0:1023", "1024:65535"]);
+pub(super) fn protocol(rng: &mut Rng, place: &Place<'_>) -> String {
+    let not = if rng.chance(25) { " !" } else { "" };
+    let port = rng.pick(&["22", "80", "0:1023", "1024:65535"]);
     let mut all: Vec<(usize, String)> = vec![
         (3, format!(" -p tcp -m tcp --dport {port}{not} --tcp-option 2")),
         (2, format!(" -p tcp -m tcpmss{not} --mss 512:1460")),
@@ -57,20 +57,20 @@ pub(super) fn protocol(dice: &mut Dice, place: &Place<'_>) -> String {
         false => all.push((3, format!(" -p ah -m ah{not} --ahspi 0:600"))),
         true => all.push((2, format!(" -m ah{not} --ahspi 0:600"))),
     }
-    weighted(dice, &all)
+    weighted(rng, &all)
 }
 
 /// A match that asks for no protocol, with a blank before each word.
-pub(super) fn any(dice: &mut Dice, place: &Place<'_>, number: &mut u32) -> String {
-    let not = if dice.chance(25) { " !" } else { "" };
+pub(super) fn any(rng: &mut Rng, place: &Place<'_>, number: &mut u32) -> String {
+    let not = if rng.chance(25) { " !" } else { "" };
     let addr = if place.v6 { "2001:db8:1:2::1" } else { "192.0.2.1" };
     let set = ["w_addrs src", "w_nets dst", "w_pairs src,dst", "w_ports dst", "w_ports src"];
-    let set = dice.pick(&set);
+    let set = rng.pick(&set);
     let mut all: Vec<(usize, String)> = vec![
         (6, format!(" -m set{not} --match-set {set}")),
         (1, format!(" -m set{not} --match-set w_nets dst --return-nomatch")),
-        (2, format!(" -m set{not} --match-set {} src", dice.pick(&["w_grows", "w_shrinks"]))),
-        (1, format!(" -m ecn{not} --ecn-ip-ect {}", dice.below(4))),
+        (2, format!(" -m set{not} --match-set {} src", rng.pick(&["w_grows", "w_shrinks"]))),
+        (1, format!(" -m ecn{not} --ecn-ip-ect {}", rng.below(4))),
     ];
     if place.chain == "PREROUTING" {
         all.push((2, format!(" -m pkttype{not} --pkt-type unicast")));
@@ -83,28 +83,28 @@ pub(super) fn any(dice: &mut Dice, place: &Place<'_>, number: &mut u32) -> Strin
             "--ctstatus NONE".to_owned(),
             "--ctstatus ASSURED,SEEN_REPLY".to_owned(),
         ];
-        let option = &other[dice.below(other.len())];
-        all.push((3, format!(" -m connmark{not} --mark {}", dice.pick(&["0x0", "0x1/0xff"]))));
+        let option = &other[rng.below(other.len())];
+        all.push((3, format!(" -m connmark{not} --mark {}", rng.pick(&["0x0", "0x1/0xff"]))));
         all.push((2, format!(" -m conntrack{not} --ctstate SNAT,DNAT")));
         all.push((2, format!(" -m conntrack{not} --ctstate UNTRACKED")));
         all.push((2, format!(" -m conntrack{not} {option}")));
         all.push((1, " -m conntrack --ctdir REPLY".to_owned()));
     }
     if place.opaque {
-        opaque(dice, place, number, not, &mut all);
+        opaque(rng, place, number, not, &mut all);
     }
-    weighted(dice, &all)
+    weighted(rng, &all)
 }
 
 fn opaque(
-    dice: &mut Dice,
+    rng: &mut Rng,
     place: &Place<'_>,
     number: &mut u32,
     not: &str,
     all: &mut Vec<(usize, String)>,
 ) {
     *number += 1;
-    let mode = dice.pick(&["srcip", "srcip,dstport", "srcport", "dstip,srcport,dstport"]);
+    let mode = rng.pick(&["srcip", "srcip,dstport", "srcport", "dstip,srcport,dstport"]);
     let limit = format!("--hashlimit-mode {mode} --hashlimit-name w{number}");
     all.extend([
         (2, format!(" -m hashlimit --hashlimit-upto 5/hour --hashlimit-burst 3 {limit}")),
@@ -137,9 +137,9 @@ fn opaque(
 }
 
 /// A target of mangle or raw, with a blank before it, and what the rule must ask for beside it.
-pub(super) fn target(dice: &mut Dice, place: &Place<'_>) -> (&'static str, String) {
+pub(super) fn target(rng: &mut Rng, place: &Place<'_>) -> (&'static str, String) {
     let (ttl, hop) = if place.v6 { ("HL", "hl") } else { ("TTL", "ttl") };
-    let how = dice.pick(&["set 9", "set 64", "inc 3", "dec 2"]);
+    let how = rng.pick(&["set 9", "set 64", "inc 3", "dec 2"]);
     let mut all: Vec<(usize, (&'static str, String))> = Vec::new();
     let mut push = |weight: usize, asks: &'static str, target: String| {
         all.push((weight, (asks, format!(" -j {target}"))));
@@ -151,12 +151,12 @@ pub(super) fn target(dice: &mut Dice, place: &Place<'_>) -> (&'static str, Strin
             push(2, "", "CT --zone 5".to_owned());
             push(1, "", "CT --ctevents new".to_owned());
         }
-        return weighted(dice, &all);
+        return weighted(rng, &all);
     }
-    let mark = dice.pick(&["and-mark 0xf", "or-mark 0x3", "xor-mark 0x5", "set-mark 0x6/0xf"]);
+    let mark = rng.pick(&["and-mark 0xf", "or-mark 0x3", "xor-mark 0x5", "set-mark 0x6/0xf"]);
     push(4, "", format!("MARK --{mark}"));
     push(3, "", format!("{ttl} --{hop}-{how}"));
-    push(2, "", format!("TOS --{}", dice.pick(&["or-tos 0x10", "and-tos 0xf0", "xor-tos 0x01"])));
+    push(2, "", format!("TOS --{}", rng.pick(&["or-tos 0x10", "and-tos 0xf0", "xor-tos 0x01"])));
     push(3, " -p tcp -m tcp --tcp-flags SYN,RST SYN", "TCPMSS --set-mss 1000".to_owned());
     push(1, "", "CHECKSUM --checksum-fill".to_owned());
     push(1, "", "NFLOG --nflog-group 5".to_owned());
@@ -184,17 +184,17 @@ pub(super) fn target(dice: &mut Dice, place: &Place<'_>) -> (&'static str, Strin
             push(1, "", format!("CONNMARK --{how}"));
         }
     }
-    weighted(dice, &all)
+    weighted(rng, &all)
 }
 
 /// A rule of the nat table: its chain, and its target with a blank before it.
-pub(super) fn nat(dice: &mut Dice, v6: bool) -> (&'static str, String) {
+pub(super) fn nat(rng: &mut Rng, v6: bool) -> (&'static str, String) {
     let (addr, net) = match v6 {
         false => ("198.51.100.7", "198.51.100.0/24"),
         true => ("2001:db8:ff::7", "2001:db8:ff::/48"),
     };
     let mut out = String::new();
-    let (chain, target) = dice.weighted(&[
+    let (chain, target) = rng.weighted(&[
         (3, ("PREROUTING", "DNAT --to-destination")),
         (1, ("PREROUTING", "NETMAP --to")),
         (1, ("PREROUTING", "REDIRECT")),
@@ -211,7 +211,7 @@ pub(super) fn nat(dice: &mut Dice, v6: bool) -> (&'static str, String) {
     (chain, out)
 }
 
-fn weighted<T: Clone>(dice: &mut Dice, all: &[(usize, T)]) -> T {
+fn weighted<T: Clone>(rng: &mut Rng, all: &[(usize, T)]) -> T {
     let places: Vec<(usize, usize)> = all.iter().enumerate().map(|(i, (w, _))| (*w, i)).collect();
-    all[dice.weighted(&places)].1.clone()
+    all[rng.weighted(&places)].1.clone()
 }

@@ -2,7 +2,7 @@
 //!
 //! A packet that satisfies a rule and the jumps to it may still end before it: an earlier rule
 //! drops what comes from its default device, a chain of hardware addresses lets only known ones
-//! return. [`Reach`] knows what was tried before: the maker sends the packet through the interpreter, looks where it ended, and tries
+//! return. [`ReachHints`] knows what was tried before: the maker sends the packet through the interpreter, looks where it ended, and tries
 //! other devices, or to satisfy a RETURN of the chain that it died in. What helped for one rule of
 //! a chain is tried first for the next, and applied to all later packets of the chain.
 
@@ -11,11 +11,11 @@ use std::collections::HashMap;
 use weir_model::{Field, Packet, Rule};
 use weir_semantics::{AlwaysFalse, Entry, Interpreter, Outcome};
 
-use crate::dice::Dice;
+use crate::constraints::PacketConstraints;
 use crate::paths::{Paths, Reached};
-use crate::wish::Wish;
+use crate::rng::Rng;
 
-/// A change to a wish that lets its packet through; the default is none.
+/// A change to constraints that lets their packet through; the default is none.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Help<'r> {
     /// An input device that no rule names.
@@ -28,14 +28,14 @@ pub(crate) struct Help<'r> {
 
 /// Devices that no rule names, and what helped so far.
 #[derive(Debug)]
-pub(crate) struct Reach<'r> {
+pub(crate) struct ReachHints<'r> {
     interpreter: Interpreter<'r>,
     strange: (String, String),
     /// By table at a hook and chain: what helped, and for how many rules in a row.
     pub helped: HashMap<(usize, usize), (Help<'r>, usize)>,
 }
 
-impl<'r> Reach<'r> {
+impl<'r> ReachHints<'r> {
     pub fn new(interpreter: Interpreter<'r>, named: impl Fn(&str) -> bool) -> Self {
         let mut names = ["eth0", "eth1", "eth8", "eth9", "dev8", "dev9"]
             .into_iter()
@@ -43,41 +43,41 @@ impl<'r> Reach<'r> {
             .map(str::to_owned);
         let strange =
             (names.next().unwrap_or("weir0".into()), names.next().unwrap_or("weir1".into()));
-        Reach { interpreter, strange, helped: HashMap::new() }
+        ReachHints { interpreter, strange, helped: HashMap::new() }
     }
 
     /// Applies what helped last in the rule's chain.
     pub fn apply(
         &self,
-        wish: &mut Wish,
+        constraints: &mut PacketConstraints,
         paths: &Paths<'r>,
         reached: &Reached<'r>,
-        dice: &mut Dice,
+        rng: &mut Rng,
     ) {
         let helped = self.helped.get(&(reached.walk, reached.chain));
         if let Some((help, _)) = helped.copied() {
-            self.help(help, wish, paths, reached, dice);
+            self.help(help, constraints, paths, reached, rng);
         }
     }
 
-    /// Applies one change to a wish.
+    /// Applies one change to constraints.
     pub fn help(
         &self,
         help: Help<'r>,
-        wish: &mut Wish,
+        constraints: &mut PacketConstraints,
         paths: &Paths<'r>,
         reached: &Reached<'r>,
-        dice: &mut Dice,
+        rng: &mut Rng,
     ) {
-        if help.iif && wish.leaves_open(Field::Iif) {
-            wish.set_device(Field::Iif, &self.strange.0);
+        if help.iif && constraints.leaves_open(Field::Iif) {
+            constraints.set_device(Field::Iif, &self.strange.0);
         }
-        if help.oif && wish.leaves_open(Field::Oif) {
-            wish.set_device(Field::Oif, &self.strange.1);
+        if help.oif && constraints.leaves_open(Field::Oif) {
+            constraints.set_device(Field::Oif, &self.strange.1);
         }
         if let Some(rule) = help.by {
             let hook = paths.walks[reached.walk].hook;
-            wish.rule(rule, hook, &HashMap::new(), dice);
+            constraints.rule(rule, hook, &HashMap::new(), rng);
         }
     }
 

@@ -1,10 +1,10 @@
-//! A packet as wished for: what must hold of its fields, and a packet for which it does.
+//! Constraints on the fields of a packet, and a packet that satisfies them.
 //!
-//! A [`Wish`] collects the tests of a rule and of the jumps that lead to it. Fields are solved one
-//! by one: a candidate out of the predicates' own edges that satisfies all of the field's tests.
+//! [`PacketConstraints`] collects the tests of a rule and of the jumps that lead to it. Fields are
+//! solved one by one: a candidate out of the predicates' own edges that satisfies all of the field's tests.
 //! That is complete for what rulesets hold (nested prefixes, spans, a few negations) and gives up
-//! otherwise: a wish that is not solved costs a packet, never a wrong one, for the interpreter says
-//! afterwards what becomes of it.
+//! otherwise: constraints that are not solved cost a packet, and never yield a wrong one, because
+//! the interpreter says afterwards what becomes of it.
 
 use std::collections::HashMap;
 
@@ -16,7 +16,7 @@ use weir_model::{
 use weir_packet::{Ct, Fragment, PktType, Transport};
 use weir_semantics::Entry;
 
-use crate::dice::Dice;
+use crate::rng::Rng;
 
 /// How the packet is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub(crate) enum Shape {
 
 /// What a packet must be like.
 #[derive(Clone, Debug)]
-pub(crate) struct Wish {
+pub(crate) struct PacketConstraints {
     pub family: Family,
     pub entry: Entry,
     pub shape: Shape,
@@ -45,7 +45,7 @@ pub(crate) struct Wish {
     proto: Option<u8>,
 }
 
-/// What a packet has where nothing is wished.
+/// What a packet has where nothing constrains it.
 #[derive(Clone, Debug)]
 pub(crate) struct Defaults {
     pub iif: String,
@@ -57,20 +57,20 @@ pub(crate) struct Defaults {
 const STATES: [CtState; 5] =
     [CtState::New, CtState::Established, CtState::Related, CtState::Invalid, CtState::Untracked];
 
-impl Wish {
-    /// Nothing is wished.
+impl PacketConstraints {
+    /// No constraint yet.
     pub fn new(family: Family, entry: Entry) -> Self {
         let (tests, exact, devices) = (Vec::new(), Vec::new(), Vec::new());
-        Wish { family, entry, shape: Shape::Whole, tests, exact, devices, proto: None }
+        PacketConstraints { family, entry, shape: Shape::Whole, tests, exact, devices, proto: None }
     }
 
-    /// Wishes that all tests of a rule hold at `hook`; whether that is possible at all.
+    /// Requires that all tests of a rule hold at `hook`; whether that is possible at all.
     pub fn rule(
         &mut self,
         rule: &Rule,
         hook: Hook,
         sets: &HashMap<&str, &IpSet>,
-        dice: &mut Dice,
+        rng: &mut Rng,
     ) -> bool {
         for test in tests_of(rule, self.family) {
             match test {
@@ -90,10 +90,10 @@ impl Wish {
                     self.tests.push((Field::Dport, either, true));
                 }
                 Test::EitherPort { spans, negated: false } => {
-                    let side = if dice.one_in(2) { Field::Sport } else { Field::Dport };
+                    let side = if rng.one_in(2) { Field::Sport } else { Field::Dport };
                     self.tests.push((side, Predicate::In(spans), false));
                 }
-                Test::Set { index } => self.member(rule, index, sets, dice),
+                Test::Set { index } => self.member(rule, index, sets, rng),
                 Test::Opaque { index, .. } => {
                     if let Match::Conntrack(c) = &rule.matches[index]
                         && let Some(state) = &c.state
@@ -147,32 +147,32 @@ impl Wish {
         self.entry == Entry::Forward && matches!(hook, Hook::Forward | Hook::Postrouting)
     }
 
-    /// A bare `-m tcp` wishes for the protocol's header; the protocol test says which.
+    /// A bare `-m tcp` requires the protocol's header; the protocol test says which.
     fn present(&mut self, rule: &Rule, field: Field) {
         if rule.base.proto.is_none() {
             self.tests.push((field, Predicate::Present, false));
         }
     }
 
-    /// Wishes that the packet is an element of the set that a match names.
-    fn member(&mut self, rule: &Rule, index: usize, sets: &HashMap<&str, &IpSet>, dice: &mut Dice) {
+    /// Requires that the packet is an element of the set that a match names.
+    fn member(&mut self, rule: &Rule, index: usize, sets: &HashMap<&str, &IpSet>, rng: &mut Rng) {
         let Match::Set(m) = &rule.matches[index] else { return };
         if m.negated {
             return;
         }
         let Some(mut set) = sets.get(&*m.name).copied() else { return };
-        if let Some(ElementPart::Set(name)) = dice.pick(&set.elements).and_then(|e| e.parts.first())
+        if let Some(ElementPart::Set(name)) = rng.pick(&set.elements).and_then(|e| e.parts.first())
         {
             let Some(member) = sets.get(&**name) else { return };
             set = member;
         }
-        let Some(element) = dice.pick(&set.elements) else { return };
+        let Some(element) = rng.pick(&set.elements) else { return };
         for ((part, kind), src) in element.parts.iter().zip(&set.kind.parts).zip(&m.dirs) {
             self.part(part, *kind, *src);
         }
     }
 
-    /// Wishes for one part of an element.
+    /// Requires one part of an element.
     pub fn part(&mut self, part: &ElementPart, kind: Part, src: bool) {
         let side = |s: Field, d: Field| if src { s } else { d };
         let single = |v: u128| Predicate::In(vec![(v, v)]);
@@ -213,11 +213,11 @@ impl Wish {
         self.tests.iter().any(|t| t.0 == field) || self.exact.iter().any(|e| e.0 == field)
     }
 
-    fn value(&self, field: Field, default: u128, dice: &mut Dice) -> Option<u128> {
+    fn value(&self, field: Field, default: u128, rng: &mut Rng) -> Option<u128> {
         if let Some((_, value)) = self.exact.iter().find(|e| e.0 == field) {
             return Some(*value);
         }
-        solve(&self.of(field), field.max(self.family), default, dice)
+        solve(&self.of(field), field.max(self.family), default, rng)
     }
 
     fn device(&self, field: Field, default: &str) -> Option<String> {
@@ -228,44 +228,44 @@ impl Wish {
     }
 
     /// A packet for which all of it holds; `None` where none was found.
-    pub fn packet(&self, defaults: &Defaults, dice: &mut Dice) -> Option<Packet> {
-        let proto = self.value(Field::Proto, self.likely_proto(dice), dice)? as u8;
+    pub fn packet(&self, defaults: &Defaults, rng: &mut Rng) -> Option<Packet> {
+        let proto = self.value(Field::Proto, self.likely_proto(rng), rng)? as u8;
         let (saddr, daddr) =
-            (usual_addr(self.family, true, dice), usual_addr(self.family, false, dice));
-        let saddr = Addr(self.value(Field::Saddr, saddr, dice)?);
-        let daddr = Addr(self.value(Field::Daddr, daddr, dice)?);
+            (usual_addr(self.family, true, rng), usual_addr(self.family, false, rng));
+        let saddr = Addr(self.value(Field::Saddr, saddr, rng)?);
+        let daddr = Addr(self.value(Field::Daddr, daddr, rng)?);
         let mut p = Packet::new(self.family, saddr, daddr, proto);
         if self.entry != Entry::Output {
             p.iif = self.device(Field::Iif, &defaults.iif)?;
-            let mac = self.value(Field::SourceMac, 0x0200_0000_0001, dice)?;
+            let mac = self.value(Field::SourceMac, 0x0200_0000_0001, rng)?;
             p.smac = Some(std::array::from_fn(|i| (mac >> (40 - 8 * i)) as u8));
         }
         if self.entry != Entry::Input {
             p.oif = self.device(Field::Oif, &defaults.oif)?;
         }
-        p.ttl = self.value(Field::Ttl, 64, dice)? as u8;
-        p.tos = self.value(Field::Tos, 0, dice)? as u8;
-        p.mark = self.value(Field::Mark, 0, dice)? as u32;
-        p.pkttype = match self.value(Field::PktType, 0, dice)? {
+        p.ttl = self.value(Field::Ttl, 64, rng)? as u8;
+        p.tos = self.value(Field::Tos, 0, rng)? as u8;
+        p.mark = self.value(Field::Mark, 0, rng)? as u32;
+        p.pkttype = match self.value(Field::PktType, 0, rng)? {
             1 => PktType::Broadcast,
             2 => PktType::Multicast,
             _ => PktType::Unicast,
         };
-        p.ct = self.ct(dice)?;
-        p.transport = self.transport(proto, dice)?;
+        p.ct = self.ct(rng)?;
+        p.transport = self.transport(proto, rng)?;
         p.payload = vec![0; 12];
-        self.cut(&mut p, dice)?;
-        self.stretch(&mut p, defaults, dice)?;
+        self.cut(&mut p, rng)?;
+        self.stretch(&mut p, defaults, rng)?;
         Some(p)
     }
 
     /// The protocol that the tested fields need, where the protocol itself is not tested.
-    fn likely_proto(&self, dice: &mut Dice) -> u128 {
+    fn likely_proto(&self, rng: &mut Rng) -> u128 {
         if self.tests_field(Field::Icmp) {
             return if self.family == Family::V4 { 1 } else { 58 };
         }
         let ports = self.tests_field(Field::Sport) || self.tests_field(Field::Dport);
-        match dice.below(4) {
+        match rng.below(4) {
             _ if self.tests_field(Field::TcpFlags) => 6,
             _ if self.proto.is_some() => self.proto.map_or(6, u128::from),
             0 => 17,
@@ -274,7 +274,7 @@ impl Wish {
         }
     }
 
-    fn ct(&self, dice: &mut Dice) -> Option<Ct> {
+    fn ct(&self, rng: &mut Rng) -> Option<Ct> {
         let tests = self.of(Field::CtState);
         let wanted = self.exact.iter().find(|e| e.0 == Field::CtState).map(|e| e.1);
         let probe = Packet::new(self.family, Addr(0), Addr(0), 6);
@@ -292,19 +292,19 @@ impl Wish {
             .into_iter()
             .flat_map(|(snat, dnat)| STATES.map(move |state| Ct { snat, dnat, ..Ct::of(state) }));
         let mut ct = all.find(|ct| fits(*ct))?;
-        ct.mark = self.value(Field::CtMark, 0, dice)? as u32;
+        ct.mark = self.value(Field::CtMark, 0, rng)? as u32;
         Some(ct)
     }
 
-    fn transport(&self, proto: u8, dice: &mut Dice) -> Option<Transport> {
+    fn transport(&self, proto: u8, rng: &mut Rng) -> Option<Transport> {
         let mut port = |field| {
             let usual = if field == Field::Sport { 40_000 } else { 9 };
-            self.value(field, usual, dice).map(|v| v as u16)
+            self.value(field, usual, rng).map(|v| v as u16)
         };
         Some(match proto {
             6 => {
                 let (sport, dport) = (port(Field::Sport)?, port(Field::Dport)?);
-                let flags = self.value(Field::TcpFlags, 2, dice)? as u8;
+                let flags = self.value(Field::TcpFlags, 2, rng)? as u8;
                 Transport::Tcp { sport, dport, seq: 1, ack: 0, flags, options: Vec::new() }
             }
             17 | 136 => Transport::Udp { sport: port(Field::Sport)?, dport: port(Field::Dport)? },
@@ -314,7 +314,7 @@ impl Wish {
             33 => Transport::Dccp { sport: port(Field::Sport)?, dport: port(Field::Dport)? },
             1 | 58 => {
                 let usual = if proto == 1 { 8 << 8 } else { 128 << 8 };
-                let kind = self.value(Field::Icmp, usual, dice)? as u16;
+                let kind = self.value(Field::Icmp, usual, rng)? as u16;
                 let [kind, code] = kind.to_be_bytes();
                 Transport::Icmp { kind, code, rest: [0, 1, 0, 1] }
             }
@@ -322,9 +322,9 @@ impl Wish {
         })
     }
 
-    /// Makes a fragment or a truncated packet of it, where wished.
-    fn cut(&self, p: &mut Packet, dice: &mut Dice) -> Option<()> {
-        let later = self.value(Field::Fragment, 0, dice)? == 1;
+    /// Makes a fragment or a truncated packet of it, where required.
+    fn cut(&self, p: &mut Packet, rng: &mut Rng) -> Option<()> {
+        let later = self.value(Field::Fragment, 0, rng)? == 1;
         let shape = match self.shape {
             Shape::Whole if later => Shape::Later(185),
             other => other,
@@ -359,12 +359,12 @@ impl Wish {
         Some(())
     }
 
-    /// Gives the packet the wished length.
-    fn stretch(&self, p: &mut Packet, defaults: &Defaults, dice: &mut Dice) -> Option<()> {
+    /// Gives the packet the required length.
+    fn stretch(&self, p: &mut Packet, defaults: &Defaults, rng: &mut Rng) -> Option<()> {
         if !self.tests_field(Field::Length) || matches!(self.shape, Shape::Truncated(_)) {
             return Some(());
         }
-        let wanted = self.value(Field::Length, p.len() as u128, dice)? as usize;
+        let wanted = self.value(Field::Length, p.len() as u128, rng)? as usize;
         let headers = p.len() - p.payload.len();
         if wanted < headers || wanted > defaults.length_max {
             return None;
@@ -375,18 +375,18 @@ impl Wish {
 }
 
 /// An address out of the ranges for documentation, so that no packet is taken for another's.
-pub(crate) fn usual_addr(family: Family, source: bool, dice: &mut Dice) -> u128 {
+pub(crate) fn usual_addr(family: Family, source: bool, rng: &mut Rng) -> u128 {
     let net: u128 = match (family, source) {
         (Family::V4, true) => 0xc633_6400,
         (Family::V4, false) => 0xcb00_7100,
         (Family::V6, true) => 0x2001_0db8_0001 << 80,
         (Family::V6, false) => 0x2001_0db8_0002 << 80,
     };
-    net | (1 + dice.below(254)) as u128
+    net | (1 + rng.below(254)) as u128
 }
 
 /// A value at most `max` for which all tests hold.
-fn solve(tests: &[(&Predicate, bool)], max: u128, default: u128, dice: &mut Dice) -> Option<u128> {
+fn solve(tests: &[(&Predicate, bool)], max: u128, default: u128, rng: &mut Rng) -> Option<u128> {
     let holds = |v: u128| v <= max && tests.iter().all(|(p, negated)| p.holds(v) != *negated);
     if holds(default) {
         return Some(default);
@@ -406,10 +406,10 @@ fn solve(tests: &[(&Predicate, bool)], max: u128, default: u128, dice: &mut Dice
             }
             (Predicate::In(spans), false) => {
                 // A span that was written backwards holds nothing; the udp match takes such a one.
-                if let Some((lo, hi)) = dice.pick(spans)
+                if let Some((lo, hi)) = rng.pick(spans)
                     && lo <= hi
                 {
-                    candidates.push(dice.between(*lo, *hi));
+                    candidates.push(rng.between(*lo, *hi));
                 }
                 candidates.extend(spans.iter().flat_map(|(lo, hi)| [*lo, *hi]));
             }
@@ -430,7 +430,7 @@ fn solve(tests: &[(&Predicate, bool)], max: u128, default: u128, dice: &mut Dice
     if let Some(v) = found.into_iter().find(|v| holds(*v)) {
         return Some(v);
     }
-    (0..32).map(|_| under(dice.wide())).find(|v| holds(*v))
+    (0..32).map(|_| under(rng.wide())).find(|v| holds(*v))
 }
 
 /// A device name for which all tests hold.
