@@ -23,8 +23,8 @@ use std::cell::{Cell as Counter, OnceCell};
 use weir_model::{Firewall, Rule, Ruleset, Table, Target};
 
 use self::index::Index;
-use crate::reach::{Lowering, Reach};
-use crate::space::{Axis, Cell};
+use crate::match_space::{Lowering, MatchSpace};
+use crate::space::{Axis, HyperRect};
 
 /// Cells that a set may fall into; with more, nothing is said.
 const CELLS: usize = 128;
@@ -43,18 +43,18 @@ pub(crate) type At = (usize, usize);
 /// The rules of a table as what they do to sets of packets.
 pub(crate) struct Flow<'a> {
     table: &'a Table,
-    reaches: Vec<Vec<Reach>>,
+    reaches: Vec<Vec<MatchSpace>>,
     /// The rules that jump or go to a chain.
     callers: Vec<Vec<At>>,
     /// The chain that each rule jumps or goes to.
     callees: Vec<Vec<Option<usize>>>,
     /// What a built-in chain may see.
-    entering: Vec<Option<Cell>>,
+    entering: Vec<Option<HyperRect>>,
     /// By chain, all rules.
     indexes: Vec<OnceCell<Index>>,
     /// By chain, those that may take packets away from others.
     takers: Vec<OnceCell<Index>>,
-    ends: Vec<OnceCell<Vec<Cell>>>,
+    ends: Vec<OnceCell<Vec<HyperRect>>>,
     /// Nothing can be said: a target may do anything, or jumps lead in a circle.
     opaque: bool,
     work: Counter<u64>,
@@ -100,7 +100,7 @@ impl<'a> Flow<'a> {
         flow
     }
 
-    pub fn reach(&self, (chain, rule): At) -> &Reach {
+    pub fn reach(&self, (chain, rule): At) -> &MatchSpace {
         &self.reaches[chain][rule]
     }
 
@@ -111,8 +111,8 @@ impl<'a> Flow<'a> {
 
     /// Whether a rule may match ICMPv6 neighbour solicitations or advertisements.
     pub fn may_be_neighbour(&self, at: At) -> bool {
-        let proto = |c: &Cell| c.within(Axis::Proto, (58, 58));
-        let kinds = |c: Cell| c.within(Axis::Icmp, (135 << 8, (136 << 8) | 0xff)).is_some();
+        let proto = |c: &HyperRect| c.within(Axis::Proto, (58, 58));
+        let kinds = |c: HyperRect| c.within(Axis::Icmp, (135 << 8, (136 << 8) | 0xff)).is_some();
         self.reach(at).cells.iter().any(|c| proto(c).is_some_and(kinds))
     }
 
@@ -160,7 +160,8 @@ impl<'a> Flow<'a> {
         }
         let reach = self.reach(at);
         let hot = reach.hot.iter().map(|(cell, _)| cell);
-        let cells: Vec<Cell> = reach.cells.iter().chain(hot).chain(&reach.asks).cloned().collect();
+        let cells: Vec<HyperRect> =
+            reach.cells.iter().chain(hot).chain(&reach.asks).cloned().collect();
         if cells.len() > CELLS {
             return None;
         }
@@ -173,8 +174,9 @@ impl<'a> Flow<'a> {
     }
 
     /// Whether none of the packets arrives at a rule.
-    fn gone(&self, at: At, cells: Vec<Cell>, depth: usize, by: &mut Vec<At>) -> bool {
-        let left: Vec<Cell> = cells.into_iter().flat_map(|cell| self.drain(at, cell, by)).collect();
+    fn gone(&self, at: At, cells: Vec<HyperRect>, depth: usize, by: &mut Vec<At>) -> bool {
+        let left: Vec<HyperRect> =
+            cells.into_iter().flat_map(|cell| self.drain(at, cell, by)).collect();
         if left.is_empty() {
             return true;
         }
@@ -192,15 +194,15 @@ impl<'a> Flow<'a> {
     }
 
     /// The part of a set that a rule matches at most; `None` where it falls into too many cells.
-    fn through(&self, at: At, cells: &[Cell]) -> Option<Vec<Cell>> {
+    fn through(&self, at: At, cells: &[HyperRect]) -> Option<Vec<HyperRect>> {
         let reach = self.reach(at);
         let both = cells.iter().flat_map(|c| reach.cells.iter().filter_map(|r| r.and(c)));
-        let both: Vec<Cell> = both.collect();
+        let both: Vec<HyperRect> = both.collect();
         (both.len() <= CELLS && !self.spend(both.len())).then_some(both)
     }
 
     /// What is left of a cell when it arrives at a rule from the head of its chain.
-    fn drain(&self, at: At, cell: Cell, by: &mut Vec<At>) -> Vec<Cell> {
+    fn drain(&self, at: At, cell: HyperRect, by: &mut Vec<At>) -> Vec<HyperRect> {
         let mut before = self.takers_meeting(at.0, &cell);
         before.retain(|rule| *rule < at.1);
         if self.spend(1 + before.len()) {
@@ -240,7 +242,7 @@ impl<'a> Flow<'a> {
 
     /// Shows what of a cell a rule surely takes away from those behind it, until `done` says true;
     /// whether it did.
-    fn takes(&self, at: At, cell: &Cell, done: &mut dyn FnMut(&Cell) -> bool) -> bool {
+    fn takes(&self, at: At, cell: &HyperRect, done: &mut dyn FnMut(&HyperRect) -> bool) -> bool {
         let reach = self.reach(at);
         if reach.hot.iter().any(|(hot, exact)| *exact && done(hot)) {
             return true;
@@ -261,25 +263,26 @@ impl<'a> Flow<'a> {
     }
 
     /// Packets that surely do not come back out of a chain, some of them.
-    fn ends(&self, chain: usize, depth: usize) -> &[Cell] {
+    fn ends(&self, chain: usize, depth: usize) -> &[HyperRect] {
         if depth == DEPTH {
             return &[];
         }
         self.ends[chain].get_or_init(|| self.find_ends(chain, depth))
     }
 
-    fn find_ends(&self, chain: usize, depth: usize) -> Vec<Cell> {
-        let mut ends: Vec<Cell> = Vec::new();
+    fn find_ends(&self, chain: usize, depth: usize) -> Vec<HyperRect> {
+        let mut ends: Vec<HyperRect> = Vec::new();
         // What may have returned before it was decided.
-        let mut back: Vec<&Cell> = Vec::new();
+        let mut back: Vec<&HyperRect> = Vec::new();
         for (i, reach) in self.reaches[chain].iter().enumerate() {
             let rule = self.rule((chain, i));
             let hot = reach.hot.iter().filter(|h| h.1).map(|h| h.0.clone());
-            let mut found: Vec<Cell> = hot.collect();
+            let mut found: Vec<HyperRect> = hot.collect();
             match (&rule.target, self.callees[chain][i]) {
                 (Target::Jump(_) | Target::Goto(_), Some(to)) if reach.exact => {
                     let ends = self.ends(to, depth + 1);
-                    let both = |c: &Cell| ends.iter().filter_map(|e| e.and(c)).collect::<Vec<_>>();
+                    let both =
+                        |c: &HyperRect| ends.iter().filter_map(|e| e.and(c)).collect::<Vec<_>>();
                     found.extend(reach.cells.iter().flat_map(both));
                 }
                 (target, _) if ends_walk(target) && reach.exact => {
@@ -305,13 +308,13 @@ impl<'a> Flow<'a> {
     }
 
     /// The rules of a chain that do anything to packets of a cell, in order.
-    fn meeting(&self, chain: usize, cell: &Cell) -> Vec<usize> {
+    fn meeting(&self, chain: usize, cell: &HyperRect) -> Vec<usize> {
         let index = || Index::new(&self.reaches[chain], &|_| true);
         self.indexes[chain].get_or_init(index).meeting(cell)
     }
 
     /// The same for rules that may take packets away from those behind them.
-    fn takers_meeting(&self, chain: usize, cell: &Cell) -> Vec<usize> {
+    fn takers_meeting(&self, chain: usize, cell: &HyperRect) -> Vec<usize> {
         let takes = |rule: usize| {
             !self.rule((chain, rule)).target.falls_through()
                 || !self.reaches[chain][rule].hot.is_empty()

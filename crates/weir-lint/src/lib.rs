@@ -8,8 +8,8 @@
 //! holds.
 //!
 //! What is said to be shadowed or redundant is certain: packets are reasoned about as sets
-//! ([`space`]), rules as what they do to such sets ([`reach`]), chains as what is left of them
-//! ([`flow`]). Where that is too much work nothing is said. All of it is a few passes over the
+//! ([`space`]), rules as what they do to such sets ([`match_space`]), chains as what is left of
+//! them ([`flow`]). Where that is too much work nothing is said. All of it is a few passes over the
 //! rules: 23,000 of them take about a second.
 //!
 //! Left out: printing, and any change that is not asked for. It needs the model alone; that the
@@ -29,8 +29,8 @@ mod flow;
 mod levels;
 mod lint;
 mod lints;
+mod match_space;
 mod options;
-mod reach;
 mod registry;
 mod space;
 mod suppress;

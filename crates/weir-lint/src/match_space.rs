@@ -1,10 +1,10 @@
 //! What a rule does to sets of packets.
 //!
-//! [`Reach`] says of a rule: which packets it matches, at most, and whether that is exact; which it
-//! drops on the spot because it asks for a header that is cut short; for which it asks a match that
-//! keeps a state. What may change between two rules (a mark after MARK, a set that a rule adds to,
-//! the answer of a match that weir cannot give) is never taken for the same: such tests make a rule
-//! inexact.
+//! [`MatchSpace`] says of a rule: which packets it matches, at most, and whether that is exact;
+//! which it drops on the spot because it asks for a header that is cut short; for which it asks a
+//! match that keeps a state. What may change between two rules (a mark after MARK, a set that a
+//! rule adds to, the answer of a match that weir cannot give) is never taken for the same: such
+//! tests make a rule inexact.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -16,22 +16,22 @@ use weir_model::{
     Ruleset, SetOption, Table, Test, effects_of, located_tests_of,
 };
 
-use crate::space::{Axis, Bits, Cell, Class, Span, complement, shape};
+use crate::space::{Axis, Bits, Class, HyperRect, Span, complement, shape};
 
 /// Cells that a rule's packets are described by, at most.
 const CELLS: usize = 64;
 
 /// What a rule does to sets of packets.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Reach {
+pub(crate) struct MatchSpace {
     /// The packets that it matches, and maybe more.
-    pub cells: Vec<Cell>,
+    pub cells: Vec<HyperRect>,
     /// Exactly those.
     pub exact: bool,
     /// The packets that it drops on the spot, and maybe more; and whether it is exactly those.
-    pub hot: Vec<(Cell, bool)>,
+    pub hot: Vec<(HyperRect, bool)>,
     /// The packets for which it asks a match that keeps a state or counts.
-    pub asks: Vec<Cell>,
+    pub asks: Vec<HyperRect>,
 }
 
 /// What all rules of a table have in common.
@@ -77,8 +77,8 @@ impl<'a> Lowering<'a> {
     }
 
     /// The packets that a built-in chain may see: what has no device there has the empty name.
-    pub fn entering(&self, chain: &str) -> Cell {
-        let all = Cell::all(self.family);
+    pub fn entering(&self, chain: &str) -> HyperRect {
+        let all = HyperRect::all(self.family);
         let missing = Bits::of([self.devices.len()]);
         let class = match chain {
             "INPUT" | "PREROUTING" => Class::Oif,
@@ -96,8 +96,9 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    pub fn reach(&mut self, rule: &Rule) -> Reach {
-        let mut reach = Reach { exact: true, cells: vec![self.world()], ..Reach::default() };
+    pub fn reach(&mut self, rule: &Rule) -> MatchSpace {
+        let mut reach =
+            MatchSpace { exact: true, cells: vec![self.world()], ..MatchSpace::default() };
         for (from, test) in located_tests_of(rule, self.family) {
             let from = from.map(|i| &rule.matches[i]);
             self.narrow(&mut reach, rule, from, test);
@@ -109,8 +110,8 @@ impl<'a> Lowering<'a> {
     }
 
     /// All packets, with the device values that there are.
-    fn world(&self) -> Cell {
-        let all = Cell::all(self.family);
+    fn world(&self) -> HyperRect {
+        let all = HyperRect::all(self.family);
         let devices = Bits::of(0..self.devices.len() + 2);
         let shapes = Bits::of([0, 1, 2, 3, 4]);
         // A packet without an entry has no translation.
@@ -124,10 +125,10 @@ impl<'a> Lowering<'a> {
         worlds
             .into_iter()
             .try_fold(all, |cell, (class, bits)| cell.among(class, bits))
-            .unwrap_or_else(|| Cell::all(self.family))
+            .unwrap_or_else(|| HyperRect::all(self.family))
     }
 
-    fn narrow(&mut self, reach: &mut Reach, rule: &Rule, from: Option<&Match>, test: Test) {
+    fn narrow(&mut self, reach: &mut MatchSpace, rule: &Rule, from: Option<&Match>, test: Test) {
         match test {
             Test::Never => reach.cells.clear(),
             Test::Opaque { stateful, hotdrop, .. } => {
@@ -159,7 +160,7 @@ impl<'a> Lowering<'a> {
 
     /// A match that asks for the transport header: without it the packet dies (xt_tcpudp.c,
     /// xt_multiport.c), or does not match.
-    fn readable(&self, reach: &mut Reach, from: Option<&Match>) {
+    fn readable(&self, reach: &mut MatchSpace, from: Option<&Match>) {
         let (mut hot, mut read) = (vec![shape::PORTS, shape::CUT], vec![shape::WHOLE]);
         match from {
             Some(Match::Multiport { .. }) => {
@@ -176,7 +177,13 @@ impl<'a> Lowering<'a> {
         reach.cells = cells.iter().filter_map(|c| c.among(Class::Shape, read)).collect();
     }
 
-    fn field(&mut self, reach: &mut Reach, field: Field, predicate: &Predicate, negated: bool) {
+    fn field(
+        &mut self,
+        reach: &mut MatchSpace,
+        field: Field,
+        predicate: &Predicate,
+        negated: bool,
+    ) {
         match (field, predicate) {
             (Field::Iif | Field::Oif, Predicate::Device { name, prefix }) => {
                 let class = if field == Field::Iif { Class::Iif } else { Class::Oif };
@@ -210,7 +217,14 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    fn masked(&mut self, reach: &mut Reach, field: Field, value: u128, mask: u128, negated: bool) {
+    fn masked(
+        &mut self,
+        reach: &mut MatchSpace,
+        field: Field,
+        value: u128,
+        mask: u128,
+        negated: bool,
+    ) {
         let max = field.max(self.family);
         let host = !mask & max;
         let contiguous = host & host.wrapping_add(1) == 0;
@@ -260,7 +274,7 @@ impl<'a> Lowering<'a> {
         known.then(|| Bits::of(values.map(|(i, _)| i)))
     }
 
-    fn set(&mut self, reach: &mut Reach, rule: &Rule, index: usize) {
+    fn set(&mut self, reach: &mut MatchSpace, rule: &Rule, index: usize) {
         let Match::Set(m) = &rule.matches[index] else { return };
         let set = self.firewall.set(&m.name);
         let counts = |o: &SetOption| matches!(o, SetOption::Counters);
@@ -314,28 +328,28 @@ fn states(mask: u16) -> Bits {
     }))
 }
 
-fn within(reach: &mut Reach, axis: Axis, spans: &[Span], negated: bool, max: u128) {
+fn within(reach: &mut MatchSpace, axis: Axis, spans: &[Span], negated: bool, max: u128) {
     let spans = if negated { complement(spans, max) } else { spans.to_vec() };
     if reach.cells.len() * spans.len() > CELLS {
         reach.exact = false;
         return;
     }
     let cells = std::mem::take(&mut reach.cells);
-    let parts = |c: &Cell| spans.iter().filter_map(|s| c.within(axis, *s)).collect::<Vec<_>>();
+    let parts = |c: &HyperRect| spans.iter().filter_map(|s| c.within(axis, *s)).collect::<Vec<_>>();
     reach.cells = cells.iter().flat_map(parts).collect();
 }
 
-fn among(reach: &mut Reach, class: Class, bits: Bits, negated: bool) {
+fn among(reach: &mut MatchSpace, class: Class, bits: Bits, negated: bool) {
     let bits = if negated { bits.not() } else { bits };
     reach.cells = reach.cells.iter().filter_map(|c| c.among(class, bits)).collect();
 }
 
-fn where_atom(reach: &mut Reach, atom: u32, holds: bool) {
+fn where_atom(reach: &mut MatchSpace, atom: u32, holds: bool) {
     reach.cells = reach.cells.iter().filter_map(|c| c.where_atom(atom, holds)).collect();
 }
 
 /// `--ports`: one of the two ports in the spans, or neither.
-fn either(reach: &mut Reach, spans: &[Span], negated: bool) {
+fn either(reach: &mut MatchSpace, spans: &[Span], negated: bool) {
     if negated {
         within(reach, Axis::Sport, spans, true, 0xffff);
         within(reach, Axis::Dport, spans, true, 0xffff);
@@ -345,7 +359,7 @@ fn either(reach: &mut Reach, spans: &[Span], negated: bool) {
         reach.exact = false;
         return;
     }
-    let mut other = Reach { cells: reach.cells.clone(), ..Reach::default() };
+    let mut other = MatchSpace { cells: reach.cells.clone(), ..MatchSpace::default() };
     within(reach, Axis::Sport, spans, false, 0xffff);
     within(&mut other, Axis::Dport, spans, false, 0xffff);
     reach.cells.append(&mut other.cells);

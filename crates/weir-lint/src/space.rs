@@ -1,10 +1,10 @@
 //! Sets of packets, as boxes.
 //!
 //! What a rule matches is nearly always a box: a span of source addresses, and one of destination
-//! addresses, and one of ports, and so on, every field for itself. A [`Cell`] is such a box; a set
-//! of packets is a list of cells. Two operations are all that is needed: whether two cells have a
-//! packet in common, and what of one the other leaves ([`Cell::minus`]), which is at most two cells
-//! a field.
+//! addresses, and one of ports, and so on, every field for itself. A [`HyperRect`] is such a box; a
+//! set of packets is a list of cells. Two operations are all that is needed: whether two cells have
+//! a packet in common, and what of one the other leaves ([`HyperRect::minus`]), which is at most
+//! two cells a field.
 //!
 //! Two fields are not what they seem. *Shape* says whether a packet's transport header can be read
 //! at all: ports are three-valued, and a header that is cut short drops the packet on the spot.
@@ -97,18 +97,18 @@ pub(crate) mod shape {
 
 /// A box of packets.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Cell {
+pub(crate) struct HyperRect {
     spans: [Span; AXES],
     bits: [Bits; CLASSES],
     /// Tests by number, sorted, and whether they hold.
     atoms: Vec<(u32, bool)>,
 }
 
-impl Cell {
+impl HyperRect {
     /// All packets of a family.
-    pub fn all(family: Family) -> Cell {
+    pub fn all(family: Family) -> HyperRect {
         let width = if family == Family::V4 { u32::MAX.into() } else { u128::MAX };
-        let mut cell = Cell {
+        let mut cell = HyperRect {
             spans: [(0, u32::MAX.into()); AXES],
             bits: [Bits::ALL; CLASSES],
             atoms: Vec::new(),
@@ -125,7 +125,7 @@ impl Cell {
     }
 
     /// The part within a span; `None` where there is none.
-    pub fn within(&self, axis: Axis, (lo, hi): Span) -> Option<Cell> {
+    pub fn within(&self, axis: Axis, (lo, hi): Span) -> Option<HyperRect> {
         let (l, h) = self.spans[axis as usize];
         let span = (lo.max(l), hi.min(h));
         if span.0 > span.1 {
@@ -137,7 +137,7 @@ impl Cell {
     }
 
     /// The part whose value is among those; `None` where there is none.
-    pub fn among(&self, class: Class, bits: Bits) -> Option<Cell> {
+    pub fn among(&self, class: Class, bits: Bits) -> Option<HyperRect> {
         let both = self.bits[class as usize].and(bits);
         if both.is_empty() {
             return None;
@@ -148,7 +148,7 @@ impl Cell {
     }
 
     /// The part for which a test holds (or not); `None` where there is none.
-    pub fn where_atom(&self, atom: u32, holds: bool) -> Option<Cell> {
+    pub fn where_atom(&self, atom: u32, holds: bool) -> Option<HyperRect> {
         let mut cell = self.clone();
         match self.atoms.binary_search_by_key(&atom, |a| a.0) {
             Ok(at) => return (self.atoms[at].1 == holds).then_some(cell),
@@ -158,7 +158,7 @@ impl Cell {
     }
 
     /// What both have in common.
-    pub fn and(&self, other: &Cell) -> Option<Cell> {
+    pub fn and(&self, other: &HyperRect) -> Option<HyperRect> {
         if !self.meets(other) {
             return None;
         }
@@ -176,14 +176,14 @@ impl Cell {
     }
 
     /// Whether there is a packet in both.
-    pub fn meets(&self, other: &Cell) -> bool {
+    pub fn meets(&self, other: &HyperRect) -> bool {
         self.spans.iter().zip(&other.spans).all(|(a, b)| a.0 <= b.1 && b.0 <= a.1)
             && self.bits.iter().zip(&other.bits).all(|(a, b)| !a.and(*b).is_empty())
             && self.atoms.iter().all(|(atom, holds)| other.atom(*atom) != Some(!holds))
     }
 
     /// Whether every packet of the other is in this one.
-    pub fn holds(&self, other: &Cell) -> bool {
+    pub fn holds(&self, other: &HyperRect) -> bool {
         self.spans.iter().zip(&other.spans).all(|(a, b)| a.0 <= b.0 && b.1 <= a.1)
             && self.bits.iter().zip(&other.bits).all(|(a, b)| b.and(a.not()).is_empty())
             && self.atoms.iter().all(|(atom, holds)| other.atom(*atom) == Some(*holds))
@@ -195,7 +195,7 @@ impl Cell {
     }
 
     /// What of this cell the other leaves, as cells that have nothing in common, appended to `out`.
-    pub fn minus(&self, other: &Cell, out: &mut Vec<Cell>) {
+    pub fn minus(&self, other: &HyperRect, out: &mut Vec<HyperRect>) {
         if !self.meets(other) {
             out.push(self.clone());
             return;
@@ -255,8 +255,8 @@ pub(crate) fn complement(spans: &[Span], max: u128) -> Vec<Span> {
 mod tests {
     use super::*;
 
-    fn cell(saddr: Span, dport: Span) -> Cell {
-        let all = Cell::all(Family::V4);
+    fn cell(saddr: Span, dport: Span) -> HyperRect {
+        let all = HyperRect::all(Family::V4);
         all.within(Axis::Saddr, saddr).and_then(|c| c.within(Axis::Dport, dport)).expect("a box")
     }
 
@@ -265,7 +265,7 @@ mod tests {
         let (a, b) = (cell((10, 19), (1, 9)), cell((15, 30), (5, 5)));
         let mut left = Vec::new();
         a.minus(&b, &mut left);
-        let size = |c: &Cell| {
+        let size = |c: &HyperRect| {
             let (s, d) = (c.span(Axis::Saddr), c.span(Axis::Dport));
             (s.1 - s.0 + 1) * (d.1 - d.0 + 1)
         };
@@ -289,7 +289,7 @@ mod tests {
 
     #[test]
     fn an_atom_parts_a_cell_in_two() {
-        let all = Cell::all(Family::V4);
+        let all = HyperRect::all(Family::V4);
         let (yes, no) = (all.where_atom(3, true), all.where_atom(3, false));
         let (yes, no) = (yes.expect("it may hold"), no.expect("it may not"));
         assert!(!yes.meets(&no) && all.holds(&yes) && !yes.holds(&all));

@@ -4,8 +4,8 @@
 //! a tree of the highest upper ends above them: those that meet a span are found in the time that
 //! reading them takes. The field with the fewest is taken.
 
-use crate::reach::Reach;
-use crate::space::{Axis, Cell, Span};
+use crate::match_space::MatchSpace;
+use crate::space::{Axis, HyperRect, Span};
 
 /// The fields that large rulesets differ in.
 const AXES: [Axis; 4] = [Axis::Saddr, Axis::Daddr, Axis::Dport, Axis::Mac];
@@ -21,7 +21,7 @@ pub(super) struct Index {
 
 impl Index {
     /// Those rules of a chain that are wanted.
-    pub fn new(reaches: &[Reach], wanted: &dyn Fn(usize) -> bool) -> Index {
+    pub fn new(reaches: &[MatchSpace], wanted: &dyn Fn(usize) -> bool) -> Index {
         let cells = || {
             reaches.iter().enumerate().filter(|(i, _)| wanted(*i)).flat_map(|(i, r)| {
                 let hot = r.hot.iter().map(|(cell, _)| cell);
@@ -35,7 +35,7 @@ impl Index {
     }
 
     /// The rules that may do something to packets of a cell, in order.
-    pub fn meeting(&self, cell: &Cell) -> Vec<usize> {
+    pub fn meeting(&self, cell: &HyperRect) -> Vec<usize> {
         let Some(axes) = &self.axes else { return self.rules.clone() };
         let mut best: Option<Vec<usize>> = None;
         for (axis, spans) in AXES.iter().zip(axes) {

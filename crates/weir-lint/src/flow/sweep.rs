@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use weir_model::{Policy, Target};
 
 use super::{At, CALLERS, CELLS, DEPTH, Flow};
-use crate::space::Cell;
+use crate::space::HyperRect;
 
 /// The fate that packets must meet.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -50,14 +50,20 @@ impl Flow<'_> {
         // What the rule drops on the spot is dropped before it, or behind it.
         let mut by = Vec::new();
         let hot = reach.hot.iter().map(|(cell, _)| cell.clone());
-        let hot: Vec<Cell> = hot.flat_map(|cell| self.drain(at, cell, &mut by)).collect();
+        let hot: Vec<HyperRect> = hot.flat_map(|cell| self.drain(at, cell, &mut by)).collect();
         let drop = Sweep { fate: Fate::Decided(&Target::Drop), ghosts };
         self.meets(at, reach.cells.clone(), Sweep { fate, ghosts }, 0)
             && (hot.is_empty() || self.meets(at, hot, drop, 0))
     }
 
     /// Whether all of a set meets the fate, from behind a rule on.
-    fn meets(&self, (chain, rule): At, cells: Vec<Cell>, sweep: Sweep<'_>, depth: usize) -> bool {
+    fn meets(
+        &self,
+        (chain, rule): At,
+        cells: Vec<HyperRect>,
+        sweep: Sweep<'_>,
+        depth: usize,
+    ) -> bool {
         let Some(left) = self.sweep(chain, rule + 1, cells, sweep, depth) else { return false };
         if left.is_empty() {
             return true;
@@ -85,10 +91,10 @@ impl Flow<'_> {
         &self,
         chain: usize,
         from: usize,
-        mut cells: Vec<Cell>,
+        mut cells: Vec<HyperRect>,
         sweep: Sweep<'_>,
         depth: usize,
-    ) -> Option<Vec<Cell>> {
+    ) -> Option<Vec<HyperRect>> {
         if cells.len() > CELLS || depth == DEPTH {
             return None;
         }
@@ -153,12 +159,12 @@ fn decision(policy: Policy) -> &'static Target {
     }
 }
 
-fn touches(a: &[Cell], b: &[Cell]) -> bool {
+fn touches(a: &[HyperRect], b: &[HyperRect]) -> bool {
     a.iter().any(|x| b.iter().any(|y| x.meets(y)))
 }
 
 /// What of some cells others leave.
-fn without(cells: &[Cell], others: &[Cell]) -> Vec<Cell> {
+fn without(cells: &[HyperRect], others: &[HyperRect]) -> Vec<HyperRect> {
     let mut left = cells.to_vec();
     for other in others {
         let mut next = Vec::new();
