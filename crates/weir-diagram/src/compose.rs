@@ -3,8 +3,8 @@
 //! Where the first goes on, the second follows; effects add up. As long as what the first does to
 //! packets is nothing that the second looks at, that is one walk of both diagrams. Else the second
 //! must be asked about the packet as it is *then*: its diagram with other bits in place of those
-//! that changed ([`RulesetDiagram::after`]), once for each different change, and each fills the places
-//! that it belongs to.
+//! that changed ([`RulesetDiagram::after`]), once for each different change, and each fills the
+//! places that it belongs to.
 //!
 //! It is associative. That lets thousands of rules be merged as a balanced tree.
 
@@ -54,7 +54,7 @@ struct Glimpse {
 pub(crate) struct Support {
     /// Levels of fields, ascending.
     levels: Vec<u32>,
-    /// FreeVariables, by number.
+    /// Free variables, by number.
     pub questions: Vec<u32>,
 }
 

@@ -1,8 +1,9 @@
 //! The meaning of rules for all packets at once: decision diagrams.
 //!
-//! [`Interpreter`](weir_semantics::Interpreter) answers for one packet. A diagram answers for all of them:
-//! it asks one bit of the packet after the other and ends in what becomes of those packets. Equal
-//! meaning is then equality of diagrams, and a difference is a set of packets to pick one from.
+//! [`Interpreter`](weir_semantics::Interpreter) answers for one packet. A diagram answers for all
+//! of them: it asks one bit of the packet after the other and ends in what becomes of those
+//! packets. Equal meaning is then equality of diagrams, and a difference is a set of packets to
+//! pick one from.
 //!
 //! - [`Space`]: sets of packets as booleans. What a rule's tests hold for, unions, what is covered
 //!   by what, how large it is, an example packet, and regions in words.
@@ -13,9 +14,9 @@
 //! Inside, from the bottom up: `store` is the engine, with `operators` and `merging`; `layout` says
 //! which bit stands where; `lower` and `members` turn tests and sets into booleans; `possible`
 //! leaves out what no packet is; `encode` goes from packets to bits and back. For whole rulesets:
-//! `terminal` is what a diagram ends in, `change` what rules do to a packet; `compose` puts one piece
-//! of rules after another; `target`, `chain` and `journey` build those pieces, `runs` and `library`
-//! save work at it; `compare` and `replay` compare, and `comparison` is what that says.
+//! `terminal` is what a diagram ends in, `change` what rules do to a packet; `compose` puts one
+//! piece of rules after another; `target`, `chain` and `journey` build those pieces, `runs` and
+//! `library` save work at it; `compare` and `replay` compare, and `comparison` is what that says.
 //!
 //! Left out: single packets and the meaning of a rule, which are the interpreter's; what becomes of
 //! the counters, which are compared packet by packet; words for people (`weir-review`).

@@ -1,8 +1,8 @@
 //! What the diagram of a ruleset says of one packet: to be held against another witness.
 //!
-//! The interpreter is asked first, with its answers overheard ([`RecordingOracle`]); then the diagram
-//! is walked with the same answers. A diagram may ask what the interpreter did not come to ask:
-//! then nothing depends on the answer, or the two disagree.
+//! The interpreter is asked first, with its answers overheard ([`RecordingOracle`]); then the
+//! diagram is walked with the same answers. A diagram may ask what the interpreter did not come to
+//! ask: then nothing depends on the answer, or the two disagree.
 
 use weir_model::matching::SetMatch;
 use weir_model::target::NatTarget;

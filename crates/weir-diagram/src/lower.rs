@@ -281,8 +281,8 @@ pub(crate) fn devices(
 }
 
 impl Space<'_> {
-    /// A test of a rule, as [`located_tests_of`](weir_model::located_tests_of) gives it. `stateful_identity`
-    /// tells the rule's stateful tests from those of others.
+    /// A test of a rule, as [`located_tests_of`](weir_model::located_tests_of) gives it.
+    /// `who` tells the rule's stateful tests from those of others.
     pub(crate) fn test(
         &mut self,
         rule: &Rule,

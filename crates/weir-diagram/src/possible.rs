@@ -41,7 +41,8 @@ pub(crate) fn possible(store: &mut Store, layout: &Layout) -> Result<Ref, Full> 
 }
 
 /// Headers that are there or cut, with the lengths of packets that have them. An IPv4 header has up
-/// to 40 bytes of options, and any length up to there is one of a packet. IPv6 fragments carry eight bytes more; whether more fragments follow is no variable, so a head may be one.
+/// to 40 bytes of options, and any length up to there is one of a packet. IPv6 fragments carry
+/// eight bytes more; whether more fragments follow is no variable, so a head may be one.
 fn lengths(store: &mut Store, layout: &Layout, p: &Presence) -> Result<Ref, Full> {
     let (base, fragment): (u128, u128) = match layout.family {
         Family::V4 => (20, 0),

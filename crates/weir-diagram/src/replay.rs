@@ -15,8 +15,8 @@ use crate::witness::{Assumption, Witness};
 
 /// Gives the answers of a [`Witness`]; what it has no assumption on does not hold.
 ///
-/// ChainDiagrams for one of the firewalls that were compared, and good for one journey: it counts how often
-/// a stateful test was asked.
+/// Made for one of the firewalls that were compared, and good for one journey: it counts
+/// how often a stateful test was asked.
 #[derive(Clone, Debug)]
 pub struct Replay<'w> {
     assumptions: &'w [Assumption],

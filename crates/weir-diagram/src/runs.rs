@@ -2,8 +2,9 @@
 //!
 //! Long lists mostly test one address and nothing else. Rules of such a list that end alike are one
 //! union of spans, made from the sorted spans at once. Rules whose addresses do not overlap
-//! commute, whatever they lead to, as long as no rule that goes on has changed the address. Merged in the order of their addresses, most merges touch a single path; in the order
-//! of the text, every one walks both diagrams.
+//! commute, whatever they lead to, as long as no rule that goes on has changed the address. Merged
+//! in the order of their addresses, most merges touch a single path; in the order of the text,
+//! every one walks both diagrams.
 
 use weir_model::{Family, Field, Predicate, Rule, Target, Test, effects_of, tests_of};
 

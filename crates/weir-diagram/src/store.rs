@@ -411,7 +411,7 @@ pub(crate) mod tests {
         store.sweep(from, &mut roots);
         assert!(store.len() < before / 3, "{} of {before} nodes are left", store.len());
         assert_eq!(roots[1], old);
-        // ChainDiagrams anew, the same diagrams are found, not made again.
+        // Made anew, the same diagrams are found, not made again.
         let len = store.len();
         assert_eq!(of_table(&mut store, &table(16, 4), 0), roots[0]);
         assert_eq!(of_table(&mut store, &table(42, 4), 0), roots[2]);

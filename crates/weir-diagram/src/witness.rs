@@ -59,8 +59,8 @@ impl Witness {
     }
 }
 
-/// FreeVariables and their answers in words. Bits of one value that a target writes become one phrase,
-/// which needs no answer.
+/// Questions and their answers in words. Bits of one value that a target writes become one
+/// phrase, which needs no answer.
 pub(crate) fn joined<'o>(
     questions: impl Iterator<Item = (FreeVariable, &'o str, bool)>,
 ) -> Vec<(String, Option<bool>)> {

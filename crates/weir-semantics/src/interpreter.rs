@@ -11,9 +11,9 @@
 //! What the kernel knows at a hook, the rules of that hook see: no output device before routing,
 //! none at INPUT, no input device on a local packet; no conntrack entry in the raw table (it runs
 //! before conntrack, unless the packet comes over `lo` and has one already); a time to live that is
-//! one less once the packet is forwarded; no IPv4 fragment at INPUT; marks, translated addresses and the like as earlier
-//! tables left them. The caller stands for routing: `iif` and `oif` of the packet are where it
-//! comes from and goes to.
+//! one less once the packet is forwarded; no IPv4 fragment at INPUT; marks, translated addresses
+//! and the like as earlier tables left them. The caller stands for routing: `iif` and `oif` of the
+//! packet are where it comes from and goes to.
 //!
 //! A packet stands for the first of its connection when its state is NEW (or RELATED, but not an
 //! ICMP error): then, and where conntrack is in use, the nat table is consulted, once for each of

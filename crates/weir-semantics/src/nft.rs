@@ -1,10 +1,10 @@
 //! What an nftables ruleset does with a packet.
 //!
 //! An evaluator of [`weir_model::nft`] that shares with the iptables interpreter only what targets
-//! do to fields, so that the nft form can be checked against it before it is written. It follows nf_tables, not iptables:
-//! a value that a packet lacks stops the rule, negated or not; a transport load reads what lies
-//! there, also in later fragments (net/netfilter/nf_tables_core.c); a counter counts where it
-//! stands in its rule; a base chain that nothing decided ends with its policy.
+//! do to fields, so that the nft form can be checked against it before it is written. It follows
+//! nf_tables, not iptables: a value that a packet lacks stops the rule, negated or not; a transport
+//! load reads what lies there, also in later fragments (net/netfilter/nf_tables_core.c); a counter
+//! counts where it stands in its rule; a base chain that nothing decided ends with its policy.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! Who answers what a packet's fields do not say.
+//! The oracle: what answers the questions that a packet's fields leave open.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};

@@ -1,10 +1,10 @@
 //! Constraints on the fields of a packet, and a packet that satisfies them.
 //!
 //! [`PacketConstraints`] collects the tests of a rule and of the jumps that lead to it. Fields are
-//! solved one by one: a candidate out of the predicates' own edges that satisfies all of the field's tests.
-//! That is complete for what rulesets hold (nested prefixes, spans, a few negations) and gives up
-//! otherwise: constraints that are not solved cost a packet, and never yield a wrong one, because
-//! the interpreter says afterwards what becomes of it.
+//! solved one by one: a candidate out of the predicates' own edges that satisfies all of the
+//! field's tests. That is complete for what rulesets hold (nested prefixes, spans, a few negations)
+//! and gives up otherwise: constraints that are not solved cost a packet, and never yield a wrong
+//! one, because the interpreter says afterwards what becomes of it.
 
 use std::collections::HashMap;
 

@@ -2,9 +2,10 @@
 //!
 //! A packet that satisfies a rule and the jumps to it may still end before it: an earlier rule
 //! drops what comes from its default device, a chain of hardware addresses lets only known ones
-//! return. [`ReachHints`] knows what was tried before: the maker sends the packet through the interpreter, looks where it ended, and tries
-//! other devices, or to satisfy a RETURN of the chain that it died in. What helped for one rule of
-//! a chain is tried first for the next, and applied to all later packets of the chain.
+//! return. [`ReachHints`] knows what was tried before: the maker sends the packet through the
+//! interpreter, looks where it ended, and tries other devices, or to satisfy a RETURN of the chain
+//! that it died in. What helped for one rule of a chain is tried first for the next, and applied to
+//! all later packets of the chain.
 
 use std::collections::HashMap;
 
