@@ -1,13 +1,15 @@
 //! A compiled form of a ruleset as a value, and the folder that holds it.
 //!
 //! An [`Artefact`] is what `compile` makes: the texts that the tools load ([`Contents`]), and the
-//! [`Manifest`], which says what speaks for the form ([`evidence`]) and how to read its counters.
+//! [`Manifest`], which says what speaks for the form ([`evidence`]), what it does differently on purpose
+//! ([`Deviation`]) and how to read its counters.
 //! What loading it replaces is its [`Footprint`]. A [`Bundle`] is the same with the scripts of a
 //! back end, ready for [`write`]; [`read`] gives the value back.
 
 #![forbid(unsafe_code)]
 
 mod contents;
+mod deviation;
 pub mod evidence;
 mod folder;
 mod footprint;
@@ -15,6 +17,7 @@ mod form;
 pub mod manifest;
 
 pub use contents::{Contents, FileKind, SetTexts};
+pub use deviation::{Deviation, Occurrence};
 pub use evidence::{Checked, CheckedPass, Evidence};
 pub use folder::{
     Bundle, MANIFEST, ReadError, Stored, WriteError, read, read_manifest, sha256, write,

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use weir_model::{Counter, CreditMap};
 
+use crate::deviation::Deviation;
 use crate::evidence::Checked;
 use crate::form::Form;
 
@@ -44,8 +45,8 @@ pub struct Manifest {
     /// How much of each hook the form changed.
     #[serde(default)]
     pub share: Share,
-    /// What the form does differently by its nature, in words of `docs/semantics.md`.
-    pub deviations: Vec<String>,
+    /// What the form does differently on purpose.
+    pub deviations: Vec<Deviation>,
     /// What the equality check did before the artefact was written.
     pub checked: Checked,
     /// Counters by original rule.

@@ -1,7 +1,7 @@
 //! From a firewall to an artefact.
 
 use weir_artefact::manifest::{self, Manifest};
-use weir_artefact::{Artefact, Contents, Footprint, Form, SetTexts, sha256};
+use weir_artefact::{Artefact, Contents, Deviation, Footprint, Form, SetTexts, sha256};
 use weir_model::{Chain, Family, Firewall, IpSet, Name};
 use weir_passes::{CheckedRun, passes};
 use weir_syntax::{ipset, iptables};
@@ -54,7 +54,7 @@ fn by_iptables(
     let mut counters = counters::credit_map(firewall, &after, &own);
     let summed = counters::take_summed(&mut counters, firewall, &after, &own);
     let mut deviations = deviations(form, &own);
-    deviations.extend(by_passes.into_iter().map(str::to_owned));
+    deviations.extend(by_passes);
     let manifest = Manifest {
         version: manifest::VERSION,
         weir: env!("CARGO_PKG_VERSION").to_owned(),
@@ -167,13 +167,7 @@ fn contents(
     contents
 }
 
-fn deviations(form: Form, own: &[(Family, IpSet)]) -> Vec<String> {
-    if form == Form::Ipset && own.iter().any(|(f, _)| *f == Family::V6) {
-        return vec![
-            "an IPv6 packet with malformed extension headers is dropped when a rule looks at its \
-             protocol; rules that became sets look at it for more addresses than before"
-                .to_owned(),
-        ];
-    }
-    Vec::new()
+fn deviations(form: Form, own: &[(Family, IpSet)]) -> Vec<Deviation> {
+    let by_sets = form == Form::Ipset && own.iter().any(|(f, _)| *f == Family::V6);
+    by_sets.then_some(Deviation::ExtensionHeaders).into_iter().collect()
 }

@@ -30,7 +30,7 @@ mod table;
 use std::collections::HashMap;
 
 use weir_artefact::manifest::{CompiledRun, Kept, Share};
-use weir_artefact::{Checked, CheckedPass, Evidence, Form};
+use weir_artefact::{Checked, CheckedPass, Deviation, Evidence, Form};
 use weir_model::effect::needs_conntrack;
 use weir_model::nft::{self, Credit};
 use weir_model::{CreditMap, Family, Firewall, Hook, RuleId, Ruleset, Span, TableName};
@@ -66,8 +66,8 @@ pub struct NftForm {
     pub barriers: Vec<Kept>,
     /// How many rules of each hook went to nft.
     pub share: Share,
-    /// What nft does differently, in words of `docs/semantics.md`.
-    pub deviations: Vec<String>,
+    /// What nft does differently.
+    pub deviations: Vec<Deviation>,
     /// Counters by original rule.
     pub counters: CreditMap,
     /// Estimated kernel memory in bytes.
@@ -153,7 +153,7 @@ pub(crate) fn compile_run(
     if !refusals.is_empty() {
         return Err(CompileError::Unsupported { form: Form::Nft, refusals });
     }
-    form.deviations.extend(run.deviations.iter().map(|d| (*d).to_owned()));
+    form.deviations.extend(run.deviations.iter().cloned());
     let mut step = CheckedPass {
         pass: passes::FOLD_INTO_VERDICT_MAP.to_owned(),
         evidence: Evidence::Trusted,
@@ -425,27 +425,13 @@ impl Builder {
         }
     }
 
-    fn deviations(&self) -> Vec<String> {
-        let mut out = vec![
-            "a packet whose transport header is cut short is not dropped by the first rule that \
-             looks at it: the rule does not match"
-                .to_string(),
-            "a TCP fragment at offset 1 is not dropped: rules that look at the TCP header do not \
-             match it"
-                .to_string(),
-        ];
+    fn deviations(&self) -> Vec<Deviation> {
+        let mut out = vec![Deviation::TruncatedHeader, Deviation::TcpFragment];
         if self.moved.iter().any(|m| !self.guarded.contains(&m.family)) {
-            out.push(
-                "fragments that conntrack does not put together (a local socket that asks for it) \
-                 are looked at as if they were whole"
-                    .to_string(),
-            );
+            out.push(Deviation::LaterFragment);
         }
         if self.stateful {
-            out.push(
-                "the bucket of limit fills by the nanosecond, not by the tick of the clock"
-                    .to_string(),
-            );
+            out.push(Deviation::LimitResolution);
         }
         out
     }

@@ -15,9 +15,9 @@
 
 use std::fmt;
 
-use weir_artefact::Evidence;
 use weir_artefact::manifest::{CompiledRun, Kept};
 use weir_diagram::{CompareOptions, Identity};
+use weir_artefact::{Deviation, Evidence};
 use weir_model::{Family, Firewall, IpSet, Packet, Ruleset};
 use weir_semantics::{Entry, Seeded};
 
@@ -67,8 +67,8 @@ pub struct CheckedRun {
     pub kept: Vec<Kept>,
     /// What each pass did.
     pub steps: Vec<Step>,
-    /// What is otherwise by the nature of passes that changed something.
-    pub deviations: Vec<&'static str>,
+    /// What passes that changed something do differently on purpose.
+    pub deviations: Vec<Deviation>,
 }
 
 /// Rules that a packet tried, on average, before and after a pass; `None` without a check.

@@ -108,8 +108,8 @@ pub trait Pass {
         Sameness::Strict
     }
 
-    /// What is otherwise where the pass changed something, for the manifest: a sentence.
-    fn deviation(&self) -> Option<&'static str> {
+    /// What is different on purpose where the pass changed something, for the manifest.
+    fn deviation(&self) -> Option<weir_artefact::Deviation> {
         None
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use weir_artefact::Deviation;
 use weir_kernel::xtables::Count;
 use weir_model::effect::effects_of;
 use weir_model::{Effect, Field, RuleId, TableName, Target};
@@ -197,8 +198,9 @@ fn is_between(least: Count, seen: Count, most: Count) -> bool {
         && (least.bytes..=most.bytes).contains(&seen.bytes)
 }
 
-/// The name of the deviation that a packet may meet in a form that is not iptables.
-pub(crate) fn deviation(packet: &Packet) -> Option<&'static str> {
+/// Which of a form's deviations a packet may meet.
+pub(crate) fn deviation<'d>(deviations: &'d [Deviation], packet: &Packet) -> Option<&'d Deviation> {
+    // Headers that the model has no fields of, so that only the kernel sees that they are cut.
     let wanted = match (packet.proto, packet.family) {
         // Four bytes of DCCP's twelve are the ports, which are no payload.
         (33 | 50, _) => 8,
@@ -206,10 +208,8 @@ pub(crate) fn deviation(packet: &Packet) -> Option<&'static str> {
         _ => 0,
     };
     let is_cut = packet.fragment.offset == 0 && packet.payload.len() < wanted;
-    if packet.transport == Transport::Truncated || is_cut {
-        return Some("truncated header");
-    }
-    (packet.fragment.offset != 0).then_some("later fragment")
+    let is_met = |d: &&Deviation| d.concerns(packet) || is_cut && **d == Deviation::TruncatedHeader;
+    deviations.iter().find(is_met)
 }
 
 /// Whether the outcome is out of reach: handed to a program, or ended by what weir does not know.

@@ -6,6 +6,7 @@
 //! do, the user says which one is meant. Other nft tables are named, not read.
 
 use anyhow::{Result, bail};
+use weir_artefact::Deviation;
 use weir_model::Family;
 
 use crate::cli::Variant;
@@ -27,9 +28,13 @@ pub struct InForce {
 }
 
 /// What is not the same in iptables-nft as in legacy iptables, which gives every text its meaning.
-pub const DEVIATIONS: &str = "packets that iptables-nft treats otherwise than legacy iptables: \
-     cut transport headers, TCP fragments at offset 1, fragments that nothing put together \
-     (docs/semantics.md, deviations 1 and 2)";
+pub fn deviations() -> String {
+    format!(
+        "packets that iptables-nft treats otherwise than legacy iptables: {} (docs/semantics.md, \
+         deviations)",
+        Deviation::packets()
+    )
+}
 
 /// Reads what is in force. The programs only read.
 ///

@@ -86,7 +86,7 @@ fn live(files: &Operand, color: bool) -> Result<Side> {
     let InForce { texts, read, not_read: mut left_out, of_weir, by_nft } =
         in_force::read(files.variant)?;
     eprintln!("weir: --live: {read}");
-    left_out.extend(by_nft.then(|| in_force::DEVIATIONS.to_owned()));
+    left_out.extend(by_nft.then(in_force::deviations));
     let firewall = operand::parse(texts, None, files, color)?.firewall;
     let mut tables = nft::Ruleset::default();
     for (family, name) in &of_weir {

@@ -12,10 +12,9 @@
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 
-use weir_artefact::{Checked, Form};
+use weir_artefact::{Checked, Deviation, Form};
 use weir_model::nft::Credit;
 use weir_model::{Effect, Family, Firewall, Hook, Packet, Ruleset, TableName, Target};
-use weir_packet::Transport;
 use weir_semantics::nft::{Done, End, Evaluator, Walk};
 use weir_semantics::{Entry, Interpreter, Log, Oracle, Question, Subject, Verdict};
 use weir_traffic::{TrafficOptions, packets};
@@ -96,10 +95,12 @@ struct Made {
 
 impl Both<'_> {
     fn is_comparable(&self, packet: &Packet, family: Family) -> bool {
-        let cut = packet.transport == Transport::Truncated;
-        let overlap = packet.fragment.offset == 1 && packet.proto == 6;
-        let whole = !packet.is_fragment() || !self.interpreter.conntrack_in_use(family);
-        !cut && !overlap && whole
+        let is_met = |deviation: &Deviation| match deviation {
+            // Without conntrack the form guards its tests.
+            Deviation::LaterFragment => self.interpreter.conntrack_in_use(family),
+            _ => true,
+        };
+        !Deviation::ALL.iter().any(|d| d.concerns(packet) && is_met(d))
     }
 
     fn difference(

@@ -12,6 +12,7 @@
 //! A header test is asked before all matches. So an expression behind a match that may drop a cut
 //! header, or count something, stays. Rules that keep a state are left alone.
 
+use weir_artefact::Deviation;
 use weir_model::matching::{
     AddrMatch, FragmentMatch, Host, Neg, OptionValue, ProtoMatch, TtlOp, Value,
 };
@@ -40,11 +41,8 @@ impl Pass for CheaperMatch {
         Sameness::StrictOnBytes
     }
 
-    fn deviation(&self) -> Option<&'static str> {
-        Some(
-            "a search by bm does not find a pattern that spreads over two parts of a packet that \
-             is not in one piece",
-        )
+    fn deviation(&self) -> Option<Deviation> {
+        Some(Deviation::SearchByParts)
     }
 
     fn run(&self, ruleset: &Ruleset, context: &Context<'_>) -> Rewritten {

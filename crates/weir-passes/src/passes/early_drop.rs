@@ -27,6 +27,7 @@
 //! later may have another state than without the pass. No comparison of packets sees that, so the
 //! pass is never called proven.
 
+use weir_artefact::Deviation;
 use weir_model::effect::needs_conntrack;
 use weir_model::matching::TtlOp;
 use weir_model::{
@@ -63,14 +64,8 @@ impl Pass for EarlyDrop {
         Sameness::EarlyDrop
     }
 
-    fn deviation(&self) -> Option<&'static str> {
-        Some(
-            "packets that early_drop drops are counted by its rules in raw PREROUTING only; \
-             conntrack does not see them: they neither make, confirm nor refresh a connection, so \
-             that later packets of it may have another state (a dropped answer leaves it NEW); they \
-             are dropped without an ICMP error where no route is known; an IPv6 packet with \
-             malformed extension headers is dropped in raw",
-        )
+    fn deviation(&self) -> Option<Deviation> {
+        Some(Deviation::EarlyDrop)
     }
 
     fn run(&self, ruleset: &Ruleset, context: &Context<'_>) -> Rewritten {

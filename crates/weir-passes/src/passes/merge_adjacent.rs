@@ -7,6 +7,7 @@
 //!
 //! What is lost: of the two counters only the sum is known. So the pass runs where that is allowed.
 
+use weir_artefact::Deviation;
 use weir_model::matching::{Neg, PortSpan};
 use weir_model::{Family, Match, Rule, Ruleset, Span};
 
@@ -36,8 +37,8 @@ impl Pass for MergeAdjacent {
         Sameness::Summed
     }
 
-    fn deviation(&self) -> Option<&'static str> {
-        Some("rules that were merged share a counter: the manifest lists them as summed")
+    fn deviation(&self) -> Option<Deviation> {
+        Some(Deviation::SummedCounters)
     }
 
     fn run(&self, ruleset: &Ruleset, context: &Context<'_>) -> Rewritten {

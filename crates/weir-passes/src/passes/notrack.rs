@@ -21,6 +21,7 @@
 //! runs where that is allowed.
 
 use weir_model::effect::needs_conntrack;
+use weir_artefact::Deviation;
 use weir_model::target::Effect;
 use weir_model::{
     Chain, Field, Hook, Match, ProtoMatch, Rule, Ruleset, Table, TableName, Target, Test,
@@ -61,11 +62,8 @@ impl Pass for Notrack {
         Sameness::Untracked
     }
 
-    fn deviation(&self) -> Option<&'static str> {
-        Some(
-            "traffic that notrack untracks has no entry in conntrack's table and is not counted by \
-             the policies of nat; an IPv6 packet with malformed extension headers is dropped in raw",
-        )
+    fn deviation(&self) -> Option<Deviation> {
+        Some(Deviation::Untracked)
     }
 
     fn run(&self, ruleset: &Ruleset, context: &Context<'_>) -> Rewritten {

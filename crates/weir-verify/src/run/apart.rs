@@ -6,7 +6,7 @@
 //! text; what is expected of them is as exact as of all others, but for those counters. Without
 //! such a pass nothing is expected otherwise.
 
-use weir_artefact::{Evidence, Stored};
+use weir_artefact::{Deviation, Occurrence, Stored};
 use weir_model::{Effect, Firewall, TableName, Target};
 use weir_semantics::{Counted, Interpreter, Outcome};
 
@@ -16,18 +16,13 @@ use crate::counters::Originals;
 use crate::differ::Expected;
 use crate::oracle::Known;
 
-/// Passes whose packets are apart.
-const PASSES: [&str; 2] = ["early_drop", "notrack"];
-
 /// The form as one firewall, where such a pass changed something.
 ///
 /// # Errors
 /// A file of the folder that is not as weir writes it.
 pub(crate) fn form(stored: &Stored, original: &Firewall) -> Result<Option<Firewall>, VerifyError> {
-    let acted =
-        |evidence: &Evidence| !matches!(evidence, Evidence::Unchanged | Evidence::Skipped(_));
-    let mut passes = stored.artefact.manifest.checked.passes.iter();
-    if !passes.any(|p| PASSES.contains(&p.pass.as_str()) && acted(&p.evidence)) {
+    let on_journeys = |d: &Deviation| matches!(d.occurrence(), Occurrence::Journey);
+    if !stored.artefact.manifest.deviations.iter().any(on_journeys) {
         return Ok(None);
     }
     let read = weir_backends::written::firewall(&stored.artefact, original);

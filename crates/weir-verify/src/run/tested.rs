@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
-use weir_artefact::{FileKind, Form, Manifest, Stored};
+use weir_artefact::{Deviation, FileKind, Manifest, Stored};
 use weir_kernel::xtables::Count;
 use weir_kernel::{KernelError, Namespace, Session};
 use weir_model::{Family, Firewall};
@@ -33,8 +33,8 @@ const CHEAP_READING: Duration = Duration::from_millis(20);
 pub(crate) struct Tested<'f> {
     arm: Arm,
     credits: Credits,
-    /// It is no iptables, and treats some packets in its own way by its nature.
-    deviates: bool,
+    /// What it does differently on purpose.
+    deviations: &'f [Deviation],
     /// The form, where a pass treats some packets in its own way on purpose.
     apart: Option<Interpreter<'f>>,
     pub report: WayReport,
@@ -68,7 +68,7 @@ impl<'f> Tested<'f> {
         families: &[Family],
         originals: &Originals,
     ) -> Result<Tested<'f>, VerifyError> {
-        let Manifest { form, counters, summed, .. } = &stored.artefact.manifest;
+        let Manifest { form, counters, summed, deviations, .. } = &stored.artefact.manifest;
         // The same form may be there twice, compiled with other options.
         let alike = |n: &String| n.contains(&format!("-fw-{form}"));
         let count = session.namespaces().into_iter().filter(alike).count();
@@ -85,14 +85,13 @@ impl<'f> Tested<'f> {
         };
         let arm = Arm::new(session, &name, families, &[], load)?;
         let credits = Credits::new(&name, &arm.firewall, originals, counters, summed)?;
-        let deviates = *form == Form::Nft;
         let apart = apart.as_ref().map(Interpreter::new);
-        Ok(Tested { deviates, apart, ..Tested::with(arm, credits) })
+        Ok(Tested { deviations, apart, ..Tested::with(arm, credits) })
     }
 
     fn with(arm: Arm, credits: Credits) -> Tested<'f> {
         let report = WayReport { name: arm.name.clone(), ..WayReport::default() };
-        Tested { arm, credits, deviates: false, apart: None, report, reading: Duration::ZERO }
+        Tested { arm, credits, deviations: &[], apart: None, report, reading: Duration::ZERO }
     }
 
     /// What is expected of a packet here.
@@ -129,10 +128,8 @@ impl<'f> Tested<'f> {
     ) -> Result<Vec<Found>, VerifyError> {
         let mut found = Vec::new();
         // What a form may treat in its own way is counted apart from what it may not.
-        let (same, apart): (Vec<_>, Vec<_>) = self
-            .all_items(round, originals)
-            .into_iter()
-            .partition(|i| !self.deviates || i.deviation().is_none());
+        let (same, apart): (Vec<_>, Vec<_>) =
+            self.all_items(round, originals).into_iter().partition(|i| self.deviation(i).is_none());
         for items in [same, apart] {
             if !items.is_empty() {
                 self.items(&items, originals, room, &mut found)?;
@@ -177,7 +174,7 @@ impl<'f> Tested<'f> {
             }
         }
         if ended == 0 && !expected.holds(&counts) {
-            if self.deviates && items.iter().all(|i| i.deviation().is_some()) {
+            if items.iter().all(|i| self.deviation(i).is_some()) {
                 return self.halve_named(items, originals);
             }
             self.halve(items, originals, room, found)?;
@@ -317,9 +314,14 @@ impl<'f> Tested<'f> {
 
     /// Counts a difference under its name, where it has one.
     fn name_deviation(&mut self, item: &Item<'_>) -> bool {
-        let Some(name) = item.deviation().filter(|_| self.deviates) else { return false };
-        differ::tally(&mut self.report.named, name);
+        let Some(deviation) = self.deviation(item) else { return false };
+        differ::tally(&mut self.report.named, deviation.id());
         true
+    }
+
+    /// Which of the form's deviations a packet may meet.
+    fn deviation(&self, item: &Item<'_>) -> Option<&'f Deviation> {
+        differ::deviation(self.deviations, &item.batch.packets[item.at].packet)
     }
 
     fn difference(&self, item: &Item<'_>, what: Vec<String>) -> Found {
@@ -358,12 +360,6 @@ struct Item<'r> {
     at: usize,
     /// Why other counters are expected than the original's.
     apart: Option<&'static str>,
-}
-
-impl Item<'_> {
-    fn deviation(&self) -> Option<&'static str> {
-        differ::deviation(&self.batch.packets[self.at].packet)
-    }
 }
 
 /// Loads sets and rules with the tools that wrote such text.

@@ -2,6 +2,7 @@
 
 use anyhow::{Context as _, Result, bail};
 use weir_diagram::{CompareOptions, Identity, Level, Scope, compare};
+use weir_artefact::Deviation;
 use weir_packet::{Mac, pcap};
 use weir_review::{Review, Side as Named, count, not_covered};
 use weir_syntax::iptables;
@@ -102,11 +103,10 @@ fn files(args: &Diff, number: usize) -> Operand {
 fn left_out(sides: &[&Side], by_nft: bool) -> Vec<String> {
     let mut out: Vec<String> = sides.iter().flat_map(|s| s.left_out.clone()).collect();
     if by_nft {
-        out.push(
-            "packets that nft treats otherwise by nature: cut transport headers, TCP fragments at \
-             offset 1, fragments that nothing put together (docs/semantics.md, deviations 1 and 2)"
-                .to_owned(),
-        );
+        out.push(format!(
+            "packets that nft treats otherwise by nature: {} (docs/semantics.md, deviations)",
+            Deviation::packets()
+        ));
     }
     out
 }

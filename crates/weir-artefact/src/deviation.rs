@@ -1,0 +1,215 @@
+//! What a form does differently from its ruleset on purpose.
+//!
+//! The table is shared: `compile` lists in the manifest what its form can meet, and leaves the
+//! packets out that a check of models cannot judge; `weir verify` names a packet that meets one;
+//! `weir diff` says which packets it does not compare; the section *Deviations* of
+//! `docs/semantics.md` explains each, which a test checks. Anything else that differs is a defect.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use weir_model::Packet;
+use weir_packet::Transport;
+
+/// TCP's protocol number.
+const TCP: u8 = 6;
+
+/// One of the ways in which a form differs from its ruleset on purpose.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(into = "String", from = "String")]
+pub enum Deviation {
+    /// nft does not drop what has a truncated transport header.
+    TruncatedHeader,
+    /// nft does not drop a TCP fragment at offset 1.
+    TcpFragment,
+    /// nft looks for ports in fragments.
+    LaterFragment,
+    /// nft has another clock for `limit`.
+    LimitResolution,
+    /// A form for iptables looks at the protocol of other packets.
+    ExtensionHeaders,
+    /// `cheaper_match` uses another algorithm for `string`.
+    SearchByParts,
+    /// `early_drop` drops before conntrack.
+    EarlyDrop,
+    /// `notrack` keeps packets from conntrack.
+    Untracked,
+    /// `merge_adjacent` makes one rule of several.
+    SummedCounters,
+    /// One that another version of weir wrote: its sentence.
+    Other(String),
+}
+
+/// What shows that a deviation is met.
+#[derive(Clone, Copy, Debug)]
+pub enum Occurrence {
+    /// The packet: whether it may be treated differently.
+    Packet(fn(&Packet) -> bool),
+    /// What the form's rules do to the packet: the interpreter tells.
+    Journey,
+    /// Nothing that a single packet of weir's checks has: rates, parts of a buffer, malformed
+    /// headers, counters that are summed.
+    Nothing,
+}
+
+impl Deviation {
+    /// All that this version knows.
+    pub const ALL: [Deviation; 9] = [
+        Deviation::TruncatedHeader,
+        Deviation::TcpFragment,
+        Deviation::LaterFragment,
+        Deviation::LimitResolution,
+        Deviation::ExtensionHeaders,
+        Deviation::SearchByParts,
+        Deviation::EarlyDrop,
+        Deviation::Untracked,
+        Deviation::SummedCounters,
+    ];
+
+    /// Its identifier, in bold type in `docs/semantics.md`.
+    pub fn id(&self) -> &str {
+        match self {
+            Deviation::TruncatedHeader => "truncated header",
+            Deviation::TcpFragment => "TCP fragment at offset 1",
+            Deviation::LaterFragment => "later fragment",
+            Deviation::LimitResolution => "limit in nftables",
+            Deviation::ExtensionHeaders => "malformed extension headers",
+            Deviation::SearchByParts => "search by parts",
+            Deviation::EarlyDrop => "early drop",
+            Deviation::Untracked => "untracked",
+            Deviation::SummedCounters => "summed counters",
+            Deviation::Other(_) => "other",
+        }
+    }
+
+    /// What is different, as manifests say it.
+    pub fn sentence(&self) -> &str {
+        match self {
+            Deviation::TruncatedHeader => {
+                "a packet whose transport header is cut short is not dropped by the first rule \
+                 that looks at it: the rule does not match"
+            }
+            Deviation::TcpFragment => {
+                "a TCP fragment at offset 1 is not dropped: rules that look at the TCP header do \
+                 not match it"
+            }
+            Deviation::LaterFragment => {
+                "fragments that conntrack does not put together (a local socket that asks for it) \
+                 are looked at as if they were whole"
+            }
+            Deviation::LimitResolution => {
+                "the bucket of limit fills by the nanosecond, not by the tick of the clock"
+            }
+            Deviation::ExtensionHeaders => {
+                "an IPv6 packet with malformed extension headers is dropped when a rule looks at \
+                 its protocol; rules that became sets look at it for more addresses than before"
+            }
+            Deviation::SearchByParts => {
+                "a search by bm does not find a pattern that spreads over two parts of a packet \
+                 that is not in one piece"
+            }
+            Deviation::EarlyDrop => {
+                "packets that early_drop drops are counted by its rules in raw PREROUTING only; \
+                 conntrack does not see them: they neither make, confirm nor refresh a \
+                 connection, so that later packets of it may have another state (a dropped \
+                 answer leaves it NEW); they are dropped without an ICMP error where no route is \
+                 known; an IPv6 packet with malformed extension headers is dropped in raw"
+            }
+            Deviation::Untracked => {
+                "traffic that notrack untracks has no entry in conntrack's table and is not \
+                 counted by the policies of nat; an IPv6 packet with malformed extension headers \
+                 is dropped in raw"
+            }
+            Deviation::SummedCounters => {
+                "rules that were merged share a counter: the manifest lists them as summed"
+            }
+            Deviation::Other(sentence) => sentence,
+        }
+    }
+
+    /// What shows that it is met.
+    pub fn occurrence(&self) -> Occurrence {
+        match self {
+            Deviation::TruncatedHeader => {
+                Occurrence::Packet(|p| p.transport == Transport::Truncated)
+            }
+            Deviation::TcpFragment => {
+                Occurrence::Packet(|p| p.fragment.offset == 1 && p.proto == TCP)
+            }
+            Deviation::LaterFragment => Occurrence::Packet(Packet::is_fragment),
+            Deviation::EarlyDrop | Deviation::Untracked => Occurrence::Journey,
+            Deviation::LimitResolution
+            | Deviation::ExtensionHeaders
+            | Deviation::SearchByParts
+            | Deviation::SummedCounters
+            | Deviation::Other(_) => Occurrence::Nothing,
+        }
+    }
+
+    /// Whether a packet shows by itself that the deviation may be met.
+    pub fn concerns(&self, packet: &Packet) -> bool {
+        match self.occurrence() {
+            Occurrence::Packet(is_met) => is_met(packet),
+            Occurrence::Journey | Occurrence::Nothing => false,
+        }
+    }
+
+    /// The identifiers of those that a packet shows by itself, for a sentence.
+    pub fn packets() -> String {
+        let shown = |d: &&Deviation| matches!(d.occurrence(), Occurrence::Packet(_));
+        Deviation::ALL.iter().filter(shown).map(Deviation::id).collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl fmt::Display for Deviation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.sentence())
+    }
+}
+
+impl From<Deviation> for String {
+    fn from(deviation: Deviation) -> String {
+        deviation.sentence().to_owned()
+    }
+}
+
+impl From<String> for Deviation {
+    fn from(sentence: String) -> Deviation {
+        let known = Deviation::ALL.into_iter().find(|d| d.sentence() == sentence);
+        known.unwrap_or(Deviation::Other(sentence))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn the_document_explains_every_deviation() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/semantics.md");
+        let text = std::fs::read_to_string(path).unwrap();
+        let (_, section) = text.split_once("\n## Deviations\n").expect("the section");
+        let section = section.split("\n## ").next().unwrap_or_default();
+        let words: Vec<&str> = section.split_whitespace().collect();
+        let section = words.join(" ");
+        for deviation in Deviation::ALL {
+            let (id, sentence) = (deviation.id(), deviation.sentence());
+            let entry = format!("**{id}**: {sentence}");
+            assert!(section.contains(&entry), "docs/semantics.md lacks this entry:\n{entry}");
+        }
+        let entries = section.matches("**: ").count();
+        assert_eq!(entries, Deviation::ALL.len(), "docs/semantics.md explains one that is none");
+    }
+
+    #[test]
+    fn a_sentence_reads_back_and_another_one_is_kept() {
+        for deviation in Deviation::ALL {
+            let stored = serde_json::to_string(&deviation).unwrap();
+            assert_eq!(serde_json::from_str::<Deviation>(&stored).unwrap(), deviation);
+        }
+        let other: Deviation = serde_json::from_str("\"something\"").unwrap();
+        assert_eq!(other, Deviation::Other("something".to_owned()));
+    }
+}
