@@ -3,18 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use weir_artefact::manifest::Summed;
-use weir_model::{Counter, CreditMap, Element, Family, Firewall, IpSet, RuleId};
+use weir_model::{Counter, CreditMap, Element, Family, Firewall, IpSet, RuleId, tool};
 use weir_passes::check::classes;
 use weir_passes::run::Places;
 use weir_syntax::ipset;
-
-/// `iptables` or `ip6tables`.
-pub const fn tool(family: Family) -> &'static str {
-    match family {
-        Family::V4 => "iptables",
-        Family::V6 => "ip6tables",
-    }
-}
 
 /// The credit map of a form that is iptables again. Sets named in `own` are weir's: their elements
 /// count for rules. Rules that no counter counts for are there, too: no packet reaches them.

@@ -33,7 +33,7 @@ use weir_artefact::manifest::{CompiledRun, Kept, Share};
 use weir_artefact::{Checked, CheckedPass, Deviation, Evidence, Form};
 use weir_model::effect::needs_conntrack;
 use weir_model::nft::{self, Credit};
-use weir_model::{CreditMap, Family, Firewall, Hook, RuleId, Ruleset, Span, TableName};
+use weir_model::{CreditMap, Family, Firewall, Hook, RuleId, Ruleset, Span, TableName, tool};
 use weir_passes::check::{self, CheckOptions};
 use weir_passes::programs::Program;
 use weir_passes::run::Places;
@@ -204,14 +204,6 @@ fn check_rest(
     let checked = check::equal(&was, &[after], &check, check::through(&was, after), progress)
         .map_err(|example| CompileError::Differs { form: Form::Nft, example })?;
     Ok(checked.packets)
-}
-
-/// `iptables` or `ip6tables`.
-const fn tool(family: Family) -> &'static str {
-    match family {
-        Family::V4 => "iptables",
-        Family::V6 => "ip6tables",
-    }
 }
 
 /// Where each rule of a ruleset stands, as manifests name it.

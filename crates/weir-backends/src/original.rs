@@ -6,10 +6,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::counters::{bare, tool};
+use crate::counters::bare;
 use crate::nft::element_words;
 use weir_model::nft::{self, Credit, Statement};
-use weir_model::{Counter, CreditMap, Family, Firewall, RuleId};
+use weir_model::{Counter, CreditMap, Family, Firewall, RuleId, tool};
 
 /// Originals by their place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

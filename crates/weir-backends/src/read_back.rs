@@ -5,7 +5,7 @@
 //! match that a printer leaves out would otherwise open the firewall.
 
 use weir_model::set::Method;
-use weir_model::{Family, Firewall, IpSet, Rule, Ruleset, Span, nft};
+use weir_model::{Firewall, IpSet, Rule, Ruleset, Span, nft, tool};
 use weir_syntax::iptables::ParseOptions;
 use weir_syntax::{ipset, iptables};
 
@@ -33,10 +33,6 @@ pub fn nft_agrees(tables: &nft::Ruleset, text: &str) -> Result<(), String> {
         format!("nft text is refused: {}", errors.first().map_or("", |d| d.message.as_str()))
     })?;
     weir_syntax::nft::agrees(tables, &back)
-}
-
-fn tool(family: Family) -> &'static str {
-    crate::counters::tool(family)
 }
 
 /// Where two rulesets say something else, apart from origins, counters and comment lines.

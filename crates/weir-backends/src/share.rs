@@ -116,7 +116,7 @@ pub(crate) fn hooks(family: Family, table: &Table) -> Vec<(String, HashSet<RuleI
 
 /// A chain as manifests name it.
 pub(crate) fn place(family: Family, table: &Table, chain: &Name) -> String {
-    format!("{}/{}/{chain}", crate::counters::tool(family), table.name)
+    format!("{}/{}/{chain}", weir_model::tool(family), table.name)
 }
 
 /// The chains that a walk from a chain may enter, itself included.

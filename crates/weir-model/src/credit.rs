@@ -3,6 +3,16 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use weir_packet::Family;
+
+/// The program whose rules are those of a family: `iptables` or `ip6tables`. Counters and places
+/// of rules begin with it.
+pub const fn tool(family: Family) -> &'static str {
+    match family {
+        Family::V4 => "iptables",
+        Family::V6 => "ip6tables",
+    }
+}
 
 /// For each original rule (`filter/FORWARD/3`, `filter/FORWARD/policy`) the counters whose sum is
 /// that rule's own counter. Keys begin with the tool: `iptables/filter/FORWARD/3`.

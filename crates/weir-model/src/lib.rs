@@ -22,7 +22,7 @@ pub mod target;
 pub mod test;
 
 pub use counters::Counters;
-pub use credit::{Counter, CreditMap};
+pub use credit::{Counter, CreditMap, tool};
 pub use effect::{ChangingSets, Conntrack, Ends, FieldSet, Hotdrop, effects_of, match_effects};
 pub use field::{Field, Layer, Merge, Read};
 pub use matching::{AddrMatch, Base, FragmentMatch, IfaceMatch, Match, PortSpan, ProtoMatch};

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use weir_artefact::manifest::Kept;
 use weir_model::effect::{conntrack_of, conntrack_of_all};
-use weir_model::{Chain, Family, Hook, Policy, Rule, RuleId, Ruleset, Table, TableName, Target};
+use weir_model::{Chain, Hook, Policy, Rule, RuleId, Ruleset, Table, TableName, Target, tool};
 
 use crate::Rewritten;
 use crate::logic::Logic;
@@ -34,14 +34,6 @@ pub(crate) fn leave_programs_alone(
         chain.rules = rules;
     }
     made
-}
-
-/// `iptables` or `ip6tables`.
-const fn tool(family: Family) -> &'static str {
-    match family {
-        Family::V4 => "iptables",
-        Family::V6 => "ip6tables",
-    }
 }
 
 /// Chains that may be rewritten, with their tables.

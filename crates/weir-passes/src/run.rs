@@ -234,10 +234,7 @@ pub struct Places(Vec<RulePlace>, &'static str);
 impl Places {
     /// Places of a ruleset as read: rules in reading order.
     pub fn of(ruleset: &Ruleset) -> Self {
-        let tool = match ruleset.family {
-            Family::V4 => "iptables",
-            Family::V6 => "ip6tables",
-        };
+        let tool = weir_model::tool(ruleset.family);
         let mut out = Vec::new();
         for table in &ruleset.tables {
             for chain in &table.chains {

@@ -13,7 +13,7 @@ use weir_kernel::Namespace;
 use weir_kernel::ipset::SetCounters;
 use weir_kernel::nftables::{NftCounters, RuleCount};
 use weir_kernel::xtables::{Count, TableCounters};
-use weir_model::{Counter, CreditMap, Family, Firewall, RulePlace, TableName};
+use weir_model::{Counter, CreditMap, Family, Firewall, RulePlace, TableName, tool};
 
 use crate::VerifyError;
 
@@ -104,14 +104,6 @@ impl Originals {
             (self.keys[*i].clone(), vec![counter])
         });
         CreditMap(own.collect())
-    }
-}
-
-/// `iptables` or `ip6tables`.
-pub(crate) fn tool(family: Family) -> &'static str {
-    match family {
-        Family::V4 => "iptables",
-        Family::V6 => "ip6tables",
     }
 }
 

@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 
 use weir_kernel::xtables::Count;
 use weir_kernel::{Session, interrupt};
-use weir_model::{CtState, Family, Firewall, RuleId};
+use weir_model::{CtState, Family, Firewall, RuleId, tool};
 use weir_packet::{Ct, Packet};
 use weir_semantics::{Entry, Interpreter};
 
 use crate::arm::Arm;
 use crate::batch::{Batch, Maker, PACKETS_MAX, Way};
-use crate::counters::{Originals, tool};
+use crate::counters::Originals;
 use crate::diagrams::Diagrams;
 use crate::differ::{self, Expected, tally};
 use crate::oracle::{Guesses, Known};

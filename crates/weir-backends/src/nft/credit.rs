@@ -7,7 +7,6 @@ use weir_model::{Counter, CreditMap, Family, Hook, RuleId, Ruleset as Rules};
 
 use super::print;
 use super::table::Plan;
-use super::tool;
 
 /// Notes the counters of a family's nft tables.
 pub(super) fn moved(
@@ -19,9 +18,12 @@ pub(super) fn moved(
     for table in ruleset.tables.iter().filter(|t| t.family == family) {
         let name_of = |credit: &Credit| match credit {
             Credit::Rule(id) => places.get(id).cloned(),
-            Credit::Policy(hook) => {
-                Some(format!("{}/{}/{}/policy", tool(family), table.stands_for, hook.chain()))
-            }
+            Credit::Policy(hook) => Some(format!(
+                "{}/{}/{}/policy",
+                weir_model::tool(family),
+                table.stands_for,
+                hook.chain()
+            )),
         };
         for (credit, counter) in counters(table) {
             for place in credit.iter().filter_map(name_of) {
@@ -66,7 +68,7 @@ fn counters(table: &Table) -> Vec<(&[Credit], Counter)> {
 
 /// Notes the policies that stay in iptables.
 pub(super) fn stays(map: &mut CreditMap, plan: &Plan<'_>) {
-    let tool = tool(plan.family);
+    let tool = weir_model::tool(plan.family);
     let table = plan.table.name.to_string();
     for chain in &plan.table.chains {
         let Some(hook) = Hook::of_chain(&chain.name).filter(|_| chain.policy.is_some()) else {
@@ -89,7 +91,7 @@ pub(super) fn kept(map: &mut CreditMap, rest: &Rules, places: &HashMap<RuleId, S
         for chain in &table.chains {
             for (i, rule) in chain.rules.iter().enumerate() {
                 let counter = Counter::Rule {
-                    tool: tool(rest.family).into(),
+                    tool: weir_model::tool(rest.family).into(),
                     table: table.name.to_string(),
                     chain: chain.name.to_string(),
                     number: i as u32 + 1,
