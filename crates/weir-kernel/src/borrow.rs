@@ -6,29 +6,18 @@
 //! virtual device would else be destroyed with its namespace, and a real one come back renamed.
 
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rustix::mount::{UnmountFlags, mount_bind, unmount};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use weir_packet::Mac;
 
+use crate::device_name::check_name;
 use crate::ioctl::{Feature, has_gro, set_feature};
-use crate::link::check_name;
 use crate::namespace::run_to_end;
-use crate::record::{self, Record};
+use crate::record::{self, Borrowed, Record};
 use crate::{KernelError, Namespace, Session};
-
-/// A device of the user's, as it was.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Borrowed {
-    /// Its name in the user's namespace.
-    device: String,
-    /// Its name in ours.
-    name: String,
-    is_up: bool,
-    has_gro: bool,
-}
 
 /// A device as `ip` tells of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,12 +96,12 @@ impl Namespace {
 }
 
 impl Session {
-    /// Whether a device of the namespace that weir was started in can be lent; what it is.
+    /// A device of the namespace that weir was started in, if nobody uses it.
     ///
     /// # Errors
     /// Where there is no such device; where it has addresses or is part of a bridge: somebody uses
     /// it, maybe to reach this machine.
-    pub fn lendable(&self, device: &str) -> Result<Device, KernelError> {
+    pub fn check_unused(&self, device: &str) -> Result<Device, KernelError> {
         check_name(device)?;
         let seen = Device::read(self.command("ip"), device)?;
         match &seen.in_use {
@@ -128,7 +117,7 @@ impl Session {
     /// it is called `name`. It is down then, and goes back when the session ends.
     ///
     /// # Errors
-    /// As [`lendable`](Session::lendable), and where the kernel refuses.
+    /// As [`check_unused`](Session::check_unused), and where the kernel refuses.
     pub fn borrow_device(
         &self,
         device: &str,
@@ -136,7 +125,7 @@ impl Session {
         name: &str,
     ) -> Result<(), KernelError> {
         check_name(name)?;
-        let seen = self.lendable(device)?;
+        let seen = self.check_unused(device)?;
         let has_gro = has_gro(device).map_err(KernelError::io("read feature of", device))?;
         self.hold_home()?;
         let (device, name) = (device.to_owned(), name.to_owned());
@@ -188,34 +177,26 @@ pub(crate) fn give_back(record: &Record, namespaces: &[String]) -> Vec<String> {
     let home = home(&record.run);
     let own = namespaces.iter().filter(|name| record::run_of(name) == Some(&record.run));
     let own: Vec<&String> = own.collect();
-    let is_back = |borrowed: &&Borrowed| own.iter().any(|name| borrowed.back(name, &home).is_ok());
+    let is_back = |borrowed: &&Borrowed| own.iter().any(|name| back(borrowed, name, &home).is_ok());
     let back = record.borrowed.iter().filter(is_back);
     let lines = back.map(|borrowed| format!("loan of device {}", borrowed.device)).collect();
     let _ = unmount(&home, UnmountFlags::DETACH);
     lines
 }
 
-impl Borrowed {
-    /// Whether its names are names of devices: they become arguments of `ip`.
-    pub(crate) fn check(&self) -> Result<(), KernelError> {
-        check_name(&self.device)?;
-        check_name(&self.name)
+/// Moves a device back from a namespace of ours, if it is there.
+fn back(borrowed: &Borrowed, namespace: &str, home: &Path) -> Result<(), KernelError> {
+    let Borrowed { device, name, .. } = borrowed;
+    let from = Namespace::open(namespace, "", PathBuf::new())?;
+    from.ip(&[format!("link set dev {name} netns {} name {device}", home.display())])?;
+    // A path of its own stands for a name.
+    let home = Namespace::open(&home.display().to_string(), "home", PathBuf::new())?;
+    if borrowed.is_up {
+        home.ip(&[format!("link set dev {device} up")])?;
     }
-
-    /// Moves it back from a namespace of ours, if it is there.
-    fn back(&self, namespace: &str, home: &std::path::Path) -> Result<(), KernelError> {
-        let Borrowed { device, name, .. } = self;
-        let from = Namespace::open(namespace, "", PathBuf::new())?;
-        from.ip(&[format!("link set dev {name} netns {} name {device}", home.display())])?;
-        // A path of its own stands for a name.
-        let home = Namespace::open(&home.display().to_string(), "home", PathBuf::new())?;
-        if self.is_up {
-            home.ip(&[format!("link set dev {device} up")])?;
-        }
-        // Its other features were never changed.
-        home.enter(|| set_feature(device, Feature::Gro, self.has_gro))?
-            .map_err(KernelError::io("set feature of", device))
-    }
+    // Its other features were never changed.
+    home.enter(|| set_feature(device, Feature::Gro, borrowed.has_gro))?
+        .map_err(KernelError::io("set feature of", device))
 }
 
 #[cfg(test)]

@@ -55,7 +55,7 @@ impl Drop for Entered {
 impl Namespace {
     /// Opens a namespace that exists by name.
     pub(crate) fn open(name: &str, role: &str, state: PathBuf) -> Result<Namespace, KernelError> {
-        let path = Path::new(crate::record::NETNS).join(name);
+        let path = Path::new(crate::paths::NETNS).join(name);
         let file = File::open(&path).map_err(KernelError::path("open", &path))?;
         let inode = file.metadata().map_err(KernelError::path("read", &path))?.ino();
         let inner = Inner { name: name.to_owned(), role: role.to_owned(), file, inode, state };

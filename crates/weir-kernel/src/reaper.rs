@@ -22,9 +22,10 @@ use rustix::mount::{UnmountFlags, unmount};
 
 use crate::beneath;
 use crate::borrow::give_back;
+use crate::paths::{BPF, NETNS, PINS, SESSIONS, SYSCTLS};
 use crate::pid_namespace::{Fate, PidNamespace};
 use crate::process::{self, ProcessId};
-use crate::record::{self, BPF, NETNS, PINS, Record, SESSIONS, SYSCTLS};
+use crate::record::{self, Record};
 
 /// How long a killed process may take to end.
 const KILL_LIMIT: Duration = Duration::from_secs(5);

@@ -1,4 +1,8 @@
 //! Session files: what a session made, written down before it is made.
+//!
+//! This is the state that outlives the process. What lives as long as the process (namespaces that
+//! are open, locks that are held) is in [`Namespace`](crate::Namespace) and
+//! [`Session`](crate::Session), which write here.
 
 use std::fs;
 use std::io::{self, Write};
@@ -8,20 +12,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::KernelError;
 use crate::beneath::is_beneath;
-use crate::borrow::Borrowed;
+use crate::device_name::check_name;
+use crate::paths::{BPF, PINS, SESSIONS, SYSCTLS};
 use crate::pid_namespace::{Noted, PidNamespace};
 use crate::process::ProcessId;
-
-/// Where session files are.
-pub(crate) const SESSIONS: &str = "/run/weir/sessions";
-/// Where named network namespaces are (iproute2's folder).
-pub(crate) const NETNS: &str = "/run/netns";
-/// The BPF file system.
-pub(crate) const BPF: &str = "/sys/fs/bpf";
-/// Where pins are, one folder a session.
-pub(crate) const PINS: &str = "/sys/fs/bpf/weir";
-/// Where sysctls are.
-pub(crate) const SYSCTLS: &str = "/proc/sys";
 
 /// A session file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -57,6 +51,27 @@ pub(crate) struct SavedSysctl {
     pub path: PathBuf,
     /// Value before.
     pub value: String,
+}
+
+/// A device of the user's, as it was.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Borrowed {
+    /// Its name in the user's namespace.
+    pub device: String,
+    /// Its name in ours.
+    pub name: String,
+    /// Whether it was up.
+    pub is_up: bool,
+    /// Whether it put received segments together.
+    pub has_gro: bool,
+}
+
+impl Borrowed {
+    /// Whether its names are names of devices: they become arguments of `ip`.
+    fn check(&self) -> Result<(), KernelError> {
+        check_name(&self.device)?;
+        check_name(&self.name)
+    }
 }
 
 /// The owner of a session, as the session's name tells it.

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use crate::namespace::{die_with, run_to_end, sysctl_path, write_sysctl};
+use crate::paths;
 use crate::pid_namespace::PidNamespace;
 use crate::process::ProcessId;
 use crate::record::{self, Owner, Record, SavedSysctl};
@@ -58,7 +59,7 @@ impl Session {
     /// Where `/run/weir` cannot be written (not root), or `/proc` is not that of this PID
     /// namespace.
     pub fn new() -> Result<Session, KernelError> {
-        let directory = Path::new(record::SESSIONS);
+        let directory = Path::new(paths::SESSIONS);
         for folder in directory.ancestors().take(2).collect::<Vec<_>>().into_iter().rev() {
             make_private(folder).map_err(KernelError::path("create", folder))?;
         }

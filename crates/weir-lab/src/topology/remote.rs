@@ -64,7 +64,7 @@ impl Topology {
     ) -> Result<(), LabError> {
         let (session, ends) = (&self.session, &hosts.ends);
         for name in [&ends.input, &ends.output] {
-            session.lendable(name.get_ref()).map_err(|error| hosts.refused(name, error))?;
+            session.check_unused(name.get_ref()).map_err(|error| hosts.refused(name, error))?;
         }
         let host = Host::connect(hosts, session, weir, version)?;
         let Devices { input, output } = &self.devices;
