@@ -15,6 +15,7 @@
 mod action;
 mod agree;
 mod class;
+mod cond;
 mod credit;
 mod emit;
 mod host;

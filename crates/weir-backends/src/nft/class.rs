@@ -16,7 +16,8 @@ use std::collections::{BTreeSet, HashMap};
 use weir_model::Family;
 use weir_model::nft::{self, ElementKey, Key, Load, With};
 
-use super::item::{Act, Cond, Item};
+use super::cond::Cond;
+use super::item::{Act, Item};
 
 /// Rules that a run must have: a lookup costs about as much as this many plain rules.
 pub(super) const RUN_MIN: usize = 6;

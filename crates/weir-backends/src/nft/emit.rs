@@ -13,7 +13,8 @@ use weir_model::nft::{
 use weir_model::{Effect, Family, NatTarget};
 
 use super::class::{Axis, Classes, Place, RUN_MIN, classes};
-use super::item::{Act, Cond, Item};
+use super::cond::Cond;
+use super::item::{Act, Item};
 use super::names::Names;
 
 /// Most often that runs split a chain: what follows is written rule by rule where it would split

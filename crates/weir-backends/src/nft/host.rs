@@ -9,7 +9,7 @@ use weir_model::matching::{Conntrack, Neg, OptionValue, Value};
 use weir_model::nft::{Opaque, ROUTE_TYPES, Statement};
 use weir_model::{AddrMatch, Family, Match, PortSpan, RuleId};
 
-use super::item::{Cond, ct_state_test};
+use super::cond::{Cond, ct_state_test};
 
 /// Where a match stands.
 #[derive(Clone, Copy)]

@@ -6,7 +6,7 @@ use weir_model::matching::{Host, OptionValue, Stateful, Value};
 use weir_model::nft::{self, Chain, Opaque, Ruleset, Statement, Table};
 use weir_model::{Effect, Family, Firewall, Match, RuleId, TableName, Target, Test, tests_of};
 
-use super::super::item::Cond;
+use super::super::cond::Cond;
 use super::super::{action, host};
 
 /// The words of one family.
