@@ -12,7 +12,6 @@
 //! such form. So does a hook that enters a chain of Docker, kube-proxy, firewalld or ufw: they go
 //! on editing it in iptables.
 
-mod action;
 mod agree;
 mod class;
 mod cond;
@@ -22,7 +21,6 @@ mod host;
 mod item;
 mod names;
 mod objects;
-mod print;
 mod proof;
 pub mod said;
 mod share;
@@ -45,7 +43,6 @@ use crate::steps;
 
 pub use self::agree::check;
 use self::emit::Compiled;
-pub(crate) use self::print::element_key as element_words;
 use self::table::{DEPTH_MAX, Plan};
 
 /// The nft form of a firewall.
@@ -404,7 +401,7 @@ impl Builder {
             .flat_map(|r| &r.statements)
             .any(|s| matches!(s, nft::Statement::Opaque(o) if o.text.starts_with("limit")));
         NftForm {
-            text: print::ruleset(&self.ruleset),
+            text: weir_syntax::nft::print(&self.ruleset),
             memory_bytes: credit::memory_bytes(&self.ruleset, options.cpus),
             deviations: self.deviations(),
             ruleset: self.ruleset,

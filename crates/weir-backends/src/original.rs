@@ -7,9 +7,9 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::counters::bare;
-use crate::nft::element_words;
 use weir_model::nft::{self, Credit, Statement};
 use weir_model::{Counter, CreditMap, Family, Firewall, RuleId, tool};
+use weir_syntax::nft::print_element_key;
 
 /// Originals by their place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -139,7 +139,7 @@ fn credit_tables(of: &HashMap<&Counter, Vec<Credit>>, table: &mut nft::Table) {
     let find = |counter: &Counter| of.get(counter).cloned().unwrap_or_default();
     for map in &mut table.maps {
         let words: Vec<String> =
-            map.elements.iter().map(|e| element_words(map, e, table.family)).collect();
+            map.elements.iter().map(|e| print_element_key(map, e, table.family)).collect();
         for (element, text) in map.elements.iter_mut().zip(words) {
             element.credit = find(&Counter::NftElement {
                 family: family.to_owned(),

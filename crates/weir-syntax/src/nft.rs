@@ -1,4 +1,4 @@
-//! The nft that weir writes, and what `nft list ruleset` prints of it once it is loaded.
+//! The nft that weir writes ([`print()`]), and what `nft list ruleset` prints of it once it is loaded.
 //!
 //! Nothing else of nft is read: a table that is not weir's, a statement that weir does not write,
 //! is refused by name and place. So a file, an artefact and what is in force can be compared, and a
@@ -26,6 +26,7 @@ mod action;
 mod cursor;
 mod normal;
 mod opaque;
+mod print;
 mod statement;
 mod table;
 mod value;
@@ -34,7 +35,8 @@ use weir_model::nft::Ruleset;
 
 use crate::Diagnostic;
 
-pub use normal::{COMMENT_MAX, agrees, commented, normal};
+pub use normal::{agrees, normal};
+pub use print::{family_word, print, print_effect, print_element_key, print_nat, print_reject};
 
 /// Reads nft text that weir wrote, or a listing of it.
 ///

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use weir_model::nft::{Credit, Ruleset, Statement, Table};
 use weir_model::{Counter, CreditMap, Family, Hook, RuleId, Ruleset as Rules};
+use weir_syntax::nft::{family_word, print_element_key};
 
-use super::print;
 use super::table::Plan;
 
 /// Notes the counters of a family's nft tables.
@@ -35,7 +35,7 @@ pub(super) fn moved(
 
 /// All counters of a table with the originals that they are part of.
 fn counters(table: &Table) -> Vec<(&[Credit], Counter)> {
-    let family = print::family(table.family).to_string();
+    let family = family_word(table.family).to_string();
     let mut out = Vec::new();
     for map in &table.maps {
         for element in map.elements.iter().filter(|e| !e.credit.is_empty()) {
@@ -43,7 +43,7 @@ fn counters(table: &Table) -> Vec<(&[Credit], Counter)> {
                 family: family.clone(),
                 table: table.name.clone(),
                 set: map.name.clone(),
-                element: print::element_key(map, element, table.family),
+                element: print_element_key(map, element, table.family),
             };
             out.push((&element.credit[..], counter));
         }

@@ -9,9 +9,10 @@ use weir_model::{
     Effect, Family, Field, Match, Name, NatTarget, Predicate, Rule, RuleId, Target, Test,
     located_tests_of,
 };
+use weir_syntax::nft::{print_effect, print_nat, print_reject};
 
 use super::cond::{Cond, ct_state_test};
-use super::{action, host};
+use super::host;
 
 /// One rule, ready to be emitted.
 #[derive(Clone, Debug, PartialEq)]
@@ -112,17 +113,16 @@ fn act(target: &Target, family: Family) -> Result<Act, String> {
         Target::Jump(c) => Act::Jump(c.clone()),
         Target::Goto(c) => Act::Goto(c.clone()),
         Target::Reject(word) => {
-            action::reject(word, family)
-                .ok_or_else(|| format!("-j REJECT --reject-with {word}"))?;
+            print_reject(word, family).ok_or_else(|| format!("-j REJECT --reject-with {word}"))?;
             Act::Reject(word)
         }
         Target::Divert(ext) => return Err(format!("-j {}, which hands packets on", ext.module)),
         Target::Nat(nat) => {
-            action::nat(nat, family)?;
+            print_nat(nat, family)?;
             Act::Nat((**nat).clone())
         }
         Target::Effect(e) => {
-            action::effect(e, family)?;
+            print_effect(e, family)?;
             Act::Effect((**e).clone())
         }
         Target::Opaque(o) => return Err(format!("the unknown target {}", o.name)),

@@ -5,9 +5,10 @@ use std::collections::{HashMap, HashSet};
 use weir_model::matching::{Host, OptionValue, Stateful, Value};
 use weir_model::nft::{self, Chain, Opaque, Ruleset, Statement, Table};
 use weir_model::{Effect, Family, Firewall, Match, RuleId, TableName, Target, Test, tests_of};
+use weir_syntax::nft::print_effect;
 
 use super::super::cond::Cond;
-use super::super::{action, host};
+use super::super::host;
 
 /// The words of one family.
 #[derive(Clone, Debug)]
@@ -41,7 +42,7 @@ impl Terms {
                 }
             }
             if let Target::Effect(e) = &rule.target
-                && let Ok(text) = action::effect(e, family)
+                && let Ok(text) = print_effect(e, family)
             {
                 terms.effects.entry(text).or_insert_with(|| (**e).clone());
             }
@@ -109,7 +110,7 @@ impl Terms {
 
     /// The effect in the spelling of the other ruleset.
     pub fn effect(&self, effect: &Effect) -> Effect {
-        let text = action::effect(effect, self.family);
+        let text = print_effect(effect, self.family);
         let known = text.ok().and_then(|text| self.effects.get(&text));
         known.unwrap_or(effect).clone()
     }

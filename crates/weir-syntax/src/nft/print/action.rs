@@ -6,8 +6,8 @@ use weir_model::matching::{OptionValue, Value};
 use weir_model::target::{Extension, NatRange, TtlChange};
 use weir_model::{Addr, Effect, Family, NatTarget};
 
-/// `reject with …`.
-pub(super) fn reject(word: &str, family: Family) -> Option<&'static str> {
+/// An answer, `reject with …`; `None` where nft has none like it.
+pub fn print_reject(word: &str, family: Family) -> Option<&'static str> {
     let table: &[(&str, &str)] = match family {
         Family::V4 => &[
             ("icmp-net-unreachable", "reject with icmp type net-unreachable"),
@@ -36,7 +36,7 @@ pub(super) fn reject(word: &str, family: Family) -> Option<&'static str> {
 ///
 /// # Errors
 /// What nft cannot say.
-pub(super) fn nat(target: &NatTarget, family: Family) -> Result<String, String> {
+pub fn print_nat(target: &NatTarget, family: Family) -> Result<String, String> {
     let (word, range, to) = match target {
         NatTarget::Dnat(r) => ("dnat to ", r, true),
         NatTarget::Snat(r) => ("snat to ", r, true),
@@ -87,7 +87,7 @@ fn push_nat_addr(text: &mut String, addr: Addr, range: &NatRange, family: Family
 ///
 /// # Errors
 /// What nft cannot say.
-pub(super) fn effect(effect: &Effect, family: Family) -> Result<String, String> {
+pub fn print_effect(effect: &Effect, family: Family) -> Result<String, String> {
     let ip = if family == Family::V4 { "ip" } else { "ip6" };
     Ok(match effect {
         Effect::Mark { value, mask } => format!("meta mark set {}", changed("mark", *value, *mask)),

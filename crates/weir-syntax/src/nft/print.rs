@@ -7,19 +7,26 @@ use weir_model::nft::{
     Test, Verdict, With,
 };
 use weir_model::{Addr, Family, Hook, Policy};
-use weir_syntax::nft::commented;
 
-use super::action;
+use super::normal::commented;
+
+mod action;
+
+pub use action::{print_effect, print_nat, print_reject};
 
 /// The ruleset as a file for `nft -f`: one transaction, refused where a table is there already.
 ///
 /// It does not begin by deleting what it replaces: to delete a table, even an empty one of a moment
 /// ago, the kernel waits for all readers, which takes longer than loading thousands of rules.
 /// `load.sh` sends the deletion before it in the same transaction, where there is something.
-pub(super) fn ruleset(ruleset: &Ruleset) -> String {
+///
+/// # Panics
+/// Where an effect, an answer or a translation is one that nft cannot say: see [`print_effect`],
+/// [`print_reject`] and [`print_nat`].
+pub fn print(ruleset: &Ruleset) -> String {
     let mut out = String::new();
     for table in &ruleset.tables {
-        let (family, name) = (family(table.family), &table.name);
+        let (family, name) = (family_word(table.family), &table.name);
         let _ = writeln!(out, "create table {family} {name}");
         push_table(&mut out, table);
     }
@@ -27,7 +34,7 @@ pub(super) fn ruleset(ruleset: &Ruleset) -> String {
 }
 
 /// `ip` or `ip6`.
-pub(super) const fn family(family: Family) -> &'static str {
+pub const fn family_word(family: Family) -> &'static str {
     match family {
         Family::V4 => "ip",
         Family::V6 => "ip6",
@@ -35,7 +42,7 @@ pub(super) const fn family(family: Family) -> &'static str {
 }
 
 fn push_table(out: &mut String, table: &Table) {
-    let _ = writeln!(out, "table {} {} {{", family(table.family), table.name);
+    let _ = writeln!(out, "table {} {} {{", family_word(table.family), table.name);
     for map in &table.maps {
         push_map(out, map, table.family);
     }
@@ -58,7 +65,7 @@ fn push_map(out: &mut String, map: &Map, family: Family) {
         out.push_str("\t\telements = {\n");
         for (i, element) in map.elements.iter().enumerate() {
             let comma = if i + 1 < map.elements.len() { "," } else { "" };
-            let key = element_key(map, element, family);
+            let key = print_element_key(map, element, family);
             let _ = writeln!(out, "\t\t\t{key} : {}{comma}", verdict(&element.verdict));
         }
         out.push_str("\t\t}\n");
@@ -79,7 +86,7 @@ fn key_type(load: Load, family: Family) -> &'static str {
 }
 
 /// The key of an element, as `nft list ruleset` prints it.
-pub(crate) fn element_key(map: &Map, element: &Element, family: Family) -> String {
+pub fn print_element_key(map: &Map, element: &Element, family: Family) -> String {
     let parts = map.key.iter().zip(&element.key).map(|(key, part)| match part {
         ElementKey::Device(name) => format!("\"{name}\""),
         ElementKey::Span(lo, hi) => span(key.load, *lo, *hi, family),
@@ -181,13 +188,13 @@ fn push_statement(out: &mut String, statement: &Statement, family: Family) {
             let _ = write!(out, "{} vmap @{map}", keys.join(" . "));
         }
         Statement::Effect(e) => {
-            out.push_str(&action::effect(e, family).expect("checked when it was lowered"));
+            out.push_str(&print_effect(e, family).expect("checked when it was lowered"));
         }
         Statement::Reject(word) => {
-            out.push_str(action::reject(word, family).expect("checked when it was lowered"));
+            out.push_str(print_reject(word, family).expect("checked when it was lowered"));
         }
         Statement::Nat(target) => {
-            out.push_str(&action::nat(target, family).expect("checked when it was lowered"));
+            out.push_str(&print_nat(target, family).expect("checked when it was lowered"));
         }
     }
 }
@@ -281,7 +288,7 @@ fn push_masked(
     family: Family,
 ) -> std::fmt::Result {
     let name = load(what, family);
-    let ip = self::family(family);
+    let ip = family_word(family);
     match (what, family) {
         (Load::Tos, _) if mask == 0xfc => write!(out, "{ip} dscp {equal} {:#x}", wanted >> 2),
         (Load::Tos, Family::V6) => {
