@@ -22,9 +22,9 @@ mod item;
 mod names;
 mod objects;
 mod proof;
-pub mod said;
 mod share;
 mod table;
+pub mod to_iptables;
 
 use std::collections::HashMap;
 

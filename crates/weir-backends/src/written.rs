@@ -8,7 +8,7 @@ use weir_model::{Family, Firewall, Ruleset, nft};
 use weir_syntax::iptables::{self, ParseOptions};
 use weir_syntax::{Diagnostic, ipset};
 
-use crate::nft::said::{self, Terms};
+use crate::nft::to_iptables::{self, OpaqueDictionary};
 use crate::original::Originals;
 
 /// Reads the texts of an artefact. `original` tells what the words of nft stand for.
@@ -41,10 +41,11 @@ pub fn firewall(artefact: &Artefact, original: &Firewall) -> Result<Firewall, St
     Originals::of_manifest(&counters).credit_artefact(&counters, &mut out, &mut tables);
     for family in [Family::V4, Family::V6] {
         if tables.tables.iter().any(|t| t.family == family) {
-            let said = said::said(&tables, family, &Terms::of(original, family))
-                .map_err(|all| all.first().map(ToString::to_string).unwrap_or_default())?;
+            let said =
+                to_iptables::translate(&tables, family, &OpaqueDictionary::of(original, family))
+                    .map_err(|all| all.first().map(ToString::to_string).unwrap_or_default())?;
             let rest = slot(&mut out, family).get_or_insert_with(|| Ruleset::new(family));
-            said::join(rest, said).map_err(|e| e.to_string())?;
+            to_iptables::join(rest, said).map_err(|e| e.to_string())?;
         }
     }
     Ok(out)

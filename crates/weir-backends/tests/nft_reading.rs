@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-use weir_backends::nft::said::{self, Terms};
+use weir_backends::nft::to_iptables::{self, OpaqueDictionary};
 use weir_backends::{CompileOptions, nft};
 use weir_model::{Family, Firewall, Packet};
 use weir_packet::Transport;
@@ -184,14 +184,15 @@ fn words(v6: bool) -> Vec<&'static str> {
 fn said(text: &str, form: &nft::NftForm) -> Firewall {
     let original = firewall(text);
     let ruleset = original.rulesets().next().expect("a ruleset");
-    let terms = Terms::of(&original, ruleset.family);
-    let said = match said::said(&read(&listed(&form.text)), ruleset.family, &terms) {
+    let dictionary = OpaqueDictionary::of(&original, ruleset.family);
+    let said = match to_iptables::translate(&read(&listed(&form.text)), ruleset.family, &dictionary)
+    {
         Ok(said) => said,
         Err(unsaid) => panic!("{}\n{text}\n{}", unsaid[0], form.text),
     };
     let mut joined = form.kept();
     for rest in [&mut joined.v4, &mut joined.v6].into_iter().flatten() {
-        said::join(rest, said.clone()).expect("a hook is in one of them");
+        to_iptables::join(rest, said.clone()).expect("a hook is in one of them");
     }
     joined
 }
@@ -244,8 +245,8 @@ fn what_iptables_has_no_words_for_is_named() {
              policy accept;\n\t\t{rule}\n\t}}\n}}\n"
         ))
     };
-    let terms = Terms::of(&Firewall::default(), Family::V4);
-    let said = |rule: &str| said::said(&table(rule), Family::V4, &terms);
+    let dictionary = OpaqueDictionary::of(&Firewall::default(), Family::V4);
+    let said = |rule: &str| to_iptables::translate(&table(rule), Family::V4, &dictionary);
     assert!(said("tcp dport 22 accept").is_ok());
     for (rule, why) in [
         ("th dport 22 accept", "ports of whatever protocol"),

@@ -7,7 +7,7 @@
 use weir_diagram::{Answer, CompareOptions, Scope, compare};
 use weir_example::{IspOptions, isp};
 use weir_model::{Family, Firewall, Hook};
-use weir_passes::{Evidence, Pass, RunOptions, Sameness, passes, run_checked};
+use weir_passes::{Equivalence, Evidence, Pass, RunOptions, passes, run_checked};
 use weir_syntax::iptables::{ParseOptions, parse};
 use weir_testkit::Clock;
 
@@ -31,7 +31,8 @@ fn proof(name: &str, text: &str) {
         Family::V4 => Firewall { v4: Some(ruleset), ..Firewall::default() },
         Family::V6 => Firewall { v6: Some(ruleset), ..Firewall::default() },
     };
-    let strict = |pass: &&dyn Pass| matches!(pass.sameness(), Sameness::Strict | Sameness::Summed);
+    let strict =
+        |pass: &&dyn Pass| matches!(pass.equivalence(), Equivalence::Strict | Equivalence::Summed);
     let all: Vec<&dyn Pass> = passes::ALL.into_iter().filter(strict).collect();
     let mut options = RunOptions { trust: true, ..RunOptions::default() };
     options.pass.allow_counters = true;

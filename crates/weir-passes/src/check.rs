@@ -9,9 +9,9 @@
 //! sends a packet through it and says in what the outcome differs. [`through`] is that function
 //! for a firewall.
 
+mod equivalence;
 mod oracle;
 mod proof;
-mod sameness;
 
 use std::fmt;
 use std::fmt::Write as _;
@@ -21,12 +21,12 @@ use weir_model::{Firewall, Packet};
 use weir_semantics::{Counted, Entry, Interpreter, Oracle, Outcome, Seeded};
 use weir_traffic::TrafficOptions;
 
+pub(crate) use self::equivalence::Judge;
+pub use self::equivalence::classes;
 pub use self::oracle::{Bytes, u32_holds};
 pub use self::proof::{Proof, prove};
-pub(crate) use self::sameness::Judge;
-pub use self::sameness::classes;
 
-use crate::Sameness;
+use crate::Equivalence;
 
 /// Called with what is being done and how much of it is done, 0.0 to 1.0.
 pub type Progress<'a> = dyn FnMut(&str, f64) + 'a;
@@ -87,13 +87,13 @@ pub struct CheckOptions {
 /// The first of some packets that a pass's result treats in another way, in the pass's own sense of
 /// equal.
 pub fn first_difference(
-    sameness: Sameness,
+    equivalence: Equivalence,
     before: &Firewall,
     after: &Firewall,
     packets: &[(Entry, Packet)],
     answers: &mut dyn Oracle,
 ) -> Option<Box<Counterexample>> {
-    let mut judge = Judge::new(sameness, before, after);
+    let mut judge = Judge::new(equivalence, before, after);
     packets.iter().find_map(|(entry, packet)| judge.example(packet, *entry, answers))
 }
 

@@ -16,15 +16,15 @@
 use std::fmt;
 
 use weir_artefact::manifest::{CompiledRun, Kept};
-use weir_diagram::{CompareOptions, Identity};
 use weir_artefact::{Deviation, Evidence};
+use weir_diagram::{CompareOptions, Identity};
 use weir_model::{Family, Firewall, IpSet, Packet, Ruleset};
 use weir_semantics::{Entry, Seeded};
 
 use crate::check::{self, Bytes, CheckOptions, Counterexample, Judge, Progress, Proof};
 use crate::run::Places;
 use crate::structure::{self, Broken};
-use crate::{Context, Counting, Pass, PassOptions, Rewritten, Sameness};
+use crate::{Context, Counting, Equivalence, Pass, PassOptions, Rewritten};
 
 /// How passes are run and checked.
 #[derive(Clone, Debug)]
@@ -90,11 +90,11 @@ pub struct Step {
 /// Why what a pass made is not proven to be equal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unproven {
-    /// The pass puts questions in other words ([`Sameness::StrictOnBytes`]).
+    /// The pass puts questions in other words ([`Equivalence::StrictOnBytes`]).
     Words,
-    /// The pass drops packets early ([`Sameness::EarlyDrop`]).
+    /// The pass drops packets early ([`Equivalence::EarlyDrop`]).
     Early,
-    /// The pass keeps packets from conntrack ([`Sameness::Untracked`]).
+    /// The pass keeps packets from conntrack ([`Equivalence::Untracked`]).
     Conntrack,
     /// The proof came to no end: what the diagrams say.
     Memory(String),
@@ -227,14 +227,20 @@ fn step(
     for (family, places, rewritten) in &made {
         let before = run.firewall.ruleset(*family).expect("it was rewritten");
         let context = Context { options: &options.pass, places, sets: &after.sets };
-        structure::check(before, &rewritten.ruleset, &rewritten.dead, pass.sameness(), &context)?;
+        structure::check(
+            before,
+            &rewritten.ruleset,
+            &rewritten.dead,
+            pass.equivalence(),
+            &context,
+        )?;
     }
     structure::sets(&run.firewall, &after)?;
     structure::objects(&run.firewall, &after)?;
     let (tried, evidence) = if options.trust {
         (None, Evidence::Trusted)
     } else {
-        compare(&run.firewall, &after, pass.sameness(), options, sample, progress)?
+        compare(&run.firewall, &after, pass.equivalence(), options, sample, progress)?
     };
     for (family, _, rewritten) in made {
         run.own.extend(rewritten.sets.into_iter().map(|s| (family, s)));
@@ -268,7 +274,7 @@ fn keep(run: &mut CheckedRun, kept: Vec<Kept>) {
 fn compare(
     before: &Firewall,
     after: &Firewall,
-    sameness: Sameness,
+    equivalence: Equivalence,
     options: &RunOptions,
     sample: &mut Sample,
     progress: &mut Progress<'_>,
@@ -276,7 +282,7 @@ fn compare(
     progress("checking packets", 0.1);
     let own = sample.take().unwrap_or_else(|| check::sample(before, &options.check, 1));
     let next = check::sample(after, &options.check, 1);
-    let mut judge = Judge::new(sameness, before, after);
+    let mut judge = Judge::new(equivalence, before, after);
     let mut answers = Bytes(Seeded(options.check.seed));
     let mut packets = 0;
     // Most of the boundaries are those of the ruleset as it was.
@@ -294,7 +300,7 @@ fn compare(
     let average = |n: u64| n as f64 / packets.max(1) as f64;
     let tried = Some((average(judge.tried.0), average(judge.tried.1)));
     progress("proving", 0.5);
-    let evidence = match prove(before, after, sameness, options)? {
+    let evidence = match prove(before, after, equivalence, options)? {
         None => Evidence::Proven(packets),
         Some(why) => Evidence::Packets(packets, why),
     };
@@ -305,16 +311,16 @@ fn compare(
 fn prove(
     before: &Firewall,
     after: &Firewall,
-    sameness: Sameness,
+    equivalence: Equivalence,
     options: &RunOptions,
 ) -> Result<Option<Unproven>, Why> {
     // A diagram knows the strict senses only. One that finds no difference proves the others, too;
     // one that does may have seen what the pass changes on purpose.
-    let beyond = match sameness {
-        Sameness::Strict | Sameness::Summed => None,
-        Sameness::StrictOnBytes => Some(Unproven::Words),
-        Sameness::EarlyDrop => Some(Unproven::Early),
-        Sameness::Untracked => Some(Unproven::Conntrack),
+    let beyond = match equivalence {
+        Equivalence::Strict | Equivalence::Summed => None,
+        Equivalence::StrictOnBytes => Some(Unproven::Words),
+        Equivalence::EarlyDrop => Some(Unproven::Early),
+        Equivalence::Untracked => Some(Unproven::Conntrack),
     };
     let compare = CompareOptions {
         memory_bytes: options.proof_bytes,

@@ -2,7 +2,7 @@
 //!
 //! A pass is a function from a ruleset to a ruleset and says four things of itself: its name, one
 //! sentence, what becomes of the counters, and in what sense the new ruleset is equal to the old
-//! ([`Sameness`]). Whoever runs it does not take its word for any of them:
+//! ([`Equivalence`]). Whoever runs it does not take its word for any of them:
 //! [`run_checked`](crate::run_checked) compares both rulesets in that sense, and never in a weaker
 //! one because a packet differed.
 
@@ -26,7 +26,7 @@ pub enum Counting {
 
 /// In what sense what a pass makes is equal to what it was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sameness {
+pub enum Equivalence {
     /// Verdict, effects in their order, the packet as it leaves, stateful matches in their order,
     /// the counters of every original rule and policy.
     Strict,
@@ -104,8 +104,8 @@ pub trait Pass {
     }
 
     /// In what sense the new ruleset is equal.
-    fn sameness(&self) -> Sameness {
-        Sameness::Strict
+    fn equivalence(&self) -> Equivalence {
+        Equivalence::Strict
     }
 
     /// What is different on purpose where the pass changed something, for the manifest.

@@ -7,9 +7,9 @@ use weir_model::effect::{conntrack_of, conntrack_of_all};
 use weir_model::{Chain, Hook, Policy, Rule, RuleId, Ruleset, Table, TableName, Target, tool};
 
 use crate::Rewritten;
-use crate::logic::Logic;
 use crate::pass::{Context, chain_mut};
 use crate::programs::program_of;
+use crate::test_algebra::TestAlgebra;
 
 /// Runs a pass over the chains that are not another program's; those are put back as they were.
 pub(crate) fn leave_programs_alone(
@@ -49,13 +49,13 @@ pub(crate) fn rewritable<'r>(
 pub(crate) fn rewrite_chains(
     ruleset: &Ruleset,
     context: &Context<'_>,
-    mut pass: impl FnMut(&Chain, Logic, &mut Rewritten) -> Option<Vec<Rule>>,
+    mut pass: impl FnMut(&Chain, TestAlgebra, &mut Rewritten) -> Option<Vec<Rule>>,
 ) -> Rewritten {
     let mut made = Rewritten::unchanged(ruleset);
     for (t, table) in ruleset.tables.iter().enumerate() {
-        let logic = Logic::of(table, ruleset.family);
+        let algebra = TestAlgebra::of(table, ruleset.family);
         for (c, chain) in table.chains.iter().enumerate().filter(|(_, c)| context.may_touch(c)) {
-            if let Some(rules) = pass(chain, logic, &mut made) {
+            if let Some(rules) = pass(chain, algebra, &mut made) {
                 made.ruleset.tables[t].chains[c].rules = rules;
             }
         }

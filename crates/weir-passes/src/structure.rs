@@ -11,7 +11,7 @@ use weir_model::effect::{Conntrack, conntrack_of_all};
 use weir_model::{Chain, Firewall, RuleId, Ruleset, TableName, Target};
 
 use crate::run::keeps_state;
-use crate::{Context, Sameness};
+use crate::{Context, Equivalence};
 
 /// A way in which a rewritten ruleset is wrong for any packets.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -61,11 +61,11 @@ pub fn check(
     before: &Ruleset,
     after: &Ruleset,
     dead: &[RuleId],
-    sameness: Sameness,
+    equivalence: Equivalence,
     context: &Context<'_>,
 ) -> Result<(), Broken> {
     credit(before, after, dead, context)?;
-    if sameness == Sameness::Summed {
+    if equivalence == Equivalence::Summed {
         merged(before, after, context)?;
     }
     barriers(before, after, context)?;

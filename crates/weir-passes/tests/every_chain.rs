@@ -13,7 +13,7 @@ use weir_model::{Addr, CtState, Family, Firewall, Packet, Rule, RuleId, Ruleset,
 use weir_packet::{Ct, Transport, tcp_flag};
 use weir_passes::check::{Bytes, first_difference};
 use weir_passes::run::Places;
-use weir_passes::{Context, CostModel, Pass, PassOptions, Sameness, passes, structure};
+use weir_passes::{Context, CostModel, Equivalence, Pass, PassOptions, passes, structure};
 use weir_semantics::{Entry, Seeded};
 use weir_syntax::iptables::{self, ParseOptions};
 
@@ -355,11 +355,11 @@ fn run(pass: &dyn Pass, alphabet: &Alphabet, family: Family, most: usize) -> Cou
         count.changed += 1;
         let context = Context { sets: &made.sets, ..context };
         let broken =
-            structure::check(&before, &made.ruleset, &made.dead, pass.sameness(), &context);
+            structure::check(&before, &made.ruleset, &made.dead, pass.equivalence(), &context);
         let (before, mut after) = (firewall(before), firewall(made.ruleset));
         after.sets = made.sets;
         let differs =
-            first_difference(pass.sameness(), &before, &after, &packets, &mut Bytes(Seeded(1)));
+            first_difference(pass.equivalence(), &before, &after, &packets, &mut Bytes(Seeded(1)));
         let why = broken.err().map(|b| b.to_string()).or(differs.map(|d| d.to_string()));
         if let Some(why) = why {
             let rules: Vec<&str> = word.iter().map(|l| alphabet.rules[*l]).collect();
@@ -407,8 +407,8 @@ impl Pass for FoldBits {
         "a wrong pass"
     }
 
-    fn sameness(&self) -> Sameness {
-        Sameness::Summed
+    fn equivalence(&self) -> Equivalence {
+        Equivalence::Summed
     }
 
     fn run(&self, ruleset: &Ruleset, _: &Context<'_>) -> weir_passes::Rewritten {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use weir_artefact::{Artefact, FileKind, Manifest, SetTexts, Stored};
-use weir_backends::nft::said::{self, Terms};
+use weir_backends::nft::to_iptables::{self, OpaqueDictionary};
 use weir_backends::original::Originals;
 use weir_model::{Family, Firewall, nft};
 
@@ -149,8 +149,8 @@ pub fn whole(side: &Side, other: &Firewall) -> Result<Firewall> {
         if !side.tables.tables.iter().any(|t| t.family == family) {
             continue;
         }
-        let terms = Terms::of(other, family);
-        let said = said::said(&side.tables, family, &terms).map_err(|unsaid| {
+        let dictionary = OpaqueDictionary::of(other, family);
+        let said = to_iptables::translate(&side.tables, family, &dictionary).map_err(|unsaid| {
             let all: Vec<String> = unsaid.iter().map(ToString::to_string).collect();
             anyhow::anyhow!("{} cannot be compared: {}", side.name, all.join("; "))
         })?;
@@ -159,7 +159,7 @@ pub fn whole(side: &Side, other: &Firewall) -> Result<Firewall> {
             Family::V6 => &mut out.v6,
         };
         let rest = slot.get_or_insert_with(|| weir_model::Ruleset::new(family));
-        said::join(rest, said)
+        to_iptables::join(rest, said)
             .map_err(|unsaid| anyhow::anyhow!("{} cannot be compared: {unsaid}", side.name))?;
     }
     Ok(out)

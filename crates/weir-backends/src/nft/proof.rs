@@ -10,7 +10,7 @@ use weir_passes::RunOptions;
 use weir_passes::check::{Proof, prove};
 
 use super::NftForm;
-use super::said::{self, Terms};
+use super::to_iptables::{self, OpaqueDictionary};
 use crate::form::CompileError;
 
 /// Why there is no proof; `None` where there is one.
@@ -47,14 +47,17 @@ fn whole(firewall: &Firewall, form: &NftForm) -> Result<Firewall, String> {
         if !form.ruleset.tables.iter().any(|t| t.family == family) {
             continue;
         }
-        let said = said::said(&form.ruleset, family, &Terms::of(firewall, family))
-            .map_err(|all| all.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))?;
+        let said =
+            to_iptables::translate(&form.ruleset, family, &OpaqueDictionary::of(firewall, family))
+                .map_err(|all| {
+                    all.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+                })?;
         let rest = match family {
             Family::V4 => &mut out.v4,
             Family::V6 => &mut out.v6,
         };
         let rest = rest.get_or_insert_with(|| Ruleset::new(family));
-        said::join(rest, said).map_err(|unsaid| unsaid.to_string())?;
+        to_iptables::join(rest, said).map_err(|unsaid| unsaid.to_string())?;
     }
     Ok(out)
 }
@@ -64,11 +67,11 @@ fn whole(firewall: &Firewall, form: &NftForm) -> Result<Firewall, String> {
 fn respelled(firewall: &Firewall, by: &Firewall) -> Firewall {
     let mut out = firewall.clone();
     for ruleset in [&mut out.v4, &mut out.v6].into_iter().flatten() {
-        let terms = Terms::of(by, ruleset.family);
+        let dictionary = OpaqueDictionary::of(by, ruleset.family);
         let chains = ruleset.tables.iter_mut().flat_map(|t| &mut t.chains);
         for rule in chains.flat_map(|c| &mut c.rules) {
             if let Target::Effect(effect) = &mut rule.target {
-                **effect = terms.effect(effect);
+                **effect = dictionary.effect(effect);
             }
         }
     }

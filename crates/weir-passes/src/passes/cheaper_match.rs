@@ -19,10 +19,10 @@ use weir_model::matching::{
 use weir_model::{Addr, Family, Match, Rule, Ruleset, Span, located_tests_of};
 
 use crate::Rewritten;
-use crate::logic::{Logic, approach};
-use crate::pass::{Context, Pass, Sameness};
+use crate::pass::{Context, Equivalence, Pass};
 use crate::rewrite::rewrite_chains;
 use crate::run::{Barrier, barrier, keeps_state};
+use crate::test_algebra::{TestAlgebra, approach};
 
 /// The pass.
 #[derive(Clone, Copy, Debug)]
@@ -37,8 +37,8 @@ impl Pass for CheaperMatch {
         "u32 and string become what costs less, tests that others imply are dropped"
     }
 
-    fn sameness(&self) -> Sameness {
-        Sameness::StrictOnBytes
+    fn equivalence(&self) -> Equivalence {
+        Equivalence::StrictOnBytes
     }
 
     fn deviation(&self) -> Option<Deviation> {
@@ -47,7 +47,7 @@ impl Pass for CheaperMatch {
 
     fn run(&self, ruleset: &Ruleset, context: &Context<'_>) -> Rewritten {
         let family = ruleset.family;
-        rewrite_chains(ruleset, context, |chain, logic, made| {
+        rewrite_chains(ruleset, context, |chain, algebra, made| {
             let mut rules = chain.rules.clone();
             for rule in &mut rules {
                 if keeps_state(rule, family) || barrier(rule, family) == Some(Barrier::Set) {
@@ -56,7 +56,7 @@ impl Pass for CheaperMatch {
                 let before = (rule.base.clone(), rule.matches.clone());
                 by_header(rule, family);
                 by_algorithm(rule);
-                without_implied(rule, logic, family);
+                without_implied(rule, algebra, family);
                 if before != (rule.base.clone(), rule.matches.clone()) {
                     (rule.span, rule.spans) = (Span::NONE, Vec::new());
                     made.note(context, &rule.credit, 1, "cheaper matches".to_owned());
@@ -169,7 +169,7 @@ fn by_algorithm(rule: &mut Rule) {
 }
 
 /// Drops matches that the tests before them imply, or the like match right behind them.
-fn without_implied(rule: &mut Rule, logic: Logic, family: Family) {
+fn without_implied(rule: &mut Rule, algebra: TestAlgebra, family: Family) {
     let mut i = 0;
     while i < rule.matches.len() {
         let tests = located_tests_of(rule, family);
@@ -182,8 +182,8 @@ fn without_implied(rule: &mut Rule, logic: Logic, family: Family) {
         let kind = |i: usize| rule.matches.get(i).map(std::mem::discriminant);
         let looks = approach(&own).len() < own.len();
         let asked = !looks || (0..i).any(|j| kind(j) == kind(i));
-        let implied = asked && logic.covers(&own, &before)
-            || kind(i) == kind(i + 1) && logic.covers(&own, &next);
+        let implied = asked && algebra.covers(&own, &before)
+            || kind(i) == kind(i + 1) && algebra.covers(&own, &next);
         if !own.is_empty() && implied {
             rule.matches.remove(i);
         } else {

@@ -19,7 +19,7 @@
 //!
 //! Equal is, for packets that a copy drops: they were dropped, silently, without effects that could
 //! be seen and without questions to stateful matches. For all others: everything
-//! ([`Sameness::EarlyDrop`]). What is lost are the counters on the way: they count what comes so
+//! ([`Equivalence::EarlyDrop`]). What is lost are the counters on the way: they count what comes so
 //! far. So the pass runs where that is allowed.
 //!
 //! Equal is meant packet by packet. Conntrack never sees what is dropped in raw: an answer that the
@@ -37,10 +37,10 @@ use weir_model::{
 use weir_semantics::tables_at;
 
 use super::way::{Kind, Way};
-use crate::logic::Logic;
-use crate::pass::{Context, Counting, Pass, Sameness};
+use crate::pass::{Context, Counting, Equivalence, Pass};
 use crate::rewrite::{raw_chain, rewritable};
 use crate::run::barrier;
+use crate::test_algebra::TestAlgebra;
 use crate::{ChainNames, Rewritten};
 
 /// The pass.
@@ -60,8 +60,8 @@ impl Pass for EarlyDrop {
         Counting::Loses
     }
 
-    fn sameness(&self) -> Sameness {
-        Sameness::EarlyDrop
+    fn equivalence(&self) -> Equivalence {
+        Equivalence::EarlyDrop
     }
 
     fn deviation(&self) -> Option<Deviation> {
@@ -165,10 +165,10 @@ fn dropped(rule: &Rule, ruleset: &Ruleset, hook: Hook) -> bool {
 /// it cannot be told.
 fn at_table(rule: &Rule, ruleset: &Ruleset, table: &Table, hook: Hook) -> Option<bool> {
     let chain = table.chain(hook.chain())?;
-    let logic = Logic::of(table, ruleset.family);
-    let tests = logic.tests(rule);
+    let algebra = TestAlgebra::of(table, ruleset.family);
+    let tests = algebra.tests(rule);
     let mut accepts = false;
-    let kind = Kind { table, logic, tests: &tests };
+    let kind = Kind { table, algebra, tests: &tests };
     let way = kind.walk(hook.chain(), &mut |rule, _| {
         use crate::run::Barrier::{Opaque, Set};
         accepts |= rule.target == Target::Accept;

@@ -36,11 +36,11 @@ impl Pass for InlineChain {
         let family = ruleset.family;
         let short = short_chains(ruleset, context);
         let mut gone: HashSet<Name> = HashSet::new();
-        let mut made = rewrite_chains(ruleset, context, |chain, logic, made| {
+        let mut made = rewrite_chains(ruleset, context, |chain, algebra, made| {
             let mut out = Vec::with_capacity(chain.rules.len());
             for rule in &chain.rules {
                 let inlined = match &rule.target {
-                    Target::Jump(to) if logic.is_settled(rule) => short
+                    Target::Jump(to) if algebra.is_settled(rule) => short
                         .get(to)
                         .filter(|c| c.name != chain.name && !gone.contains(&c.name))
                         .and_then(|c| Some((c, inline(rule, c, family)?))),

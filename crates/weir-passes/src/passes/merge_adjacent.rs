@@ -11,7 +11,7 @@ use weir_artefact::Deviation;
 use weir_model::matching::{Neg, PortSpan};
 use weir_model::{Family, Match, Rule, Ruleset, Span};
 
-use crate::pass::{Context, Counting, Pass, Sameness};
+use crate::pass::{Context, Counting, Equivalence, Pass};
 use crate::rewrite::rewrite_chains;
 use crate::run::{Axis, barrier};
 use crate::{Prefix, Rewritten};
@@ -33,8 +33,8 @@ impl Pass for MergeAdjacent {
         Counting::Loses
     }
 
-    fn sameness(&self) -> Sameness {
-        Sameness::Summed
+    fn equivalence(&self) -> Equivalence {
+        Equivalence::Summed
     }
 
     fn deviation(&self) -> Option<Deviation> {

@@ -17,11 +17,11 @@
 //! Equal is, for packets that the rules untrack: everything but NOTRACK itself, what conntrack says
 //! of the packet, and the policies of the nat table, which count the connections that they see; it
 //! is further asked that no state would have made a difference, and that the answers are untracked,
-//! too ([`Sameness::Untracked`]). Where there is a nat table the pass loses counters, then, and
+//! too ([`Equivalence::Untracked`]). Where there is a nat table the pass loses counters, then, and
 //! runs where that is allowed.
 
-use weir_model::effect::needs_conntrack;
 use weir_artefact::Deviation;
+use weir_model::effect::needs_conntrack;
 use weir_model::target::Effect;
 use weir_model::{
     Chain, Field, Hook, Match, ProtoMatch, Rule, Ruleset, Table, TableName, Target, Test,
@@ -33,10 +33,10 @@ use weir_model::{
 use weir_semantics::tables_at;
 
 use super::way::{Kind, Way};
-use crate::logic::Logic;
-use crate::pass::{Context, Pass, Sameness};
+use crate::pass::{Context, Equivalence, Pass};
 use crate::rewrite::{raw_chain, rewritable};
 use crate::run::{Barrier, barrier};
+use crate::test_algebra::TestAlgebra;
 use crate::{ChainNames, Rewritten};
 
 /// Last word of the chain's name, by which the check knows the pass's rules.
@@ -58,8 +58,8 @@ impl Pass for Notrack {
         "traffic whose outcome never depends on conntrack, in both directions, is not tracked"
     }
 
-    fn sameness(&self) -> Sameness {
-        Sameness::Untracked
+    fn equivalence(&self) -> Equivalence {
+        Equivalence::Untracked
     }
 
     fn deviation(&self) -> Option<Deviation> {
@@ -167,10 +167,10 @@ fn is_free(kind: &Rule, ruleset: &Ruleset) -> bool {
 }
 
 fn is_free_at(kind: &Rule, table: &Table, hook: Hook, family: Family) -> bool {
-    let logic = Logic::of(table, family);
-    let tests = logic.tests(kind);
-    let way = Kind { table, logic, tests: &tests }.walk(hook.chain(), &mut |rule, _| {
-        let asks = logic
+    let algebra = TestAlgebra::of(table, family);
+    let tests = algebra.tests(kind);
+    let way = Kind { table, algebra, tests: &tests }.walk(hook.chain(), &mut |rule, _| {
+        let asks = algebra
             .tests(rule)
             .iter()
             .any(|t| matches!(t, Test::Field { field: Field::CtState | Field::CtMark, .. }));

@@ -10,10 +10,10 @@ use std::collections::{HashMap, HashSet};
 use weir_model::{Match, RuleId, Ruleset, TableName};
 
 use crate::Rewritten;
-use crate::logic::Logic;
 use crate::pass::{Context, Pass};
 use crate::rewrite::{leaves_the_chain, remove, rewritable};
 use crate::run::barrier;
+use crate::test_algebra::TestAlgebra;
 
 /// The pass.
 #[derive(Clone, Copy, Debug)]
@@ -30,13 +30,13 @@ impl Pass for RemoveDuplicates {
 
     fn run(&self, ruleset: &Ruleset, context: &Context<'_>) -> Rewritten {
         let mut dead: HashSet<RuleId> = HashSet::new();
-        let logics = ruleset.tables.iter().map(|t| (t.name, Logic::of(t, ruleset.family)));
-        let logics: HashMap<TableName, Logic> = logics.collect();
+        let algebras = ruleset.tables.iter().map(|t| (t.name, TestAlgebra::of(t, ruleset.family)));
+        let algebras: HashMap<TableName, TestAlgebra> = algebras.collect();
         for (table, chain) in rewritable(ruleset, context) {
-            let logic = logics[&table.name];
+            let algebra = algebras[&table.name];
             let mut seen: HashSet<String> = HashSet::new();
             for rule in &chain.rules {
-                if barrier(rule, ruleset.family).is_some() || !logic.is_settled(rule) {
+                if barrier(rule, ruleset.family).is_some() || !algebra.is_settled(rule) {
                     continue;
                 }
                 let tests: Vec<&Match> =

@@ -16,10 +16,10 @@ use weir_diagram::{At, Full, PacketSet, Space, SpaceOptions};
 use weir_model::{Chain, Family, Firewall, Rule, RuleId, Ruleset};
 
 use crate::Rewritten;
-use crate::logic::Logic;
 use crate::pass::{Context, Pass};
 use crate::rewrite::{leaves_the_chain, remove};
 use crate::run::barrier;
+use crate::test_algebra::TestAlgebra;
 
 /// The pass.
 #[derive(Clone, Copy, Debug)]
@@ -45,11 +45,11 @@ impl Pass for RemoveShadowed {
         let fresh = || Space::with(family, &[&firewall], options).ok();
         let mut space = None;
         for table in &ruleset.tables {
-            let logic = Logic::of(table, family);
+            let algebra = TestAlgebra::of(table, family);
             let ours = table.chains.iter().filter(|c| context.may_touch(c));
             for chain in ours.filter(|c| c.rules.len() > 1) {
                 let Some(own) = space.take().or_else(fresh) else { continue };
-                let mut search = Search { space: own, logic, family, dead: &mut dead };
+                let mut search = Search { space: own, algebra, family, dead: &mut dead };
                 // Rules behind the memory limit are not known to be shadowed: they stay, and the
                 // next chain begins with an empty space.
                 let done = search.chain(chain);
@@ -62,7 +62,7 @@ impl Pass for RemoveShadowed {
 
 struct Search<'f, 'd> {
     space: Space<'f>,
-    logic: Logic,
+    algebra: TestAlgebra,
     family: Family,
     dead: &'d mut HashSet<RuleId>,
 }
@@ -104,7 +104,7 @@ impl Search<'_, '_> {
 
     /// Packets that surely go no further in the chain.
     fn ends(&mut self, rule: &Rule) -> Result<PacketSet, Full> {
-        if !self.logic.is_settled(rule) {
+        if !self.algebra.is_settled(rule) {
             return Ok(PacketSet::NONE);
         }
         if leaves_the_chain(&rule.target) {

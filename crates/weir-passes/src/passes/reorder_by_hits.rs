@@ -28,7 +28,7 @@ impl Pass for ReorderByHits {
 
     fn run(&self, ruleset: &Ruleset, context: &Context<'_>) -> Rewritten {
         let hits = |r: &Rule| r.counters.map_or(0, |c| c.packets);
-        rewrite_chains(ruleset, context, |chain, logic, made| {
+        rewrite_chains(ruleset, context, |chain, algebra, made| {
             let mut rules = chain.rules.clone();
             let mut moved = false;
             for i in 1..rules.len() {
@@ -36,7 +36,7 @@ impl Pass for ReorderByHits {
                 while at > 0
                     && i - at < PLACES_MAX
                     && hits(&rules[at]) > hits(&rules[at - 1])
-                    && logic.commute(&rules[at - 1], &rules[at])
+                    && algebra.commute(&rules[at - 1], &rules[at])
                 {
                     rules.swap(at - 1, at);
                     at -= 1;

@@ -7,7 +7,7 @@
 
 use weir_model::{Rule, Table, Target, Test};
 
-use crate::logic::{Logic, approach};
+use crate::test_algebra::{TestAlgebra, approach};
 
 /// What becomes of a kind in a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub(super) enum Way {
 /// A walk of a kind through a table.
 pub(super) struct Kind<'a> {
     pub table: &'a Table,
-    pub logic: Logic,
+    pub algebra: TestAlgebra,
     pub tests: &'a [Test],
 }
 
@@ -44,7 +44,7 @@ impl Kind<'_> {
         let out = if chain.policy.is_some() { Way::Policy } else { Way::GoesOn };
         let mut some_left = false;
         for rule in &chain.rules {
-            let tests = self.logic.tests(rule);
+            let tests = self.algebra.tests(rule);
             let Some(whole) = self.meeting(&tests) else { continue };
             if !meets(rule, whole) {
                 return Way::Refused;
@@ -73,11 +73,11 @@ impl Kind<'_> {
     /// Whether all packets of the kind match the tests; `None` where none does. A packet of the
     /// kind whose header is cut short comes as far as the tests before those of the header.
     fn meeting(&self, tests: &[Test]) -> Option<bool> {
-        if !self.logic.disjoint(self.tests, tests) {
-            return Some(self.logic.covers(tests, self.tests));
+        if !self.algebra.disjoint(self.tests, tests) {
+            return Some(self.algebra.covers(tests, self.tests));
         }
         let cut = approach(self.tests);
         let headless = cut.len() < self.tests.len() && approach(tests).len() == tests.len();
-        (headless && !self.logic.disjoint(cut, tests)).then_some(false)
+        (headless && !self.algebra.disjoint(cut, tests)).then_some(false)
     }
 }

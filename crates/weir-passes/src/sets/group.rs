@@ -6,8 +6,8 @@ use weir_model::matching::{Match, Neg, PortSpan};
 use weir_model::{Family, Rule, Span, Target};
 
 use crate::Prefix;
-use crate::logic::other_device;
 use crate::run::{Axis, Item, only_counts};
+use crate::test_algebra::other_device;
 
 /// How far back a rule looks for its group.
 const GROUPS_BACK_MAX: usize = 64;

@@ -13,8 +13,8 @@ use std::fmt;
 
 use weir_model::{Family, Firewall, Rule, Ruleset, TableName};
 use weir_passes::{
-    CheckOptions, Context, Counting, Pass, PassOptions, Refused, Rewritten, RunOptions, Sameness,
-    Why, passes, run_checked,
+    CheckOptions, Context, Counting, Equivalence, Pass, PassOptions, Refused, Rewritten,
+    RunOptions, Why, passes, run_checked,
 };
 use weir_syntax::iptables::{self, ParseOptions};
 
@@ -43,8 +43,8 @@ impl Pass for Wrong {
         self.right().counters()
     }
 
-    fn sameness(&self) -> Sameness {
-        self.right().sameness()
+    fn equivalence(&self) -> Equivalence {
+        self.right().equivalence()
     }
 
     fn run(&self, ruleset: &Ruleset, context: &Context<'_>) -> Rewritten {

@@ -1,8 +1,8 @@
 //! `weir diff`: two rulesets, for all packets.
 
 use anyhow::{Context as _, Result, bail};
-use weir_diagram::{CompareOptions, Identity, Level, Scope, compare};
 use weir_artefact::Deviation;
+use weir_diagram::{CompareOptions, Identity, Level, Scope, compare};
 use weir_packet::{Mac, pcap};
 use weir_review::{Review, Side as Named, count, not_covered};
 use weir_syntax::iptables;

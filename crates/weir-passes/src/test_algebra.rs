@@ -1,7 +1,7 @@
 //! What two rules have to do with each other, told from their tests alone.
 //!
-//! Three questions: can a packet match both ([`Logic::disjoint`]), does one hold whenever the other
-//! does ([`Logic::covers`]), may they change places ([`Logic::commute`])? The answers are cautious:
+//! Three questions: can a packet match both ([`TestAlgebra::disjoint`]), does one hold whenever the other
+//! does ([`TestAlgebra::covers`]), may they change places ([`TestAlgebra::commute`])? The answers are cautious:
 //! "no" may mean "I cannot tell". A test of a field that some rule of the table may have changed in
 //! between is no evidence of anything.
 
@@ -14,16 +14,16 @@ use crate::run::{barrier, looks_at_transport};
 
 /// What can be told of the rules of one table.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Logic {
+pub(crate) struct TestAlgebra {
     family: Family,
     /// Fields that a rule of the table may change while the packet walks it.
     altered: FieldSet,
 }
 
-impl Logic {
+impl TestAlgebra {
     /// Of a table's rules.
-    pub fn of(table: &Table, family: Family) -> Logic {
-        Logic { family, altered: changed_within(table) }
+    pub fn of(table: &Table, family: Family) -> TestAlgebra {
+        TestAlgebra { family, altered: changed_within(table) }
     }
 
     /// The tests of a rule.

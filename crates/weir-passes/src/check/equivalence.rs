@@ -10,11 +10,11 @@ use weir_semantics::{
 };
 
 use super::{Counterexample, Differs, describe};
-use crate::Sameness;
+use crate::Equivalence;
 
 /// Sends packets through what a pass made of a firewall, and compares in the pass's sense.
 pub(crate) struct Judge<'f> {
-    sameness: Sameness,
+    equivalence: Equivalence,
     before: Interpreter<'f>,
     after: Interpreter<'f>,
     /// For merged rules, the one that stands for all of them.
@@ -26,7 +26,7 @@ pub(crate) struct Judge<'f> {
 }
 
 impl<'f> Judge<'f> {
-    pub fn new(sameness: Sameness, before: &'f Firewall, after: &'f Firewall) -> Self {
+    pub fn new(equivalence: Equivalence, before: &'f Firewall, after: &'f Firewall) -> Self {
         let mut policies = HashSet::new();
         for ruleset in before.rulesets() {
             for table in &ruleset.tables {
@@ -39,7 +39,7 @@ impl<'f> Judge<'f> {
             classes(rules.map(|(_, _, r)| &r.credit[..]))
         };
         Judge {
-            sameness,
+            equivalence,
             class: [class(Family::V4), class(Family::V6)],
             policies,
             before: Interpreter::comparing(before, after),
@@ -71,10 +71,10 @@ impl<'f> Judge<'f> {
         let is = self.after.journey(packet, entry, answers);
         self.tried.0 += u64::from(was.tried);
         self.tried.1 += u64::from(is.tried);
-        let what = match self.sameness {
-            Sameness::Strict | Sameness::StrictOnBytes => was.difference(&is).map(words),
-            Sameness::Summed => self.summed(&was, &is, packet.family),
-            Sameness::EarlyDrop if dropped_early(&is) => {
+        let what = match self.equivalence {
+            Equivalence::Strict | Equivalence::StrictOnBytes => was.difference(&is).map(words),
+            Equivalence::Summed => self.summed(&was, &is, packet.family),
+            Equivalence::EarlyDrop if dropped_early(&is) => {
                 let fate = match was.verdict {
                     // Conntrack puts datagrams together before raw: there are no fragments.
                     Verdict::Waits if self.before.conntrack_in_use(packet.family) => return None,
@@ -83,8 +83,8 @@ impl<'f> Judge<'f> {
                 };
                 fate.or_else(|| self.at_its_last_hop(packet, entry, answers))
             }
-            Sameness::EarlyDrop => self.but_new_policies(&was, &is, packet.family),
-            Sameness::Untracked => match untracked_by(&is) {
+            Equivalence::EarlyDrop => self.but_new_policies(&was, &is, packet.family),
+            Equivalence::Untracked => match untracked_by(&is) {
                 0 => self.but_new_policies(&was, &is, packet.family),
                 rules => self
                     .untracked(&was, &is, rules, packet.family)

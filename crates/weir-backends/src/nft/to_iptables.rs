@@ -10,13 +10,13 @@
 //! - A lookup is one rule for each element, in its place: no two elements hold the same key, so
 //!   that whoever comes back from one element's chain meets no other.
 //! - Tests that nft has words of its own for (`limit`, `fib`) are the matches of the other ruleset
-//!   that become these words ([`Terms`]), or else tests that only nft has.
+//!   that become these words ([`OpaqueDictionary`]), or else tests that only nft has.
 //!
 //! What is left out are the deviations that `docs/semantics.md` names: cut headers and fragments
 //! that nothing put together.
 
+mod dictionary;
 mod rule;
-mod terms;
 
 use std::collections::HashMap;
 
@@ -25,8 +25,8 @@ use weir_model::{
     Chain, Family, Hook, Name, Policy, Rule, RuleId, Ruleset, Table, TableName, Target,
 };
 
+pub use self::dictionary::OpaqueDictionary;
 use self::rule::Draft;
-pub use self::terms::Terms;
 
 /// Why nft's tables cannot be said in iptables' words: the place and what stands there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,19 +47,19 @@ impl std::fmt::Display for Untranslatable {
 ///
 /// # Errors
 /// All that iptables has no words for.
-pub fn said(
+pub fn translate(
     ruleset: &nft::Ruleset,
     family: Family,
-    terms: &Terms,
+    dictionary: &OpaqueDictionary,
 ) -> Result<Ruleset, Vec<Untranslatable>> {
     let normal = weir_syntax::nft::normal(ruleset);
     let mut out = Ruleset::new(family);
     let mut unsaid = Vec::new();
     let both = ruleset.tables.iter().zip(&normal.tables);
     for (credited, plain) in both.filter(|(t, _)| t.family == family) {
-        let mut sayer = Sayer::new(credited, plain, terms);
-        out.tables.push(sayer.table());
-        unsaid.append(&mut sayer.unsaid);
+        let mut translator = Translator::new(credited, plain, dictionary);
+        out.tables.push(translator.table());
+        unsaid.append(&mut translator.unsaid);
     }
     if unsaid.is_empty() { Ok(out) } else { Err(unsaid) }
 }
@@ -204,23 +204,27 @@ fn targets<'t>(table: &'t nft::Table, rule: &'t nft::Rule) -> Vec<&'t str> {
     out
 }
 
-struct Sayer<'t> {
+struct Translator<'t> {
     credited: &'t nft::Table,
     plain: &'t nft::Table,
-    terms: &'t Terms,
+    dictionary: &'t OpaqueDictionary,
     unsaid: Vec<Untranslatable>,
     /// Marks change on the way.
     marks: bool,
 }
 
-impl<'t> Sayer<'t> {
-    fn new(credited: &'t nft::Table, plain: &'t nft::Table, terms: &'t Terms) -> Self {
+impl<'t> Translator<'t> {
+    fn new(
+        credited: &'t nft::Table,
+        plain: &'t nft::Table,
+        dictionary: &'t OpaqueDictionary,
+    ) -> Self {
         let rules = plain.chains.iter().flat_map(|c| &c.rules);
         let marks = rules.flat_map(|r| &r.statements).any(|s| match s {
             Statement::Effect(e) => !matches!(e, weir_model::Effect::Notrack),
             _ => false,
         });
-        Sayer { credited, plain, terms, unsaid: Vec::new(), marks }
+        Translator { credited, plain, dictionary, unsaid: Vec::new(), marks }
     }
 
     fn table(&mut self) -> Table {
@@ -229,7 +233,7 @@ impl<'t> Sayer<'t> {
         let mut out = Table { name, chains: Vec::new(), leading_comments, trailing_comments };
         let protocols = protocols(self.plain);
         for (chain, credited) in self.plain.chains.iter().zip(&self.credited.chains) {
-            let mut said = match &chain.base {
+            let mut made = match &chain.base {
                 Some(base) => Chain::new(base.hook.chain(), Some(base.policy)),
                 None => Chain::new(chain.name.as_str(), None),
             };
@@ -237,11 +241,11 @@ impl<'t> Sayer<'t> {
             for (i, (rule, credited)) in chain.rules.iter().zip(&credited.rules).enumerate() {
                 let place = || format!("{} {} rule {}", self.plain.name, chain.name, i + 1);
                 match self.rule(rule, credited, here) {
-                    Ok(rules) => said.rules.extend(rules),
+                    Ok(rules) => made.rules.extend(rules),
                     Err(what) => self.unsaid.push(Untranslatable { place: place(), what }),
                 }
             }
-            out.chains.push(said);
+            out.chains.push(made);
         }
         add_hooks(&mut out, name);
         out
@@ -256,7 +260,7 @@ impl<'t> Sayer<'t> {
     ) -> Result<Vec<Rule>, String> {
         let family = self.plain.family;
         let mut draft = Draft::new(family, left_by(&rule.statements, here));
-        let (rest, taken) = self.terms.matches(rule);
+        let (rest, taken) = self.dictionary.matches(rule);
         draft.taken(taken);
         let mut target = None;
         let mut lookup = None;
@@ -266,12 +270,12 @@ impl<'t> Sayer<'t> {
             }
             match statement {
                 Statement::Test(test) => draft.test(test)?,
-                Statement::Opaque(opaque) => draft.opaque(self.terms.opaque(opaque)?),
+                Statement::Opaque(opaque) => draft.opaque(self.dictionary.opaque(opaque)?),
                 Statement::Counter(_) => {}
                 Statement::Vmap { key, map } => lookup = Some((key, map)),
                 Statement::Verdict(v) => target = Some(self.verdict(v)),
                 Statement::Effect(e) => {
-                    target = Some(Target::Effect(Box::new(self.terms.effect(e))))
+                    target = Some(Target::Effect(Box::new(self.dictionary.effect(e))))
                 }
                 Statement::Reject(word) => target = Some(Target::Reject(word)),
                 Statement::Nat(nat) => target = Some(Target::Nat(Box::new(nat.clone()))),

@@ -12,7 +12,7 @@ use super::super::host;
 
 /// The words of one family.
 #[derive(Clone, Debug)]
-pub struct Terms {
+pub struct OpaqueDictionary {
     /// Statements, and the match that becomes them; many statements first.
     matches: Vec<(Vec<Statement>, Match)>,
     /// Words that say the opposite of a match.
@@ -21,10 +21,10 @@ pub struct Terms {
     family: Family,
 }
 
-impl Terms {
+impl OpaqueDictionary {
     /// The words that the rules of a firewall become.
-    pub fn of(firewall: &Firewall, family: Family) -> Terms {
-        let mut terms = Terms {
+    pub fn of(firewall: &Firewall, family: Family) -> OpaqueDictionary {
+        let mut dictionary = OpaqueDictionary {
             matches: Vec::new(),
             inverted: HashSet::new(),
             effects: HashMap::new(),
@@ -38,17 +38,17 @@ impl Terms {
             }) {
                 let m = &rule.matches[index];
                 if seen.insert(format!("{m:?}")) {
-                    terms.learn(m, index, stateful);
+                    dictionary.learn(m, index, stateful);
                 }
             }
             if let Target::Effect(e) = &rule.target
                 && let Ok(text) = print_effect(e, family)
             {
-                terms.effects.entry(text).or_insert_with(|| (**e).clone());
+                dictionary.effects.entry(text).or_insert_with(|| (**e).clone());
             }
         }
-        terms.matches.sort_by_key(|(words, _)| std::cmp::Reverse(words.len()));
-        terms
+        dictionary.matches.sort_by_key(|(words, _)| std::cmp::Reverse(words.len()));
+        dictionary
     }
 
     fn learn(&mut self, m: &Match, index: usize, stateful: bool) {
