@@ -10,8 +10,8 @@ use weir_kernel::conntrack::{self, Tuple};
 use weir_packet::{Family, Packet, Transport};
 use weir_semantics::Entry;
 
-use crate::arm::{FIREWALL_MAC, WORLD_MAC};
 use crate::flow;
+use crate::testbed::{FIREWALL_MAC, WORLD_MAC};
 
 /// Most packets of a batch: fewer than the kernel queues for one processor.
 pub(crate) const PACKETS_MAX: usize = 900;
@@ -25,7 +25,7 @@ const NUMBER_MAX: u32 = 60_000;
 
 /// What all packets of a batch have in common.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Way {
+pub(crate) struct PacketPath {
     pub family: Family,
     pub entry: Entry,
     pub iif: String,
@@ -34,15 +34,15 @@ pub(crate) struct Way {
     pub own: bool,
 }
 
-impl Way {
-    pub fn of(packet: &Packet, entry: Entry, own: bool) -> Way {
+impl PacketPath {
+    pub fn of(packet: &Packet, entry: Entry, own: bool) -> PacketPath {
         let (iif, oif) = match entry {
             Entry::Forward => (packet.iif.clone(), packet.oif.clone()),
             Entry::Input => (packet.iif.clone(), String::new()),
             Entry::Output => (String::new(), packet.oif.clone()),
         };
         let own = own && entry == Entry::Input;
-        Way { family: packet.family, entry, iif, oif, own }
+        PacketPath { family: packet.family, entry, iif, oif, own }
     }
 
     /// The order in which ways are tried: routes change seldom, names of devices often.
@@ -68,7 +68,7 @@ pub(crate) struct Prepared {
 /// Packets that go the same way at the same time.
 #[derive(Clone, Debug)]
 pub(crate) struct Batch {
-    pub way: Way,
+    pub path: PacketPath,
     pub packets: Vec<Prepared>,
     numbers: Vec<u32>,
 }
@@ -88,10 +88,15 @@ impl Maker {
 
     /// A batch of packets that all go `way`, at most `room`, taken out of `packets`. Those that
     /// belong to the connection of another packet of the batch are left for a later one.
-    pub fn batch(&mut self, way: Way, packets: &mut VecDeque<Packet>, room: usize) -> Batch {
+    pub fn batch(
+        &mut self,
+        path: PacketPath,
+        packets: &mut VecDeque<Packet>,
+        room: usize,
+    ) -> Batch {
         assert!(room <= PACKETS_MAX, "a batch fits into the kernel's queue");
         let (mut lengths, mut connections) = (HashSet::new(), HashSet::new());
-        let mut batch = Batch { way, packets: Vec::new(), numbers: Vec::new() };
+        let mut batch = Batch { path, packets: Vec::new(), numbers: Vec::new() };
         for _ in 0..packets.len() {
             if batch.packets.len() == room {
                 break;
@@ -104,7 +109,7 @@ impl Maker {
             let number = self.next;
             self.next = if number == NUMBER_MAX { 1 } else { number + 1 };
             batch.numbers.push(number);
-            batch.packets.push(self.prepare(packet, number, batch.way.entry, &mut lengths));
+            batch.packets.push(self.prepare(packet, number, batch.path.entry, &mut lengths));
         }
         batch
     }
@@ -186,9 +191,9 @@ fn pad(packet: &mut Packet, lengths: &mut HashSet<usize>) {
 
 impl Batch {
     /// A batch of packets that carry their numbers already.
-    pub fn of(way: Way, packets: impl IntoIterator<Item = (u32, Prepared)>) -> Batch {
+    pub fn of(path: PacketPath, packets: impl IntoIterator<Item = (u32, Prepared)>) -> Batch {
         let (numbers, packets) = packets.into_iter().unzip();
-        Batch { way, packets, numbers }
+        Batch { path, packets, numbers }
     }
 
     /// Which packet of the batch these bytes are; `None` where they are none of it.
@@ -209,7 +214,7 @@ impl Batch {
 
     /// The batch with only these packets, in order.
     pub fn only(&self, positions: impl IntoIterator<Item = usize>) -> Batch {
-        let mut batch = Batch { way: self.way.clone(), packets: Vec::new(), numbers: Vec::new() };
+        let mut batch = Batch { path: self.path.clone(), packets: Vec::new(), numbers: Vec::new() };
         for at in positions {
             batch.packets.push(self.packets[at].clone());
             batch.numbers.push(self.numbers[at]);
@@ -236,10 +241,10 @@ mod tests {
     #[test]
     fn each_packet_of_a_batch_has_its_own_number_and_length() {
         for family in [Family::V4, Family::V6] {
-            let way = Way::of(&udp(family, 1), Entry::Forward, false);
+            let path = PacketPath::of(&udp(family, 1), Entry::Forward, false);
             let mut maker = Maker::new(Vec::new());
             maker.next = NUMBER_MAX - 1;
-            let batch = maker.batch(way, &mut queue(family, 5), 10);
+            let batch = maker.batch(path, &mut queue(family, 5), 10);
             let lengths: HashSet<_> = batch.packets.iter().map(|p| p.packet.len()).collect();
             assert_eq!(lengths.len(), 5);
             for (i, p) in batch.packets.iter().enumerate() {
@@ -253,21 +258,21 @@ mod tests {
 
     #[test]
     fn lengths_that_are_tested_are_left_alone() {
-        let way = Way::of(&udp(Family::V4, 1), Entry::Input, false);
+        let path = PacketPath::of(&udp(Family::V4, 1), Entry::Input, false);
         let mut packets = queue(Family::V4, 3);
-        let batch = Maker::new(vec![Family::V4]).batch(way, &mut packets, 10);
+        let batch = Maker::new(vec![Family::V4]).batch(path, &mut packets, 10);
         assert!(batch.packets.iter().all(|p| p.packet.len() == 28));
     }
 
     #[test]
     fn a_batch_has_one_packet_of_a_connection() {
-        let way = Way::of(&udp(Family::V4, 1), Entry::Input, false);
+        let path = PacketPath::of(&udp(Family::V4, 1), Entry::Input, false);
         let mut packets = queue(Family::V4, 2);
         let mut answer = udp(Family::V4, 2);
         (answer.saddr, answer.daddr) = (Addr(2), Addr(1));
         answer.transport = Transport::Udp { sport: 2, dport: 10 };
         packets.push_back(answer.clone());
-        let batch = Maker::new(Vec::new()).batch(way, &mut packets, 10);
+        let batch = Maker::new(Vec::new()).batch(path, &mut packets, 10);
         assert_eq!(batch.packets.len(), 2);
         assert_eq!(packets, [answer]);
     }

@@ -9,11 +9,11 @@ use weir_model::{Effect, Field, RuleId, TableName, Target};
 use weir_packet::{CtState, Family, Fragment, Packet, Transport};
 use weir_semantics::{EffectSeen, Outcome, Verdict};
 
-use crate::arm::Left;
 use crate::batch::{GRE, GRE_BYTES};
 use crate::counters::{Credits, Originals};
 use crate::diagrams::Looked;
 use crate::run::is_untracked;
+use crate::testbed::Left;
 
 /// What the interpreter says of a packet.
 #[derive(Clone, Debug)]

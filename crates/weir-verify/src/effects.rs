@@ -25,8 +25,8 @@ pub use sample::{Sample, samples};
 pub use text::MARKED;
 
 use crate::VerifyError;
-use crate::arm::{Arm, FIREWALL_MAC, WORLD_MAC};
-use crate::batch::{Batch, Prepared, Way};
+use crate::batch::{Batch, PacketPath, Prepared};
+use crate::testbed::{FIREWALL_MAC, Testbed, WORLD_MAC};
 
 /// Most rules of one bench: one batch holds a packet for each.
 pub const SUBJECTS_MAX: usize = 800;
@@ -82,7 +82,7 @@ pub struct Bench {
     probes: usize,
     family: Family,
     firewall: Firewall,
-    arm: Arm,
+    testbed: Testbed,
     tables: Vec<(TableName, TableCounters)>,
     /// Where a rule's counter is: table, chain, number.
     at: HashMap<(TableName, String, u32), (usize, usize)>,
@@ -115,7 +115,7 @@ impl Bench {
         let fail = |source| VerifyError::Load { way: name.to_owned(), source };
         let tracked = Interpreter::new(&firewall).conntrack_in_use(family);
         let states = if tracked { &[family][..] } else { &[] };
-        let arm = Arm::new(session, name, &[family], states, |ns| {
+        let testbed = Testbed::new(session, name, &[family], states, |ns| {
             if !sets.is_empty() {
                 ns.run(&["ipset", "restore"], sets.as_bytes()).map_err(fail)?;
             }
@@ -126,7 +126,7 @@ impl Bench {
             subjects,
             family,
             firewall,
-            arm,
+            testbed,
             tables: Vec::new(),
             at: HashMap::new(),
             counts: Vec::new(),
@@ -142,7 +142,7 @@ impl Bench {
 
     /// The namespace in which the rules are.
     pub fn namespace(&self) -> &Namespace {
-        &self.arm.firewall
+        &self.testbed.firewall
     }
 
     /// The rule of a subject as weir reads it; `None` for the empty one.
@@ -162,7 +162,8 @@ impl Bench {
     fn find_counters(&mut self) -> Result<(), VerifyError> {
         for ruleset in self.firewall.rulesets() {
             for name in ruleset.tables.iter().map(|t| t.name) {
-                let counters = TableCounters::open(&self.arm.firewall, self.family, name.as_str())?;
+                let counters =
+                    TableCounters::open(&self.testbed.firewall, self.family, name.as_str())?;
                 for (i, place) in counters.places().iter().enumerate() {
                     if let Some(number) = place.number {
                         let key = (name, place.chain.clone(), number);
@@ -206,11 +207,11 @@ impl Bench {
         which: &[usize],
     ) -> Result<Vec<Observed>, VerifyError> {
         let batch = self.batch(sample, which);
-        let seen = self.arm.send(&batch)?;
+        let seen = self.testbed.send(&batch)?;
         let counts = self.read()?;
         let lost = seen.begun.iter().filter(|b| !**b).count();
         if lost > 0 && !sample.may_be_refused {
-            return Err(VerifyError::Lost { way: self.arm.name.clone(), lost });
+            return Err(VerifyError::Lost { way: self.testbed.name.clone(), lost });
         }
         let mut out = Vec::new();
         for ((i, left), state) in which.iter().zip(seen.left).zip(seen.states) {
@@ -244,7 +245,7 @@ impl Bench {
     }
 
     fn batch(&self, sample: &Sample, which: &[usize]) -> Batch {
-        let way = Way {
+        let path = PacketPath {
             family: self.family,
             entry: Entry::Forward,
             iif: text::IIF.to_owned(),
@@ -263,7 +264,7 @@ impl Bench {
             };
             (number, prepared)
         });
-        Batch::of(way, each)
+        Batch::of(path, each)
     }
 
     /// What the interpreter says of a copy; `None` where the packet cannot be modelled. `matched`

@@ -21,6 +21,7 @@
 #![forbid(unsafe_code)]
 
 mod arm;
+mod answers;
 mod batch;
 mod counters;
 mod diagrams;
@@ -32,6 +33,7 @@ mod oracle;
 mod probe;
 mod report;
 mod run;
+mod testbed;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

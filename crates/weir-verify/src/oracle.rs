@@ -13,9 +13,9 @@ use weir_model::{Addr, Effect, Family, Field, Match, RuleId, Target};
 use weir_packet::{Packet, Transport};
 use weir_semantics::{Entry, Oracle, Question, Subject, Translation, Write};
 
-use crate::arm::ADDRS;
-use crate::batch::Way;
+use crate::batch::PacketPath;
 use crate::hotdrop;
+use crate::testbed::ADDRS;
 
 /// Targets that leave the packet and all that later rules see as they are.
 const SILENT: [&str; 5] = ["LOG", "NFLOG", "AUDIT", "TRACE", "CHECKSUM"];
@@ -23,7 +23,7 @@ const SILENT: [&str; 5] = ["LOG", "NFLOG", "AUDIT", "TRACE", "CHECKSUM"];
 /// What one packet is answered.
 #[derive(Debug)]
 pub(crate) struct Known<'a> {
-    way: &'a Way,
+    path: &'a PacketPath,
     /// Destination as it came, and where the host takes it.
     arrived: (Addr, Entry),
     /// Whether each rule's own counter counted this packet; `None` where it was not asked.
@@ -48,12 +48,12 @@ pub(crate) type Guesses = HashMap<(Family, RuleId), bool>;
 
 impl<'a> Known<'a> {
     /// What the namespaces decide. `is_local`: the host without rules took the packet as its own.
-    pub fn by_place(way: &'a Way, packet: &Packet, is_local: bool) -> Self {
-        let to = if is_local { Entry::Input } else { way.entry };
+    pub fn by_place(path: &'a PacketPath, packet: &Packet, is_local: bool) -> Self {
+        let to = if is_local { Entry::Input } else { path.entry };
         let (open, maybe) = (false, Vec::new());
         let arrived = (packet.daddr, to);
         let (counted, guesses, script, left_open, unknown) = (None, None, &[][..], 0, None);
-        Known { way, arrived, counted, open, maybe, guesses, script, left_open, unknown }
+        Known { path, arrived, counted, open, maybe, guesses, script, left_open, unknown }
     }
 
     /// And what the kernel's counters said.
@@ -75,7 +75,7 @@ impl<'a> Known<'a> {
 impl Oracle for Known<'_> {
     fn answer(&mut self, question: &Question<'_>) -> bool {
         if let Some(Match::Host(host)) = question.asked_match()
-            && let Some(answer) = by_place(host, question.packet, self.way)
+            && let Some(answer) = by_place(host, question.packet, self.path)
         {
             return answer;
         }
@@ -233,32 +233,32 @@ fn drops_behind(question: &Question<'_>) -> bool {
 }
 
 /// What a match of the host says in our namespaces, where that is certain.
-fn by_place(host: &Host, packet: &Packet, way: &Way) -> Option<bool> {
+fn by_place(host: &Host, packet: &Packet, path: &PacketPath) -> Option<bool> {
     let all_negated = || host.options.iter().all(|o| o.negated);
     match host.module {
-        "addrtype" if packet.family == Family::V4 => addrtype(host, packet, way),
+        "addrtype" if packet.family == Family::V4 => addrtype(host, packet, path),
         // Without a bridge every option is as if it were negated (xt_physdev.c).
         "physdev" => Some(all_negated()),
         // Without a socket, too (xt_owner.c).
-        "owner" if way.entry != Entry::Output => Some(all_negated()),
-        "rpfilter" => rpfilter(host, packet, way),
+        "owner" if path.entry != Entry::Output => Some(all_negated()),
+        "rpfilter" => rpfilter(host, packet, path),
         _ => None,
     }
 }
 
 /// ipt_rpfilter.c: the way back to any other host is the link that packets come in by.
-fn rpfilter(host: &Host, packet: &Packet, way: &Way) -> Option<bool> {
+fn rpfilter(host: &Host, packet: &Packet, path: &PacketPath) -> Option<bool> {
     let has = |name: &str| host.options.iter().any(|o| o.name == name);
     let is_other = match packet.family {
-        Family::V4 => address_type(packet.saddr, way) == Some("UNICAST"),
-        Family::V6 => packet.saddr.0 >> 125 == 0b001 && !way.own,
+        Family::V4 => address_type(packet.saddr, path) == Some("UNICAST"),
+        Family::V6 => packet.saddr.0 >> 125 == 0b001 && !path.own,
     };
-    let plain = is_other && !has("loose") && !has("accept-local") && way.entry != Entry::Output;
+    let plain = is_other && !has("loose") && !has("accept-local") && path.entry != Entry::Output;
     plain.then(|| !has("invert"))
 }
 
 /// xt_addrtype.c over our routing.
-fn addrtype(host: &Host, packet: &Packet, way: &Way) -> Option<bool> {
+fn addrtype(host: &Host, packet: &Packet, path: &PacketPath) -> Option<bool> {
     let mut holds = true;
     for option in &host.options {
         let addr = match option.name {
@@ -271,14 +271,14 @@ fn addrtype(host: &Host, packet: &Packet, way: &Way) -> Option<bool> {
             Value::Words(words) => words.clone(),
             _ => return None,
         };
-        let kind = address_type(addr, way)?;
+        let kind = address_type(addr, path)?;
         holds &= wanted.contains(&kind) != option.negated;
     }
     Some(holds)
 }
 
 /// inet_addr_type: the local table, then UNICAST.
-fn address_type(addr: Addr, way: &Way) -> Option<&'static str> {
+fn address_type(addr: Addr, path: &PacketPath) -> Option<&'static str> {
     let first = (addr.0 >> 24) as u8;
     let own = ADDRS[Family::V4 as usize].contains(&addr.0);
     Some(match first {
@@ -288,7 +288,7 @@ fn address_type(addr: Addr, way: &Way) -> Option<&'static str> {
         224..=239 => "MULTICAST",
         127 if addr.0 & 0xff_ffff == 0xff_ffff || addr.0 & 0xff_ffff == 0 => return None,
         127 => "LOCAL",
-        _ if own || way.own => "LOCAL",
+        _ if own || path.own => "LOCAL",
         _ => "UNICAST",
     })
 }

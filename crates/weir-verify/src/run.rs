@@ -1,7 +1,7 @@
 //! The comparison: rounds of packets through every firewall.
 
-mod apart;
 mod cause;
+mod intended_differences;
 mod packets;
 mod tested;
 
@@ -16,15 +16,17 @@ use weir_packet::{Ct, Packet};
 use weir_semantics::{Entry, Interpreter};
 
 use crate::arm::Arm;
-use crate::batch::{Batch, Maker, PACKETS_MAX, Way};
+use crate::batch::{Batch, Maker, PACKETS_MAX, PacketPath, Way};
 use crate::counters::Originals;
 use crate::diagrams::Diagrams;
 use crate::differ::{self, Expected, tally};
 use crate::oracle::{Guesses, Known};
+use crate::answers::{Guesses, Known};
+use crate::testbed::Testbed;
 use crate::{VerifyError, VerifyOptions, VerifyReport};
 
-pub(crate) use self::apart::is_untracked;
 use self::cause::{is_ambiguous, not_comparable, out_of_reach, undelivered};
+pub(crate) use self::intended_differences::is_untracked;
 use self::tested::{Found, Tested};
 
 /// Cause of exclusion: see [`VerifyOptions::singles_max`] and [`VerifyOptions::singles_time`].
@@ -89,7 +91,7 @@ struct Run<'f> {
     rules: HashMap<(Family, RuleId), usize>,
     /// Families in which datagrams are put together although conntrack is not in use.
     assembles: Vec<Family>,
-    empty: Arm,
+    empty: Testbed,
     tested: Vec<Tested<'f>>,
     maker: Maker,
     report: VerifyReport,
@@ -113,8 +115,8 @@ pub(crate) fn run(
     for dir in dirs {
         let stored = weir_artefact::read(dir)
             .map_err(|source| VerifyError::Artefact { path: dir.to_path_buf(), source })?;
-        let apart = apart::form(&stored, firewall)?;
-        forms.push((stored, apart));
+        let intended = intended_differences::form(&stored, firewall)?;
+        forms.push((stored, intended));
     }
     progress("making namespaces and loading rulesets", 0.0);
     let session = Session::new()?;
@@ -123,7 +125,7 @@ pub(crate) fn run(
     let families: Vec<Family> = firewall.rulesets().map(|r| r.family).collect();
     let tracked: Vec<Family> =
         families.iter().copied().filter(|f| interpreter.conntrack_in_use(*f)).collect();
-    let empty = Arm::new(&session, "empty", &families, &tracked, |_| Ok(()))?;
+    let empty = Testbed::new(&session, "empty", &families, &tracked, |_| Ok(()))?;
     let mut tested = vec![Tested::original(&session, firewall, &families, &originals)?];
     for form in &forms {
         tested.push(Tested::form(&session, form, &families, &originals)?);
@@ -145,9 +147,9 @@ pub(crate) fn run(
         empty,
         tested,
     };
-    let ways = packets::by_way(firewall, options);
-    run.report.generated = ways.iter().map(|(_, p)| p.len() as u64).sum();
-    run.rounds(ways, progress)?;
+    let paths = packets::by_path(firewall, options);
+    run.report.generated = paths.iter().map(|(_, p)| p.len() as u64).sum();
+    run.rounds(paths, progress)?;
     drop(session);
     run.finish(began)
 }
@@ -175,14 +177,14 @@ fn rules(firewall: &Firewall, originals: &Originals) -> HashMap<(Family, RuleId)
 impl Run<'_> {
     fn rounds(
         &mut self,
-        ways: Vec<(Way, VecDeque<Packet>)>,
+        paths: Vec<(PacketPath, VecDeque<Packet>)>,
         progress: &mut dyn FnMut(&str, f64),
     ) -> Result<(), VerifyError> {
         let mut rounds = Rounds::default();
-        for (way, mut packets) in ways {
+        for (path, mut packets) in paths {
             while !packets.is_empty() {
                 let room = PACKETS_MAX - rounds.len();
-                let batch = self.maker.batch(way.clone(), &mut packets, room);
+                let batch = self.maker.batch(path.clone(), &mut packets, room);
                 self.done += batch.packets.len() as u64;
                 self.add(&mut rounds, batch)?;
                 if rounds.len() >= PACKETS_MAX * 9 / 10 {
@@ -202,7 +204,7 @@ impl Run<'_> {
     /// rounds.
     fn add(&mut self, rounds: &mut Rounds, mut batch: Batch) -> Result<(), VerifyError> {
         let seen = self.empty.send(&batch)?;
-        let tracked = self.interpreter.conntrack_in_use(batch.way.family);
+        let tracked = self.interpreter.conntrack_in_use(batch.path.family);
         let (mut plain, mut guessed, mut sample) = (Vec::new(), Vec::new(), Vec::new());
         for at in 0..batch.packets.len() {
             let prepared = &mut batch.packets[at];
@@ -219,7 +221,7 @@ impl Run<'_> {
                 self.report.exclude("routed to another device than it asks for", 1);
                 continue;
             }
-            if let Some(cause) = not_comparable(packet, &batch.way) {
+            if let Some(cause) = not_comparable(packet, &batch.path) {
                 self.report.exclude(cause, 1);
                 continue;
             }
@@ -230,10 +232,10 @@ impl Run<'_> {
             }
             take_state(packet, seen.states[at]);
             prepared.is_local = left.is_local;
-            let known = Known::by_place(&batch.way, packet, left.is_local);
+            let known = Known::by_place(&batch.path, packet, left.is_local);
             let mut known = known.and_guesses(&self.guesses);
             let (outcome, looked) =
-                self.diagrams.journey(&self.interpreter, packet, batch.way.entry, &mut known);
+                self.diagrams.journey(&self.interpreter, packet, batch.path.entry, &mut known);
             if let Some(cause) = out_of_reach(&known, &outcome, packet) {
                 self.report.exclude(&cause, 1);
                 continue;
@@ -341,7 +343,7 @@ impl Run<'_> {
     fn note_all(&mut self, round: &Round) {
         for (batch, expected) in &round.batches {
             for (prepared, expected) in batch.packets.iter().zip(expected) {
-                self.note(&prepared.packet, &batch.way, expected);
+                self.note(&prepared.packet, &batch.path, expected);
             }
         }
     }
@@ -359,7 +361,7 @@ impl Run<'_> {
     }
 
     fn try_single(&mut self, batch: &Batch) -> Result<(), VerifyError> {
-        let (packet, entry) = (&batch.packets[0].packet, batch.way.entry);
+        let (packet, entry) = (&batch.packets[0].packet, batch.path.entry);
         let family = packet.family;
         let mut noted = None;
         for i in 0..self.tested.len() {
@@ -367,7 +369,7 @@ impl Run<'_> {
             let counted = self.counted(family, &counts);
             let mut script = Vec::new();
             let expected = loop {
-                let known = Known::by_place(&batch.way, packet, batch.packets[0].is_local);
+                let known = Known::by_place(&batch.path, packet, batch.packets[0].is_local);
                 let mut known = known.and_counters(&counted).with_script(&script);
                 let (outcome, looked) =
                     self.diagrams.journey(&self.interpreter, packet, entry, &mut known);
@@ -405,7 +407,7 @@ impl Run<'_> {
         }
         if let Some(expected) = noted {
             self.report.singles += 1;
-            self.note(packet, &batch.way, &expected);
+            self.note(packet, &batch.path, &expected);
         }
         Ok(())
     }
@@ -419,9 +421,9 @@ impl Run<'_> {
             .collect()
     }
 
-    fn note(&mut self, packet: &Packet, way: &Way, expected: &Expected) {
+    fn note(&mut self, packet: &Packet, path: &PacketPath, expected: &Expected) {
         self.report.compared += 1;
-        tally(&mut self.report.compared_by_way, &way_name(way));
+        tally(&mut self.report.compared_by_way, &path_name(path));
         tally(&mut self.report.compared_by_state, differ::state_name(packet.ct.state));
         self.report.look(packet, expected.diagram.as_ref(), self.options.differences_max);
         for at in &expected.hits {
@@ -457,12 +459,12 @@ impl Run<'_> {
 }
 
 /// `ipv4 forward`.
-pub(crate) fn way_name(way: &Way) -> String {
-    let family = match way.family {
+pub(crate) fn path_name(path: &PacketPath) -> String {
+    let family = match path.family {
         Family::V4 => "ipv4",
         Family::V6 => "ipv6",
     };
-    let entry = match way.entry {
+    let entry = match path.entry {
         Entry::Forward => "forward",
         Entry::Input => "input",
         Entry::Output => "output",

@@ -10,19 +10,22 @@ use crate::arm::Seen;
 use crate::batch::Way;
 use crate::differ;
 use crate::oracle::Known;
+use crate::answers::Known;
+use crate::batch::PacketPath;
+use crate::testbed::Seen;
 
 /// Most answers of one packet that are left open by counters and tried in turn.
 const LEFT_OPEN_MAX: usize = 5;
 
 /// Why a packet that is delivered is not compared all the same.
-pub(super) fn not_comparable(packet: &Packet, way: &Way) -> Option<&'static str> {
+pub(super) fn not_comparable(packet: &Packet, path: &PacketPath) -> Option<&'static str> {
     if has_extension_headers(packet) {
         return Some("IPv6 extension headers are not modelled");
     }
-    if way.entry != Entry::Output && packet.mark != 0 {
+    if path.entry != Entry::Output && packet.mark != 0 {
         return Some("marked before the first hook: nothing comes in so");
     }
-    if packet.family == Family::V6 || way.entry != Entry::Output {
+    if packet.family == Family::V6 || path.entry != Entry::Output {
         return None;
     }
     if packet.daddr.0 == Family::V4.max() {
@@ -42,7 +45,7 @@ pub(super) fn undelivered(packet: &Packet, seen: &Seen, at: usize, tracked: bool
         return "a fragment waits for its datagram where conntrack is in use";
     }
     if !seen.begun[at] {
-        return "not taken by the host: malformed, or no way to it";
+        return "not taken by the host: malformed, or no path to it";
     }
     "not delivered by an empty ruleset: martians, broadcasts, time to live"
 }

@@ -9,7 +9,7 @@ use weir_semantics::Entry;
 use weir_traffic::TrafficOptions;
 
 use crate::VerifyOptions;
-use crate::batch::Way;
+use crate::batch::PacketPath;
 
 /// Devices where the ruleset names none.
 const DEVICES: [&str; 2] = ["weir-in", "weir-out"];
@@ -17,16 +17,19 @@ const DEVICES: [&str; 2] = ["weir-in", "weir-out"];
 const SURPLUS_PERCENT: usize = 160;
 
 /// Packets for every family and entry, by the way they go, in the order of ways.
-pub(crate) fn by_way(firewall: &Firewall, options: &VerifyOptions) -> Vec<(Way, VecDeque<Packet>)> {
+pub(crate) fn by_path(
+    firewall: &Firewall,
+    options: &VerifyOptions,
+) -> Vec<(PacketPath, VecDeque<Packet>)> {
     let families = firewall.rulesets().count().max(1);
-    let mut ways: HashMap<Way, VecDeque<Packet>> = HashMap::new();
+    let mut paths: HashMap<PacketPath, VecDeque<Packet>> = HashMap::new();
     for (entry, packet) in options.only.iter().flatten() {
         let mut packet = packet.clone();
         name_devices(&mut packet, *entry);
-        ways.entry(Way::of(&packet, *entry, true)).or_default().push_back(packet);
+        paths.entry(PacketPath::of(&packet, *entry, true)).or_default().push_back(packet);
     }
     if options.only.is_some() {
-        return ways.into_iter().collect();
+        return paths.into_iter().collect();
     }
     for ruleset in firewall.rulesets() {
         let wanted = options.packets * SURPLUS_PERCENT / 100 / families;
@@ -43,13 +46,13 @@ pub(crate) fn by_way(firewall: &Firewall, options: &VerifyOptions) -> Vec<(Way, 
                     packet.mark = 0;
                 }
                 let own = i % 2 == 1;
-                ways.entry(Way::of(&packet, entry, own)).or_default().push_back(packet);
+                paths.entry(PacketPath::of(&packet, entry, own)).or_default().push_back(packet);
             }
         }
     }
-    let mut ways: Vec<_> = ways.into_iter().collect();
-    ways.sort_by(|(a, _), (b, _)| a.order().cmp(&b.order()));
-    ways
+    let mut paths: Vec<_> = paths.into_iter().collect();
+    paths.sort_by(|(a, _), (b, _)| a.order().cmp(&b.order()));
+    paths
 }
 
 /// One packet in this many is sent once more as another protocol, or cut.

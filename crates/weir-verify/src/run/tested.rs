@@ -9,13 +9,13 @@ use weir_kernel::{KernelError, Namespace, Session};
 use weir_model::{Family, Firewall};
 use weir_semantics::{Entry, Interpreter};
 
-use crate::arm::{Arm, FIREWALL_MAC, Left};
 use crate::batch::Batch;
 use crate::counters::{Credits, Originals};
 use crate::differ::{self, Expected, Tally};
+use crate::testbed::{FIREWALL_MAC, Left, Testbed};
 use crate::{Difference, VerifyError, WayReport};
 
-use super::{Round, apart, way_name};
+use super::{Round, intended_differences, path_name};
 
 /// A difference, and the packet as an Ethernet frame.
 #[derive(Debug)]
@@ -31,12 +31,12 @@ const CHEAP_READING: Duration = Duration::from_millis(20);
 
 /// A ruleset under test.
 pub(crate) struct Tested<'f> {
-    arm: Arm,
+    testbed: Testbed,
     credits: Credits,
     /// What it does differently on purpose.
     deviations: &'f [Deviation],
     /// The form, where a pass treats some packets in its own way on purpose.
-    apart: Option<Interpreter<'f>>,
+    intended: Option<Interpreter<'f>>,
     pub report: WayReport,
     /// How long the last reading of the counters took.
     reading: Duration,
@@ -55,16 +55,16 @@ impl<'f> Tested<'f> {
             load_original(ns, firewall)
                 .map_err(|source| VerifyError::Load { way: name.into(), source })
         };
-        let arm = Arm::new(session, name, families, &[], load)?;
+        let testbed = Testbed::new(session, name, families, &[], load)?;
         let own = originals.own_credit();
-        let credits = Credits::new(name, &arm.firewall, originals, &own, &[])?;
-        Ok(Tested::with(arm, credits))
+        let credits = Credits::new(name, &testbed.firewall, originals, &own, &[])?;
+        Ok(Tested::with(testbed, credits))
     }
 
-    /// A form, loaded by its own script; `apart` as of [`apart::form`].
+    /// A form, loaded by its own script; `intended` as of [`intended_differences::form`].
     pub fn form(
         session: &Session,
-        (stored, apart): &'f (Stored, Option<Firewall>),
+        (stored, intended): &'f (Stored, Option<Firewall>),
         families: &[Family],
         originals: &Originals,
     ) -> Result<Tested<'f>, VerifyError> {
@@ -83,15 +83,22 @@ impl<'f> Tested<'f> {
                 .map(drop)
                 .map_err(|source| VerifyError::Load { way: name.clone(), source })
         };
-        let arm = Arm::new(session, &name, families, &[], load)?;
-        let credits = Credits::new(&name, &arm.firewall, originals, counters, summed)?;
-        let apart = apart.as_ref().map(Interpreter::new);
-        Ok(Tested { deviations, apart, ..Tested::with(arm, credits) })
+        let testbed = Testbed::new(session, &name, families, &[], load)?;
+        let credits = Credits::new(&name, &testbed.firewall, originals, counters, summed)?;
+        let intended = intended.as_ref().map(Interpreter::new);
+        Ok(Tested { deviations, intended, ..Tested::with(testbed, credits) })
     }
 
-    fn with(arm: Arm, credits: Credits) -> Tested<'f> {
-        let report = WayReport { name: arm.name.clone(), ..WayReport::default() };
-        Tested { arm, credits, deviations: &[], apart: None, report, reading: Duration::ZERO }
+    fn with(testbed: Testbed, credits: Credits) -> Tested<'f> {
+        let report = WayReport { name: testbed.name.clone(), ..WayReport::default() };
+        Tested {
+            testbed,
+            credits,
+            deviations: &[],
+            intended: None,
+            report,
+            reading: Duration::ZERO,
+        }
     }
 
     /// What is expected of a packet here.
@@ -102,12 +109,14 @@ impl<'f> Tested<'f> {
         original: &'r Expected,
         originals: &Originals,
     ) -> Item<'r> {
-        let apart = self.apart.as_ref();
-        match apart.and_then(|form| apart::expected(form, batch, at, original, originals)) {
+        let intended = self.intended.as_ref();
+        match intended
+            .and_then(|form| intended_differences::expected(form, batch, at, original, originals))
+        {
             Some((expected, why)) => {
-                Item { batch, at, expected: Cow::Owned(expected), apart: Some(why) }
+                Item { batch, at, expected: Cow::Owned(expected), intended: Some(why) }
             }
-            None => Item { batch, at, expected: Cow::Borrowed(original), apart: None },
+            None => Item { batch, at, expected: Cow::Borrowed(original), intended: None },
         }
     }
 
@@ -127,10 +136,10 @@ impl<'f> Tested<'f> {
         room: usize,
     ) -> Result<Vec<Found>, VerifyError> {
         let mut found = Vec::new();
-        // What a form may treat in its own way is counted apart from what it may not.
-        let (same, apart): (Vec<_>, Vec<_>) =
+        // What a form may treat in its own way is counted separately from what it may not.
+        let (strict, lenient): (Vec<_>, Vec<_>) =
             self.all_items(round, originals).into_iter().partition(|i| self.deviation(i).is_none());
-        for items in [same, apart] {
+        for items in [strict, lenient] {
             if !items.is_empty() {
                 self.items(&items, originals, room, &mut found)?;
             }
@@ -234,13 +243,13 @@ impl<'f> Tested<'f> {
     /// Sends packets, in their batches, and reads what came through and what counted. Where some
     /// were lost before the first hook, all are sent again.
     fn pass(&mut self, items: &[Sent<'_>]) -> Result<(Vec<Option<Left>>, Vec<Count>), VerifyError> {
-        let mut families: Vec<Family> = items.iter().map(|i| i.batch.way.family).collect();
+        let mut families: Vec<Family> = items.iter().map(|i| i.batch.path.family).collect();
         families.dedup();
         for attempt in 1.. {
             let (mut left, mut lost) = (Vec::with_capacity(items.len()), 0);
             for same in items.chunk_by(|a, b| std::ptr::eq(a.batch, b.batch)) {
                 let batch = same[0].batch.only(same.iter().map(|i| i.at));
-                let mut seen = self.arm.send(&batch)?;
+                let mut seen = self.testbed.send(&batch)?;
                 // The firewall without rules took every one of them.
                 lost += seen.begun.iter().filter(|b| !**b).count();
                 left.append(&mut seen.left);
@@ -253,7 +262,7 @@ impl<'f> Tested<'f> {
                 return Ok((left, counts));
             }
             if attempt == ATTEMPTS_MAX {
-                return Err(VerifyError::Lost { way: self.arm.name.clone(), lost });
+                return Err(VerifyError::Lost { way: self.testbed.name.clone(), lost });
             }
         }
         unreachable!("the last attempt returns")
@@ -304,10 +313,10 @@ impl<'f> Tested<'f> {
         Some(self.difference(&item, end.into_iter().chain(lines).collect()))
     }
 
-    /// Notes packets as compared, and those among them that are apart.
+    /// Notes packets as compared, and those among them that differ as intended.
     fn note(&mut self, items: &[Item<'_>]) {
         self.report.compared += items.len() as u64;
-        for why in items.iter().filter_map(|i| i.apart) {
+        for why in items.iter().filter_map(|i| i.intended) {
             differ::tally(&mut self.report.named, why);
         }
     }
@@ -326,14 +335,14 @@ impl<'f> Tested<'f> {
 
     fn difference(&self, item: &Item<'_>, what: Vec<String>) -> Found {
         let prepared = &item.batch.packets[item.at];
-        let way = &item.batch.way;
-        let frame = match way.entry {
+        let path = &item.batch.path;
+        let frame = match path.entry {
             Entry::Output => prepared.packet.to_frame(FIREWALL_MAC),
             Entry::Forward | Entry::Input => prepared.frame.clone(),
         };
         let difference = Difference {
-            way: self.arm.name.clone(),
-            packet: differ::describe(&prepared.packet, &way_name(way)),
+            way: self.testbed.name.clone(),
+            packet: differ::describe(&prepared.packet, &path_name(path)),
             what,
             frame: 0,
         };
@@ -359,7 +368,7 @@ struct Item<'r> {
     expected: Cow<'r, Expected>,
     at: usize,
     /// Why other counters are expected than the original's.
-    apart: Option<&'static str>,
+    intended: Option<&'static str>,
 }
 
 /// Loads sets and rules with the tools that wrote such text.

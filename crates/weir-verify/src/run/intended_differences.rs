@@ -39,8 +39,8 @@ pub(crate) fn expected(
     originals: &Originals,
 ) -> Option<(Expected, &'static str)> {
     let prepared = &batch.packets[at];
-    let mut known = Known::by_place(&batch.way, &prepared.packet, prepared.is_local);
-    let outcome = form.journey(&prepared.packet, batch.way.entry, &mut known);
+    let mut known = Known::by_place(&batch.path, &prepared.packet, prepared.is_local);
+    let outcome = form.journey(&prepared.packet, batch.path.entry, &mut known);
     if is_dropped_early(&outcome) && original.is_dropped {
         let counted = Expected { hits: Vec::new(), maybe: Vec::new(), ..original.clone() };
         return Some((counted, "dropped early: counted by the form's own rule"));

@@ -15,7 +15,7 @@ use weir_packet::{CtState, Family, Mac};
 use weir_semantics::Entry;
 
 use crate::VerifyError;
-use crate::batch::{Batch, Way};
+use crate::batch::{Batch, PacketPath};
 use crate::probe::{self, LOOPBACK, prefix};
 
 /// MAC address of the link that packets come in by.
@@ -60,7 +60,7 @@ pub(crate) struct Left {
 
 /// A firewall under test.
 #[derive(Debug)]
-pub(crate) struct Arm {
+pub(crate) struct Testbed {
     pub name: String,
     pub firewall: Namespace,
     frames: FrameSocket,
@@ -88,7 +88,7 @@ enum Route {
     Own,
 }
 
-impl Arm {
+impl Testbed {
     /// Makes the namespaces, calls `load` for the ruleset, then adds the probe.
     pub fn new(
         session: &Session,
@@ -96,7 +96,7 @@ impl Arm {
         families: &[Family],
         states: &[Family],
         load: impl FnOnce(&Namespace) -> Result<(), VerifyError>,
-    ) -> Result<Arm, VerifyError> {
+    ) -> Result<Testbed, VerifyError> {
         let firewall = session.namespace(&format!("fw-{name}"))?;
         let world = session.namespace(&format!("world-{name}"))?;
         prepare(&firewall, &world, families)?;
@@ -118,7 +118,7 @@ impl Arm {
         for family in families {
             hosts.insert(*family, HostSocket::open(&firewall, *family, &devices[1])?);
         }
-        Ok(Arm {
+        Ok(Testbed {
             name: name.to_owned(),
             frames: FrameSocket::open(&world, "w0")?,
             hosts,
@@ -134,14 +134,14 @@ impl Arm {
 
     /// Sends a batch and returns what was seen of it.
     pub fn send(&mut self, batch: &Batch) -> Result<Seen, VerifyError> {
-        self.turn_to(&batch.way)?;
+        self.turn_to(&batch.path)?;
         self.connect(batch)?;
         // What earlier batches left to be read is not this batch's.
         self.log.read(|_| ())?;
-        let back = batch.way.entry == Entry::Forward && batch.way.iif == batch.way.oif;
+        let back = batch.path.entry == Entry::Forward && batch.path.iif == batch.path.oif;
         let leaves_by = self.indices[if back { 0 } else { 1 }];
         let mut seen = Seen::of(batch.packets.len(), leaves_by);
-        match batch.way.entry {
+        match batch.path.entry {
             Entry::Output => self.send_out(batch, &mut seen)?,
             Entry::Forward | Entry::Input => self.send_in(batch, &mut seen)?,
         }
@@ -175,7 +175,7 @@ impl Arm {
 
     /// From the host itself: a packet is through when its system call returns.
     fn send_out(&mut self, batch: &Batch, seen: &mut Seen) -> Result<(), VerifyError> {
-        let host = &self.hosts[&batch.way.family];
+        let host = &self.hosts[&batch.path.family];
         for p in &batch.packets {
             host.set_mark(p.packet.mark).map_err(VerifyError::send)?;
             // The last hook ends every packet, which the system call tells.
@@ -188,9 +188,9 @@ impl Arm {
     }
 
     /// Gives the links their names and sets the way of what comes in.
-    fn turn_to(&mut self, way: &Way) -> Result<(), VerifyError> {
-        let wanted = [way.iif.as_str(), way.oif.as_str()];
-        let back = way.entry == Entry::Forward && way.iif == way.oif;
+    fn turn_to(&mut self, path: &PacketPath) -> Result<(), VerifyError> {
+        let wanted = [path.iif.as_str(), path.oif.as_str()];
+        let back = path.entry == Entry::Forward && path.iif == path.oif;
         for (i, wanted) in wanted.into_iter().enumerate() {
             let other = 1 - i;
             let spare = wanted.is_empty() || (i == 1 && back) || self.devices[i] == wanted;
@@ -205,15 +205,15 @@ impl Arm {
             self.firewall.rename(&self.devices[i], wanted)?;
             self.devices[i] = wanted.to_owned();
         }
-        let route = match way.entry {
-            Entry::Input if way.own => Route::Own,
+        let route = match path.entry {
+            Entry::Input if path.own => Route::Own,
             Entry::Input => Route::Local,
             Entry::Forward if back => Route::Back,
             Entry::Forward | Entry::Output => Route::Through,
         };
-        if self.routed.get(&way.family) != Some(&route) {
-            self.set_route(way.family, route)?;
-            self.routed.insert(way.family, route);
+        if self.routed.get(&path.family) != Some(&route) {
+            self.set_route(path.family, route)?;
+            self.routed.insert(path.family, route);
         }
         Ok(())
     }
