@@ -14,6 +14,19 @@ use weir_packet::Transport;
 /// TCP's protocol number.
 const TCP: u8 = 6;
 
+/// Sentences of artefacts that earlier versions wrote.
+const EARLIER: [(Deviation, &str); 2] = [
+    (
+        Deviation::TruncatedHeader,
+        "a packet whose transport header is cut short is not dropped by the first rule that looks \
+         at it: the rule does not match",
+    ),
+    (
+        Deviation::LimitResolution,
+        "the bucket of limit fills by the nanosecond, not by the tick of the clock",
+    ),
+];
+
 /// One of the ways in which a form differs from its ruleset on purpose.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(into = "String", from = "String")]
@@ -86,8 +99,7 @@ impl Deviation {
     pub fn sentence(&self) -> &str {
         match self {
             Deviation::TruncatedHeader => {
-                "a packet whose transport header is cut short is not dropped by the first rule \
-                 that looks at it: the rule does not match"
+                "nft does not drop packets with truncated headers; iptables does"
             }
             Deviation::TcpFragment => {
                 "a TCP fragment at offset 1 is not dropped: rules that look at the TCP header do \
@@ -98,7 +110,7 @@ impl Deviation {
                  are looked at as if they were whole"
             }
             Deviation::LimitResolution => {
-                "the bucket of limit fills by the nanosecond, not by the tick of the clock"
+                "nft refills `limit` at nanosecond, not jiffy, resolution"
             }
             Deviation::ExtensionHeaders => {
                 "an IPv6 packet with malformed extension headers is dropped when a rule looks at \
@@ -176,7 +188,8 @@ impl From<Deviation> for String {
 impl From<String> for Deviation {
     fn from(sentence: String) -> Deviation {
         let known = Deviation::ALL.into_iter().find(|d| d.sentence() == sentence);
-        known.unwrap_or(Deviation::Other(sentence))
+        let earlier = || EARLIER.into_iter().find(|(_, was)| *was == sentence).map(|(d, _)| d);
+        known.or_else(earlier).unwrap_or(Deviation::Other(sentence))
     }
 }
 
@@ -208,6 +221,9 @@ mod tests {
         for deviation in Deviation::ALL {
             let stored = serde_json::to_string(&deviation).unwrap();
             assert_eq!(serde_json::from_str::<Deviation>(&stored).unwrap(), deviation);
+        }
+        for (deviation, was) in EARLIER {
+            assert_eq!(Deviation::from(was.to_owned()), deviation);
         }
         let other: Deviation = serde_json::from_str("\"something\"").unwrap();
         assert_eq!(other, Deviation::Other("something".to_owned()));
