@@ -6,16 +6,21 @@
 //! --kills N --pairs N --changes N` runs this at length; without words of the environment it is
 //! small. Needs root: all of it happens in network namespaces of its own.
 
-mod adverse;
 mod changes;
+mod edited;
 mod flows;
 mod kills;
+mod meanwhile;
 mod order;
 mod pairs;
+mod process;
 mod refusals;
 mod rollback;
 mod rulesets;
+mod sets;
 mod snapshot;
+mod stub;
+mod tools;
 mod variants;
 mod world;
 mod writes;

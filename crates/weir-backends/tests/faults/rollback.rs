@@ -1,12 +1,12 @@
 //! Which ruleset comes back, and when none does.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
 use weir_backends::write;
 
 use crate::rulesets::{ALL, BARE, BARE6};
+use crate::stub::{KILL, RESTORE, Stub, run_with};
 use crate::world::World;
 
 fn entry(world: &World, number: usize) -> PathBuf {
@@ -110,14 +110,9 @@ fn an_interrupted_unload_of_the_latest_is_completed_and_no_more() {
     world.done("linear/load.sh");
     let linear = world.snapshot();
     world.done("nft/load.sh");
-    let killing = world.path("kills");
-    let body = "#!/bin/sh\ncase \" $* \" in *' -c '*) kill -s KILL $PPID;; esac\n\
-        exec iptables-legacy-restore \"$@\"\n";
-    fs::write(&killing, body).unwrap();
-    fs::set_permissions(&killing, fs::Permissions::from_mode(0o755)).unwrap();
-    let mut command = world.command("sh");
-    command.args(world.words("linear/unload.sh --latest")).env("IPTABLES_RESTORE", &killing);
-    assert_eq!(command.status().expect("sh runs").code(), None, "it is killed");
+    let killing = Stub::of(RESTORE).instead(" -c ", KILL).write(&world, "kills");
+    let ended = run_with(&world, "linear/unload.sh --latest", &[("IPTABLES_RESTORE", &killing)]);
+    assert_eq!(ended.status, None, "it is killed: {}", ended.said);
     let ended = world.script("linear/unload.sh --latest");
     assert!(ended.is_done() && ended.said.contains("unloaded nft "), "{}", ended.said);
     assert_eq!(world.snapshot(), linear);

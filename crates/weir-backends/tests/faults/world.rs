@@ -1,47 +1,43 @@
 //! Three namespaces in a row, the firewall in the middle, and the artefacts that it loads.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use weir_artefact::Loader;
+use weir_backends::load::Scripts;
 use weir_backends::write;
 use weir_kernel::{Namespace, Session};
+use weir_model::Family;
 use weir_testkit::lacking;
 
 use crate::flows::Flows;
 use crate::rulesets::{ALL, BARE, BARE6};
 use crate::snapshot::snapshot;
 
-/// The programs that the scripts run; each is a point where they can be killed.
-const TOOLS: [&str; 25] = [
-    "awk",
-    "cmp",
-    "cat",
-    "cut",
-    "find",
-    "flock",
-    "grep",
-    "head",
-    "id",
-    "mkdir",
-    "mv",
-    "readlink",
-    "rm",
-    "sed",
-    "sha256sum",
-    "sort",
-    "sync",
-    "tr",
-    "iptables-legacy-save",
-    "iptables-legacy-restore",
-    "ip6tables-legacy-save",
-    "ip6tables-legacy-restore",
-    "nft",
-    "ipset",
-    "date",
-];
+/// The programs that the scripts run, as far as the machine has them; each is a point where they
+/// can be killed. Every word of a script that names a program counts: one that only stands in a
+/// message does no harm.
+fn tools() -> BTreeSet<String> {
+    let (_, artefact) = &ALL[0];
+    let Scripts { load, unload } = Scripts::of(artefact);
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    let texts = [&load, &unload].into_iter().flat_map(|text| text.lines());
+    let code = texts.map(str::trim).filter(|line| !line.starts_with('#'));
+    let words = code.flat_map(|line| line.split(|c| !is_part(c))).filter(|word| !word.is_empty());
+    let legacy = [Family::V4, Family::V6].map(Loader::Legacy);
+    let loaders = legacy.into_iter().chain([Loader::Ipset, Loader::Nft]);
+    let programs = loaders.flat_map(|loader| loader.programs().iter().copied());
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    let is_there = |word: &&str| folders.iter().any(|folder| folder.join(word).is_file());
+    // The shell itself is what the tests start.
+    let names = words.chain(programs).filter(|word| *word != "sh").filter(is_there);
+    names.map(str::to_owned).collect()
+}
 
 /// What a script said and how it ended.
 #[derive(Debug)]
@@ -139,8 +135,8 @@ impl World {
         let tool = self.folder.join("tool.sh");
         fs::write(&tool, include_str!("tool.sh")).expect("the tool is written");
         fs::set_permissions(&tool, fs::Permissions::from_mode(0o755)).expect("it can be run");
-        for name in TOOLS {
-            symlink(&tool, folder.join(name)).expect("a link");
+        for name in tools() {
+            symlink(&tool, folder.join(&name)).expect("a link");
         }
     }
 

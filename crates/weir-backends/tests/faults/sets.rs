@@ -1,0 +1,110 @@
+//! Sets: those of the artefact, those of the user, and those of a namespace that is gone.
+
+use weir_backends::{CompileOptions, Form, compile, write};
+use weir_model::Firewall;
+use weir_syntax::ipset;
+use weir_syntax::iptables::{self, ParseOptions};
+
+use crate::stub::{KILL, RESTORE, Stub, run_with};
+use crate::world::World;
+
+/// An artefact of rules that match sets of the user's.
+pub fn with_sets(world: &World, name: &str) {
+    let sets =
+        "create aset hash:ip\ncreate mine hash:ip\nadd mine 192.0.2.1\ncreate zset hash:ip\n";
+    let text = "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n\
+        -A FORWARD -m set --match-set aset src -j DROP\n\
+        -A FORWARD -m set --match-set mine src -j DROP\n\
+        -A FORWARD -m set --match-set zset src -j DROP\nCOMMIT\n";
+    let sets = ipset::parse(sets).expect("sets");
+    let v4 = iptables::parse(text, &ParseOptions::default()).expect("rules");
+    let firewall = Firewall { v4: Some(v4), v6: None, sets };
+    let options = CompileOptions { check_packets: 200, ..Default::default() };
+    let made = compile(&firewall, Form::Linear, &options, &mut |_, _| {}).expect("it compiles");
+    write(&made, &world.path(name)).expect("it is written");
+}
+
+#[test]
+fn sets_of_the_artefact_hold_what_it_says_after_every_load() {
+    let Some(world) = World::new("own-sets") else { return };
+    world.load_bare();
+    let bare = world.snapshot();
+    world.done("ipset/load.sh");
+    let loaded = world.snapshot();
+    let sets = world.tool(&["ipset", "list", "-n"], "");
+    let set = sets.lines().next().expect("a set").to_owned();
+    let held = world.tool(&["ipset", "save", &set], "");
+    let line = held.lines().find(|l| l.starts_with("add ")).expect("an element");
+    let element = line.split_whitespace().nth(2).expect("its address");
+    let change = || {
+        let lines = format!("del {set} {element}\nadd {set} 10.99.99.99\n");
+        world.tool(&["ipset", "restore"], &lines);
+    };
+    change();
+    assert_ne!(world.snapshot(), loaded);
+    world.done("ipset/load.sh");
+    assert_eq!(world.snapshot(), loaded, "a reload replaces them");
+
+    // The rules were replaced by hand, the sets are still there.
+    change();
+    world.load_bare();
+    world.done("ipset/load.sh");
+    assert_eq!(world.snapshot(), loaded);
+    world.done("ipset/unload.sh");
+    assert_eq!(world.snapshot(), bare, "they go with the load that filled them");
+
+    // Loaded beneath another: the upper load does not destroy what the lower one needs.
+    world.done("ipset/load.sh");
+    world.done("nft/load.sh");
+    world.done("ipset/load.sh");
+    assert_eq!(world.snapshot(), loaded);
+    world.done("ipset/unload.sh");
+    world.done("nft/unload.sh");
+    assert_eq!(world.snapshot(), loaded);
+    world.done("ipset/unload.sh");
+    assert_eq!(world.snapshot(), bare);
+}
+
+#[test]
+fn of_several_sets_only_those_in_use_are_left_and_named() {
+    let Some(world) = World::new("in-use") else { return };
+    with_sets(&world, "sets");
+    world.done("sets/load.sh");
+    let rule = ["-t", "mangle", "-A", "PREROUTING", "-m", "set", "--match-set", "mine", "src"];
+    world.tool(&[&["iptables-legacy"], &rule[..]].concat(), "");
+    let ended = world.script("sets/unload.sh");
+    assert!(ended.is_done(), "{}", ended.said);
+    assert_eq!(ended.said.matches("is in use by something else").count(), 1, "{}", ended.said);
+    assert!(ended.said.contains("set mine is in use"), "{}", ended.said);
+    assert_eq!(world.tool(&["ipset", "list", "-n"], ""), "mine\n");
+}
+
+#[test]
+fn check_refuses_a_set_of_another_type_as_the_load_does() {
+    let Some(world) = World::new("other-type") else { return };
+    with_sets(&world, "sets");
+    world.done("sets/load.sh --check");
+    world.tool(&["ipset", "restore"], "create mine hash:net\n");
+    for line in ["sets/load.sh --check", "sets/load.sh"] {
+        let ended = world.script(line);
+        assert!(ended.said.contains("of another type"), "{line}: {}", ended.said);
+        assert_eq!(ended.status, Some(1));
+    }
+}
+
+#[test]
+fn sets_of_a_namespace_with_the_number_of_a_dead_one_are_left_alone() {
+    let Some(world) = World::new("same-number") else { return };
+    with_sets(&world, "sets");
+    let killing = Stub::of(RESTORE).instead(" -c ", KILL).write(&world, "kills");
+    let ended = run_with(&world, "sets/load.sh", &[("IPTABLES_RESTORE", &killing)]);
+    assert_eq!(ended.status, None, "{}", ended.said);
+    assert!(world.tool(&["ipset", "list", "-n"], "").contains("mine"), "it made the sets");
+    // As in a namespace that is given the number: other sets, no trace of the load.
+    world.tool(&["ipset", "destroy"], "");
+    world.tool(&["ipset", "restore"], "create mine hash:ip\nadd mine 192.0.2.55\n");
+    let theirs = world.snapshot();
+    world.done("sets/load.sh");
+    world.done("sets/unload.sh");
+    assert_eq!(world.snapshot(), theirs);
+}

@@ -1,0 +1,116 @@
+//! What tools do to the scripts that call them: tools that are gone, fail, lie, or are others.
+
+use std::fs;
+
+use crate::stub::{KILL, RESTORE, Stub, run_with};
+use crate::world::World;
+
+#[test]
+fn a_script_that_lacks_the_tools_of_what_is_loaded_changes_nothing() {
+    let Some(world) = World::new("tools-gone") else { return };
+    world.load_bare();
+    let bare = world.snapshot();
+    let without = [("NFT", "/nonexistent")];
+    world.done("nft/load.sh");
+    let loaded = world.snapshot();
+    let ended = run_with(&world, "linear/load.sh", &without);
+    assert!(ended.said.contains("needs /nonexistent"), "{}", ended.said);
+    assert_eq!((ended.status, world.snapshot()), (Some(1), loaded));
+    world.done("nft/unload.sh");
+
+    // Killed behind its last change of iptables: nft and the emptied tables are in force.
+    let killing = Stub::of(RESTORE).after(" -w ", KILL).write(&world, "kills");
+    let ended = run_with(&world, "nft/load.sh", &[("IPTABLES_RESTORE", &killing)]);
+    assert_eq!(ended.status, None, "{}", ended.said);
+    let between = world.snapshot();
+    assert_ne!(between, bare);
+    for line in ["linear/unload.sh", "linear/load.sh"] {
+        let ended = run_with(&world, line, &without);
+        assert!(ended.said.contains("needs /nonexistent"), "{}", ended.said);
+        assert_eq!((ended.status, world.snapshot()), (Some(1), between.clone()));
+    }
+    assert!(!world.script("linear/unload.sh").is_done(), "it is not loaded");
+    assert_eq!(world.snapshot(), bare, "what was interrupted is undone");
+}
+
+#[test]
+fn saves_of_iptables_nft_are_refused() {
+    let Some(world) = World::new("save-nft") else { return };
+    world.load_bare();
+    let before = world.snapshot();
+    for variable in ["IPTABLES_SAVE", "IP6TABLES_SAVE"] {
+        let name = variable.to_lowercase().replace("_", "-nft-");
+        for line in ["linear/load.sh", "linear/load.sh --check"] {
+            let ended = run_with(&world, line, &[(variable, &name)]);
+            assert!(ended.said.contains("is iptables-nft"), "{}", ended.said);
+            assert_eq!((ended.status, world.snapshot()), (Some(1), before.clone()));
+        }
+    }
+    let ended = run_with(&world, "linear/load.sh", &[("IP6TABLES_SAVE", "iptables-legacy-save")]);
+    assert!(ended.said.contains("is no tool of ip6tables-legacy"), "{}", ended.said);
+    assert_eq!((ended.status, world.snapshot()), (Some(1), before));
+    world.done("linear/load.sh");
+}
+
+#[test]
+fn a_tool_that_fails_before_it_changes_anything_is_told_as_that() {
+    let Some(world) = World::new("tool-fails") else { return };
+    world.load_bare();
+    let before = world.snapshot();
+    // As where another process holds the lock of xtables.
+    let failing = Stub::of(RESTORE).unless(" --version ", "exit 4").write(&world, "fails");
+    let ended = run_with(&world, "linear/load.sh", &[("IPTABLES_RESTORE", &failing)]);
+    assert_eq!(ended.status, Some(1));
+    assert!(ended.said.contains("nothing was changed"), "{}", ended.said);
+    assert_eq!(world.snapshot(), before);
+    assert!(!world.path(&format!("state/net-{}/1", world.number())).exists());
+    world.done("linear/load.sh");
+}
+
+#[test]
+fn tools_that_do_nothing_and_say_that_all_is_well_are_not_believed() {
+    let Some(world) = World::new("idle-tools") else { return };
+    world.load_bare();
+    let before = world.snapshot();
+    let idle = |tool, at| Stub::of(tool).instead(at, "exit 0").write(&world, "idle");
+    let restoring = idle(RESTORE, " -w 10 -c ");
+    let ended = run_with(&world, "linear/load.sh", &[("IPTABLES_RESTORE", &restoring)]);
+    assert_eq!((ended.status, world.snapshot()), (Some(1), before.clone()), "{}", ended.said);
+    let loading = idle("nft", " -f ");
+    let ended = run_with(&world, "nft/load.sh", &[("NFT", &loading)]);
+    assert_eq!((ended.status, world.snapshot()), (Some(1), before.clone()), "{}", ended.said);
+
+    world.done("linear/load.sh");
+    let restoring = idle(RESTORE, " -w 10 -c ");
+    let ended = run_with(&world, "linear/unload.sh", &[("IPTABLES_RESTORE", &restoring)]);
+    assert_eq!(ended.status, Some(1), "{}", ended.said);
+    let kept = world.path(&format!("state/net-{}.old/1/old.iptables", world.number()));
+    assert!(ended.said.contains(".old") && kept.exists(), "{}", ended.said);
+    let saved = fs::read_to_string(&kept).unwrap();
+    world.tool(&["iptables-legacy-restore", "-c"], &saved);
+    assert_eq!(world.snapshot(), before, "the message names the folder from which it comes back");
+}
+
+#[test]
+fn a_reload_that_fails_puts_sets_and_counters_back() {
+    let Some(world) = World::new("reload-fails") else { return };
+    world.load_bare();
+    world.done("ipset/load.sh");
+    let sets = world.tool(&["ipset", "list", "-n"], "");
+    let set = sets.lines().next().expect("a set").to_owned();
+    let held = world.tool(&["ipset", "save", &set], "");
+    let line = held.lines().find(|l| l.starts_with("add ")).expect("an element");
+    let element = line.split_whitespace().nth(2).expect("its address");
+    let lines = format!("del {set} {element}\nadd {set} {element} packets 5 bytes 500\n");
+    world.tool(&["ipset", "restore"], &lines);
+    let counted = || world.tool(&["ipset", "save", &set], "").contains("packets 5 bytes 500");
+    assert!(counted());
+    // It fails once, and works for the undo.
+    let failed = world.path("failed");
+    let once = format!("[ -e {0} ] || {{ : >{0}; exit 4; }}", failed.display());
+    let once = Stub::of(RESTORE).instead(" -c ", &once).write(&world, "once");
+    let ended = run_with(&world, "ipset/load.sh", &[("IPTABLES_RESTORE", &once)]);
+    assert_eq!(ended.status, Some(1), "{}", ended.said);
+    assert!(ended.said.contains("all changes were undone"), "{}", ended.said);
+    assert!(counted(), "{}", world.tool(&["ipset", "save", &set], ""));
+}
