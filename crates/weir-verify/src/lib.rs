@@ -20,8 +20,6 @@
 
 #![forbid(unsafe_code)]
 
-mod arm;
-mod answers;
 mod batch;
 mod counters;
 mod diagrams;

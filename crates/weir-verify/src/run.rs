@@ -15,13 +15,11 @@ use weir_model::{CtState, Family, Firewall, RuleId, tool};
 use weir_packet::{Ct, Packet};
 use weir_semantics::{Entry, Interpreter};
 
-use crate::arm::Arm;
-use crate::batch::{Batch, Maker, PACKETS_MAX, PacketPath, Way};
+use crate::batch::{Batch, Maker, PACKETS_MAX, PacketPath};
 use crate::counters::Originals;
 use crate::diagrams::Diagrams;
 use crate::differ::{self, Expected, tally};
 use crate::oracle::{Guesses, Known};
-use crate::answers::{Guesses, Known};
 use crate::testbed::Testbed;
 use crate::{VerifyError, VerifyOptions, VerifyReport};
 

@@ -12,7 +12,7 @@ mod text;
 use clap::{Parser, Subcommand, ValueEnum};
 
 pub use example::Example;
-pub use forms::{Allow, Compile, Diff, Form, Format, Verify};
+pub use forms::{Allow, Compile, Diff, FormArg, Format, Verify};
 pub use lab::{Lab, LabCompare, LabIndex, LabList, LabReport, LabRun, LabSelftest, LabServe, Loss};
 pub use machine::{Calibrate, Doctor, Tune};
 pub use operand::{Operand, Variant};

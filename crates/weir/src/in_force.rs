@@ -6,8 +6,8 @@
 //! do, the user says which one is meant. Other nft tables are named, not read.
 
 use anyhow::{Result, bail};
-use weir_artefact::Deviation;
-use weir_model::Family;
+use weir_artefact::{Deviation, NFT_PREFIX};
+use weir_model::{Family, TableName};
 
 use crate::cli::Variant;
 use crate::operand::{self, Texts};
@@ -237,16 +237,16 @@ struct Tables {
 impl Tables {
     /// What `nft list tables` prints.
     fn of(listed: &str) -> Tables {
-        const OF_IPTABLES: [&str; 5] = ["raw", "mangle", "nat", "filter", "security"];
+        let of_iptables = |name: &str| TableName::parse(name).is_some();
         let mut tables = Tables::default();
         for line in listed.lines() {
             let words: Vec<&str> = line.split_ascii_whitespace().collect();
             let &["table", family, name] = words.as_slice() else { continue };
             let both = (family.to_owned(), name.to_owned());
             match family {
-                "ip" if OF_IPTABLES.contains(&name) => tables.v4.push(name.to_owned()),
-                "ip6" if OF_IPTABLES.contains(&name) => tables.v6.push(name.to_owned()),
-                "ip" | "ip6" if name.starts_with("weir_") => tables.of_weir.push(both),
+                "ip" if of_iptables(name) => tables.v4.push(name.to_owned()),
+                "ip6" if of_iptables(name) => tables.v6.push(name.to_owned()),
+                "ip" | "ip6" if name.starts_with(NFT_PREFIX) => tables.of_weir.push(both),
                 _ => tables.others.push(both),
             }
         }

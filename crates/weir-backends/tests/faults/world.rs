@@ -18,24 +18,30 @@ use crate::flows::Flows;
 use crate::rulesets::{ALL, BARE, BARE6};
 use crate::snapshot::snapshot;
 
+/// Words of the shell that a command may follow.
+const KEYWORDS: [&str; 10] =
+    ["if", "then", "else", "elif", "while", "until", "do", "in", "exec", "command"];
+
 /// The programs that the scripts run, as far as the machine has them; each is a point where they
-/// can be killed. Every word of a script that names a program counts: one that only stands in a
-/// message does no harm.
+/// can be killed. They are what stands where a command begins: a program that is only named in a
+/// message must not be among them, for what it starts finds the tools themselves.
 fn tools() -> BTreeSet<String> {
     let (_, artefact) = &ALL[0];
     let Scripts { load, unload } = Scripts::of(artefact);
-    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-    let texts = [&load, &unload].into_iter().flat_map(|text| text.lines());
-    let code = texts.map(str::trim).filter(|line| !line.starts_with('#'));
-    let words = code.flat_map(|line| line.split(|c| !is_part(c))).filter(|word| !word.is_empty());
+    let lines = [&load, &unload].into_iter().flat_map(|text| text.lines());
+    let code = lines.filter(|line| !line.trim_start().starts_with('#'));
+    let commands = code.flat_map(|line| line.split(|c| "|&;(){}\"'`".contains(c)));
+    let is_name = |word: &&str| !KEYWORDS.contains(word) && !word.contains(['=', '/', '$']);
+    let words = commands.filter_map(|c| c.split_whitespace().find(is_name));
     let legacy = [Family::V4, Family::V6].map(Loader::Legacy);
     let loaders = legacy.into_iter().chain([Loader::Ipset, Loader::Nft]);
     let programs = loaders.flat_map(|loader| loader.programs().iter().copied());
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
     let is_there = |word: &&str| folders.iter().any(|folder| folder.join(word).is_file());
-    // The shell itself is what the tests start.
-    let names = words.chain(programs).filter(|word| *word != "sh").filter(is_there);
+    // What these start would find the tools themselves, too.
+    let starts_others = |word: &&str| ["sh", "unshare"].contains(word);
+    let names = words.chain(programs).filter(|word| !starts_others(word)).filter(is_there);
     names.map(str::to_owned).collect()
 }
 

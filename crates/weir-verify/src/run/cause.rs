@@ -6,12 +6,9 @@ use weir_model::{Family, RuleId};
 use weir_packet::Packet;
 use weir_semantics::{Entry, Outcome};
 
-use crate::arm::Seen;
-use crate::batch::Way;
+use crate::batch::PacketPath;
 use crate::differ;
 use crate::oracle::Known;
-use crate::answers::Known;
-use crate::batch::PacketPath;
 use crate::testbed::Seen;
 
 /// Most answers of one packet that are left open by counters and tried in turn.

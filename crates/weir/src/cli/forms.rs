@@ -8,7 +8,7 @@ use super::operand::{Operand, Variant};
 
 /// What a ruleset is compiled to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Form {
+pub enum FormArg {
     /// The ruleset unchanged.
     Linear,
     /// A prefix tree of iptables chains.
@@ -30,7 +30,7 @@ pub struct Compile {
     pub operand: Operand,
     /// The form to compile to.
     #[arg(long, value_enum)]
-    pub to: Form,
+    pub to: FormArg,
     /// The folder to write.
     #[arg(short, long, value_name = "DIR")]
     pub output: PathBuf,

@@ -63,12 +63,12 @@ fn programs(names: &[String]) -> Result<Vec<Program>> {
 }
 
 /// The back end's word for a form.
-fn form(form: cli::Form) -> Form {
+fn form(form: cli::FormArg) -> Form {
     match form {
-        cli::Form::Linear => Form::Linear,
-        cli::Form::Tree => Form::Tree,
-        cli::Form::Ipset => Form::Ipset,
-        cli::Form::Nft => Form::Nft,
+        cli::FormArg::Linear => Form::Linear,
+        cli::FormArg::Tree => Form::Tree,
+        cli::FormArg::Ipset => Form::Ipset,
+        cli::FormArg::Nft => Form::Nft,
     }
 }
 
