@@ -22,7 +22,6 @@
 //! | [`trial`] | one trial: counters before and after, the judgement |
 //! | [`schedule`] | a whole run: order, resuming, searching |
 
-mod command;
 mod error;
 pub mod frames;
 pub mod host;

@@ -4,4 +4,8 @@ pub mod counters;
 pub mod cpu;
 pub mod drops;
 pub mod environment;
+pub(crate) mod kernel_log;
+pub(crate) mod memory;
+pub mod net_file;
+pub(crate) mod proc;
 pub(crate) mod sampling;

@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 use weir_kernel::Session;
+use weir_lab::host::router::{FIREWALL_MAC, SOURCE_MAC};
 use weir_lab::program::tcp::{BothEnds, Open, Opened, TcpEnds};
-use weir_lab::topology::{FIREWALL_MAC, Firewall, SOURCE_MAC, Topology};
+use weir_lab::topology::{Firewall, Topology};
 use weir_stats::{Close, Connections};
+use weir_study::ConnectionPath;
 use weir_study::Devices;
 use weir_study::Endpoints;
 
@@ -47,7 +49,7 @@ impl Pipeline {
         };
         let mut topology = Topology::new(Session::new().unwrap(), Devices::default()).unwrap();
         let mut ends = TcpEnds::new(&endpoints, FIREWALL_MAC, SOURCE_MAC).unwrap();
-        let firewall = topology.firewall_between(&mut ends, &endpoints).unwrap();
+        let firewall = topology.between(ConnectionPath::Gateway, &mut ends, &endpoints).unwrap();
         let duration = Duration::from_millis(200);
         Pipeline {
             topology,

@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use weir_kernel::Session;
 use weir_lab::frames::Frame;
+use weir_lab::host::router::{FIREWALL_MAC, SOURCE_MAC};
 use weir_lab::program::generator::{Generator, Play};
-use weir_lab::topology::{FIREWALL_MAC, Firewall, SOURCE_MAC, Topology};
+use weir_lab::topology::{Firewall, Topology};
 use weir_study::Devices;
 
 /// UDP frames from 192.0.2.n to 198.51.100.2, each of another length.

@@ -17,8 +17,8 @@ title = "a gateway"
 about = "two devices"
 load = "true"
 
-[variant]
-title = "a gateway with one variant"
+[arm]
+title = "a gateway with one arm"
 about = "one device"
 path = "one-armed"
 load = "true"
@@ -33,7 +33,7 @@ load = 'echo 1 > "/proc/sys/net/ipv4/conf/$IN/send_redirects"'
 const STUDY: &str = r#"
 title = "A small study of paths"
 question = "Who had what of it?"
-subjects = ["direct", "gateway", "variant", "telling"]
+subjects = ["direct", "gateway", "arm", "telling"]
 [axes.clients]
 title = "clients"
 values = [1, 2]
@@ -69,7 +69,7 @@ fn sum(members: &[Member], what: impl Fn(&Member) -> u64) -> u64 {
 fn each_path_carries_connections_and_each_member_has_its_part() {
     let study = common::study("paths", "today-paths", SUBJECTS, STUDY);
     let record = common::run_study(&study).unwrap();
-    for subject in ["direct", "gateway", "variant", "telling"] {
+    for subject in ["direct", "gateway", "arm", "telling"] {
         let mut trials = 0;
         for trial in of(&record, subject) {
             let seen = connections(trial);
@@ -104,7 +104,7 @@ fn each_path_carries_connections_and_each_member_has_its_part() {
 fn a_gateway_with_one_arm_tells_of_the_shorter_way_only_where_it_may() {
     let study = common::study("redirects", "today-paths", SUBJECTS, STUDY);
     let record = common::run_study(&study).unwrap();
-    for subject in ["direct", "gateway", "variant"] {
+    for subject in ["direct", "gateway", "arm"] {
         assert!(of(&record, subject).all(|trial| trial.collected.redirects_sent == 0), "{subject}");
     }
     let told: Vec<u64> =

@@ -6,28 +6,23 @@ use std::fs::{self, File};
 use std::io::{BufRead, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
+use std::rc::Rc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{FlockOperation, flock};
 use serde_json::Value;
 use weir_kernel::{Namespace, Session};
 use weir_packet::Mac;
+use weir_study::{Devices, ProgramPath};
 
-use super::protocol::{Around, Ask, Place, Ran, Reply, Welcome, Work, receive, send};
 use crate::LabError;
-use crate::command::shell;
-use crate::observe::counters::{self, ConntrackReader};
+use crate::host::local::{LocalHost, LocalNamespace};
+use crate::host::protocol::{Ask, Reply, RoomName, Welcome, Work, receive, send};
+use crate::host::router::{self, set_router_sysctls};
+use crate::host::target::{CommandOutput, ExecTarget, Host, Neighbours, TargetCommand};
 use crate::observe::cpu::last_core;
-use crate::observe::drops::{self, DropReasons, Reasons, Watching};
 use crate::observe::environment;
-use crate::observe::sampling::{Sampler, Samples};
-use crate::schedule::load::Hurried;
-use crate::topology::quieten;
-use crate::topology::remote;
-use crate::trial::collect::{KernelLog, ruleset_memory};
-use crate::workload::tcp;
-use weir_study::Devices;
-use weir_study::ProgramPath;
+use crate::observe::net_file::{NetFile, open_net_file};
 
 /// Answers questions until there are no more.
 ///
@@ -38,7 +33,7 @@ pub fn agent(version: &str, mut from: impl BufRead, mut to: impl Write) -> Resul
     let failed = |source| LabError::System { action: "talk to the machine that measures", source };
     let mut agent = Agent::new()?;
     let environment = environment::capture(last_core()?, "kernel".to_owned());
-    let knows_reasons = agent.reasons.is_some();
+    let knows_reasons = agent.host.knows_drop_reasons();
     let welcome = Welcome { version: version.to_owned(), environment, knows_reasons };
     send(&mut to, &welcome).map_err(failed)?;
     while let Some(ask) = receive::<Ask>(&mut from).map_err(failed)? {
@@ -56,7 +51,8 @@ pub fn agent(version: &str, mut from: impl BufRead, mut to: impl Write) -> Resul
 }
 
 struct Agent {
-    session: Session,
+    session: Rc<Session>,
+    host: Rc<LocalHost>,
     /// The study's files.
     folder: PathBuf,
     rooms: BTreeMap<u32, Room>,
@@ -64,16 +60,12 @@ struct Agent {
     /// Names of the interfaces in every firewall, and where they are.
     names: Vec<String>,
     at: Namespace,
-    reasons: Option<DropReasons>,
-    watching: Option<(Reasons, Watching)>,
-    sampler: Option<Sampler>,
-    log: KernelLog,
     weir: PathBuf,
     _alone: File,
 }
 
 struct Room {
-    namespace: Namespace,
+    target: LocalNamespace,
     ipv6: bool,
     /// Files under its `/proc/net` that were asked for.
     files: BTreeMap<String, File>,
@@ -81,22 +73,19 @@ struct Room {
 
 impl Agent {
     fn new() -> Result<Agent, LabError> {
-        let session = Session::new()?;
+        let session = Rc::new(Session::new()?);
         let folder = session.directory().join("study");
         fs::create_dir_all(&folder).map_err(LabError::file("create", &folder))?;
         let weir = std::env::current_exe();
         let weir = weir.map_err(|source| LabError::System { action: "find weir", source })?;
         Ok(Agent {
             at: session.namespace("dock")?,
+            host: Rc::new(LocalHost::new(Rc::clone(&session))),
             session,
             folder,
             rooms: BTreeMap::new(),
             made: 0,
             names: Vec::new(),
-            reasons: DropReasons::new().ok(),
-            watching: None,
-            sampler: None,
-            log: KernelLog::new(),
             weir,
             _alone: alone()?,
         })
@@ -117,26 +106,26 @@ impl Agent {
             Ask::Firewall { ipv6 } => value(self.room("fw", Some(ipv6))?),
             Ask::Bare => value(self.room("load", None)?),
             Ask::Remove { room } => value(self.remove(room)?),
-            Ask::TurnTo { room, around } => value(self.turn_to(room, &around)?),
+            Ask::TurnTo { room, neighbours } => value(self.turn_to(room, &neighbours)?),
             Ask::File { path, is_executable, .. } => {
                 value(self.write(&path, payload, is_executable)?)
             }
             Ask::Run(work) => value(self.run(&work)?),
             Ask::Net { room, name } => value(self.net(room, &name)?),
-            Ask::Proc { name } => {
-                let path = Path::new("/proc").join(plain(&name)?);
-                value(fs::read_to_string(path).unwrap_or_default())
-            }
-            Ask::Watch { room } => value(self.watch(room)?),
-            Ask::Reasons => value(self.told_reasons()?),
-            Ask::Log { most } => value(self.log.lines(most)),
+            Ask::Proc { name } => value(self.host.proc_file(&plain(&name)?.to_string_lossy())?),
+            Ask::Watch { room } => value(self.found(room)?.target.watch_drops()?),
+            Ask::Reasons => value(self.host.drop_reasons()?),
+            Ask::Log { most } => value(self.host.kernel_log(most)?),
             Ask::Forget { room, settled } => {
-                value(tcp::forget_in(&self.found(room)?.namespace, settled)?)
+                value(self.found(room)?.target.flush_connections(settled)?)
             }
-            Ask::Follow { room, period_seconds } => value(self.follow(room, period_seconds)?),
-            Ask::Followed => value(self.followed()),
-            Ask::Memory { settled } => value(ruleset_memory(settled)),
-            Ask::Raise { key, to } => value(self.session.global_sysctl(&key, &to.to_string())?),
+            Ask::Follow { room, period_seconds } => {
+                let period = Duration::from_secs_f64(period_seconds.clamp(0.0, 1.0));
+                value(self.found(room)?.target.sample_connections(period)?)
+            }
+            Ask::Followed => value(self.host.samples()?),
+            Ask::Memory { settled } => value(self.host.ruleset_memory(settled)?),
+            Ask::Raise { key, to } => value(self.host.raise_sysctl(&key, to)?),
         }
     }
 
@@ -148,15 +137,16 @@ impl Agent {
     }
 
     /// Makes a namespace; one that forwards where it is said whether IPv6, too.
-    fn room(&mut self, role: &str, forwards: Option<bool>) -> Result<Place, LabError> {
+    fn room(&mut self, role: &str, forwards: Option<bool>) -> Result<RoomName, LabError> {
         self.made += 1;
         let namespace = self.session.namespace(&format!("{role}{}", self.made))?;
         if let Some(ipv6) = forwards {
-            quieten(&namespace, ipv6)?;
+            set_router_sysctls(&namespace, ipv6)?;
         }
-        let place = Place { room: self.made, name: namespace.name().to_owned() };
+        let place = RoomName { room: self.made, name: namespace.name().to_owned() };
         let ipv6 = forwards.unwrap_or(false);
-        self.rooms.insert(self.made, Room { namespace, ipv6, files: BTreeMap::new() });
+        let target = LocalNamespace::new(Rc::clone(&self.host), namespace);
+        self.rooms.insert(self.made, Room { target, ipv6, files: BTreeMap::new() });
         Ok(place)
     }
 
@@ -165,7 +155,7 @@ impl Agent {
     }
 
     fn remove(&mut self, room: u32) -> Result<(), LabError> {
-        let namespace = self.found(room)?.namespace.clone();
+        let namespace = self.found(room)?.target.namespace().clone();
         if namespace.name() == self.at.name() {
             return Err(LabError::Host("the interfaces are in that namespace".to_owned()));
         }
@@ -173,9 +163,9 @@ impl Agent {
         Ok(self.session.remove(namespace)?)
     }
 
-    fn turn_to(&mut self, room: u32, around: &Around) -> Result<(), LabError> {
-        let Room { namespace, ipv6, .. } = self.found(room)?;
-        let (namespace, ipv6) = (namespace.clone(), *ipv6);
+    fn turn_to(&mut self, room: u32, neighbours: &Neighbours) -> Result<(), LabError> {
+        let Room { target, ipv6, .. } = self.found(room)?;
+        let (namespace, ipv6) = (target.namespace().clone(), *ipv6);
         let [input, output] = self.names.as_slice() else {
             return Err(LabError::Host("two interfaces are taken first".to_owned()));
         };
@@ -187,7 +177,7 @@ impl Agent {
         }
         let devices = Devices { input: input.clone(), output: output.clone() };
         self.at = namespace;
-        remote::join(&self.at, &devices, around, ipv6)
+        router::set_up(&self.at, &devices, neighbours, ipv6)
     }
 
     fn write(&self, path: &str, bytes: &[u8], is_executable: bool) -> Result<(), LabError> {
@@ -202,61 +192,32 @@ impl Agent {
         Ok(())
     }
 
-    fn run(&self, work: &Work) -> Result<Ran, LabError> {
-        let namespace = &self.found(work.room)?.namespace;
-        let mut variables = work.variables.clone();
+    fn run(&self, work: &Work) -> Result<CommandOutput, LabError> {
+        let mut paths = Vec::new();
         for (name, path) in &work.files {
             let path =
                 if path.is_empty() { PathBuf::new() } else { self.folder.join(plain(path)?) };
-            variables.insert(name.clone(), path.to_string_lossy().into_owned());
+            paths.push((name.as_str(), path));
         }
-        variables.insert("WEIR".to_owned(), self.weir.to_string_lossy().into_owned());
-        let _hurried = work.hurried.then(Hurried::new);
-        let failed = |source| LabError::System { action: "start `sh`", source };
-        let (taken, output) = shell(namespace, &work.command, &variables).map_err(failed)?;
-        Ok(Ran {
-            seconds: taken.as_secs_f64(),
-            failed: (!output.status.success()).then(|| output.status.to_string()),
-            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        let files: Vec<_> = paths.iter().map(|(name, path)| (*name, path.as_path())).collect();
+        self.found(work.room)?.target.run(&TargetCommand {
+            text: &work.command,
+            variables: work.variables.clone(),
+            files: &files,
+            folder: &self.folder,
+            weir: &self.weir,
+            is_timed: work.is_timed,
         })
     }
 
     fn net(&mut self, room: u32, name: &str) -> Result<String, LabError> {
         let name = plain(name)?.to_string_lossy().into_owned();
         let unknown = || LabError::Host(format!("no namespace {room}"));
-        let Room { namespace, files, .. } = self.rooms.get_mut(&room).ok_or_else(unknown)?;
+        let Room { target, files, .. } = self.rooms.get_mut(&room).ok_or_else(unknown)?;
         if !files.contains_key(&name) {
-            files.insert(name.clone(), counters::open_inside(namespace, &name)?);
+            files.insert(name.clone(), open_net_file(target.namespace(), &name)?);
         }
-        counters::read_file(&files[&name])
-    }
-
-    fn watch(&mut self, room: u32) -> Result<bool, LabError> {
-        let namespace = self.found(room)?.namespace.clone();
-        let Some(reasons) = &mut self.reasons else { return Ok(false) };
-        self.watching = Some((reasons.read()?, reasons.watch(&namespace)?));
-        Ok(true)
-    }
-
-    fn follow(&mut self, room: u32, period_seconds: f64) -> Result<bool, LabError> {
-        self.followed();
-        let reader = ConntrackReader::open(&self.found(room)?.namespace)?;
-        let period = Duration::from_secs_f64(period_seconds.clamp(0.0, 1.0));
-        self.sampler = Sampler::start(&reader, period);
-        Ok(self.sampler.is_some())
-    }
-
-    fn followed(&mut self) -> Samples {
-        self.sampler.take().map_or_else(Vec::new, Sampler::stop)
-    }
-
-    fn told_reasons(&mut self) -> Result<Reasons, LabError> {
-        let (Some((before, guard)), Some(program)) = (self.watching.take(), &self.reasons) else {
-            return Ok(Reasons::new());
-        };
-        drop(guard);
-        Ok(drops::since(&program.read()?, &before))
+        NetFile::read(&files[&name])
     }
 }
 

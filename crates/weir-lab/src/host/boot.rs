@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use weir_kernel::interrupt;
 
-use super::remote::quoted;
 use crate::LabError;
+use crate::host::ssh::quoted;
 use weir_study::Hosts;
 use weir_study::hosts::Kernel;
 

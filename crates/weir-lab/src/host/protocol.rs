@@ -9,8 +9,9 @@ use std::io::{self, BufRead, Write};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use weir_packet::Mac;
 use weir_stats::Environment;
+
+use crate::host::target::Neighbours;
 
 /// A question; what answers it stands beside it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -22,17 +23,17 @@ pub(crate) enum Ask {
     /// Take an interface of the host, called so in every firewall: the one towards the source
     /// first. Its MAC address.
     Take { interface: String, name: String },
-    /// A firewall that forwards. [`Place`].
+    /// A firewall that forwards. [`RoomName`].
     Firewall { ipv6: bool },
-    /// A namespace without links. [`Place`].
+    /// A namespace without links. [`RoomName`].
     Bare,
     /// End a namespace. `()`.
     Remove { room: u32 },
     /// The interfaces belong to this firewall from now on. `()`, once they are up.
-    TurnTo { room: u32, around: Around },
+    TurnTo { room: u32, neighbours: Neighbours },
     /// A file of the study, as many bytes behind this line. `()`.
     File { path: String, bytes: u64, is_executable: bool },
-    /// A command of a subject. [`Ran`].
+    /// A command of a subject. [`CommandOutput`](crate::host::target::CommandOutput).
     Run(Box<Work>),
     /// A file under `/proc/net` of a firewall. Its text.
     Net { room: u32, name: String },
@@ -79,27 +80,9 @@ pub(crate) struct Welcome {
 
 /// A namespace there.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Place {
+pub(crate) struct RoomName {
     pub(crate) room: u32,
     pub(crate) name: String,
-}
-
-/// What a firewall's interfaces lead to.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Around {
-    /// Behind it is the sink.
-    pub(crate) sink_mac: Mac,
-    /// Where answers go back to, where there are any.
-    pub(crate) back: Option<Back>,
-}
-
-/// Where answers go.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Back {
-    /// Of the source.
-    pub(crate) mac: Mac,
-    /// The prefix that holds the addresses of clients; absent where the source's own asks.
-    pub(crate) clients: Option<String>,
 }
 
 /// A command with its variables.
@@ -111,17 +94,7 @@ pub(crate) struct Work {
     /// Variables that name a file of the study; the empty path names none.
     pub(crate) files: BTreeMap<String, String>,
     /// It is timed: it comes before the machine's other work.
-    pub(crate) hurried: bool,
-}
-
-/// How a command ended.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Ran {
-    pub(crate) seconds: f64,
-    /// `exit status: 77`; absent where it was 0.
-    pub(crate) failed: Option<String>,
-    pub(crate) stdout: String,
-    pub(crate) stderr: String,
+    pub(crate) is_timed: bool,
 }
 
 /// Writes one line.

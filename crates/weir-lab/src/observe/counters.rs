@@ -1,79 +1,48 @@
 //! The kernel's own counters of a firewall, read without starting a process.
-//!
-//! The files are opened once, from inside the namespace that they tell about; a file under
-//! `/proc/thread-self/net` goes on telling about that namespace wherever it is read.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::os::unix::fs::FileExt;
-
-use weir_kernel::Namespace;
 
 use crate::LabError;
-use crate::host::remote::Room;
-use crate::topology::Firewall;
-
-/// A file under `/proc/net` of a namespace, here or on another host.
-#[derive(Debug)]
-enum NetFile {
-    Here(File),
-    There(Room, &'static str),
-}
-
-impl NetFile {
-    fn open(namespace: &Namespace, name: &str) -> Result<NetFile, LabError> {
-        open_inside(namespace, name).map(NetFile::Here)
-    }
-
-    fn read(&self) -> Result<String, LabError> {
-        match self {
-            NetFile::Here(file) => read_file(file),
-            NetFile::There(room, name) => room.net(name),
-        }
-    }
-}
+use crate::observe::net_file::{NetFile, NetFiles};
 
 /// Columns of drops in `/proc/net/dev`: of packets received, and of packets sent.
 const RECEIVED: usize = 3;
 const SENT: usize = 11;
 
 /// Drops of some devices together.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct DeviceReader {
-    devices: Vec<(NetFile, String, &'static [usize])>,
+    devices: Vec<(Box<dyn NetFile>, String, &'static [usize])>,
 }
 
 impl DeviceReader {
-    /// Opens the counters of devices, each in its namespace.
+    /// These devices of a namespace, too.
     ///
     /// # Errors
     /// Where a file cannot be opened.
-    pub fn open(devices: &[(&Namespace, &str)]) -> Result<DeviceReader, LabError> {
-        DeviceReader::of(devices, &[RECEIVED, SENT])
+    pub fn with(self, files: &dyn NetFiles, devices: &[&str]) -> Result<DeviceReader, LabError> {
+        self.with_columns(files, devices, &[RECEIVED, SENT])
     }
 
     /// The same of packets that the devices received, and not of those that they sent.
-    pub(crate) fn of_received(devices: &[(&Namespace, &str)]) -> Result<DeviceReader, LabError> {
-        DeviceReader::of(devices, &[RECEIVED])
+    pub(crate) fn with_received(
+        self,
+        files: &dyn NetFiles,
+        devices: &[&str],
+    ) -> Result<DeviceReader, LabError> {
+        self.with_columns(files, devices, &[RECEIVED])
     }
 
-    fn of(
-        devices: &[(&Namespace, &str)],
+    fn with_columns(
+        mut self,
+        files: &dyn NetFiles,
+        devices: &[&str],
         columns: &'static [usize],
     ) -> Result<DeviceReader, LabError> {
-        let open = |(namespace, device): &(&Namespace, &str)| {
-            Ok((NetFile::open(namespace, "dev")?, (*device).to_owned(), columns))
-        };
-        Ok(DeviceReader { devices: devices.iter().map(open).collect::<Result<_, LabError>>()? })
-    }
-
-    /// These devices on another host, too.
-    pub(crate) fn and_there(mut self, room: &Room, devices: &[&String]) -> DeviceReader {
-        let both: &[usize] = &[RECEIVED, SENT];
-        let file = || NetFile::There(room.clone(), "dev");
-        let there = |device: &&String| (file(), (*device).clone(), both);
-        self.devices.extend(devices.iter().map(there));
-        self
+        for device in devices {
+            self.devices.push((files.net_file("dev")?, (*device).to_owned(), columns));
+        }
+        Ok(self)
     }
 
     /// Packets that the devices dropped.
@@ -92,7 +61,7 @@ impl DeviceReader {
 /// Packets that one device received.
 #[derive(Debug)]
 pub struct ReceivedReader {
-    file: NetFile,
+    file: Box<dyn NetFile>,
     device: String,
 }
 
@@ -101,13 +70,8 @@ impl ReceivedReader {
     ///
     /// # Errors
     /// Where a file cannot be opened.
-    pub fn open(namespace: &Namespace, device: &str) -> Result<ReceivedReader, LabError> {
-        Ok(ReceivedReader { file: NetFile::open(namespace, "dev")?, device: device.to_owned() })
-    }
-
-    /// The counter of a device on another host.
-    pub(crate) fn there(room: &Room, device: &str) -> ReceivedReader {
-        ReceivedReader { file: NetFile::There(room.clone(), "dev"), device: device.to_owned() }
+    pub fn open(files: &dyn NetFiles, device: &str) -> Result<ReceivedReader, LabError> {
+        Ok(ReceivedReader { file: files.net_file("dev")?, device: device.to_owned() })
     }
 
     /// Packets so far.
@@ -122,9 +86,9 @@ impl ReceivedReader {
 /// Counters of the IP stack of one namespace.
 #[derive(Debug)]
 pub struct StackReader {
-    v4: NetFile,
-    v4_more: NetFile,
-    v6: NetFile,
+    v4: Box<dyn NetFile>,
+    v4_more: Box<dyn NetFile>,
+    v6: Box<dyn NetFile>,
     /// Packets that came in only.
     only_in: bool,
 }
@@ -134,21 +98,13 @@ impl StackReader {
     ///
     /// # Errors
     /// Where a file cannot be opened.
-    pub fn open(namespace: &Namespace) -> Result<StackReader, LabError> {
-        let open = |name| NetFile::open(namespace, name);
-        let (v4, v4_more, v6) = (open("snmp")?, open("netstat")?, open("snmp6")?);
-        Ok(StackReader { v4, v4_more, v6, only_in: false })
-    }
-
-    /// The counters of a namespace on another host.
-    pub(crate) fn there(room: &Room) -> StackReader {
-        let open = |name| NetFile::There(room.clone(), name);
-        StackReader {
-            v4: open("snmp"),
-            v4_more: open("netstat"),
-            v6: open("snmp6"),
+    pub fn open(files: &dyn NetFiles) -> Result<StackReader, LabError> {
+        Ok(StackReader {
+            v4: files.net_file("snmp")?,
+            v4_more: files.net_file("netstat")?,
+            v6: files.net_file("snmp6")?,
             only_in: false,
-        }
+        })
     }
 
     /// Opens the counters of a host: what it discards on its way out are answers of its own, and
@@ -156,8 +112,8 @@ impl StackReader {
     ///
     /// # Errors
     /// Where a file cannot be opened.
-    pub fn of_host(namespace: &Namespace) -> Result<StackReader, LabError> {
-        Ok(StackReader { only_in: true, ..StackReader::open(namespace)? })
+    pub fn of_host(files: &dyn NetFiles) -> Result<StackReader, LabError> {
+        Ok(StackReader { only_in: true, ..StackReader::open(files)? })
     }
 
     /// Every counter by name.
@@ -241,7 +197,7 @@ impl Conntrack {
 #[derive(Debug)]
 pub struct ConntrackReader {
     /// Absent where the kernel has no connection tracking, or shows no statistics.
-    file: Option<NetFile>,
+    file: Option<Box<dyn NetFile>>,
 }
 
 impl ConntrackReader {
@@ -249,28 +205,13 @@ impl ConntrackReader {
     ///
     /// # Errors
     /// Where the namespace cannot be entered.
-    pub fn open(namespace: &Namespace) -> Result<ConntrackReader, LabError> {
-        let path = "/proc/thread-self/net/stat/nf_conntrack";
-        Ok(ConntrackReader { file: namespace.enter(|| File::open(path))?.ok().map(NetFile::Here) })
+    pub fn open(files: &dyn NetFiles) -> Result<ConntrackReader, LabError> {
+        Ok(ConntrackReader { file: files.find_net_file("stat/nf_conntrack")? })
     }
 
-    /// The counters of a namespace on another host.
-    pub(crate) fn there(room: &Room) -> ConntrackReader {
-        let name = "stat/nf_conntrack";
-        let is_there = room.net(name).is_ok();
-        ConntrackReader { file: is_there.then(|| NetFile::There(room.clone(), name)) }
-    }
-
-    /// A second one for another thread; `None` where there is nothing to read, and on another host:
-    /// questions while packets are sent would be packets themselves, so the agent looks itself.
-    pub(crate) fn another(&self) -> Option<ConntrackReader> {
-        match self.file.as_ref()? {
-            NetFile::Here(file) => {
-                let file = file.try_clone().ok()?;
-                Some(ConntrackReader { file: Some(NetFile::Here(file)) })
-            }
-            NetFile::There(..) => None,
-        }
+    /// Whether there is anything to read.
+    pub(crate) fn has_table(&self) -> bool {
+        self.file.is_some()
     }
 
     /// The table now.
@@ -303,29 +244,6 @@ fn conntrack(text: &str) -> Conntrack {
         }
     }
     table
-}
-
-/// Packets that all cores dropped because a backlog was full. Of the whole machine: it explains,
-/// and belongs into no sum.
-pub(crate) fn softnet_dropped(firewall: &Firewall) -> Result<u64, LabError> {
-    Ok(softnet_drops(&firewall.proc("net/softnet_stat")?))
-}
-
-pub(crate) fn open_inside(namespace: &Namespace, name: &str) -> Result<File, LabError> {
-    let path = std::path::PathBuf::from("/proc/thread-self/net").join(name);
-    namespace.enter(|| File::open(&path))?.map_err(LabError::file("open", &path))
-}
-
-pub(crate) fn read_file(file: &File) -> Result<String, LabError> {
-    let mut bytes = Vec::new();
-    let mut chunk = [0; 8192];
-    loop {
-        let failed = |source| LabError::System { action: "read a counter", source };
-        match file.read_at(&mut chunk, bytes.len() as u64).map_err(failed)? {
-            0 => return Ok(String::from_utf8_lossy(&bytes).into_owned()),
-            length => bytes.extend_from_slice(&chunk[..length]),
-        }
-    }
 }
 
 /// Columns of a device in `/proc/net/dev`.
@@ -387,8 +305,10 @@ fn stack_drops_v6(text: &str) -> u64 {
     text.lines().filter_map(value).sum()
 }
 
-/// The second column of `/proc/net/softnet_stat`, a line for each core, hexadecimal.
-fn softnet_drops(text: &str) -> u64 {
+/// Packets that all cores dropped because a backlog was full: the second column of
+/// `/proc/net/softnet_stat`, a line for each core, hexadecimal. Of the whole machine: it explains,
+/// and belongs into no sum.
+pub(crate) fn softnet_drops(text: &str) -> u64 {
     let second = |line: &str| u64::from_str_radix(line.split_ascii_whitespace().nth(1)?, 16).ok();
     text.lines().filter_map(second).sum()
 }

@@ -33,7 +33,7 @@ pub struct DropReasons {
 }
 
 /// While it lives, freed packets of one namespace are counted.
-pub struct Watching {
+pub struct DropWatch {
     _link: Link,
 }
 
@@ -57,7 +57,7 @@ impl DropReasons {
     ///
     /// # Errors
     /// Where the kernel refuses.
-    pub fn watch(&mut self, namespace: &Namespace) -> Result<Watching, LabError> {
+    pub fn watch(&mut self, namespace: &Namespace) -> Result<DropWatch, LabError> {
         let bss = self.skeleton.maps.bss_data.as_deref_mut().expect("the program has variables");
         bss.inode = namespace.inode() as u32;
         let link = self
@@ -66,7 +66,7 @@ impl DropReasons {
             .weir_drops
             .attach_trace()
             .map_err(LabError::bpf("attach to the tracepoint kfree_skb"))?;
-        Ok(Watching { _link: link })
+        Ok(DropWatch { _link: link })
     }
 
     /// All that was counted since the program was loaded.

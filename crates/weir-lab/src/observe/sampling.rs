@@ -9,48 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::LabError;
-use crate::host::remote::Room;
 use crate::observe::counters::ConntrackReader;
-use crate::topology::Firewall;
-
-/// Shortest time between two looks.
-const SHORTEST_PERIOD: Duration = Duration::from_millis(5);
-/// Longest time.
-const LONGEST_PERIOD: Duration = Duration::from_secs(1);
-/// Looks in one trial, about.
-const SAMPLES: u32 = 40;
 
 /// Seconds since the beginning, and entries then.
 pub(crate) type Samples = Vec<(f64, u64)>;
-
-/// A firewall's table is being looked at.
-pub(crate) enum Sampling {
-    Here(Sampler),
-    There(Room),
-}
-
-impl Sampling {
-    /// Begins; `None` where there is no table.
-    pub(crate) fn begin(
-        firewall: &Firewall,
-        expected: Duration,
-    ) -> Result<Option<Sampling>, LabError> {
-        let period = (expected / SAMPLES).clamp(SHORTEST_PERIOD, LONGEST_PERIOD);
-        match &firewall.elsewhere {
-            Some(room) => Ok(room.follow(period)?.then(|| Sampling::There(room.clone()))),
-            None => Ok(Sampler::start(&firewall.conntrack, period).map(Sampling::Here)),
-        }
-    }
-
-    /// Ends; what was seen.
-    pub(crate) fn end(self) -> Result<Samples, LabError> {
-        match self {
-            Sampling::Here(sampler) => Ok(sampler.stop()),
-            Sampling::There(room) => room.host().followed(),
-        }
-    }
-}
 
 /// A thread that counts connections on this machine.
 pub(crate) struct Sampler {
@@ -60,8 +22,10 @@ pub(crate) struct Sampler {
 
 impl Sampler {
     /// Begins; `None` where there is nothing to read.
-    pub(crate) fn start(reader: &ConntrackReader, period: Duration) -> Option<Sampler> {
-        let reader = reader.another()?;
+    pub(crate) fn start(reader: ConntrackReader, period: Duration) -> Option<Sampler> {
+        if !reader.has_table() {
+            return None;
+        }
         let over = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&over);
         let look = move || {

@@ -10,9 +10,10 @@ use weir_kernel::Namespace;
 use weir_stats::{Coordinate, RulesetRecord, Scenario};
 
 use crate::LabError;
-use crate::command::{Ground, Job, Surroundings};
 use crate::frames::mix;
 use crate::frames::{self, Frame};
+use crate::host::command::{CommandEnv, Job};
+use crate::host::target::ExecTarget;
 use weir_study::{Source, Study};
 
 /// Rulesets up to this length are kept with the records.
@@ -23,7 +24,7 @@ pub(crate) struct Files {
     folder: PathBuf,
     /// Where the commands run that make them: a namespace that leads nowhere.
     tools: Namespace,
-    surroundings: Surroundings,
+    env: CommandEnv,
     frames: BTreeMap<Scenario, Vec<Frame>>,
     prepared: BTreeMap<(Scenario, String), PathBuf>,
 }
@@ -33,11 +34,11 @@ impl Files {
     pub(crate) fn new(
         folder: PathBuf,
         tools: Namespace,
-        surroundings: Surroundings,
+        env: CommandEnv,
     ) -> Result<Files, LabError> {
         fs::create_dir_all(&folder).map_err(LabError::file("create", &folder))?;
         let (frames, prepared) = (BTreeMap::new(), BTreeMap::new());
-        Ok(Files { folder, tools, surroundings, frames, prepared })
+        Ok(Files { folder, tools, env, frames, prepared })
     }
 
     /// The folder of them all.
@@ -48,11 +49,11 @@ impl Files {
     /// Runs a command where rulesets are loaded.
     pub(crate) fn run_on(
         &self,
-        ground: &Ground,
+        target: &dyn ExecTarget,
         job: &Job<'_>,
-        hurried: bool,
+        is_timed: bool,
     ) -> Result<(Duration, String), LabError> {
-        self.surroundings.run_on(ground, &self.folder, job, hurried)
+        self.env.run_on(target, &self.folder, job, is_timed)
     }
 
     /// File of the ruleset at a point.
@@ -128,7 +129,7 @@ impl Files {
             scenario: &part,
             files: vec![("FRAMES", &path), ("RULESET", &ruleset)],
         };
-        self.surroundings.run(&self.tools, &job)?;
+        self.env.run(&self.tools, &job)?;
         let mut frames = frames::load(&path)?;
         if let Some(axis) = study.drop_axis() {
             let share = part.coordinate(axis).and_then(Coordinate::number);
@@ -165,7 +166,7 @@ impl Files {
             scenario: part,
             files: vec![(variable, path)],
         };
-        self.surroundings.run(&self.tools, &job).map(drop)
+        self.env.run(&self.tools, &job).map(drop)
     }
 
     /// Runs a subject's `prepare` at a point, once.
@@ -190,7 +191,7 @@ impl Files {
                 scenario: &part,
                 files: vec![("DIR", &folder), ("RULESET", &ruleset)],
             };
-            self.surroundings.run(&self.tools, &job)?;
+            self.env.run(&self.tools, &job)?;
         }
         self.prepared.insert(key, folder);
         Ok(())

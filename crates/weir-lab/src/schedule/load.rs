@@ -1,20 +1,19 @@
 //! Rulesets put in force: once to be measured, and often to be timed.
 
-use rustix::process::{getpriority_process, setpriority_process};
 use weir_stats::{Kind, Noise, Scenario, State, Trial};
 
 use crate::LabError;
-use crate::command::{Ground, Job};
+use crate::host::command::Job;
+use crate::host::target::ExecTarget;
 use crate::observe::cpu::Moment;
 use crate::schedule::run::Run;
-use crate::trial::collect;
 use weir_study::{PlannedTrial, Variant, plan};
 
 /// Loads a subject's ruleset into a namespace; how long it took, seconds. `None` where the subject
 /// says that there is nothing to measure at this point.
 pub(crate) fn load(
     run: &Run<'_>,
-    ground: &Ground,
+    target: &dyn ExecTarget,
     point: &Scenario,
     name: &str,
 ) -> Result<Option<f64>, LabError> {
@@ -22,7 +21,7 @@ pub(crate) fn load(
     let steps = [("setup", &subject.setup), ("load", &subject.load)];
     let mut seconds = 0.0;
     for (what, text) in steps.into_iter().filter(|(_, text)| !text.is_empty()) {
-        match command(run, ground, point, name, what, text) {
+        match command(run, target, point, name, what, text) {
             Ok(taken) => seconds = taken,
             Err(error) if error.is_nothing_to_measure() => return Ok(None),
             Err(error) => return Err(error),
@@ -75,55 +74,52 @@ fn variants(run: &Run<'_>) -> Vec<Variant> {
 
 fn one(run: &mut Run<'_>, step: &PlannedTrial) -> Result<(), LabError> {
     let name = &step.variant.subject;
-    let ground = run.bench.topology.bare()?;
+    let target = run.bench.topology.bare()?;
+    let target = &*target;
     let is_measured = run.loaded.study.memory;
-    let memory = is_measured.then(|| kernel_memory(&ground, true)).transpose()?;
+    let memory = is_measured.then(|| target.host().ruleset_memory(true)).transpose()?;
     let before = Moment::now(run.core);
-    let Some(seconds) = load(run, &ground, &step.scenario, name)? else {
+    let Some(seconds) = load(run, target, &step.scenario, name)? else {
         run.not_timed.insert((step.scenario.clone(), name.clone()));
-        return run.bench.topology.remove(ground);
+        return target.remove();
     };
     let mut trial = trial(run, step, Kind::Load, seconds);
     if let Some(before) = memory {
-        trial.collected.load_memory_bytes = Some(kernel_memory(&ground, false)? - before);
+        trial.collected.load_memory_bytes = Some(target.host().ruleset_memory(false)? - before);
     }
     trial.noise = noise(&before, run);
     let mut trials = vec![trial];
     if step.block < run.preset.adds && run.loaded.study.more.is_some() {
-        trials.extend(add(run, step, &ground)?);
+        trials.extend(add(run, step, target)?);
     }
     run.keep_all(trials)?;
     let unload = &run.loaded.subjects.0[name].unload;
     if !unload.is_empty() {
-        command(run, &ground, &step.scenario, name, "unload", unload)?;
+        command(run, target, &step.scenario, name, "unload", unload)?;
     }
-    run.bench.topology.remove(ground)
-}
-
-/// The kernel's memory where rulesets are loaded, bytes; `settled` once what was removed is gone.
-fn kernel_memory(ground: &Ground, settled: bool) -> Result<i64, LabError> {
-    match ground {
-        Ground::Here(_) => Ok(collect::ruleset_memory(settled)),
-        Ground::There(room) => room.host().ruleset_memory(settled),
-    }
+    target.remove()
 }
 
 /// Adds single rules to those in force, where the subject does such a thing.
-fn add(run: &Run<'_>, step: &PlannedTrial, ground: &Ground) -> Result<Option<Trial>, LabError> {
+fn add(
+    run: &Run<'_>,
+    step: &PlannedTrial,
+    target: &dyn ExecTarget,
+) -> Result<Option<Trial>, LabError> {
     let name = &step.variant.subject;
     let subject = &run.loaded.subjects.0[name];
     let point = &step.scenario;
     let ready = if subject.prepare_add.is_empty() {
         Ok(0.0)
     } else {
-        command(run, ground, point, name, "prepare_add", &subject.prepare_add)
+        command(run, target, point, name, "prepare_add", &subject.prepare_add)
     };
     if subject.add.is_empty() || ready.as_ref().is_err_and(LabError::is_nothing_to_measure) {
         return Ok(None);
     }
     ready?;
     let before = Moment::now(run.core);
-    let seconds = command(run, ground, point, name, "add", &subject.add)?;
+    let seconds = command(run, target, point, name, "add", &subject.add)?;
     let mut trial = trial(run, step, Kind::Add, seconds);
     trial.additions = additions(&run.files.more(&run.loaded.study, point))?;
     trial.noise = noise(&before, run);
@@ -132,7 +128,7 @@ fn add(run: &Run<'_>, step: &PlannedTrial, ground: &Ground) -> Result<Option<Tri
 
 fn command(
     run: &Run<'_>,
-    ground: &Ground,
+    target: &dyn ExecTarget,
     point: &Scenario,
     name: &str,
     what: &str,
@@ -148,27 +144,8 @@ fn command(
         scenario: point,
         files: vec![("RULESET", &ruleset), ("DIR", &folder), ("MORE", &more)],
     };
-    let (taken, _) = run.files.run_on(ground, &job, true)?;
+    let (taken, _) = run.files.run_on(target, &job, true)?;
     Ok(taken.as_secs_f64())
-}
-
-/// While it lives, what the current thread starts comes before the machine's other work, as far as
-/// that goes without real-time priority: a load takes longer than a burst may.
-pub(crate) struct Hurried(i32);
-
-impl Hurried {
-    pub(crate) fn new() -> Hurried {
-        let before = getpriority_process(None).unwrap_or(0);
-        // Where it is refused the load is timed as any other process.
-        let _ = setpriority_process(None, -20);
-        Hurried(before)
-    }
-}
-
-impl Drop for Hurried {
-    fn drop(&mut self) {
-        let _ = setpriority_process(None, self.0);
-    }
 }
 
 /// Lines of a file of rules that add one.

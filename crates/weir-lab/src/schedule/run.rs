@@ -17,8 +17,8 @@ use weir_stats::{
 };
 
 use crate::LabError;
-use crate::command::Surroundings;
-use crate::host::remote::Host;
+use crate::host::command::CommandEnv;
+use crate::host::target::Host;
 use crate::observe::cpu::last_core;
 use crate::observe::environment;
 use crate::record;
@@ -107,7 +107,7 @@ pub fn run(
         Some(core) => core,
         None => last_core()?,
     };
-    let surroundings = Surroundings {
+    let env = CommandEnv {
         weir: options.weir.clone(),
         seed: options.seed,
         devices: loaded.study.devices.clone(),
@@ -116,7 +116,7 @@ pub fn run(
     };
     let mut topology = Topology::new(session, loaded.study.devices.clone())?;
     if let Some(hosts) = &hosts {
-        topology.go_elsewhere(hosts, &options.weir, &options.version)?;
+        topology.use_remote_host(hosts, &options.weir, &options.version)?;
     }
     if prior.is_none() {
         record::make_folder(out, &loaded)?;
@@ -125,14 +125,14 @@ pub fn run(
     let scheduling = bench.scheduling(Duration::from_secs_f64(preset.trial_seconds))?;
     let mut run = Run {
         axes: axes(&loaded, preset),
-        lacking: lacking(&loaded, bench.topology.other_host())?,
-        hosts: bench.topology.hosts_record()?,
+        lacking: lacking(&loaded, bench.topology.host())?,
+        hosts: bench.topology.host().record()?.into_iter().collect(),
         loaded: &loaded,
         preset,
         options,
         out,
         bench,
-        files: Files::new(work, tools, surroundings)?,
+        files: Files::new(work, tools, env)?,
         firewalls: BTreeMap::new(),
         left_out: BTreeSet::new(),
         not_timed: BTreeSet::new(),
@@ -173,7 +173,7 @@ impl Run<'_> {
         self.raise_limits(&points)?;
         self.make_files(&points, &rulesets)?;
         search::refuse_without_loss(self, &points)?;
-        self.bench.topology.send_files(self.files.root())?;
+        self.bench.topology.host().send_files(self.files.root())?;
         load::all(self, &rulesets)?;
         if self.loaded.study.traffic.is_none() {
             return Ok(());
@@ -364,18 +364,14 @@ fn axes(loaded: &Loaded, preset: &PresetText) -> BTreeMap<String, Vec<Coordinate
 
 /// Subjects that cannot be measured, with the reason. What they need is needed on the firewall's
 /// host, too, where that is another one.
-fn lacking(loaded: &Loaded, host: Option<&Host>) -> Result<BTreeMap<String, String>, LabError> {
+fn lacking(loaded: &Loaded, host: &dyn Host) -> Result<BTreeMap<String, String>, LabError> {
     let commands = ProgramPath::new(&std::env::var_os("PATH").unwrap_or_default());
     let mut lacking = BTreeMap::new();
     for name in loaded.study.subjects.iter().map(|name| name.get_ref()) {
         let subject = &loaded.subjects.0[name];
         let mut why = subject.lacking(&commands);
-        if let (None, Some(host)) = (&why, host) {
-            let first = host.lacking(subject.needs.clone())?.into_iter().next();
-            why = first.map(|program| format!("{program} is not installed on the firewall's host"));
-            if subject.before_netfilter {
-                why = Some("it belongs to a device, and over hosts devices move".to_owned());
-            }
+        if why.is_none() {
+            why = host.lacks(&subject.needs, subject.before_netfilter)?;
         }
         lacking.extend(why.map(|why| (name.clone(), why)));
     }

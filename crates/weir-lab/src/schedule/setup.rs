@@ -23,7 +23,7 @@ impl Run<'_> {
         let limit = topology.table_limit()?;
         let held = points.iter().filter_map(|point| connecting.held_at(point, limit)).max();
         let most = held.unwrap_or(0).max(self.preset.table_entries);
-        let place = topology.other_host().map_or("", |_| " on the firewall's host");
+        let place = if topology.host().is_remote() { " on the firewall's host" } else { "" };
         // Half as many again, for what other namespaces hold: the limit is one for all.
         for (key, need) in [
             ("net.netfilter.nf_conntrack_max", most + most / 2),
@@ -38,7 +38,7 @@ impl Run<'_> {
                 return Err(LabError::Global { what, key, place, now, need });
             }
             self.step(&format!("raise {key}{place} from {now} to {need} until the end"), 0.1)?;
-            self.bench.topology.raise(key, need)?;
+            self.bench.topology.host().raise_sysctl(key, need)?;
         }
         Ok(())
     }
@@ -75,7 +75,7 @@ impl Run<'_> {
         let again = study.again.as_ref().map(|again| again.subject.get_ref().clone());
         let ipv6 = self.files.has_ipv6();
         if study.probe.is_some() {
-            self.bench.topology.let_probe()?;
+            self.bench.topology.enable_probe_routes()?;
         }
         for point in rulesets {
             let mut variants: Vec<Variant> =
@@ -85,7 +85,7 @@ impl Run<'_> {
             for variant in variants {
                 self.step(&format!("set up {} at {point}", variant.subject), 0.3)?;
                 let firewall = match (study.loopback(), study.connections()) {
-                    (Some(_), _) => self.bench.topology.host()?,
+                    (Some(_), _) => self.bench.topology.lone_host()?,
                     (None, Some(connecting)) => {
                         let subject = &self.loaded.subjects.0[&variant.subject];
                         self.bench.between(subject.path, &connecting.by(subject.client))?
@@ -93,7 +93,7 @@ impl Run<'_> {
                     (None, None) => self.bench.firewall(None, ipv6)?,
                 };
                 self.probe(&firewall, point, &variant)?;
-                match load::load(self, &firewall.ground(), point, &variant.subject)? {
+                match load::load(self, &*firewall.target, point, &variant.subject)? {
                     Some(_) => drop(self.firewalls.insert((point.clone(), variant), firewall)),
                     None => drop(self.left_out.insert((point.clone(), variant.subject))),
                 }

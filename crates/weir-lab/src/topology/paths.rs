@@ -13,93 +13,40 @@
 
 use std::net::Ipv4Addr;
 
-use weir_kernel::{LinkEnd, Namespace, VethOptions};
-
-use super::{FIREWALL_MAC, Firewall, SINK_MAC, SOURCE_MAC, Topology, end, mac_text};
-use crate::LabError;
-use crate::observe::counters::DeviceReader;
-use crate::program::tcp::TcpEnds;
-use weir_study::ConnectionPath;
 use weir_study::Endpoints;
 
-impl Topology {
-    /// Makes what is between clients and servers on their way. On the direct one that is nothing,
-    /// and the namespace of the answer is an empty one.
-    ///
-    /// # Errors
-    /// Where the kernel refuses.
-    pub fn between(
-        &mut self,
-        way: ConnectionPath,
-        ends: &mut TcpEnds,
-        endpoints: &Endpoints,
-    ) -> Result<Firewall, LabError> {
-        let is_there = way == ConnectionPath::Gateway || self.other_host().is_none();
-        assert!(is_there, "other ways over hosts are refused before a run");
-        match way {
-            ConnectionPath::Gateway => self.firewall_between(ends, endpoints),
-            ConnectionPath::OneArmed => self.one_armed(ends, endpoints),
-            ConnectionPath::Direct => self.straight(ends),
-        }
-    }
+use crate::LabError;
+use crate::host::router::{SINK_MAC, SOURCE_MAC, mac_text};
+use crate::observe::counters::DeviceReader;
+use crate::program::tcp::TcpEnds;
+use crate::topology::firewall::Firewall;
+use crate::topology::local::LocalTestbed;
 
-    fn one_armed(
-        &mut self,
-        ends: &mut TcpEnds,
-        endpoints: &Endpoints,
-    ) -> Result<Firewall, LabError> {
-        let (namespace, near) = self.gateway(false)?;
-        let arm = self.devices.input.clone();
-        namespace.ip(&on_link(endpoints, &arm))?;
-        let ifindex = self.source.ifindex(&near)?;
-        ends.attach_both(&self.source, ifindex)?;
-        let devices = DeviceReader::open(&[(&namespace, arm.as_str())])?;
-        self.firewall_of(namespace, ifindex, devices, (near.clone(), near))
-    }
+/// A gateway with one arm.
+pub(super) fn one_armed(
+    testbed: &mut LocalTestbed,
+    ends: &mut TcpEnds,
+    endpoints: &Endpoints,
+) -> Result<Firewall, LabError> {
+    let (namespace, near) = testbed.gateway(false)?;
+    let arm = testbed.devices.input.clone();
+    namespace.ip(&on_link(endpoints, &arm))?;
+    let ifindex = testbed.source.ifindex(&near)?;
+    ends.attach_both(&testbed.source, ifindex)?;
+    let devices = DeviceReader::default().with(&namespace, &[arm.as_str()])?;
+    testbed.firewall_of(namespace, ifindex, devices, (near.clone(), near))
+}
 
-    fn straight(&mut self, ends: &mut TcpEnds) -> Result<Firewall, LabError> {
-        let nothing = self.bare_here()?;
-        let (near, far) = self.one_link()?;
-        let ifindex = self.source.ifindex(&near)?;
-        ends.attach_client(&self.source, ifindex)?;
-        ends.attach_server(&self.sink_side, self.sink_side.ifindex(&far)?)?;
-        // Either end of a veth tells what both of them lost.
-        let devices = DeviceReader::open(&[(&self.sink_side, far.as_str())])?;
-        self.firewall_of(nothing, ifindex, devices, (near, far))
-    }
-
-    /// One link between source and sink, nothing attached to its ends.
-    pub(super) fn one_link(&mut self) -> Result<(String, String), LabError> {
-        let number = self.links;
-        self.links += 1;
-        let (near, far) = (format!("f{number}"), format!("k{number}"));
-        let options = VethOptions {
-            a: end(SOURCE_MAC),
-            b: end(FIREWALL_MAC),
-            gro: true,
-            ..VethOptions::default()
-        };
-        self.session.veth(&self.source, &near, &self.sink_side, &far, &options)?;
-        Ok((near, far))
-    }
-
-    /// A forwarding namespace with its link to the source, and that link's other end.
-    pub(super) fn gateway(&mut self, ipv6: bool) -> Result<(Namespace, String), LabError> {
-        let number = self.links;
-        self.links += 1;
-        let namespace = self.session.namespace(&format!("fw{number}"))?;
-        super::quieten(&namespace, ipv6)?;
-        let near = format!("f{number}");
-        let addrs = super::addresses("198.18.0.1/24", "2001:2:0:1::1/64", ipv6);
-        let options = VethOptions {
-            a: end(SOURCE_MAC),
-            b: LinkEnd { addrs, ..end(FIREWALL_MAC) },
-            gro: true,
-            ..VethOptions::default()
-        };
-        self.session.veth(&self.source, &near, &namespace, &self.devices.input, &options)?;
-        Ok((namespace, near))
-    }
+/// One link and nothing between its ends; the namespace of the answer is an empty one.
+pub(super) fn direct(testbed: &mut LocalTestbed, ends: &mut TcpEnds) -> Result<Firewall, LabError> {
+    let nothing = testbed.bare()?;
+    let (near, far) = testbed.one_link()?;
+    let ifindex = testbed.source.ifindex(&near)?;
+    ends.attach_client(&testbed.source, ifindex)?;
+    ends.attach_server(&testbed.sink_side, testbed.sink_side.ifindex(&far)?)?;
+    // Either end of a veth tells what both of them lost.
+    let devices = DeviceReader::default().with(&testbed.sink_side, &[far.as_str()])?;
+    testbed.firewall_of(nothing, ifindex, devices, (near, far))
 }
 
 /// Every client and every server is a neighbour on the device's own network.

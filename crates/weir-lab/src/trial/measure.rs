@@ -5,7 +5,8 @@ use std::time::Duration;
 use weir_stats::{Connections, Kind, Scenario, Spectrum, State, Trial};
 
 use crate::LabError;
-use crate::command::{Ground, Job, dropped_in};
+use crate::host::command::{Job, dropped_in};
+use crate::host::target::ExecTarget;
 use crate::program::generator::Play;
 use crate::program::tcp::Open;
 use crate::schedule::files::Files;
@@ -147,7 +148,7 @@ fn play(
     let point = step.scenario.on(&study.ruleset.axis_names());
     let firewall = &run.firewalls[&(point.clone(), step.variant.clone())];
     let files = &run.files;
-    let count = || dropped_by_rules(loaded, files, step, &point, &firewall.ground());
+    let count = || dropped_by_rules(loaded, files, step, &point, &*firewall.target);
     let rules = match (check, some_to_drop, subject.count.is_empty()) {
         (false, false, _) => Rules::Unwatched,
         (false, true, false) => Rules::Counted(&count),
@@ -209,7 +210,7 @@ fn dropped_by_rules(
     files: &Files,
     step: &PlannedTrial,
     point: &Scenario,
-    ground: &Ground,
+    target: &dyn ExecTarget,
 ) -> Result<u64, LabError> {
     let study = &loaded.study;
     let ruleset = files.ruleset(study, point);
@@ -220,7 +221,7 @@ fn dropped_by_rules(
         scenario: point,
         files: vec![("RULESET", &ruleset), ("DIR", &folder)],
     };
-    let (_, text) = files.run_on(ground, &job, false)?;
+    let (_, text) = files.run_on(target, &job, false)?;
     dropped_in(&text).ok_or_else(|| LabError::Command {
         what: job.what.clone(),
         scenario: point.clone(),

@@ -7,15 +7,14 @@ use weir_study::{ConnectionLoad, ConnectionPath};
 
 use crate::LabError;
 use crate::frames::Frame;
-use crate::host::remote::{Host, Room};
-use crate::observe::counters::{Conntrack, softnet_dropped};
+use crate::observe::counters::{Conntrack, softnet_drops};
 use crate::observe::cpu::{Moment, Pinned, REALTIME_LIMIT};
-use crate::observe::drops::{self, DropReasons, NETFILTER_DROP, Reasons, Watching};
+use crate::observe::drops::{NETFILTER_DROP, Reasons};
 use crate::program::generator::{Generator, Play, Played};
 use crate::program::sink::Arrived;
 use crate::program::tcp::TcpEnds;
 use crate::topology::{Firewall, Topology};
-use crate::trial::collect::{Collecting, KernelLog};
+use crate::trial::collect::Collecting;
 
 /// How long the counters may take to come to rest after a trial.
 const SETTLE_LIMIT: Duration = Duration::from_millis(100);
@@ -30,12 +29,10 @@ pub(crate) struct Bench {
     generator: Generator,
     /// Clients and servers, in a study of connections.
     pub(crate) ends: Option<TcpEnds>,
-    reasons: Option<DropReasons>,
     pub(crate) core: u32,
     pub(crate) realtime: bool,
     best_spin: Duration,
     loaded: Option<Scenario>,
-    log: KernelLog,
     /// How often the tag was changed.
     fillings: u32,
     /// The next client address of sockets, counted from the first.
@@ -82,15 +79,9 @@ struct Counters {
 /// What was read before a trial.
 pub(crate) struct Before {
     by_rules: Option<u64>,
-    watching: Option<Watched>,
+    is_watched: bool,
     collecting: Collecting,
     counters: Counters,
-}
-
-/// The kernel's reasons for freeing packets are being counted.
-enum Watched {
-    Here(Reasons, Watching),
-    There(Room),
 }
 
 impl Bench {
@@ -104,13 +95,10 @@ impl Bench {
             topology,
             generator: Generator::new()?,
             ends: None,
-            // Without it, validation relies on the subjects' own counters.
-            reasons: DropReasons::new().ok(),
             core,
             realtime,
             best_spin,
             loaded: None,
-            log: KernelLog::new(),
             fillings: 0,
             next_client: 0,
         })
@@ -123,7 +111,7 @@ impl Bench {
 
     /// Whether the kernel tells why it frees packets.
     pub(crate) fn knows_reasons(&self) -> bool {
-        self.topology.other_host().map_or(self.reasons.is_some(), Host::knows_reasons)
+        self.topology.host().knows_drop_reasons()
     }
 
     /// Whether trials of that length run before everything else, and else why not.
@@ -302,23 +290,14 @@ impl Bench {
         rules: Rules<'_>,
         expected: Duration,
     ) -> Result<Before, LabError> {
-        self.topology.turn_to(firewall)?;
+        self.topology.select(firewall)?;
         let by_rules = count(rules)?;
-        let watching = match rules {
-            Rules::Unwatched | Rules::Counted(_) => None,
-            Rules::Checked(_) | Rules::Reasons => self.watch(firewall)?,
+        let is_watched = match rules {
+            Rules::Unwatched | Rules::Counted(_) => false,
+            Rules::Checked(_) | Rules::Reasons => firewall.target.watch_drops()?,
         };
-        let collecting = Collecting::begin(firewall, self.core, expected, &mut self.log)?;
-        Ok(Before { by_rules, watching, collecting, counters: self.counters(firewall)? })
-    }
-
-    /// Has the kernel tell its reasons, where it does.
-    fn watch(&mut self, firewall: &Firewall) -> Result<Option<Watched>, LabError> {
-        if let Some(room) = &firewall.elsewhere {
-            return Ok(room.watch()?.then(|| Watched::There(room.clone())));
-        }
-        let Some(reasons) = &mut self.reasons else { return Ok(None) };
-        Ok(Some(Watched::Here(reasons.read()?, reasons.watch(&firewall.namespace)?)))
+        let collecting = Collecting::begin(firewall, self.core, expected)?;
+        Ok(Before { by_rules, is_watched, collecting, counters: self.counters(firewall)? })
     }
 
     /// Reads every counter again, and says what was dropped by which.
@@ -330,7 +309,7 @@ impl Bench {
         seen: &mut Seen,
     ) -> Result<(), LabError> {
         let after = self.counters(firewall)?;
-        seen.collected = before.collecting.end(firewall, &mut self.log)?;
+        seen.collected = before.collecting.end(firewall)?;
         let counters = &before.counters;
         seen.dropped = vec![
             drop_count("device", after.devices - counters.devices),
@@ -344,13 +323,9 @@ impl Bench {
                 seen.dropped.push(drop_count(counter, packets));
             }
         }
-        let reasons = match (before.watching, &self.reasons) {
-            (Some(Watched::There(room)), _) => room.host().reasons()?,
-            (Some(Watched::Here(already, guard)), Some(program)) => {
-                drop(guard);
-                drops::since(&program.read()?, &already)
-            }
-            _ => Reasons::new(),
+        let reasons = match before.is_watched {
+            true => firewall.target.host().drop_reasons()?,
+            false => Reasons::new(),
         };
         let by_rules = match (rules, count(rules)?, before.by_rules) {
             (_, Some(after), Some(before)) => after.saturating_sub(before),
@@ -402,7 +377,7 @@ impl Bench {
             conntrack: firewall.conntrack.read()?,
             entered: firewall.entered.packets()?,
             left: firewall.left.packets()?,
-            softnet: softnet_dropped(firewall)?,
+            softnet: softnet_drops(&firewall.target.host().proc_file("net/softnet_stat")?),
         })
     }
 }

@@ -36,7 +36,6 @@ use crate::topology::{Firewall, Topology};
 use crate::trial::runner::{Bench, Rules, Seen};
 use crate::workload::probe::open_loop::spectrum;
 use crate::workload::sockets::limits::Resources;
-use crate::workload::tcp::forget_connections;
 use weir_study::ConnectionLoad;
 use weir_study::Endpoints;
 use weir_study::Loaded;
@@ -234,7 +233,7 @@ pub(crate) fn trial(
     asking: &Asking<'_>,
     rules: Rules<'_>,
 ) -> Result<(Seen, Connections), LabError> {
-    forget_connections(firewall, false)?;
+    firewall.target.flush_connections(false)?;
     let links = Links::of(bench, firewall)?;
     let sink = bench.topology.sink_side();
     let serving = sink
@@ -270,7 +269,7 @@ pub(crate) fn trial(
     bench.after(firewall, rules, before, &mut seen)?;
     seen.played.offered = entered;
     seen.arrived.delivered = left;
-    forget_connections(firewall, false)?;
+    firewall.target.flush_connections(false)?;
     Ok((seen, connections))
 }
 

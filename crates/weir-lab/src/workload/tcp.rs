@@ -2,8 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use weir_kernel::Namespace;
-use weir_kernel::conntrack::ConnectionTable;
 use weir_stats::{Close, Collected, Connections, Kind, State, Trial};
 
 use crate::LabError;
@@ -13,7 +11,6 @@ use crate::program::sink::Arrived;
 use crate::program::tcp::{Open, TcpEnds};
 use crate::schedule::run::Run;
 use crate::topology::Firewall;
-use crate::trial::collect::settle_slabs;
 use crate::trial::runner::{Bench, Rules, Seen};
 use crate::workload::progress::Following;
 use weir_study::ConnectionLoad;
@@ -34,7 +31,7 @@ pub(crate) fn trial(
 ) -> Result<(Seen, Connections), LabError> {
     // Memory is looked at only where connections are left open.
     let is_held = open.close == Close::Never;
-    forget_connections(firewall, is_held)?;
+    firewall.target.flush_connections(is_held)?;
     let before = bench.before(firewall, rules, open.duration)?;
     let realtime = bench.realtime && open.duration <= REALTIME_LIMIT;
     let source = bench.topology.source().clone();
@@ -69,7 +66,7 @@ pub(crate) fn trial(
     };
     bench.after(firewall, rules, before, &mut seen)?;
     // Millions of entries would be walked, and would take memory, in the trials of others.
-    forget_connections(firewall, is_held)?;
+    firewall.target.flush_connections(is_held)?;
     Ok((seen, record))
 }
 
@@ -89,27 +86,6 @@ fn settle(ends: &TcpEnds, opened: u64) -> Result<(), LabError> {
         }
         std::thread::yield_now();
     }
-}
-
-/// Empties the firewall's connection table, where it has one: an entry of an earlier trial would
-/// make a packet cheaper or dearer than that of a new connection.
-pub(crate) fn forget_connections(firewall: &Firewall, is_held: bool) -> Result<(), LabError> {
-    match &firewall.elsewhere {
-        Some(room) => room.forget_connections(is_held),
-        None => forget_in(&firewall.namespace, is_held),
-    }
-}
-
-/// The same of a namespace on this machine.
-pub(crate) fn forget_in(namespace: &Namespace, is_held: bool) -> Result<(), LabError> {
-    let count = namespace.read_sysctl("net.netfilter.nf_conntrack_count");
-    if count.is_ok_and(|count| count.trim() != "0") {
-        ConnectionTable::open(namespace)?.flush()?;
-        if is_held {
-            settle_slabs();
-        }
-    }
-    Ok(())
 }
 
 /// Opens connections through a firewall that has no rules yet: all must be complete.

@@ -11,7 +11,7 @@ use weir_packet::{Addr, Family, Mac, Packet, Transport};
 use weir_stats::ProbeKind;
 
 use crate::LabError;
-use crate::topology::{SINK_ADDRESS, SOURCE_ADDRESS};
+use crate::host::router::{SINK_ADDRESS, SOURCE_ADDRESS};
 use crate::workload::probe::open_loop::Asked;
 
 /// First word of an echo's last eight bytes (`PROBE_MAGIC` in bpf/frame.h); the second is its

@@ -9,31 +9,21 @@ use std::net::{SocketAddrV4, TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use weir_kernel::Namespace;
-use weir_packet::Mac;
 use weir_stats::Stream;
 
 use crate::LabError;
+use crate::host::router::SINK_ADDRESS;
 use crate::observe::cpu::Pinned;
-use crate::topology::{GATEWAY_ADDRESS, OUTER_ADDRESS, SINK_ADDRESS, SOURCE_ADDRESS, mac_text};
+use crate::topology::probe_routes::ProbeLinks;
 
 /// The port of ttcp.
 const PORT: u16 = 5001;
 /// How long the other end may be silent.
 const SILENCE: Duration = Duration::from_secs(5);
 
-/// Where a stream begins and ends.
-#[derive(Clone, Debug)]
-pub(crate) struct Ends<'a> {
-    pub(crate) source: &'a Namespace,
-    pub(crate) source_device: &'a str,
-    pub(crate) sink: &'a Namespace,
-    pub(crate) sink_device: &'a str,
-}
-
 /// Sends for `duration`, both ends on `core`.
 pub(crate) fn stream(
-    ends: &Ends<'_>,
+    ends: &ProbeLinks<'_>,
     core: u32,
     realtime: bool,
     duration: Duration,
@@ -172,28 +162,4 @@ fn retransmits(socket: &TcpStream) -> io::Result<u64> {
         }
         Ok(u64::from(info.tcpi_total_retrans))
     }
-}
-
-/// The line of `ip` that keeps a device from sending several segments as one.
-pub(crate) fn single_segments(device: &str) -> String {
-    format!("link set dev {device} gso_max_segs 1")
-}
-
-/// Gives source and sink their addresses, and the ways between them by one link, number `number`;
-/// `macs` are those of the firewall's devices towards source and sink.
-pub(crate) fn open(ends: &Ends<'_>, macs: [Mac; 2], number: u32) -> Result<(), LabError> {
-    let [inner, outer] = macs.map(mac_text);
-    let (source, sink) = (SOURCE_ADDRESS, SINK_ADDRESS);
-    for (side, device, own, other, gateway, mac) in [
-        (ends.source, ends.source_device, source, sink, GATEWAY_ADDRESS, inner),
-        (ends.sink, ends.sink_device, sink, source, OUTER_ADDRESS, outer),
-    ] {
-        side.ip(&[
-            "link set dev lo up".to_owned(),
-            format!("addr replace {own}/32 dev lo"),
-            format!("neigh replace {gateway} lladdr {mac} nud permanent dev {device}"),
-            format!("route add {other}/32 via {gateway} dev {device} onlink metric {}", number + 1),
-        ])?;
-    }
-    Ok(())
 }

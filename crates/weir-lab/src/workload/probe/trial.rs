@@ -13,16 +13,18 @@ use std::time::{Duration, Instant};
 use weir_stats::{Kind, Load, Probe, ProbeKind, State, Stream, Trial};
 
 use crate::LabError;
+use crate::observe::counters::ReceivedReader;
 use crate::observe::cpu::{Moment, Pinned, REALTIME_LIMIT, another_core, be_realtime};
 use crate::program::generator::Played;
 use crate::program::sink::Arrived;
 use crate::schedule::run::Run;
 use crate::topology::Firewall;
+use crate::topology::probe_routes::ProbeLinks;
 use crate::trial::runner::{Bench, Rules, Seen};
 use crate::trial::{judge, measure};
 use crate::workload::probe::echo::{Echo, Shell};
 use crate::workload::probe::open_loop::{Asked, Plan, probe};
-use crate::workload::probe::stream::{self, Ends};
+use crate::workload::probe::stream;
 use weir_study::NoiseLimits;
 use weir_study::PlannedTrial;
 use weir_study::ProbeCase;
@@ -127,7 +129,7 @@ fn trial(
     let entered = firewall.entered.packets()?;
     let ended = AtomicBool::new(false);
     let (load, probe, earlier, later) = std::thread::scope(|scope| {
-        let ended = &ended;
+        let (ended, entering) = (&ended, &firewall.entered);
         let asker = asked.as_mut().map(|asked| {
             let place = match case.kind {
                 ProbeKind::Shell => another_core(core),
@@ -135,7 +137,7 @@ fn trial(
             };
             scope.spawn(move || {
                 ask(asked.as_mut(), plan, place, || {
-                    case.load == Load::Idle || is_loaded(firewall, entered, ended)
+                    case.load == Load::Idle || is_loaded(entering, entered, ended)
                 })
             })
         });
@@ -170,14 +172,14 @@ fn carry(
     let nothing = Played { finished: true, seconds: duration.as_secs_f64(), ..Played::default() };
     let is_measured = case.kind == ProbeKind::Stream;
     if case.load == Load::Stream || is_measured {
-        let ends = Ends {
+        let links = ProbeLinks {
             source: bench.topology.source(),
             source_device: &firewall.ends.0,
             sink: bench.topology.sink_side(),
             sink_device: &firewall.ends.1,
         };
         let length = if is_measured { duration } else { duration + MARGIN };
-        let stream = stream::stream(&ends, bench.core, realtime, length)?;
+        let stream = stream::stream(&links, bench.core, realtime, length)?;
         return Ok((nothing, is_measured.then_some(stream)));
     }
     if case.load == Load::Idle {
@@ -205,10 +207,10 @@ fn ask(
 }
 
 /// Waits until the load is there.
-fn is_loaded(firewall: &Firewall, entered: u64, ended: &AtomicBool) -> bool {
+fn is_loaded(entering: &ReceivedReader, entered: u64, ended: &AtomicBool) -> bool {
     let begun = Instant::now();
     while begun.elapsed() < LOAD_LIMIT && !ended.load(Ordering::SeqCst) {
-        if firewall.entered.packets().is_ok_and(|now| now >= entered + LOAD_PACKETS) {
+        if entering.packets().is_ok_and(|now| now >= entered + LOAD_PACKETS) {
             return true;
         }
         std::thread::sleep(Duration::from_millis(1));

@@ -21,7 +21,8 @@ use weir_stats::{Close, Connections, Quantile, Spectrum};
 
 use super::{Asked, Asking, failures, not_possible};
 use crate::LabError;
-use crate::topology::{Firewall, GATEWAY_ADDRESS};
+use crate::host::router::GATEWAY_ADDRESS;
+use crate::topology::Firewall;
 use crate::workload::probe::open_loop;
 use crate::workload::sockets::limits;
 use weir_study::ClientKind;

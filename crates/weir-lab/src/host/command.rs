@@ -1,23 +1,20 @@
 //! The commands of a study and of its subjects.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::path::Path;
-use std::process::{Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use weir_kernel::Namespace;
 use weir_stats::Scenario;
+use weir_study::Devices;
 
 use crate::LabError;
-use crate::host::protocol::Work;
-use crate::host::remote::Room;
-use crate::schedule::load::Hurried;
-use weir_study::Devices;
+use crate::host::shell::shell;
+use crate::host::target::{ExecTarget, TargetCommand};
 
 /// Variables that every command of a run sees.
 #[derive(Clone, Debug)]
-pub(crate) struct Surroundings {
+pub(crate) struct CommandEnv {
     /// The weir that runs the study.
     pub(crate) weir: std::path::PathBuf,
     /// The run's seed.
@@ -43,7 +40,7 @@ pub(crate) struct Job<'a> {
     pub(crate) files: Vec<(&'static str, &'a Path)>,
 }
 
-impl Surroundings {
+impl CommandEnv {
     /// Runs a command inside a namespace; how long it took, and what it printed.
     ///
     /// What it starts is in the namespace too, so it ends with the session at the latest.
@@ -63,30 +60,26 @@ impl Surroundings {
         Ok((taken, String::from_utf8_lossy(&output.stdout).into_owned()))
     }
 
-    /// Runs a command where rulesets are loaded; `hurried` comes before the machine's other work.
-    /// Files are those of `folder`.
+    /// Runs a command where rulesets are loaded; one that `is_timed` comes before the machine's
+    /// other work. Files are those of `folder`.
     pub(crate) fn run_on(
         &self,
-        ground: &Ground,
+        target: &dyn ExecTarget,
         folder: &Path,
         job: &Job<'_>,
-        hurried: bool,
+        is_timed: bool,
     ) -> Result<(Duration, String), LabError> {
-        let room = match ground {
-            Ground::Here(namespace) => {
-                let _hurried = hurried.then(Hurried::new);
-                return self.run(namespace, job);
-            }
-            Ground::There(room) => room,
-        };
-        let inside = |path: &Path| path.strip_prefix(folder).unwrap_or(path).display().to_string();
-        let files = job.files.iter().map(|(name, path)| ((*name).to_owned(), inside(path)));
-        let ran = room.run(Work {
-            room: room.number(),
-            command: job.text.to_owned(),
+        let ran = target.run(&TargetCommand {
+            text: job.text,
             variables: self.variables(job),
-            files: files.collect(),
-            hurried,
+            files: &job.files,
+            folder,
+            weir: &self.weir,
+            is_timed,
+        });
+        let ran = ran.map_err(|error| match error {
+            LabError::System { source, .. } => job.not_started(source),
+            other => other,
         })?;
         match ran.failed {
             None => Ok((Duration::from_secs_f64(ran.seconds), ran.stdout)),
@@ -108,29 +101,6 @@ impl Surroundings {
         let axes = axes.map(|(axis, value)| (axis.to_ascii_uppercase(), value.to_string()));
         fixed.chain(axes).collect()
     }
-}
-
-/// Runs a command by `sh -ec` inside a namespace to its end; how long it took.
-pub(crate) fn shell(
-    namespace: &Namespace,
-    text: &str,
-    variables: &BTreeMap<String, String>,
-) -> io::Result<(Duration, Output)> {
-    let mut command = namespace.command("sh");
-    command.args(["-ec", text]).envs(variables);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let begun = Instant::now();
-    let output = command.spawn()?.wait_with_output()?;
-    Ok((begun.elapsed(), output))
-}
-
-/// Where a ruleset is loaded.
-#[derive(Clone, Debug)]
-pub(crate) enum Ground {
-    /// In a namespace of this machine.
-    Here(Namespace),
-    /// In one of another host.
-    There(Room),
 }
 
 impl Job<'_> {

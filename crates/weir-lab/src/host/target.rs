@@ -1,0 +1,134 @@
+//! What a run needs of the machine that rulesets are loaded on, be it this one or another.
+//!
+//! [`LocalHost`](crate::host::local::LocalHost) does it on this machine;
+//! [`RemoteHost`](crate::host::remote::RemoteHost) asks an agent on another one, and that agent
+//! answers by its own [`LocalHost`](crate::host::local::LocalHost).
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::rc::Rc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use weir_packet::Mac;
+use weir_stats::HostRecord;
+
+use crate::LabError;
+use crate::observe::drops::Reasons;
+use crate::observe::net_file::NetFiles;
+use crate::observe::sampling::Samples;
+
+/// A machine that rulesets are loaded on.
+pub(crate) trait Host {
+    /// Whether it is another machine than the one that measures.
+    fn is_remote(&self) -> bool;
+
+    /// What the record tells of it; nothing of the machine that measures.
+    fn record(&self) -> Result<Option<HostRecord>, LabError>;
+
+    /// Why a subject that needs these programs there, and may belong to a device, cannot be
+    /// measured there.
+    fn lacks(&self, needs: &[String], is_on_device: bool) -> Result<Option<String>, LabError>;
+
+    /// Whether its kernel tells why it frees packets.
+    fn knows_drop_reasons(&self) -> bool;
+
+    /// Why its kernel freed packets since [`ExecTarget::watch_drops`].
+    fn drop_reasons(&self) -> Result<Reasons, LabError>;
+
+    /// The looks at a connection table since [`ExecTarget::sample_connections`].
+    fn samples(&self) -> Result<Samples, LabError>;
+
+    /// A file under `/proc`; empty where there is none.
+    fn proc_file(&self, name: &str) -> Result<String, LabError>;
+
+    /// The first lines that its kernel logged since the last call.
+    fn kernel_log(&self, most: usize) -> Result<Vec<String>, LabError>;
+
+    /// Bytes of its kernel that rulesets may be kept in; `settled` waits first until what was
+    /// removed is gone.
+    fn ruleset_memory(&self, settled: bool) -> Result<i64, LabError>;
+
+    /// Sets a sysctl of the whole machine until the session there ends.
+    fn raise_sysctl(&self, key: &str, to: u64) -> Result<(), LabError>;
+
+    /// Brings the files that commands there read, frames left out: they are played here.
+    fn send_files(&self, folder: &Path) -> Result<(), LabError>;
+}
+
+/// A namespace of a host that rulesets are loaded into.
+pub(crate) trait ExecTarget: NetFiles {
+    /// Its name there.
+    fn name(&self) -> &str;
+
+    /// Its host.
+    fn host(&self) -> &dyn Host;
+
+    /// Runs a command in it to its end.
+    fn run(&self, command: &TargetCommand<'_>) -> Result<CommandOutput, LabError>;
+
+    /// Empties its connection table: an entry of an earlier trial would make a packet cheaper or
+    /// dearer than that of a new connection. `settled` waits until the kernel has the memory back.
+    fn flush_connections(&self, settled: bool) -> Result<(), LabError>;
+
+    /// Begins to look at its connection table; false where it has none.
+    fn sample_connections(&self, period: Duration) -> Result<bool, LabError>;
+
+    /// Begins to count the reasons for which the kernel frees its packets; false where it tells
+    /// none.
+    fn watch_drops(&self) -> Result<bool, LabError>;
+
+    /// Gives it the cables of a host that has one pair of them for all of its firewalls.
+    fn take_cables(&self, neighbours: &Neighbours) -> Result<(), LabError>;
+
+    /// Ends it.
+    fn remove(&self) -> Result<(), LabError>;
+}
+
+/// An [`ExecTarget`] that is shared.
+pub(crate) type Target = Rc<dyn ExecTarget>;
+
+/// A command with its variables.
+#[derive(Clone, Debug)]
+pub(crate) struct TargetCommand<'a> {
+    /// For `sh -ec`.
+    pub(crate) text: &'a str,
+    /// Variables that are the same on every machine.
+    pub(crate) variables: BTreeMap<String, String>,
+    /// Variables that name a file of the study; an empty path names none.
+    pub(crate) files: &'a [(&'a str, &'a Path)],
+    /// The folder of these files.
+    pub(crate) folder: &'a Path,
+    /// What `WEIR` names on the machine that measures; another host runs its own.
+    pub(crate) weir: &'a Path,
+    /// It is timed: it comes before the machine's other work.
+    pub(crate) is_timed: bool,
+}
+
+/// How a command ended.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct CommandOutput {
+    pub(crate) seconds: f64,
+    /// `exit status: 77`; absent where it was 0.
+    pub(crate) failed: Option<String>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+/// What a firewall's interfaces lead to.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Neighbours {
+    /// Behind it is the sink.
+    pub(crate) sink_mac: Mac,
+    /// Where answers go back to, where there are any.
+    pub(crate) back: Option<BackRoute>,
+}
+
+/// Where answers go.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct BackRoute {
+    /// Of the source.
+    pub(crate) mac: Mac,
+    /// The prefix that holds the addresses of clients; absent where the source's own asks.
+    pub(crate) clients: Option<String>,
+}

@@ -1,0 +1,69 @@
+//! Files under `/proc/net` of a namespace, wherever that namespace is.
+//!
+//! They are opened once, from inside the namespace that they tell about; a file under
+//! `/proc/thread-self/net` goes on telling about that namespace wherever it is read.
+
+use std::fmt::Debug;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use weir_kernel::Namespace;
+
+use crate::LabError;
+
+/// A file under `/proc/net` that is read again and again.
+pub trait NetFile: Debug + Send + Sync {
+    /// Its text now.
+    ///
+    /// # Errors
+    /// Where it cannot be read.
+    fn read(&self) -> Result<String, LabError>;
+}
+
+/// A namespace with its files under `/proc/net`.
+pub trait NetFiles {
+    /// The file of that name.
+    ///
+    /// # Errors
+    /// Where it cannot be opened.
+    fn net_file(&self, name: &'static str) -> Result<Box<dyn NetFile>, LabError>;
+
+    /// The same; `None` where the kernel has no such file.
+    ///
+    /// # Errors
+    /// Where the namespace cannot be entered.
+    fn find_net_file(&self, name: &'static str) -> Result<Option<Box<dyn NetFile>>, LabError>;
+}
+
+impl NetFiles for Namespace {
+    fn net_file(&self, name: &'static str) -> Result<Box<dyn NetFile>, LabError> {
+        open_net_file(self, name).map(|file| Box::new(file) as Box<dyn NetFile>)
+    }
+
+    fn find_net_file(&self, name: &'static str) -> Result<Option<Box<dyn NetFile>>, LabError> {
+        let path = Path::new("/proc/thread-self/net").join(name);
+        let file = self.enter(|| File::open(path))?.ok();
+        Ok(file.map(|file| Box::new(file) as Box<dyn NetFile>))
+    }
+}
+
+impl NetFile for File {
+    fn read(&self) -> Result<String, LabError> {
+        let mut bytes = Vec::new();
+        let mut chunk = [0; 8192];
+        loop {
+            let failed = |source| LabError::System { action: "read a counter", source };
+            match self.read_at(&mut chunk, bytes.len() as u64).map_err(failed)? {
+                0 => return Ok(String::from_utf8_lossy(&bytes).into_owned()),
+                length => bytes.extend_from_slice(&chunk[..length]),
+            }
+        }
+    }
+}
+
+/// Opens a file of a namespace of this machine.
+pub(crate) fn open_net_file(namespace: &Namespace, name: &str) -> Result<File, LabError> {
+    let path = Path::new("/proc/thread-self/net").join(name);
+    namespace.enter(|| File::open(&path))?.map_err(LabError::file("open", &path))
+}

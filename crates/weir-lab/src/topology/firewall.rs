@@ -1,0 +1,37 @@
+//! One firewall of a topology, and what can be read of it.
+
+use weir_kernel::Namespace;
+
+use crate::host::target::Target;
+use crate::observe::counters::{ConntrackReader, DeviceReader, ReceivedReader, StackReader};
+
+/// One firewall between them.
+pub struct Firewall {
+    /// Where its ruleset is loaded; empty where that is on another host.
+    pub namespace: Namespace,
+    /// Index of the device that frames are played into.
+    pub ifindex: u32,
+    /// Drop counters of its devices, and of the sink's.
+    pub devices: DeviceReader,
+    /// Its IP stack's counters.
+    pub stack: StackReader,
+    /// Its connection table's counters.
+    pub conntrack: ConntrackReader,
+    /// What its device towards the source received.
+    pub entered: ReceivedReader,
+    /// What the device behind it received.
+    pub left: ReceivedReader,
+    /// Name of the source's device, and of the sink's.
+    pub ends: (String, String),
+    /// It forwards nothing: what it gets is for itself.
+    pub is_host: bool,
+    /// Where commands of its subject run.
+    pub(crate) target: Target,
+}
+
+impl Firewall {
+    /// The name of its namespace.
+    pub(crate) fn name(&self) -> &str {
+        self.target.name()
+    }
+}
