@@ -5,15 +5,14 @@ use std::path::Path;
 
 use weir_stats::run::FORMAT;
 use weir_stats::{
-    Axis, Kind, NoiseFloor, Preset, Run as RunRecord, Scenario, State, Subject, Trial, TrialCounts,
-    claim, series,
+    Axis, NoiseFloor, Preset, Run as RunRecord, Scenario, State, Subject, TrialCounts, claim,
+    series,
 };
 
 use crate::LabError;
 use crate::observe::environment::{mask_paths, utc};
-use crate::schedule::run::Run;
+use crate::schedule::state::Run;
 use weir_study::Loaded;
-use weir_study::PlannedTrial;
 
 /// Nothing may be in the folder of the records.
 pub(crate) fn refuse_occupied(out: &Path) -> Result<(), LabError> {
@@ -78,17 +77,6 @@ pub(crate) fn finish(run: &Run<'_>, complete: bool) -> RunRecord {
         claims: claims.collect(),
         paper_values: study.paper_values.clone(),
         doubts: doubts(run),
-    }
-}
-
-/// The trial of a step, nothing measured yet.
-pub(crate) fn blank(step: &PlannedTrial, kind: Kind) -> Trial {
-    Trial {
-        copy: step.variant.copy,
-        block: step.block,
-        order: step.order,
-        leg: step.leg,
-        ..Trial::new(kind, step.scenario.clone(), &step.variant.subject)
     }
 }
 
@@ -190,7 +178,7 @@ fn doubts(run: &Run<'_>) -> Vec<String> {
             utc(run.began)
         ));
     }
-    if !run.bench.knows_reasons() {
+    if !run.runner.stage.topology.host().knows_drop_reasons() {
         doubts.push(
             "This kernel does not tell why it frees packets: drops are known by counters alone."
                 .into(),

@@ -19,8 +19,11 @@ use crate::frames::flows::{Flows, Popularity, Protocol, Size};
 use crate::observe::cpu::last_core;
 use crate::program::tcp::Open;
 use crate::topology::{Firewall, Topology};
-use crate::trial::runner::{Bench, Rules};
-use crate::workload::tcp;
+use crate::trial::empty;
+use crate::trial::runner::{DropSource, TrialRunner};
+use crate::workload::contract::EndsRecord;
+use crate::workload::frames::FrameWorkload;
+use crate::workload::tcp::TcpWorkload;
 use weir_study::ConnectionLoad;
 use weir_study::Devices;
 
@@ -101,7 +104,7 @@ impl Part {
 }
 
 /// Where a part is played.
-enum Way {
+enum PartKind {
     Direct(u32, Flows),
     Router(Flows),
     Connections,
@@ -116,8 +119,8 @@ enum Way {
 pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report, LabError> {
     let connecting = ConnectionLoad::default();
     let topology = Topology::new(Session::new()?, Devices::default())?;
-    let mut bench = Bench::new(topology, last_core()?, true)?;
-    let direct = bench.topology.direct()?;
+    let mut runner = TrialRunner::new(topology, last_core()?, true)?;
+    let direct = runner.stage.topology.direct()?;
     let flows = |size| Flows {
         size,
         flows: 1024,
@@ -125,25 +128,25 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report, 
         family: Family::V4,
         protocol: Protocol::Udp,
     };
-    let router = bench.firewall(None, false)?;
-    let plain = bench.firewall(Some(&connecting), false)?;
-    let tracked = bench.firewall(Some(&connecting), false)?;
-    let least = bench.firewall(Some(&connecting), false)?;
-    without_gro(&mut bench, &least)?;
+    let router = runner.stage.firewall(None, false)?;
+    let plain = runner.stage.firewall(Some(&connecting), false)?;
+    let tracked = runner.stage.firewall(Some(&connecting), false)?;
+    let least = runner.stage.firewall(Some(&connecting), false)?;
+    without_gro(&mut runner, &least)?;
     for firewall in [&plain, &tracked, &least] {
-        tcp::probe(&mut bench, firewall, 0)?;
+        empty::connections(&mut runner, firewall, 0)?;
     }
     let track = b"table ip weir {\nchain forward {\ntype filter hook forward priority 0\n\
         ct state new,established accept\n}\n}\n";
     tracked.namespace.run(&["nft", "-f", "-"], track)?;
-    let ways: [(&str, Way); PARTS] = [
-        ("frames of 64 bytes, one link", Way::Direct(direct, flows(Size::Bytes(64)))),
-        ("frames of 1518 bytes, one link", Way::Direct(direct, flows(Size::Bytes(1518)))),
-        ("frames of IMIX, one link", Way::Direct(direct, flows(Size::Imix))),
-        ("frames of 64 bytes, router", Way::Router(flows(Size::Bytes(64)))),
-        ("connections, router", Way::Connections),
-        ("connections, 1 client, no GRO", Way::Least),
-        ("connections, tracked", Way::Tracked),
+    let ways: [(&str, PartKind); PARTS] = [
+        ("frames of 64 bytes, one link", PartKind::Direct(direct, flows(Size::Bytes(64)))),
+        ("frames of 1518 bytes, one link", PartKind::Direct(direct, flows(Size::Bytes(1518)))),
+        ("frames of IMIX, one link", PartKind::Direct(direct, flows(Size::Imix))),
+        ("frames of 64 bytes, router", PartKind::Router(flows(Size::Bytes(64)))),
+        ("connections, router", PartKind::Connections),
+        ("connections, 1 client, no GRO", PartKind::Least),
+        ("connections, tracked", PartKind::Tracked),
     ];
     let many = (connecting.endpoints.clients, connecting.endpoints.servers);
     let mut parts: Vec<Part> = ways.iter().map(|(name, _)| Part::new(name)).collect();
@@ -156,15 +159,15 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report, 
             progress(name);
             let mut part = Part::new(name);
             match way {
-                Way::Direct(ifindex, flows) => {
-                    one_link(&mut bench, *ifindex, flows, options, &mut part)?;
+                PartKind::Direct(ifindex, flows) => {
+                    one_link(&mut runner, *ifindex, flows, options, &mut part)?;
                 }
-                Way::Router(flows) => frames(&mut bench, &router, flows, options, &mut part)?,
-                Way::Connections => connect(&mut bench, &plain, many, options, &mut part)?,
-                Way::Tracked => connect(&mut bench, &tracked, many, options, &mut part)?,
+                PartKind::Router(flows) => frames(&mut runner, &router, flows, options, &mut part)?,
+                PartKind::Connections => connect(&mut runner, &plain, many, options, &mut part)?,
+                PartKind::Tracked => connect(&mut runner, &tracked, many, options, &mut part)?,
                 // Packets that follow one another have one address: the router looks it up once
                 // in eight (ip_route_use_hint; GRO's batch is what it is given at once).
-                Way::Least => connect(&mut bench, &least, (1, 1), options, &mut part)?,
+                PartKind::Least => connect(&mut runner, &least, (1, 1), options, &mut part)?,
             }
             if block > 0 {
                 parts[*at].add(part);
@@ -183,7 +186,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report, 
         part.connections_per_second =
             estimate::of_median(&part.connections, 1).map_or(0.0, |all| all.value);
     }
-    let scheduling = bench.scheduling(options.trial)?;
+    let scheduling = runner.scheduling(options.trial)?;
     Ok(Report { parts, without_tracking, beside_frames, scheduling })
 }
 
@@ -203,22 +206,22 @@ fn by_block(rates: &[f64]) -> impl Iterator<Item = f64> {
     rates.chunks(2).map(|legs| legs.iter().sum::<f64>() / legs.len() as f64)
 }
 
-fn load(bench: &mut Bench, flows: &Flows) -> Result<(), LabError> {
+fn load(runner: &mut TrialRunner, flows: &Flows) -> Result<(), LabError> {
     let frames =
         flows.frames(1).map_err(|message| LabError::Frames { path: "flows".into(), message })?;
     let part = Scenario::default().with("flows", format!("{flows:?}").as_str());
-    bench.load_frames(&part, &frames, 1)
+    runner.stage.load_frames(&part, &frames, 1)
 }
 
 fn one_link(
-    bench: &mut Bench,
+    runner: &mut TrialRunner,
     ifindex: u32,
     flows: &Flows,
     options: &Options,
     part: &mut Part,
 ) -> Result<(), LabError> {
-    load(bench, flows)?;
-    let (played, arrived) = bench.play_directly(ifindex, options.trial)?;
+    load(runner, flows)?;
+    let (played, arrived) = runner.play_directly(ifindex, options.trial)?;
     part.offered = played.offered;
     part.delivered = arrived.delivered;
     part.rates.push(arrived.delivered as f64 / played.seconds.max(1e-9));
@@ -226,15 +229,15 @@ fn one_link(
 }
 
 fn frames(
-    bench: &mut Bench,
+    runner: &mut TrialRunner,
     firewall: &Firewall,
     flows: &Flows,
     options: &Options,
     part: &mut Part,
 ) -> Result<(), LabError> {
-    load(bench, flows)?;
-    let play = Bench::play_of(options.trial);
-    let seen = bench.trial(firewall, &play, Rules::Unwatched)?;
+    load(runner, flows)?;
+    let mut workload = FrameWorkload::new(FrameWorkload::overload(options.trial));
+    let seen = runner.trial(firewall, &mut workload, DropSource::Unwatched)?;
     part.offered = seen.played.offered;
     part.delivered = seen.arrived.delivered;
     part.dropped = seen.dropped.iter().filter(|d| !d.is_explanation()).map(|d| d.packets).sum();
@@ -243,10 +246,10 @@ fn frames(
 }
 
 /// Lets a firewall receive each packet by itself.
-fn without_gro(bench: &mut Bench, firewall: &Firewall) -> Result<(), LabError> {
+fn without_gro(runner: &mut TrialRunner, firewall: &Firewall) -> Result<(), LabError> {
     let namespace = &firewall.namespace;
-    let ends = bench.ends.as_mut().expect("a firewall is between them");
-    let Devices { input, output } = bench.topology.devices();
+    let ends = runner.stage.ends.as_mut().expect("a firewall is between them");
+    let Devices { input, output } = runner.stage.topology.devices();
     for device in [input, output] {
         ends.attach_pass(namespace, namespace.ifindex(device)?)?;
         namespace.set_gro(device, false)?;
@@ -255,23 +258,26 @@ fn without_gro(bench: &mut Bench, firewall: &Firewall) -> Result<(), LabError> {
 }
 
 fn connect(
-    bench: &mut Bench,
+    runner: &mut TrialRunner,
     firewall: &Firewall,
     (clients, servers): (u32, u32),
     options: &Options,
     part: &mut Part,
 ) -> Result<(), LabError> {
-    bench.ends.as_mut().expect("a firewall is between them").take_part(clients, servers);
+    runner.stage.ends.as_mut().expect("a firewall is between them").take_part(clients, servers);
     let open = Open {
         duration: options.trial,
         rate: 0,
         connections_max: 0,
         close: Close::Fin,
         verify: false,
-        secret: bench.next_magic(1),
+        secret: runner.stage.next_magic(1),
         flood: 0,
     };
-    let (seen, record) = tcp::trial(bench, firewall, &open, Rules::Unwatched)?;
+    let seen = runner.trial(firewall, &mut TcpWorkload::new(open), DropSource::Unwatched)?;
+    let EndsRecord::Connections(record) = &seen.ends else {
+        unreachable!("a workload of connections records them")
+    };
     let seconds = seen.played.seconds.max(1e-9);
     part.offered = seen.played.offered;
     part.delivered = seen.arrived.delivered;

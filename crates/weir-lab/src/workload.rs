@@ -1,8 +1,13 @@
 //! What is sent through a firewall: frames, connections of the small TCP or of sockets, datagrams
-//! over loopback, probes.
+//! over loopback, probes. All of them are a [`contract::Workload`].
 
+pub(crate) mod contract;
+pub(crate) mod frames;
+mod latency;
 pub(crate) mod loopback;
 pub(crate) mod probe;
-pub(crate) mod progress;
+mod progress;
+mod socket_option;
 pub(crate) mod sockets;
+pub(crate) mod stage;
 pub(crate) mod tcp;

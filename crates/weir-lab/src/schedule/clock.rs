@@ -20,7 +20,7 @@ pub struct Progress<'a> {
 }
 
 /// Work done and work left, by what each step is expected to take.
-pub(super) struct Clock<'a> {
+pub(crate) struct Clock<'a> {
     begun: Instant,
     done: u64,
     pub(super) total: u64,

@@ -6,7 +6,8 @@ use crate::LabError;
 use crate::host::command::Job;
 use crate::host::target::ExecTarget;
 use crate::observe::cpu::Moment;
-use crate::schedule::run::Run;
+use crate::schedule::state::Run;
+use crate::trial::entry;
 use weir_study::{PlannedTrial, Variant, plan};
 
 /// Loads a subject's ruleset into a namespace; how long it took, seconds. `None` where the subject
@@ -74,7 +75,7 @@ fn variants(run: &Run<'_>) -> Vec<Variant> {
 
 fn one(run: &mut Run<'_>, step: &PlannedTrial) -> Result<(), LabError> {
     let name = &step.variant.subject;
-    let target = run.bench.topology.bare()?;
+    let target = run.runner.stage.topology.bare()?;
     let target = &*target;
     let is_measured = run.loaded.study.memory;
     let memory = is_measured.then(|| target.host().ruleset_memory(true)).transpose()?;
@@ -83,7 +84,7 @@ fn one(run: &mut Run<'_>, step: &PlannedTrial) -> Result<(), LabError> {
         run.not_timed.insert((step.scenario.clone(), name.clone()));
         return target.remove();
     };
-    let mut trial = trial(run, step, Kind::Load, seconds);
+    let mut trial = trial(step, Kind::Load, seconds);
     if let Some(before) = memory {
         trial.collected.load_memory_bytes = Some(target.host().ruleset_memory(false)? - before);
     }
@@ -120,7 +121,7 @@ fn add(
     ready?;
     let before = Moment::now(run.core);
     let seconds = command(run, target, point, name, "add", &subject.add)?;
-    let mut trial = trial(run, step, Kind::Add, seconds);
+    let mut trial = trial(step, Kind::Add, seconds);
     trial.additions = additions(&run.files.more(&run.loaded.study, point))?;
     trial.noise = noise(&before, run);
     Ok(Some(trial))
@@ -155,9 +156,9 @@ fn additions(more: &std::path::Path) -> Result<u64, LabError> {
 }
 
 fn noise(before: &Moment, run: &Run<'_>) -> Noise {
-    before.noise_until(&Moment::now(run.core), run.bench.best_spin())
+    before.noise_until(&Moment::now(run.core), run.runner.best_spin())
 }
 
-fn trial(run: &Run<'_>, step: &PlannedTrial, kind: Kind, seconds: f64) -> Trial {
-    Trial { seconds, state: State::Accepted, ..run.blank(step, kind) }
+fn trial(step: &PlannedTrial, kind: Kind, seconds: f64) -> Trial {
+    Trial { seconds, state: State::Accepted, ..entry::blank(step, kind) }
 }

@@ -108,7 +108,7 @@ mod tests {
     }
 
     fn trial(order: u32, repeat: u32, state: State) -> Trial {
-        let blank = crate::record::blank(&step(order), Kind::Rate);
+        let blank = crate::trial::entry::blank(&step(order), Kind::Rate);
         Trial { repeat, state, ..blank }
     }
 

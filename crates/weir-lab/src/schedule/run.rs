@@ -11,10 +11,7 @@ use std::time::{Duration, SystemTime};
 
 use rustix::fs::{FlockOperation, flock};
 use weir_kernel::{Session, interrupt};
-use weir_stats::search::Search;
-use weir_stats::{
-    Coordinate, Environment, HostRecord, Record, RulesetRecord, Scenario, Trial, folder,
-};
+use weir_stats::{Coordinate, Record, Scenario, folder};
 
 use crate::LabError;
 use crate::host::command::CommandEnv;
@@ -26,48 +23,15 @@ use crate::schedule::clock::{Clock, Progress};
 use crate::schedule::files::Files;
 use crate::schedule::options::{RunOptions, SELF_TESTS};
 use crate::schedule::resume::{self, Done};
-use crate::schedule::{load, search};
-use crate::topology::{Firewall, Topology};
-use crate::trial::measure;
-use crate::trial::runner::Bench;
-use crate::workload::probe::trial;
-use crate::workload::sockets;
+use crate::schedule::state::Run;
+use crate::schedule::{load, measure, probe, search};
+use crate::topology::Topology;
+use crate::trial::runner::TrialRunner;
+use crate::workload::sockets::plan::before_run;
 use weir_study::Hosts;
 use weir_study::ProbeCase;
 use weir_study::{self, Loaded, PresetText, ProgramPath};
 use weir_study::{PlannedTrial, Variant, plan};
-
-/// What a run knows and has.
-pub(crate) struct Run<'a> {
-    pub(crate) loaded: &'a Loaded,
-    pub(crate) preset: &'a PresetText,
-    pub(crate) options: &'a RunOptions,
-    pub(crate) out: &'a Path,
-    pub(crate) bench: Bench,
-    pub(crate) files: Files,
-    pub(crate) firewalls: BTreeMap<(Scenario, Variant), Firewall>,
-    /// Subjects that have nothing to measure with a ruleset.
-    pub(crate) left_out: BTreeSet<(Scenario, String)>,
-    /// Subjects whose loads of a ruleset have nothing to time.
-    pub(crate) not_timed: BTreeSet<(Scenario, String)>,
-    pub(crate) trials: Vec<Trial>,
-    pub(crate) searches: Vec<Search>,
-    pub(crate) rulesets: Vec<RulesetRecord>,
-    pub(crate) axes: BTreeMap<String, Vec<Coordinate>>,
-    pub(crate) lacking: BTreeMap<String, String>,
-    pub(crate) given_up: u64,
-    pub(crate) core: u32,
-    pub(crate) scheduling: String,
-    pub(crate) environment: Environment,
-    /// Other machines than the one that measures.
-    pub(crate) hosts: Vec<HostRecord>,
-    pub(crate) began: SystemTime,
-    /// What was done before an interruption.
-    pub(crate) done: Done,
-    /// The record of it: when it began, how long it took.
-    pub(crate) before: Option<weir_stats::Run>,
-    clock: Clock<'a>,
-}
 
 /// Runs a study and keeps its records in `out`, which must be empty or not be there; with
 /// [`RunOptions::resume`] it holds a run that was interrupted, and what is left of it is done.
@@ -121,17 +85,17 @@ pub fn run(
     if prior.is_none() {
         record::make_folder(out, &loaded)?;
     }
-    let bench = Bench::new(topology, core, options.realtime)?;
-    let scheduling = bench.scheduling(Duration::from_secs_f64(preset.trial_seconds))?;
+    let runner = TrialRunner::new(topology, core, options.realtime)?;
+    let scheduling = runner.scheduling(Duration::from_secs_f64(preset.trial_seconds))?;
     let mut run = Run {
         axes: axes(&loaded, preset),
-        lacking: lacking(&loaded, bench.topology.host())?,
-        hosts: bench.topology.host().record()?.into_iter().collect(),
+        lacking: lacking(&loaded, runner.stage.topology.host())?,
+        hosts: runner.stage.topology.host().record()?.into_iter().collect(),
         loaded: &loaded,
         preset,
         options,
         out,
-        bench,
+        runner,
         files: Files::new(work, tools, env)?,
         firewalls: BTreeMap::new(),
         left_out: BTreeSet::new(),
@@ -173,13 +137,13 @@ impl Run<'_> {
         self.raise_limits(&points)?;
         self.make_files(&points, &rulesets)?;
         search::refuse_without_loss(self, &points)?;
-        self.bench.topology.host().send_files(self.files.root())?;
+        self.runner.stage.topology.host().send_files(self.files.root())?;
         load::all(self, &rulesets)?;
         if self.loaded.study.traffic.is_none() {
             return Ok(());
         }
         self.set_up(&rulesets)?;
-        for said in sockets::before_run(&self.bench.topology, self.loaded, &points) {
+        for said in before_run(&self.runner.stage.topology, self.loaded, &points) {
             self.step(&said, 0.0)?;
         }
         let mut validated = 0;
@@ -216,72 +180,13 @@ impl Run<'_> {
                 );
                 self.step(&message, self.trial_expected())?;
                 match ProbeCase::of(&step) {
-                    Some(case) => trial::measure(self, &step, case)?,
+                    Some(case) => probe::measure(self, &step, case)?,
                     None => measure::measure(self, &step)?,
                 }
             }
             folder::save_run(self.out, &record::finish(self, false))?;
         }
         Ok(())
-    }
-
-    /// The subjects that are measured at a point, the second copy of one included.
-    pub(crate) fn variants(&self, point: &Scenario) -> Vec<Variant> {
-        let mut variants: Vec<Variant> =
-            self.subjects().map(|subject| Variant { subject, copy: 0 }).collect();
-        if let Some(again) = &self.loaded.study.again {
-            let subject = again.subject.get_ref().clone();
-            if point.contains(&again.at) && !self.lacking.contains_key(&subject) {
-                variants.push(Variant { subject, copy: 1 });
-            }
-        }
-        variants.retain(|variant| !self.is_left_out(point, variant));
-        variants
-    }
-
-    /// Whether a subject said that it has nothing to measure with the ruleset of a point.
-    pub(crate) fn is_left_out(&self, point: &Scenario, variant: &Variant) -> bool {
-        let ruleset = point.on(&self.loaded.study.ruleset.axis_names());
-        self.left_out.contains(&(ruleset, variant.subject.clone()))
-    }
-
-    /// Names of the subjects that this machine can measure.
-    pub(crate) fn subjects(&self) -> impl Iterator<Item = String> + '_ {
-        let names = self.loaded.study.subjects.iter().map(|name| name.get_ref().clone());
-        names.filter(|name| !self.lacking.contains_key(name))
-    }
-
-    /// A step begins: ends the run where the user asked for it, and says what is done.
-    pub(crate) fn step(&mut self, message: &str, expected: f64) -> Result<(), LabError> {
-        if interrupt::requested() {
-            return Err(LabError::Interrupted);
-        }
-        self.clock.step(message, expected, &self.trials);
-        Ok(())
-    }
-
-    /// Numbers a trial, writes it down and keeps it.
-    pub(crate) fn keep(&mut self, trial: Trial) -> Result<(), LabError> {
-        self.keep_all(vec![trial])
-    }
-
-    /// Numbers trials that belong together, writes them down in one piece and keeps them.
-    pub(crate) fn keep_all(&mut self, mut trials: Vec<Trial>) -> Result<(), LabError> {
-        for (number, trial) in (self.trials.len()..).zip(&mut trials) {
-            trial.number = number as u64;
-        }
-        folder::append_trials(self.out, &trials)?;
-        self.trials.extend(trials);
-        Ok(())
-    }
-
-    /// The trial of a step, nothing measured yet.
-    pub(crate) fn blank(&self, step: &PlannedTrial, kind: weir_stats::Kind) -> Trial {
-        record::blank(step, kind)
-    }
-
-    fn trial_expected(&self) -> f64 {
-        self.preset.trial_seconds + 0.06
     }
 
     fn plan_work(&mut self, points: &[Scenario], rulesets: &[Scenario]) {

@@ -12,8 +12,11 @@ use weir_stats::{Kind, Scenario, Trial, folder};
 
 use crate::LabError;
 use crate::program::generator::Play;
-use crate::schedule::run::Run;
-use crate::trial::runner::Rules;
+use crate::schedule::state::Run;
+use crate::schedule::workloads::load_frames;
+use crate::trial::entry;
+use crate::trial::runner::DropSource;
+use crate::workload::frames::FrameWorkload;
 use weir_study::StudyError;
 use weir_study::{PlannedTrial, Variant};
 
@@ -76,8 +79,7 @@ fn at_rate(
     rate_pps: u64,
 ) -> Result<(f64, Trial), LabError> {
     let study = &run.loaded.study;
-    let (part, frames) = run.files.frames(study, &step.scenario);
-    run.bench.load_frames(&part, frames, run.options.seed)?;
+    load_frames(run, step)?;
     let firewall =
         &run.firewalls[&(step.scenario.on(&study.ruleset.axis_names()), step.variant.clone())];
     let play = Play {
@@ -88,7 +90,7 @@ fn at_rate(
         shuffled: study.drop_axis().is_none(),
         seed: run.options.seed as u32 ^ step.order,
     };
-    let seen = run.bench.trial(firewall, &play, Rules::Unwatched)?;
+    let seen = run.runner.trial(firewall, &mut FrameWorkload::new(play), DropSource::Unwatched)?;
     let (offered, late) = (seen.played.offered, seen.played.given_up);
     let wanted = (offered + late).saturating_sub(seen.played.to_drop);
     let arrived = if wanted == 0 { 1.0 } else { seen.arrived.delivered as f64 / wanted as f64 };
@@ -105,7 +107,7 @@ fn at_rate(
         pps: if seconds > 0.0 { seen.arrived.delivered as f64 / seconds } else { 0.0 },
         rate_pps: rate_pps as f64,
         noise: seen.noise,
-        ..run.blank(step, Kind::Paced)
+        ..entry::blank(step, Kind::Paced)
     };
     Ok((arrived.min(1.0), trial))
 }

@@ -2,11 +2,11 @@
 
 use weir_stats::Scenario;
 
-use super::run::Run;
 use crate::LabError;
 use crate::schedule::load;
+use crate::schedule::state::Run;
 use crate::topology::Firewall;
-use crate::workload::{loopback, sockets, tcp};
+use crate::trial::empty;
 use weir_study::Hold;
 use weir_study::{Variant, plan};
 
@@ -19,7 +19,7 @@ impl Run<'_> {
             // What is asked is what happens at the limit.
             return Ok(());
         }
-        let topology = &self.bench.topology;
+        let topology = &self.runner.stage.topology;
         let limit = topology.table_limit()?;
         let held = points.iter().filter_map(|point| connecting.held_at(point, limit)).max();
         let most = held.unwrap_or(0).max(self.preset.table_entries);
@@ -29,7 +29,7 @@ impl Run<'_> {
             ("net.netfilter.nf_conntrack_max", most + most / 2),
             ("net.netfilter.nf_conntrack_buckets", most / 2),
         ] {
-            let now = self.bench.topology.machine_sysctl(key)?;
+            let now = self.runner.stage.topology.machine_sysctl(key)?;
             if now >= need {
                 continue;
             }
@@ -38,7 +38,7 @@ impl Run<'_> {
                 return Err(LabError::Global { what, key, place, now, need });
             }
             self.step(&format!("raise {key}{place} from {now} to {need} until the end"), 0.1)?;
-            self.bench.topology.host().raise_sysctl(key, need)?;
+            self.runner.stage.topology.host().raise_sysctl(key, need)?;
         }
         Ok(())
     }
@@ -75,7 +75,7 @@ impl Run<'_> {
         let again = study.again.as_ref().map(|again| again.subject.get_ref().clone());
         let ipv6 = self.files.has_ipv6();
         if study.probe.is_some() {
-            self.bench.topology.enable_probe_routes()?;
+            self.runner.stage.topology.enable_probe_routes()?;
         }
         for point in rulesets {
             let mut variants: Vec<Variant> =
@@ -85,12 +85,12 @@ impl Run<'_> {
             for variant in variants {
                 self.step(&format!("set up {} at {point}", variant.subject), 0.3)?;
                 let firewall = match (study.loopback(), study.connections()) {
-                    (Some(_), _) => self.bench.topology.lone_host()?,
+                    (Some(_), _) => self.runner.stage.topology.lone_host()?,
                     (None, Some(connecting)) => {
                         let subject = &self.loaded.subjects.0[&variant.subject];
-                        self.bench.between(subject.path, &connecting.by(subject.client))?
+                        self.runner.stage.between(subject.path, &connecting.by(subject.client))?
                     }
-                    (None, None) => self.bench.firewall(None, ipv6)?,
+                    (None, None) => self.runner.stage.firewall(None, ipv6)?,
                 };
                 self.probe(&firewall, point, &variant)?;
                 match load::load(self, &*firewall.target, point, &variant.subject)? {
@@ -112,12 +112,12 @@ impl Run<'_> {
         let client = self.loaded.subjects.0[&variant.subject].client;
         if let Some(connecting) = study.connections().map(|connecting| connecting.by(client)) {
             return match connecting.sockets {
-                Some(_) => sockets::probe(&mut self.bench, firewall, &connecting),
-                None => tcp::probe(&mut self.bench, firewall, self.options.seed),
+                Some(_) => empty::fetches(&mut self.runner, firewall, &connecting),
+                None => empty::connections(&mut self.runner, firewall, self.options.seed),
             };
         }
         if let Some(looping) = study.loopback() {
-            return loopback::probe(&mut self.bench, firewall, looping);
+            return empty::datagrams(&mut self.runner, firewall, looping);
         }
         // Any frames that belong to this ruleset will do.
         let points = plan::grid(&self.axes);
@@ -125,7 +125,7 @@ impl Run<'_> {
             return Ok(());
         };
         let (part, frames) = self.files.frames(study, point);
-        self.bench.load_frames(&part, frames, self.options.seed)?;
-        self.bench.probe(firewall)
+        self.runner.stage.load_frames(&part, frames, self.options.seed)?;
+        empty::frames(&mut self.runner, firewall)
     }
 }

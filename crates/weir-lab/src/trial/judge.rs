@@ -7,14 +7,14 @@ use weir_study::NoiseLimits;
 
 /// What is forgiven of the packets of a trial.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Leeway {
+pub(crate) struct Tolerance {
     /// Packets that a limit lets pass of those that have to be dropped.
     pub(crate) lets_through: u64,
     /// Several cores counted losses at once, so that some of their counts are lost.
     pub(crate) many_cores: bool,
 }
 
-impl Leeway {
+impl Tolerance {
     /// Packets that may be in no counter: none without losses that were counted.
     fn uncounted(self, trial: &Trial) -> i64 {
         let is_lossy = self.many_cores && dropped_by(trial, "device") > 0;
@@ -24,8 +24,8 @@ impl Leeway {
 
 /// What the packets of a trial say: they add up, none passed that had to be dropped, and the
 /// rules dropped none that had to pass.
-pub(crate) fn of_packets(trial: &Trial, leeway: Leeway) -> Option<(State, String)> {
-    if trial.leaked > leeway.lets_through {
+pub(crate) fn of_packets(trial: &Trial, tolerance: Tolerance) -> Option<(State, String)> {
+    if trial.leaked > tolerance.lets_through {
         let why = format!("{} packets arrived that the ruleset drops", trial.leaked);
         return Some((State::Failed, why));
     }
@@ -38,14 +38,14 @@ pub(crate) fn of_packets(trial: &Trial, leeway: Leeway) -> Option<(State, String
     if trial.delivered == 0 && trial.offered > trial.to_drop {
         return Some((State::Failed, "nothing arrived".to_owned()));
     }
-    of_sum(trial, leeway)
+    of_sum(trial, tolerance)
 }
 
 /// Whether every packet is in one of the counters.
-pub(crate) fn of_sum(trial: &Trial, leeway: Leeway) -> Option<(State, String)> {
+pub(crate) fn of_sum(trial: &Trial, tolerance: Tolerance) -> Option<(State, String)> {
     match trial.missing() {
         0 => None,
-        missing if (1..=leeway.uncounted(trial)).contains(&missing) => None,
+        missing if (1..=tolerance.uncounted(trial)).contains(&missing) => None,
         missing => {
             let why = format!("{missing} of {} packets are in no counter", trial.offered);
             Some((State::Unbalanced, why))
@@ -59,6 +59,38 @@ pub(crate) fn of_reasons(trial: &Trial) -> Option<(State, String)> {
     let by_kernel = dropped_by(trial, &format!("skb: {NETFILTER_DROP}"));
     (by_rules != by_kernel).then(|| {
         let why = format!("the rules counted {by_rules} drops, the kernel {by_kernel}");
+        (State::Unbalanced, why)
+    })
+}
+
+/// What the connections of a trial say beside its packets.
+pub(crate) fn of_connections(trial: &Trial) -> Option<(State, String)> {
+    let connections = trial.connections.as_ref()?;
+    if connections.invalid > 0 {
+        let why = format!("{} packets arrived changed", connections.invalid);
+        return Some((State::Failed, why));
+    }
+    if connections.completed == 0 {
+        return Some((State::Failed, "no connection was completed".to_owned()));
+    }
+    let twice = connections.failed.iter().find(|failure| failure.connections < 0);
+    twice.map(|failure| (State::Unbalanced, format!("more {} arrived than were sent", failure.at)))
+}
+
+/// Frames beside a probe have to add up as ever, but for lost echoes: these are in the same
+/// counters.
+pub(crate) fn of_probe(trial: &Trial) -> Option<(State, String)> {
+    let (answered, lost) = match (&trial.probe, &trial.stream) {
+        (Some(probe), _) => (probe.answered, probe.lost()),
+        (None, Some(stream)) => (stream.bytes, 0),
+        (None, None) => (0, 0),
+    };
+    if answered == 0 {
+        return Some((State::Failed, "nothing was answered".to_owned()));
+    }
+    let missing = trial.missing();
+    (trial.offered > 0 && missing.unsigned_abs() > lost).then(|| {
+        let why = format!("{missing} of {} packets are in no counter", trial.offered);
         (State::Unbalanced, why)
     })
 }
@@ -107,13 +139,13 @@ mod tests {
     }
 
     fn state(trial: &Trial) -> Option<State> {
-        of_packets(trial, Leeway::default()).map(|(state, _)| state)
+        of_packets(trial, Tolerance::default()).map(|(state, _)| state)
     }
 
     #[test]
     fn many_cores_may_lose_a_few_counts_of_losses_and_no_more() {
-        let leeway = Leeway { many_cores: true, ..Leeway::default() };
-        let state = |trial: &Trial| of_packets(trial, leeway).map(|(state, _)| state);
+        let tolerance = Tolerance { many_cores: true, ..Tolerance::default() };
+        let state = |trial: &Trial| of_packets(trial, tolerance).map(|(state, _)| state);
         assert_eq!(state(&trial(10_000, 9_900, 0, 0, 90)), None, "10 of 10,000");
         assert_eq!(state(&trial(10_000, 9_900, 0, 0, 89)), Some(State::Unbalanced));
         assert_eq!(state(&trial(10_000, 9_995, 0, 0, 0)), Some(State::Unbalanced), "no losses");
@@ -132,7 +164,7 @@ mod tests {
         let mut leaking = trial(100, 70, 30, 20, 0);
         leaking.leaked = 10;
         assert_eq!(state(&leaking), Some(State::Failed));
-        let limit = |lets_through| Leeway { lets_through, many_cores: false };
+        let limit = |lets_through| Tolerance { lets_through, many_cores: false };
         assert_eq!(of_packets(&leaking, limit(10)), None, "a limit may let them through");
         assert!(of_packets(&leaking, limit(9)).is_some());
         assert_eq!(state(&trial(100, 69, 30, 31, 0)), Some(State::Failed));

@@ -11,85 +11,93 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use weir_stats::Collected;
+use weir_study::LoopbackUdp;
+use weir_study::traffic::HEADERS;
 
 use crate::LabError;
-use crate::observe::cpu::{Moment, Pinned, REALTIME_LIMIT};
 use crate::program::generator::Played;
 use crate::program::sink::Arrived;
 use crate::topology::Firewall;
-use crate::trial::runner::{Bench, Rules, Seen};
-use weir_study::LoopbackUdp;
-use weir_study::traffic::HEADERS;
+use crate::workload::contract::{EndsRecord, Outcome, Workload};
+use crate::workload::stage::Stage;
 
 /// Datagrams of one system call.
 const BATCH: usize = 64;
 /// Where they go.
 const TO: Ipv4Addr = Ipv4Addr::LOCALHOST;
-/// Datagrams of the probe before anything is measured.
-const PROBE_DATAGRAMS: u64 = 1000;
 
-/// One trial. `to_drop`: the ruleset has to drop everything.
-pub(crate) fn trial(
-    bench: &mut Bench,
-    host: &Firewall,
-    looping: LoopbackUdp,
-    (duration, most): (Duration, u64),
+/// Datagrams over loopback for a time.
+pub(crate) struct LoopbackWorkload {
+    udp: LoopbackUdp,
+    duration: Duration,
+    /// Stop after so many; 0: after the time only.
+    most: u64,
+    /// The ruleset has to drop everything.
     to_drop: bool,
-    rules: Rules<'_>,
-) -> Result<Seen, LabError> {
-    let before = bench.before(host, rules, duration)?;
-    let unheard_before = unheard(host)?;
-    let failed = |source| LabError::System { action: "send over loopback", source };
-    let socket = host.namespace.enter(open)?.map_err(failed)?;
-    let realtime = bench.realtime && duration <= REALTIME_LIMIT;
-    let (sent, seconds, earlier, later) = {
-        let _pinned = Pinned::to(bench.core, realtime)?;
-        let earlier = Moment::now(bench.core);
-        let begun = Instant::now();
-        let sent = send(&socket, looping, duration, most).map_err(failed)?;
-        let seconds = begun.elapsed().as_secs_f64();
-        (sent, seconds, earlier, Moment::now(bench.core))
-    };
-    let arrived = unheard(host)?.saturating_sub(unheard_before);
-    let mut seen = Seen {
-        played: Played {
-            offered: sent,
-            to_drop: if to_drop { sent } else { 0 },
-            given_up: 0,
-            finished: true,
-            seconds,
-        },
-        arrived: match to_drop {
-            true => Arrived { leaked: arrived, ..Arrived::default() },
-            false => Arrived { delivered: arrived, ..Arrived::default() },
-        },
-        dropped: Vec::new(),
-        noise: earlier.noise_until(&later, bench.best_spin()),
-        collected: Collected::default(),
-    };
-    bench.after(host, rules, before, &mut seen)?;
-    Ok(seen)
+    socket: Option<OwnedFd>,
+    unheard_before: u64,
+    sent: u64,
+    seconds: f64,
 }
 
-/// Sends to a host that has no rules yet: all must arrive at the port.
-pub(crate) fn probe(
-    bench: &mut Bench,
-    host: &Firewall,
-    looping: LoopbackUdp,
-) -> Result<(), LabError> {
-    let most = (Duration::from_secs(1), PROBE_DATAGRAMS);
-    let seen = trial(bench, host, looping, most, false, Rules::Unwatched)?;
-    if seen.arrived.delivered == seen.played.offered {
-        return Ok(());
+impl LoopbackWorkload {
+    /// For so long, or so many; `to_drop` says that the ruleset has to drop everything.
+    pub(crate) fn new(
+        udp: LoopbackUdp,
+        (duration, most): (Duration, u64),
+        to_drop: bool,
+    ) -> LoopbackWorkload {
+        LoopbackWorkload {
+            udp,
+            duration,
+            most,
+            to_drop,
+            socket: None,
+            unheard_before: 0,
+            sent: 0,
+            seconds: 0.0,
+        }
     }
-    let drops = seen.dropped.iter().map(|drop| format!("{} {}", drop.counter, drop.packets));
-    Err(LabError::Probe {
-        of: seen.arrived.delivered,
-        offered: seen.played.offered,
-        namespace: host.namespace.name().to_owned(),
-        why: drops.collect::<Vec<_>>().join(", "),
-    })
+}
+
+fn failed(source: io::Error) -> LabError {
+    LabError::System { action: "send over loopback", source }
+}
+
+impl Workload for LoopbackWorkload {
+    fn duration(&self) -> Duration {
+        self.duration
+    }
+
+    fn prepare(&mut self, _stage: &mut Stage, host: &Firewall) -> Result<(), LabError> {
+        self.unheard_before = unheard(host)?;
+        self.socket = Some(host.namespace.enter(open)?.map_err(failed)?);
+        Ok(())
+    }
+
+    fn play(&mut self, _stage: &mut Stage, _host: &Firewall) -> Result<(), LabError> {
+        let socket = self.socket.as_ref().expect("prepared before");
+        let begun = Instant::now();
+        self.sent = send(socket, self.udp, self.duration, self.most).map_err(failed)?;
+        self.seconds = begun.elapsed().as_secs_f64();
+        Ok(())
+    }
+
+    fn settle(&mut self, _stage: &mut Stage, host: &Firewall) -> Result<Outcome, LabError> {
+        let arrived = unheard(host)?.saturating_sub(self.unheard_before);
+        let played = Played {
+            offered: self.sent,
+            to_drop: if self.to_drop { self.sent } else { 0 },
+            given_up: 0,
+            finished: true,
+            seconds: self.seconds,
+        };
+        let arrived = match self.to_drop {
+            true => Arrived { leaked: arrived, ..Arrived::default() },
+            false => Arrived { delivered: arrived, ..Arrived::default() },
+        };
+        Ok(Outcome { played, arrived, ends: EndsRecord::Packets })
+    }
 }
 
 /// Datagrams so far that no socket wanted.
@@ -105,15 +113,15 @@ fn open() -> io::Result<OwnedFd> {
 }
 
 /// Sends for so long, or so many; how many it sent.
-fn send(socket: &OwnedFd, looping: LoopbackUdp, duration: Duration, most: u64) -> io::Result<u64> {
-    let payload = vec![0_u8; usize::from(looping.bytes - HEADERS)];
+fn send(socket: &OwnedFd, udp: LoopbackUdp, duration: Duration, most: u64) -> io::Result<u64> {
+    let payload = vec![0_u8; usize::from(udp.bytes - HEADERS)];
     // SAFETY: plain C structs, for which zeroes are valid; every pointer in them is to something
     // that lives as long as this function, with its length beside it, and the kernel writes to
     // `msg_len` only.
     unsafe {
         let mut to: libc::sockaddr_in = std::mem::zeroed();
         to.sin_family = libc::AF_INET as u16;
-        to.sin_port = looping.port.to_be();
+        to.sin_port = udp.port.to_be();
         to.sin_addr.s_addr = u32::from_ne_bytes(TO.octets());
         let mut part =
             libc::iovec { iov_base: payload.as_ptr() as *mut libc::c_void, iov_len: payload.len() };

@@ -18,17 +18,17 @@ const LONGEST_PERIOD: Duration = Duration::from_secs(1);
 type Samples = Vec<(f64, u64)>;
 
 /// A thread that looks now and then.
-pub(crate) struct Following {
+pub(crate) struct ProgressSampler {
     over: Arc<AtomicBool>,
     thread: JoinHandle<Samples>,
 }
 
-impl Following {
+impl ProgressSampler {
     /// Begins; `None` for a trial that is too short to have a course.
     pub(crate) fn start(
         ends: &mut TcpEnds,
         expected: Duration,
-    ) -> Result<Option<Following>, LabError> {
+    ) -> Result<Option<ProgressSampler>, LabError> {
         if expected <= REALTIME_LIMIT {
             return Ok(None);
         }
@@ -39,10 +39,10 @@ impl Following {
         let over = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&over);
         let thread = std::thread::Builder::new()
-            .name("following".to_owned())
-            .spawn(move || follow(&progress, period, &seen))
+            .name("progress".to_owned())
+            .spawn(move || sample(&progress, period, &seen))
             .map_err(|source| LabError::System { action: "follow a trial", source })?;
-        Ok(Some(Following { over, thread }))
+        Ok(Some(ProgressSampler { over, thread }))
     }
 
     /// Ends; what was seen.
@@ -54,7 +54,7 @@ impl Following {
 }
 
 /// Time begins with the first connection: the kernel prepares a trial for a while before it.
-fn follow(progress: &Progress, period: Duration, over: &AtomicBool) -> Samples {
+fn sample(progress: &Progress, period: Duration, over: &AtomicBool) -> Samples {
     let mut begun: Option<Instant> = None;
     let mut samples = Vec::new();
     while !over.load(Ordering::SeqCst) {

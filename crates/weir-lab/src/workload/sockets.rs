@@ -17,266 +17,124 @@
 //! one and arrived, or is in a counter of drops.
 
 mod client;
-mod limits;
+mod http;
+pub(crate) mod limits;
+mod links;
 mod outside;
+pub(crate) mod plan;
+mod result;
 mod server;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use weir_kernel::Namespace;
-use weir_stats::{Close, Collected, Connections, Failure, Scenario};
+use weir_stats::{Close, Connections};
 
 use crate::LabError;
-use crate::observe::counters::ReceivedReader;
-use crate::observe::cpu::{Moment, Pinned, another_core};
+use crate::observe::cpu::another_core;
 use crate::program::generator::Played;
 use crate::program::sink::Arrived;
-use crate::program::tcp::Open;
-use crate::topology::{Firewall, Topology};
-use crate::trial::runner::{Bench, Rules, Seen};
-use crate::workload::probe::open_loop::spectrum;
-use crate::workload::sockets::limits::Resources;
-use weir_study::ConnectionLoad;
-use weir_study::Endpoints;
-use weir_study::Loaded;
-use weir_study::{ClientKind, Sockets};
+use crate::topology::Firewall;
+use crate::workload::contract::{EndsRecord, Outcome, Scheduling, Workload};
+use crate::workload::latency::spectrum;
+use crate::workload::stage::Stage;
 
 use client::{Fetched, Fetching};
+use limits::Resources;
+use links::Links;
+use plan::SocketPlan;
+use result::{ClientResult, failures, not_possible};
 use server::Serving;
 
-/// How long a client waits for a reply.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
-/// How long packets may be under way after the last reply.
-const SETTLE_LIMIT: Duration = Duration::from_millis(200);
-/// Connections of the probe before anything is measured, and their rate.
-const PROBE_CONNECTIONS: u64 = 50;
-const PROBE_RATE: u64 = 500;
-
-/// Connections at once of a client that has no rate.
-const AT_ONCE: u16 = 64;
-
-/// How a trial opens connections.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Asking<'a> {
-    /// Who opens them.
-    pub(crate) client: ClientKind,
-    /// All addresses that the topology has.
-    pub(crate) endpoints: &'a Endpoints,
-    /// Client addresses that are used.
-    pub(crate) clients: u32,
-    /// Connections a second.
-    pub(crate) rate: u64,
-    /// Connections at once, where a client has no rate.
-    pub(crate) at_once: u16,
-    /// How long they are opened.
-    pub(crate) duration: Duration,
-    /// What of the machine they may use.
-    pub(crate) resources: Resources,
+/// Connections between sockets: clients on the stage's core, servers on another.
+pub(crate) struct SocketWorkload<'a> {
+    plan: SocketPlan<'a>,
+    ready: Option<Ready>,
+    asked: Option<ClientResult>,
 }
 
-impl Asking<'_> {
-    /// Connections that are planned.
-    fn planned(&self) -> u64 {
-        (self.duration.as_secs_f64() * self.rate as f64).round() as u64
+/// What stands before a trial.
+struct Ready {
+    serving: Serving,
+    links: Links,
+    /// Packets that entered and left so far.
+    before: (u64, u64),
+    first_client: u32,
+}
+
+impl<'a> SocketWorkload<'a> {
+    /// As the plan says.
+    pub(crate) fn new(plan: SocketPlan<'a>) -> SocketWorkload<'a> {
+        SocketWorkload { plan, ready: None, asked: None }
     }
 }
 
-/// How a step of a study asks.
-pub(crate) fn asking<'a>(
-    bench: &Bench,
-    connecting: &'a ConnectionLoad,
-    client: ClientKind,
-    point: &Scenario,
-    open: &Open,
-) -> Asking<'a> {
-    let Open { rate, duration, .. } = *open;
-    // A program has one address, and asks one server.
-    let (clients, servers) =
-        client.program().map_or_else(|| connecting.endpoints_at(point), |_| (1, 1));
-    let resources = resources(&bench.topology, connecting, (clients, servers));
-    let at_once = connecting.sockets.as_ref().and_then(|sockets| sockets.at_once);
-    let at_once = at_once.unwrap_or(AT_ONCE);
-    Asking { client, endpoints: &connecting.endpoints, clients, rate, at_once, duration, resources }
-}
-
-/// What so many clients of so many servers have.
-fn resources(
-    topology: &Topology,
-    connecting: &ConnectionLoad,
-    (clients, servers): (u32, u32),
-) -> Resources {
-    let ports = connecting.sockets.as_ref().map_or(0, Sockets::ports);
-    let endpoints = (u64::from(clients), u64::from(ports), u64::from(servers));
-    Resources::of(endpoints, topology.source(), topology.sink_side())
-}
-
-/// Takes as many descriptors as the process may have; what is to be said of the clients' limits
-/// before anything is measured, one text for each number of clients.
-pub(crate) fn before_run(topology: &Topology, loaded: &Loaded, points: &[Scenario]) -> Vec<String> {
-    let Some(connecting) = loaded.study.connections().filter(|c| c.sockets.is_some()) else {
-        return Vec::new();
-    };
-    take_descriptors();
-    let rate = |point: &Scenario| point.coordinate(connecting.rate_axis.as_ref()?)?.number();
-    let most = points.iter().filter_map(rate).max().unwrap_or(0);
-    let mut endpoints: Vec<_> = points.iter().map(|point| connecting.endpoints_at(point)).collect();
-    endpoints.sort_unstable();
-    endpoints.dedup();
-    endpoints.iter().map(|counts| resources(topology, connecting, *counts).say(most)).collect()
-}
-
-/// Raises the soft limit of descriptors to the hard one.
-fn take_descriptors() {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let limit = getrlimit(Resource::Nofile);
-    // Where that is refused the preflight check reads what there is.
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
-}
-
-/// A request, and the reply to it; both hold the connection's number.
-fn request(number: u64) -> String {
-    format!("GET /id={number:016x} HTTP/1.1\r\nHost: web\r\nConnection: close\r\n\r\n")
-}
-
-fn reply(number: &str) -> String {
-    format!("HTTP/1.1 200 OK\r\nContent-Length: 16\r\nConnection: close\r\n\r\n{number}")
-}
-
-/// What answers a request that is there to its end: one with a number, or that of a program for
-/// `/`, whose connection is kept unless it says otherwise (RFC 9112, section 9.3).
-fn answer(request: &[u8]) -> Option<String> {
-    let head = std::str::from_utf8(request).ok()?.strip_suffix("\r\n\r\n")?;
-    if let Some(rest) = head.strip_prefix("GET /id=") {
-        return rest.get(..16).map(reply);
+impl Workload for SocketWorkload<'_> {
+    fn duration(&self) -> Duration {
+        self.plan.duration
     }
-    let fields = head.strip_prefix("GET / HTTP/1.1\r\n")?;
-    let closes = fields.split("\r\n").any(|f| f.eq_ignore_ascii_case("connection: close"));
-    let page = "0".repeat(16);
-    let kept = || format!("HTTP/1.1 200 OK\r\nContent-Length: 16\r\n\r\n{page}");
-    Some(if closes { reply(&page) } else { kept() })
-}
 
-/// Packets on the links of one firewall.
-struct Links {
-    into_firewall: [ReceivedReader; 2],
-    out_of_it: [ReceivedReader; 2],
-}
+    fn scheduling(&self) -> Scheduling {
+        Scheduling::Pinned
+    }
 
-impl Links {
-    fn of(bench: &Bench, firewall: &Firewall) -> Result<Links, LabError> {
-        let devices = bench.topology.devices();
-        let open = ReceivedReader::open;
-        Ok(Links {
-            into_firewall: [
-                open(&firewall.namespace, &devices.input)?,
-                open(&firewall.namespace, &devices.output)?,
-            ],
-            out_of_it: [
-                open(bench.topology.source(), &firewall.ends.0)?,
-                open(bench.topology.sink_side(), &firewall.ends.1)?,
-            ],
+    fn prepare(&mut self, stage: &mut Stage, firewall: &Firewall) -> Result<(), LabError> {
+        firewall.target.flush_connections(false)?;
+        let links = Links::of(&stage.topology, firewall)?;
+        let (sink, port) = (stage.topology.sink_side(), self.plan.endpoints.port);
+        let serving = sink
+            .enter(|| Serving::begin(&firewall.ends.1, port, another_core(stage.core)))?
+            .map_err(not_possible)?;
+        let before = links.read()?;
+        let first_client = stage.next_client(self.plan.clients);
+        self.ready = Some(Ready { serving, links, before, first_client });
+        Ok(())
+    }
+
+    fn play(&mut self, stage: &mut Stage, firewall: &Firewall) -> Result<(), LabError> {
+        let first = self.ready.as_ref().expect("prepared before").first_client;
+        self.asked = Some(ask(stage.topology.source(), firewall, &self.plan, first)?);
+        Ok(())
+    }
+
+    fn settle(&mut self, _stage: &mut Stage, _firewall: &Firewall) -> Result<Outcome, LabError> {
+        let Ready { serving, links, before, .. } = self.ready.take().expect("prepared before");
+        let (mut connections, seconds) = self.asked.take().expect("played before");
+        let (entered, left) = links.settle(before)?;
+        let served = serving.end().map_err(not_possible)?;
+        // A reply that nobody sent.
+        connections.invalid = connections.completed.saturating_sub(served);
+        Ok(Outcome {
+            played: Played {
+                offered: entered,
+                given_up: connections.given_up,
+                finished: true,
+                seconds,
+                ..Played::default()
+            },
+            arrived: Arrived { delivered: left, ..Arrived::default() },
+            ends: EndsRecord::Connections(Box::new(connections)),
         })
     }
 
-    /// Packets that entered the firewall, and that came out of it.
-    fn read(&self) -> Result<(u64, u64), LabError> {
-        let sum = |[one, other]: &[ReceivedReader; 2]| -> Result<u64, LabError> {
-            Ok(one.packets()? + other.packets()?)
-        };
-        Ok((sum(&self.into_firewall)?, sum(&self.out_of_it)?))
-    }
-
-    /// Waits until what entered came out, or nothing moves any more; what is there then.
-    fn settle(&self, before: (u64, u64)) -> Result<(u64, u64), LabError> {
-        let begun = Instant::now();
-        let mut last = (self.read()?, Instant::now());
-        loop {
-            let now = self.read()?;
-            if now != last.0 {
-                last = (now, Instant::now());
-            }
-            let is_still = last.1.elapsed() > SETTLE_LIMIT / 10;
-            if is_still || begun.elapsed() > SETTLE_LIMIT {
-                return Ok((now.0 - before.0, now.1 - before.1));
-            }
-            std::thread::yield_now();
-        }
+    fn clean_up(&mut self, firewall: &Firewall) -> Result<(), LabError> {
+        firewall.target.flush_connections(false)
     }
 }
-
-/// What clients did, and for how long, seconds.
-type Asked = (Connections, f64);
 
 /// Has the clients of a trial ask, on the current core.
 fn ask(
     source: &Namespace,
     firewall: &Firewall,
-    asking: &Asking<'_>,
+    plan: &SocketPlan<'_>,
     first: u32,
-) -> Result<Asked, LabError> {
-    if let Some(program) = outside::program(asking.client) {
-        return outside::ask(source, firewall, asking, first, &program);
+) -> Result<ClientResult, LabError> {
+    if let Some(program) = outside::program(plan.client) {
+        return outside::ask(source, firewall, plan, first, &program);
     }
-    let plan = Fetching { asking: *asking, first, device: &firewall.ends.0 };
-    let fetched = source.enter(|| client::fetch(&plan))?.map_err(not_possible)?;
-    Ok((record(&fetched, &asking.resources), fetched.seconds))
-}
-
-fn not_possible(source: std::io::Error) -> LabError {
-    LabError::System { action: "connect by sockets", source }
-}
-
-/// One trial: clients on the bench's core, servers on the others.
-pub(crate) fn trial(
-    bench: &mut Bench,
-    firewall: &Firewall,
-    asking: &Asking<'_>,
-    rules: Rules<'_>,
-) -> Result<(Seen, Connections), LabError> {
-    firewall.target.flush_connections(false)?;
-    let links = Links::of(bench, firewall)?;
-    let sink = bench.topology.sink_side();
-    let serving = sink
-        .enter(|| {
-            Serving::begin(&firewall.ends.1, asking.endpoints.port, another_core(bench.core))
-        })?
-        .map_err(not_possible)?;
-    let before = bench.before(firewall, rules, asking.duration)?;
-    let links_before = links.read()?;
-    let first = bench.next_client(asking.clients);
-    let ((mut connections, seconds), earlier, later) = {
-        let _pinned = Pinned::to(bench.core, false)?;
-        let earlier = Moment::now(bench.core);
-        let asked = ask(bench.topology.source(), firewall, asking, first)?;
-        (asked, earlier, Moment::now(bench.core))
-    };
-    let (entered, left) = links.settle(links_before)?;
-    let served = serving.end().map_err(not_possible)?;
-    // A reply that nobody sent.
-    connections.invalid = connections.completed.saturating_sub(served);
-    let mut seen = Seen {
-        played: Played {
-            given_up: connections.given_up,
-            finished: true,
-            seconds,
-            ..Played::default()
-        },
-        arrived: Arrived::default(),
-        dropped: Vec::new(),
-        noise: earlier.noise_until(&later, bench.best_spin()),
-        collected: Collected::default(),
-    };
-    bench.after(firewall, rules, before, &mut seen)?;
-    seen.played.offered = entered;
-    seen.arrived.delivered = left;
-    firewall.target.flush_connections(false)?;
-    Ok((seen, connections))
-}
-
-/// What went wrong, and how often, as records have it.
-fn failures<'a>(failed: impl Iterator<Item = (&'a str, u64)>) -> Vec<Failure> {
-    let happened = failed.filter(|(_, count)| *count > 0);
-    happened.map(|(at, count)| Failure { at: at.to_owned(), connections: count as i64 }).collect()
+    let fetching = Fetching { plan: *plan, first, device: &firewall.ends.0 };
+    let fetched = source.enter(|| client::fetch(&fetching))?.map_err(not_possible)?;
+    Ok((record(&fetched, &plan.resources), fetched.seconds))
 }
 
 fn record(fetched: &Fetched, resources: &Resources) -> Connections {
@@ -290,58 +148,5 @@ fn record(fetched: &Fetched, resources: &Resources) -> Connections {
         whole: spectrum(&fetched.whole),
         limits: limits::record(&resources.limits()),
         ..Connections::none(Close::Fin)
-    }
-}
-
-/// Fetches through a firewall that has no rules yet: all must be complete.
-pub(crate) fn probe(
-    bench: &mut Bench,
-    firewall: &Firewall,
-    connecting: &ConnectionLoad,
-) -> Result<(), LabError> {
-    let endpoints = &connecting.endpoints;
-    let clients = endpoints.clients.min(PROBE_CONNECTIONS as u32);
-    let asking = Asking {
-        client: ClientKind::Sockets,
-        endpoints,
-        clients,
-        rate: PROBE_RATE,
-        at_once: AT_ONCE,
-        duration: Duration::from_secs(PROBE_CONNECTIONS) / PROBE_RATE as u32,
-        resources: resources(&bench.topology, connecting, (clients, endpoints.servers)),
-    };
-    let (_, record) = trial(bench, firewall, &asking, Rules::Unwatched)?;
-    if record.completed > 0 && record.failed.is_empty() {
-        return Ok(());
-    }
-    let why = record.failed.iter().map(|f| format!("{} {}", f.connections, f.at));
-    Err(LabError::Probe {
-        of: record.completed,
-        offered: record.offered,
-        namespace: firewall.namespace.name().to_owned(),
-        why: why.collect::<Vec<_>>().join(", "),
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_request_is_answered_when_it_is_whole() {
-        let text = request(0x1234);
-        assert_eq!(answer(text.as_bytes()), Some(reply("0000000000001234")));
-        assert_eq!(answer(&text.as_bytes()[..text.len() - 1]), None);
-        assert_eq!(answer(b"POST /id=0000000000001234 HTTP/1.1\r\n\r\n"), None);
-    }
-
-    #[test]
-    fn a_connection_is_kept_unless_its_client_says_otherwise() {
-        let closes = b"GET / HTTP/1.1\r\nHost: 198.19.128.0:80\r\nConnection: Close\r\n\r\n";
-        assert_eq!(answer(closes), Some(reply("0000000000000000")));
-        let kept = answer(b"GET / HTTP/1.1\r\nUser-Agent: x\r\nHost: web\r\n\r\n").unwrap();
-        assert!(kept.ends_with("Content-Length: 16\r\n\r\n0000000000000000"), "{kept}");
-        assert_eq!(answer(b"GET /other HTTP/1.1\r\nHost: web\r\n\r\n"), None);
-        assert_eq!(answer(b"GET / HTTP/1.1\r\nHost: web\r\n"), None, "there is more to come");
     }
 }

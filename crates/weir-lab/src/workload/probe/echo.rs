@@ -12,7 +12,7 @@ use weir_stats::ProbeKind;
 
 use crate::LabError;
 use crate::host::router::{SINK_ADDRESS, SOURCE_ADDRESS};
-use crate::workload::probe::open_loop::Asked;
+use crate::workload::probe::open_loop::ProbeTransport;
 
 /// First word of an echo's last eight bytes (`PROBE_MAGIC` in bpf/frame.h); the second is its
 /// number.
@@ -70,7 +70,7 @@ impl Echo {
     }
 }
 
-impl Asked for Echo {
+impl ProbeTransport for Echo {
     fn ask(&mut self, number: u32) -> io::Result<()> {
         self.build(number);
         rustix::net::send(&self.socket, &self.frame, SendFlags::DONTWAIT)?;
@@ -170,7 +170,7 @@ impl Drop for Shell {
     }
 }
 
-impl Asked for Shell {
+impl ProbeTransport for Shell {
     fn ask(&mut self, number: u32) -> io::Result<()> {
         self.input.write_all(format!("{number}\n").as_bytes())
     }

@@ -10,16 +10,12 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-use hdrhistogram::Histogram;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use weir_stats::{Probe, Spectrum};
+use weir_stats::Probe;
 
-/// Digits of a time that are kept, and the longest one, nanoseconds: an hour.
-const DIGITS: u8 = 3;
-const LONGEST_NS: u64 = 3_600_000_000_000;
+use crate::workload::latency::{histogram, spectrum, wait};
 
 /// Something that answers questions, each by its number.
-pub trait Asked {
+pub trait ProbeTransport {
     /// Asks; the answer is not waited for.
     ///
     /// # Errors
@@ -38,7 +34,7 @@ pub trait Asked {
 
 /// When to ask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub struct ProbeSchedule {
     /// Time between two questions.
     pub period: Duration,
     /// How many.
@@ -47,12 +43,12 @@ pub struct Plan {
     pub grace: Duration,
 }
 
-impl Plan {
+impl ProbeSchedule {
     /// As many questions as a rate (a second, 1 at least) makes in a time; one at least.
-    pub fn new(rate: u32, duration: Duration, grace: Duration) -> Plan {
+    pub fn new(rate: u32, duration: Duration, grace: Duration) -> ProbeSchedule {
         let rate = rate.max(1);
         let questions = (duration.as_secs_f64() * f64::from(rate)).round().max(1.0);
-        Plan { period: Duration::from_secs(1) / rate, questions: questions as u32, grace }
+        ProbeSchedule { period: Duration::from_secs(1) / rate, questions: questions as u32, grace }
     }
 }
 
@@ -60,7 +56,7 @@ impl Plan {
 ///
 /// # Errors
 /// Where answers cannot be read any more.
-pub fn probe(asked: &mut dyn Asked, plan: &Plan) -> io::Result<Probe> {
+pub fn probe(transport: &mut dyn ProbeTransport, plan: &ProbeSchedule) -> io::Result<Probe> {
     let begun = Instant::now();
     let planned = |number: u32| plan.period * number;
     let end = planned(plan.questions.saturating_sub(1)) + plan.grace;
@@ -73,16 +69,16 @@ pub fn probe(asked: &mut dyn Asked, plan: &Plan) -> io::Result<Probe> {
         let now = begun.elapsed();
         if next < plan.questions && now >= planned(next) {
             // One that cannot leave has no answer.
-            let _ = asked.ask(next);
+            let _ = transport.ask(next);
             next += 1;
             // Answers first where several questions are late: they are there already.
         } else if left == 0 || (next == plan.questions && now >= end) {
             break;
         } else {
             let until = if next < plan.questions { planned(next) } else { end };
-            wait(asked.readable(), until.saturating_sub(now))?;
+            wait(transport.readable(), until.saturating_sub(now))?;
         }
-        asked.answers(&mut numbers)?;
+        transport.answers(&mut numbers)?;
         let now = begun.elapsed();
         for number in numbers.drain(..) {
             let Some(open) = is_open.get_mut(number as usize).filter(|open| **open) else {
@@ -99,30 +95,6 @@ pub fn probe(asked: &mut dyn Asked, plan: &Plan) -> io::Result<Probe> {
         grace_seconds: plan.grace.as_secs_f64(),
         latency: spectrum(&times),
     })
-}
-
-/// Times, none yet.
-pub(crate) fn histogram() -> Histogram<u64> {
-    Histogram::new_with_max(LONGEST_NS, DIGITS).expect("three digits are kept")
-}
-
-/// Waits for an answer, so long at most.
-pub(crate) fn wait(readable: BorrowedFd<'_>, limit: Duration) -> io::Result<()> {
-    let limit = Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: limit.subsec_nanos().into() };
-    let mut fds = [PollFd::from_borrowed_fd(readable, PollFlags::IN)];
-    match poll(&mut fds, Some(&limit)) {
-        Err(error) if error != rustix::io::Errno::INTR => Err(error.into()),
-        _ => Ok(()),
-    }
-}
-
-/// What is kept of the times.
-pub(crate) fn spectrum(times: &Histogram<u64>) -> Spectrum {
-    let counts: Vec<(f64, u64)> = times
-        .iter_recorded()
-        .map(|value| (value.value_iterated_to() as f64, value.count_at_value()))
-        .collect();
-    Spectrum::of(&counts)
 }
 
 #[cfg(test)]
@@ -148,7 +120,7 @@ mod tests {
         }
     }
 
-    impl Asked for Mirror {
+    impl ProbeTransport for Mirror {
         fn ask(&mut self, number: u32) -> io::Result<()> {
             if let Some((at, length)) = self.stalls_at
                 && at == number
@@ -177,8 +149,11 @@ mod tests {
         }
     }
 
-    const PLAN: Plan =
-        Plan { period: Duration::from_millis(1), questions: 40, grace: Duration::from_millis(20) };
+    const PLAN: ProbeSchedule = ProbeSchedule {
+        period: Duration::from_millis(1),
+        questions: 40,
+        grace: Duration::from_millis(20),
+    };
 
     #[test]
     fn every_answer_is_counted_once() {
@@ -210,8 +185,8 @@ mod tests {
 
     #[test]
     fn a_rate_makes_questions() {
-        let plan = Plan::new(1000, Duration::from_millis(300), Duration::ZERO);
+        let plan = ProbeSchedule::new(1000, Duration::from_millis(300), Duration::ZERO);
         assert_eq!((plan.questions, plan.period), (300, Duration::from_millis(1)));
-        assert_eq!(Plan::new(0, Duration::from_millis(1), Duration::ZERO).questions, 1);
+        assert_eq!(ProbeSchedule::new(0, Duration::from_millis(1), Duration::ZERO).questions, 1);
     }
 }

@@ -15,6 +15,7 @@ use crate::LabError;
 use crate::host::router::SINK_ADDRESS;
 use crate::observe::cpu::Pinned;
 use crate::topology::probe_routes::ProbeLinks;
+use crate::workload::socket_option::set_option;
 
 /// The port of ttcp.
 const PORT: u16 = 5001;
@@ -128,20 +129,6 @@ fn socket_on(device: &str) -> io::Result<OwnedFd> {
     };
     set_option(&socket, libc::SOL_SOCKET, libc::SO_BINDTODEVICE, device.as_bytes())?;
     Ok(socket)
-}
-
-pub(crate) fn set_option(
-    socket: &OwnedFd,
-    level: i32,
-    option: i32,
-    value: &[u8],
-) -> io::Result<()> {
-    // SAFETY: the value comes with its length.
-    let result = unsafe {
-        let length = value.len() as libc::socklen_t;
-        libc::setsockopt(socket.as_raw_fd(), level, option, value.as_ptr().cast(), length)
-    };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// `tcpi_total_retrans` of a connection.

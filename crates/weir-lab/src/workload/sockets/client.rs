@@ -14,9 +14,11 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with, sockopt};
 use slab::Slab;
 
-use super::{Asking, PATIENCE, reply, request};
-use crate::workload::probe::open_loop;
-use crate::workload::probe::stream::set_option;
+use super::http::{reply, request};
+use super::limits::PATIENCE;
+use super::plan::SocketPlan;
+use crate::workload::latency;
+use crate::workload::socket_option::set_option;
 
 /// Connections that are opened before replies are looked at again.
 const BURST: u32 = 32;
@@ -29,7 +31,7 @@ const NO_TIME: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 /// What is fetched, and from where.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fetching<'a> {
-    pub(super) asking: Asking<'a>,
+    pub(super) plan: SocketPlan<'a>,
     /// The first client address that is used, counted from that of the endpoints.
     pub(super) first: u32,
     /// The device that leads to the firewall.
@@ -64,7 +66,7 @@ struct Session {
 }
 
 struct Client<'a> {
-    plan: &'a Fetching<'a>,
+    fetching: &'a Fetching<'a>,
     epoll: rustix::fd::OwnedFd,
     sessions: Slab<Session>,
     /// Places and numbers of connections with their deadlines, rising.
@@ -75,9 +77,9 @@ struct Client<'a> {
 }
 
 /// Opens connections as planned, and waits for each of them; in the current namespace.
-pub(super) fn fetch(plan: &Fetching<'_>) -> io::Result<Fetched> {
+pub(super) fn fetch(fetching: &Fetching<'_>) -> io::Result<Fetched> {
     let mut client = Client {
-        plan,
+        fetching,
         epoll: epoll::create(CreateFlags::CLOEXEC)?,
         sessions: Slab::new(),
         deadlines: VecDeque::new(),
@@ -88,14 +90,14 @@ pub(super) fn fetch(plan: &Fetching<'_>) -> io::Result<Fetched> {
             completed: 0,
             given_up: 0,
             failed: BTreeMap::new(),
-            establish: open_loop::histogram(),
-            whole: open_loop::histogram(),
+            establish: latency::histogram(),
+            whole: latency::histogram(),
             seconds: 0.0,
         },
     };
-    let Asking { rate, duration, .. } = plan.asking;
+    let SocketPlan { rate, duration, .. } = fetching.plan;
     let planned = |number: u64| Duration::from_secs_f64(number as f64 / rate.max(1) as f64);
-    let all = plan.asking.planned();
+    let all = fetching.plan.planned();
     let mut events = Vec::with_capacity(EVENTS);
     loop {
         let now = client.begun.elapsed();
@@ -147,15 +149,15 @@ impl Client<'_> {
 
     /// Each connection has the next client's address, and the next server's.
     fn connect(&self, number: u64) -> io::Result<TcpStream> {
-        let Asking { endpoints, clients, .. } = self.plan.asking;
+        let SocketPlan { endpoints, clients, .. } = self.fetching.plan;
         let nonblocking = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let socket = socket_with(AddressFamily::INET, SocketType::STREAM, nonblocking, None)?;
         let on = 1_i32.to_ne_bytes();
         set_option(&socket, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, &on)?;
-        let device = self.plan.device.as_bytes();
+        let device = self.fetching.device.as_bytes();
         set_option(&socket, libc::SOL_SOCKET, libc::SO_BINDTODEVICE, device)?;
         let at = |first: Ipv4Addr, number: u64| Ipv4Addr::from(u32::from(first) + number as u32);
-        let used = u64::from(self.plan.first) + number % u64::from(clients);
+        let used = u64::from(self.fetching.first) + number % u64::from(clients);
         let client = at(endpoints.client, used % u64::from(endpoints.clients));
         let round = number / u64::from(clients);
         let server = at(endpoints.server, round % u64::from(endpoints.servers));
@@ -185,7 +187,7 @@ impl Client<'_> {
     fn look(&mut self, events: &mut Vec<Event>, limit: Duration) -> io::Result<()> {
         if !limit.is_zero() {
             // epoll counts milliseconds; a plan is finer.
-            open_loop::wait(self.epoll.as_fd(), limit)?;
+            latency::wait(self.epoll.as_fd(), limit)?;
         }
         events.clear();
         match epoll::wait(&self.epoll, spare_capacity(events), Some(&NO_TIME)) {

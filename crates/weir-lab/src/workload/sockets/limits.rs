@@ -6,12 +6,13 @@
 //! *Netfilter Performance Testing*, section 2, with the values of the machine at hand.
 
 use std::fs;
+use std::time::Duration;
 
 use weir_kernel::Namespace;
 use weir_stats::connections::Limit;
 
-use crate::workload::sockets::PATIENCE;
-
+/// How long a client waits for a reply.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 /// How long a closed connection keeps its port, seconds (`TCP_TIMEWAIT_LEN` in net/tcp.h; no
 /// sysctl sets it).
 const TIME_WAIT_SECONDS: f64 = 60.0;

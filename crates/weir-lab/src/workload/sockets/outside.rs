@@ -8,6 +8,7 @@
 
 mod httperf;
 mod lines;
+mod report;
 mod wrk;
 
 use std::net::Ipv4Addr;
@@ -19,12 +20,14 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use weir_kernel::Namespace;
 use weir_stats::{Close, Connections, Quantile, Spectrum};
 
-use super::{Asked, Asking, failures, not_possible};
+use super::limits;
+use super::plan::SocketPlan;
+use super::result::{ClientResult, failures, not_possible};
 use crate::LabError;
 use crate::host::router::GATEWAY_ADDRESS;
 use crate::topology::Firewall;
-use crate::workload::probe::open_loop;
-use crate::workload::sockets::limits;
+use crate::workload::latency;
+use report::Report;
 use weir_study::ClientKind;
 
 /// How long a program may take beyond three times its trial: one that is overloaded ends late.
@@ -33,25 +36,10 @@ const LATE: Duration = Duration::from_secs(30);
 /// How a program is called, and what it says.
 pub(super) struct Program {
     name: &'static str,
-    arguments: fn(&Asking<'_>) -> Vec<String>,
+    arguments: fn(&SocketPlan<'_>) -> Vec<String>,
     read: fn(&str) -> Result<Report, String>,
     /// What it did, where it ended with an error and said so.
     not_begun: fn(&str) -> Option<Report>,
-}
-
-/// What a program says that it did.
-#[derive(Debug, Default, PartialEq)]
-struct Report {
-    /// How long, seconds.
-    seconds: f64,
-    /// Replies that were right.
-    completed: u64,
-    /// What went wrong, and how often.
-    failed: Vec<(&'static str, u64)>,
-    /// Mean time of a reply, nanoseconds.
-    mean_ns: f64,
-    /// Shares of the replies and the time that they do not exceed, nanoseconds.
-    quantiles: Vec<(f64, f64)>,
 }
 
 /// The program that a client is.
@@ -75,10 +63,10 @@ pub(super) fn program(client: ClientKind) -> Option<Program> {
 pub(super) fn ask(
     source: &Namespace,
     firewall: &Firewall,
-    asking: &Asking<'_>,
+    asking: &SocketPlan<'_>,
     first: u32,
     program: &Program,
-) -> Result<Asked, LabError> {
+) -> Result<ClientResult, LabError> {
     let endpoints = asking.endpoints;
     let address = Ipv4Addr::from(u32::from(endpoints.client) + first % endpoints.clients);
     let (servers, device) = (endpoints.server_network(), &firewall.ends.0);
@@ -135,12 +123,12 @@ fn wait(child: &mut Child, limit: Duration) -> std::io::Result<bool> {
         if left.is_zero() {
             return Ok(false);
         }
-        open_loop::wait(process.as_fd(), left)?;
+        latency::wait(process.as_fd(), left)?;
     }
     Ok(true)
 }
 
-fn record(asking: &Asking<'_>, report: &Report) -> Connections {
+fn record(asking: &SocketPlan<'_>, report: &Report) -> Connections {
     let failed = report.failed.iter().copied();
     let offered = report.completed + failed.clone().map(|(_, count)| count).sum::<u64>();
     let planned = if asking.client.keeps_a_rate() { asking.planned() } else { offered };
@@ -165,34 +153,9 @@ fn record(asking: &Asking<'_>, report: &Report) -> Connections {
     }
 }
 
-/// What made-up trials of programs ask.
-#[cfg(test)]
-fn made_up(endpoints: &weir_study::Endpoints) -> Asking<'_> {
-    let resources = limits::Resources {
-        clients: 1,
-        ports: 64_512,
-        servers: 1,
-        time_wait_seconds: 60.0,
-        descriptors: 1024,
-        descriptors_each: 2,
-        session_seconds: 5.0,
-        buffer_bytes: None,
-        buffer_each: 16_384,
-        queue: 128,
-    };
-    Asking {
-        client: ClientKind::Httperf,
-        endpoints,
-        clients: 1,
-        rate: 1500,
-        at_once: 64,
-        duration: Duration::from_millis(1500),
-        resources,
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::report::made_up;
     use super::*;
     use weir_study::ConnectionLoad;
 
@@ -210,7 +173,7 @@ mod tests {
         assert_eq!(connections.limit("descriptors"), None, "they are the program's own");
         let late = record(&asking, &Report { completed: 2000, ..Report::default() });
         assert_eq!((late.offered, late.given_up), (2000, 250));
-        let closed = Asking { client: ClientKind::Wrk, ..asking };
+        let closed = SocketPlan { client: ClientKind::Wrk, ..asking };
         let closed = record(&closed, &Report { completed: 9, ..Report::default() });
         assert_eq!((closed.offered, closed.given_up), (9, 0), "it has no rate");
     }

@@ -12,9 +12,9 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with, sockopt};
 use slab::Slab;
 
-use super::answer;
+use super::http::answer;
 use crate::observe::cpu::Pinned;
-use crate::workload::probe::stream::set_option;
+use crate::workload::socket_option::set_option;
 
 /// Connections that may wait to be accepted; the kernel takes `somaxconn` where that is less.
 const BACKLOG: i32 = 65_535;

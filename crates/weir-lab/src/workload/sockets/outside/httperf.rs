@@ -4,9 +4,10 @@
 //! It waits by `select`, so it has 1,024 descriptors at most, and what it cannot open for want of
 //! one is an error at once (`fd-unavail`).
 
-use super::super::{Asking, PATIENCE};
-use super::Report;
+use super::super::limits::PATIENCE;
+use super::super::plan::SocketPlan;
 use super::lines::{Lines, number};
+use super::report::Report;
 
 const TOTAL: &str = "Total: connections {} requests {} replies {} test-duration {} s";
 const REPLY_TIME: &str = "Reply time [ms]: response {} transfer {}";
@@ -35,8 +36,8 @@ const FORMS: [&str; 17] = [
     MORE_ERRORS,
 ];
 
-pub(super) fn arguments(asking: &Asking<'_>) -> Vec<String> {
-    let Asking { endpoints, rate, .. } = asking;
+pub(super) fn arguments(asking: &SocketPlan<'_>) -> Vec<String> {
+    let SocketPlan { endpoints, rate, .. } = asking;
     vec![
         format!("--server={}", endpoints.server),
         format!("--port={}", endpoints.port),
@@ -85,7 +86,7 @@ pub(super) fn read(text: &str) -> Result<Report, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::made_up;
+    use super::super::report::made_up;
     use super::*;
     use weir_study::ConnectionLoad;
 

@@ -5,9 +5,10 @@
 //! a trial lasts one at least, and a reply later than the limit is an error (`timeout`); one that
 //! never came is not counted at all.
 
-use super::super::{Asking, PATIENCE};
-use super::Report;
+use super::super::limits::PATIENCE;
+use super::super::plan::SocketPlan;
 use super::lines::{Lines, gaps, number};
+use super::report::Report;
 
 const LATENCY: &str = "Latency {} {} {} {}%";
 const REQUESTS: &str = "{} requests in {}, {} read";
@@ -37,8 +38,8 @@ const FORMS: [&str; 15] = [
 ];
 
 /// `kept`: its connections stay open.
-pub(super) fn arguments(asking: &Asking<'_>, kept: bool) -> Vec<String> {
-    let Asking { endpoints, at_once, duration, .. } = asking;
+pub(super) fn arguments(asking: &SocketPlan<'_>, kept: bool) -> Vec<String> {
+    let SocketPlan { endpoints, at_once, duration, .. } = asking;
     let seconds = duration.as_secs_f64().ceil().max(1.0);
     let mut arguments = vec![
         "--threads=1".to_owned(),
@@ -109,7 +110,7 @@ fn time_ns(text: &str) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::made_up;
+    use super::super::report::made_up;
     use super::*;
     use weir_study::ConnectionLoad;
 

@@ -1,0 +1,48 @@
+//! The record of a trial, made of what was observed.
+
+use weir_stats::{Kind, Trial};
+use weir_study::PlannedTrial;
+
+use crate::trial::runner::Observation;
+use crate::workload::contract::EndsRecord;
+
+/// The trial of a step, nothing measured yet.
+pub(crate) fn blank(step: &PlannedTrial, kind: Kind) -> Trial {
+    Trial {
+        copy: step.variant.copy,
+        block: step.block,
+        order: step.order,
+        leg: step.leg,
+        ..Trial::new(kind, step.scenario.clone(), &step.variant.subject)
+    }
+}
+
+/// The trial of a step as it was observed; `rate_pps` is that of the preset, 0 without one.
+pub(crate) fn observed(step: &PlannedTrial, rate_pps: u64, seen: &Observation) -> Trial {
+    let kind = if rate_pps == 0 { Kind::Rate } else { Kind::Paced };
+    let seconds = seen.played.seconds;
+    let by_rules: u64 =
+        seen.dropped.iter().filter(|d| d.counter == "rules").map(|d| d.packets).sum();
+    let decided = seen.arrived.delivered + seen.arrived.leaked + by_rules;
+    let mut trial = Trial {
+        offered: seen.played.offered,
+        delivered: seen.arrived.delivered,
+        leaked: seen.arrived.leaked,
+        foreign: seen.arrived.foreign,
+        to_drop: seen.played.to_drop,
+        dropped: seen.dropped.iter().filter(|drop| drop.packets > 0).cloned().collect(),
+        seconds,
+        pps: if seconds > 0.0 { decided as f64 / seconds } else { 0.0 },
+        rate_pps: rate_pps as f64,
+        noise: seen.noise.clone(),
+        collected: seen.collected.clone(),
+        ..blank(step, kind)
+    };
+    match &seen.ends {
+        EndsRecord::Packets => {}
+        EndsRecord::Connections(record) => trial.connections = Some((**record).clone()),
+        EndsRecord::Probe(probe) => trial.probe = Some((**probe).clone()),
+        EndsRecord::Stream(stream) => trial.stream = Some(stream.clone()),
+    }
+    trial
+}

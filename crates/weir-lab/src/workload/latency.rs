@@ -1,0 +1,37 @@
+//! Times of answers, and waiting for one.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use weir_stats::Spectrum;
+
+/// Digits of a time that are kept, and the longest one, nanoseconds: an hour.
+const DIGITS: u8 = 3;
+const LONGEST_NS: u64 = 3_600_000_000_000;
+
+/// Times, none yet.
+pub(crate) fn histogram() -> Histogram<u64> {
+    Histogram::new_with_max(LONGEST_NS, DIGITS).expect("three digits are kept")
+}
+
+/// Waits for an answer, so long at most.
+pub(crate) fn wait(readable: BorrowedFd<'_>, limit: Duration) -> io::Result<()> {
+    let limit = Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: limit.subsec_nanos().into() };
+    let mut fds = [PollFd::from_borrowed_fd(readable, PollFlags::IN)];
+    match poll(&mut fds, Some(&limit)) {
+        Err(error) if error != rustix::io::Errno::INTR => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+/// What is kept of the times.
+pub(crate) fn spectrum(times: &Histogram<u64>) -> Spectrum {
+    let counts: Vec<(f64, u64)> = times
+        .iter_recorded()
+        .map(|value| (value.value_iterated_to() as f64, value.count_at_value()))
+        .collect();
+    Spectrum::of(&counts)
+}

@@ -1,0 +1,43 @@
+//! What a program says that it did.
+
+/// What a program says that it did.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Report {
+    /// How long, seconds.
+    pub(super) seconds: f64,
+    /// Replies that were right.
+    pub(super) completed: u64,
+    /// What went wrong, and how often.
+    pub(super) failed: Vec<(&'static str, u64)>,
+    /// Mean time of a reply, nanoseconds.
+    pub(super) mean_ns: f64,
+    /// Shares of the replies and the time that they do not exceed, nanoseconds.
+    pub(super) quantiles: Vec<(f64, f64)>,
+}
+
+/// What made-up trials of programs ask.
+#[cfg(test)]
+pub(super) fn made_up(endpoints: &weir_study::Endpoints) -> super::super::plan::SocketPlan<'_> {
+    use crate::workload::sockets::limits::Resources;
+    let resources = Resources {
+        clients: 1,
+        ports: 64_512,
+        servers: 1,
+        time_wait_seconds: 60.0,
+        descriptors: 1024,
+        descriptors_each: 2,
+        session_seconds: 5.0,
+        buffer_bytes: None,
+        buffer_each: 16_384,
+        queue: 128,
+    };
+    super::super::plan::SocketPlan {
+        client: weir_study::ClientKind::Httperf,
+        endpoints,
+        clients: 1,
+        rate: 1500,
+        at_once: 64,
+        duration: std::time::Duration::from_millis(1500),
+        resources,
+    }
+}

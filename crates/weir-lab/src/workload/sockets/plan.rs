@@ -1,0 +1,90 @@
+//! How a trial opens connections between sockets.
+
+use std::time::Duration;
+
+use weir_stats::Scenario;
+use weir_study::{ClientKind, ConnectionLoad, Endpoints, Loaded, Sockets};
+
+use crate::program::tcp::Open;
+use crate::topology::Topology;
+use crate::workload::sockets::limits::Resources;
+
+/// Connections at once of a client that has no rate.
+pub(crate) const AT_ONCE: u16 = 64;
+
+/// How a trial opens connections.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SocketPlan<'a> {
+    /// Who opens them.
+    pub(crate) client: ClientKind,
+    /// All addresses that the topology has.
+    pub(crate) endpoints: &'a Endpoints,
+    /// Client addresses that are used.
+    pub(crate) clients: u32,
+    /// Connections a second.
+    pub(crate) rate: u64,
+    /// Connections at once, where a client has no rate.
+    pub(crate) at_once: u16,
+    /// How long they are opened.
+    pub(crate) duration: Duration,
+    /// What of the machine they may use.
+    pub(crate) resources: Resources,
+}
+
+impl SocketPlan<'_> {
+    /// Connections that are planned.
+    pub(super) fn planned(&self) -> u64 {
+        (self.duration.as_secs_f64() * self.rate as f64).round() as u64
+    }
+}
+
+/// How a trial of a study opens them at a point.
+pub(crate) fn plan<'a>(
+    topology: &Topology,
+    load: &'a ConnectionLoad,
+    client: ClientKind,
+    point: &Scenario,
+    open: &Open,
+) -> SocketPlan<'a> {
+    let Open { rate, duration, .. } = *open;
+    // A program has one address, and asks one server.
+    let (clients, servers) = client.program().map_or_else(|| load.endpoints_at(point), |_| (1, 1));
+    let resources = resources(topology, load, (clients, servers));
+    let at_once = load.sockets.as_ref().and_then(|sockets| sockets.at_once);
+    let at_once = at_once.unwrap_or(AT_ONCE);
+    SocketPlan { client, endpoints: &load.endpoints, clients, rate, at_once, duration, resources }
+}
+
+/// What so many clients of so many servers have.
+pub(crate) fn resources(
+    topology: &Topology,
+    load: &ConnectionLoad,
+    (clients, servers): (u32, u32),
+) -> Resources {
+    let ports = load.sockets.as_ref().map_or(0, Sockets::ports);
+    let endpoints = (u64::from(clients), u64::from(ports), u64::from(servers));
+    Resources::of(endpoints, topology.source(), topology.sink_side())
+}
+
+/// Takes as many descriptors as the process may have; what is to be said of the clients' limits
+/// before anything is measured, one text for each number of clients.
+pub(crate) fn before_run(topology: &Topology, loaded: &Loaded, points: &[Scenario]) -> Vec<String> {
+    let Some(load) = loaded.study.connections().filter(|c| c.sockets.is_some()) else {
+        return Vec::new();
+    };
+    take_descriptors();
+    let rate = |point: &Scenario| point.coordinate(load.rate_axis.as_ref()?)?.number();
+    let most = points.iter().filter_map(rate).max().unwrap_or(0);
+    let mut endpoints: Vec<_> = points.iter().map(|point| load.endpoints_at(point)).collect();
+    endpoints.sort_unstable();
+    endpoints.dedup();
+    endpoints.iter().map(|counts| resources(topology, load, *counts).say(most)).collect()
+}
+
+/// Raises the soft limit of descriptors to the hard one.
+fn take_descriptors() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    // Where that is refused the preflight check reads what there is.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+}
