@@ -13,8 +13,8 @@ pub(crate) mod trace;
 
 use maud::{Markup, html};
 
-use crate::ink::Ink;
 use crate::number::{Unit, pixel};
+use crate::series_style::SeriesStyle;
 
 /// Width and height of a drawing, in its own units.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -31,7 +31,7 @@ pub(crate) struct Series {
     /// What stands beside its line.
     pub(crate) label: String,
     /// How it is drawn.
-    pub(crate) ink: Ink,
+    pub(crate) style: SeriesStyle,
     /// Values by place on the axis, in rising order of `x`.
     pub(crate) points: Vec<Point>,
 }

@@ -10,15 +10,15 @@
 
 mod chart;
 mod data;
-mod digest;
 mod extra;
 mod index;
-mod ink;
 mod number;
 mod page;
+mod report_model;
 #[cfg(test)]
 mod sample;
 mod scale;
+mod series_style;
 mod summary;
 mod verdict;
 

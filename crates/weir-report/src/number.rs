@@ -203,6 +203,14 @@ pub(crate) fn pixel(value: f64) -> String {
     if text == "-0" { "0".to_owned() } else { text.to_owned() }
 }
 
+/// The day of an RFC 3339 time, and its hour and minute.
+pub(crate) fn date(text: &str) -> String {
+    match (text.get(..10), text.get(11..16)) {
+        (Some(day), Some(time)) => format!("{day}, {time} UTC"),
+        _ => text.to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

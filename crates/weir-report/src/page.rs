@@ -1,28 +1,28 @@
 //! The page: its order, its head, and what a reader sees first.
 
-mod beside;
 mod claims;
 mod connections;
 mod cores;
-mod courses;
 mod figures;
 mod members;
 mod origin;
+mod overlay;
+mod paper_figures;
 mod probes;
-mod redone;
 mod searches;
 mod tables;
+mod time_series;
 mod trust;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use weir_stats::Record;
 
-use crate::digest::{Digest, Headline, label};
 use crate::extra::Extra;
-use crate::number::{count, interval, percent, plain, rate, times};
+use crate::number::{count, date, interval, percent, plain, rate, times};
+use crate::report_model::{Headline, ReportModel, label};
 use crate::verdict::verdict;
 
-pub use beside::NamedRun;
+pub use overlay::NamedRun;
 
 const STYLE: &str = include_str!("page.css");
 const POLICY: &str =
@@ -44,10 +44,10 @@ pub fn page(record: &Record, extras: &[Extra]) -> String {
 /// Where there is no run, or one of another study.
 pub fn page_of_runs(runs: &[NamedRun<'_>], extras: &[Extra]) -> String {
     let record = runs.first().expect("one run at least").record;
-    let digest = Digest::new(record);
-    let beside = (runs.len() > 1).then(|| beside::Runs::new(runs));
-    let records = beside.as_ref().map_or_else(|| vec![("", record)], |runs| runs.records());
-    let verdict_text = verdict(&digest).sentence();
+    let model = ReportModel::new(record);
+    let overlay = (runs.len() > 1).then(|| overlay::Runs::new(runs));
+    let records = overlay.as_ref().map_or_else(|| vec![("", record)], |runs| runs.records());
+    let verdict_text = verdict(&model).sentence();
     let markup = html! {
         (DOCTYPE)
         html lang="en" {
@@ -59,23 +59,23 @@ pub fn page_of_runs(runs: &[NamedRun<'_>], extras: &[Extra]) -> String {
             body {
                 (top(record))
                 main {
-                    (opening(&digest))
-                    (figures::rates(&digest))
-                    (figures::facets(&digest))
-                    @if let Some(runs) = &beside { (beside::section(runs)) }
-                    (connections::section(&digest))
-                    (members::section(&digest))
-                    (cores::section(&digest))
-                    (courses::section(&digest))
-                    (redone::section(&digest))
-                    (searches::section(&digest))
-                    (figures::loads(&digest))
-                    (probes::section(&digest))
+                    (opening(&model))
+                    (figures::rates(&model))
+                    (figures::facets(&model))
+                    @if let Some(runs) = &overlay { (overlay::section(runs)) }
+                    (connections::section(&model))
+                    (members::section(&model))
+                    (cores::section(&model))
+                    (time_series::section(&model))
+                    (paper_figures::section(&model))
+                    (searches::section(&model))
+                    (figures::loads(&model))
+                    (probes::section(&model))
                     @for extra in extras { (self::extra(extra)) }
-                    (tables::rates(&digest))
-                    (claims::section(&digest))
-                    (trust::section(&digest))
-                    (origin::section(&digest))
+                    (tables::rates(&model))
+                    (claims::section(&model))
+                    (trust::section(&model))
+                    (origin::section(&model))
                     (origin::downloads(&records))
                 }
                 footer {
@@ -126,17 +126,9 @@ fn how_many(runs: usize) -> String {
     if runs == 1 { "one run".to_owned() } else { format!("{} runs", count(runs as u64)) }
 }
 
-/// The day of an RFC 3339 time, and its hour and minute.
-fn date(text: &str) -> String {
-    match (text.get(..10), text.get(11..16)) {
-        (Some(day), Some(time)) => format!("{day}, {time} UTC"),
-        _ => text.to_owned(),
-    }
-}
-
-fn opening(digest: &Digest<'_>) -> Markup {
-    let verdict = verdict(digest);
-    let run = &digest.record.run;
+fn opening(model: &ReportModel<'_>) -> Markup {
+    let verdict = verdict(model);
+    let run = &model.record.run;
     html! {
         h1 {
             (verdict.before)
@@ -151,28 +143,28 @@ fn opening(digest: &Digest<'_>) -> Markup {
         }
         p.lead {
             (run.question)
-            @if let Some(headline) = &digest.headline {
-                @let sentence = &digest.facets[headline.facet].sentence;
+            @if let Some(headline) = &model.headline {
+                @let sentence = &model.facets[headline.facet].sentence;
                 @if !sentence.is_empty() { " " (sentence) }
             }
         }
-        (trust::badge(digest))
-        @if let Some(headline) = &digest.headline { (gains(digest, headline)) }
+        (trust::badge(model))
+        @if let Some(headline) = &model.headline { (gains(model, headline)) }
     }
 }
 
 /// What each of weir's forms gains, best first.
-fn gains(digest: &Digest<'_>, headline: &Headline<'_>) -> Markup {
+fn gains(model: &ReportModel<'_>, headline: &Headline<'_>) -> Markup {
     html! {
         ul.gains {
             @for gain in &headline.gains {
                 @let point = &headline.scenario;
-                @let forwarded = digest.estimate(digest.quantity, gain.subject, point);
-                @let none = digest.baseline;
-                @let share = none.and_then(|none| digest.ratio(gain.subject, none, point));
+                @let forwarded = model.estimate(model.quantity, gain.subject, point);
+                @let none = model.baseline;
+                @let share = none.and_then(|none| model.ratio(gain.subject, none, point));
                 li {
                     div.who {
-                        @if let Some(ink) = digest.ink(gain.subject) { (ink.key()) }
+                        @if let Some(style) = model.style(gain.subject) { (style.key()) }
                         (label(gain.subject))
                     }
                     div.big {
@@ -180,10 +172,10 @@ fn gains(digest: &Digest<'_>, headline: &Headline<'_>) -> Markup {
                         small { (interval(&gain.ratio, plain)) }
                     }
                     div.note {
-                        "what " (label(headline.reference)) " " (digest.verb())
+                        "what " (label(headline.reference)) " " (model.verb())
                         @if let Some(forwarded) = forwarded {
                             br;
-                            (rate(forwarded.value)) " " (digest.unit())
+                            (rate(forwarded.value)) " " (model.unit())
                             @if let Some(share) = share {
                                 ", " (percent(share.value)) " of no rules"
                             }

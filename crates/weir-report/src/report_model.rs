@@ -11,11 +11,11 @@ use weir_stats::{
 };
 
 use crate::chart::{Point, Series};
-use crate::ink::{self, Ink};
 use crate::number;
+use crate::series_style::{self, SeriesStyle};
 
 /// Records, seen as a reader asks about them.
-pub(crate) struct Digest<'a> {
+pub(crate) struct ReportModel<'a> {
     pub(crate) record: &'a Record,
     /// What subjects are compared by: packets a second, or connections where no frames were played.
     pub(crate) quantity: Quantity,
@@ -28,7 +28,7 @@ pub(crate) struct Digest<'a> {
     /// No rules.
     pub(crate) baseline: Option<&'a Subject>,
     /// A colour for each subject, in the order of the run.
-    pub(crate) inks: Vec<Ink>,
+    pub(crate) styles: Vec<SeriesStyle>,
     /// The gain that the page begins with.
     pub(crate) headline: Option<Headline<'a>>,
 }
@@ -61,9 +61,9 @@ pub(crate) struct Headline<'a> {
     pub(crate) gains: Vec<Gain<'a>>,
 }
 
-impl<'a> Digest<'a> {
+impl<'a> ReportModel<'a> {
     /// Looks through the records.
-    pub(crate) fn new(record: &'a Record) -> Digest<'a> {
+    pub(crate) fn new(record: &'a Record) -> ReportModel<'a> {
         let run = &record.run;
         let numeric = |axis: &&Axis| {
             axis.values.len() > 1 && axis.values.iter().all(|value| value.number().is_some())
@@ -72,18 +72,18 @@ impl<'a> Digest<'a> {
         let reference = run.subjects.iter().find(|subject| !subject.baseline && !subject.weir);
         let baseline = run.subjects.iter().find(|subject| subject.baseline);
         let quantity = main_quantity(record);
-        let mut digest = Digest {
+        let mut model = ReportModel {
             record,
             quantity,
             axis,
             facets: facets(record, axis, quantity.kind()),
             reference,
             baseline,
-            inks: ink::inks(&run.subjects),
+            styles: series_style::styles(&run.subjects),
             headline: None,
         };
-        digest.headline = digest.find_headline();
-        digest
+        model.headline = model.find_headline();
+        model
     }
 
     /// Trials that count.
@@ -149,9 +149,9 @@ impl<'a> Digest<'a> {
     }
 
     /// How a subject is drawn.
-    pub(crate) fn ink(&self, subject: &Subject) -> Option<Ink> {
+    pub(crate) fn style(&self, subject: &Subject) -> Option<SeriesStyle> {
         let at = self.record.run.subjects.iter().position(|one| one.name == subject.name)?;
-        self.inks.get(at).copied()
+        self.styles.get(at).copied()
     }
 
     /// Values of the axis, rising; one `None` where the grid has no axis.
@@ -173,12 +173,12 @@ impl<'a> Digest<'a> {
 
     /// The series of a quantity at a facet, one a subject that has values.
     pub(crate) fn series(&self, quantity: Quantity, facet: &Scenario) -> Vec<Series> {
-        let subjects = self.record.run.subjects.iter().zip(&self.inks).enumerate();
+        let subjects = self.record.run.subjects.iter().zip(&self.styles).enumerate();
         subjects
-            .map(|(at, (subject, ink))| Series {
+            .map(|(at, (subject, style))| Series {
                 subject: at,
                 label: label(subject),
-                ink: *ink,
+                style: *style,
                 points: self.points(quantity, subject, facet),
             })
             .filter(|series| !series.points.is_empty())
@@ -362,19 +362,19 @@ mod tests {
     #[test]
     fn the_axis_of_numbers_is_horizontal_and_the_others_are_facets() {
         let record = sample::record();
-        let digest = Digest::new(&record);
-        assert_eq!(digest.axis.map(|axis| axis.name.as_str()), Some("rules"));
-        let titles: Vec<&str> = digest.facets.iter().map(|facet| facet.title.as_str()).collect();
+        let model = ReportModel::new(&record);
+        assert_eq!(model.axis.map(|axis| axis.name.as_str()), Some("rules"));
+        let titles: Vec<&str> = model.facets.iter().map(|facet| facet.title.as_str()).collect();
         assert_eq!(titles, ["sources far from the rules", "sources near the rules"]);
     }
 
     #[test]
     fn the_headline_is_the_facet_where_the_best_form_gains_least() {
         let record = sample::record();
-        let digest = Digest::new(&record);
-        let headline = digest.headline.expect("the sample has gains");
+        let model = ReportModel::new(&record);
+        let headline = model.headline.expect("the sample has gains");
         assert_eq!(headline.at, Some(16_384));
-        assert_eq!(digest.facets[headline.facet].title, "sources near the rules");
+        assert_eq!(model.facets[headline.facet].title, "sources near the rules");
         assert!(headline.gains.is_sorted_by(|a, b| a.ratio.value >= b.ratio.value));
     }
 
@@ -384,24 +384,24 @@ mod tests {
         record.trials.retain(|trial| {
             trial.subject != "linear" || trial.scenario.coordinate("rules") != Some(&16_384.into())
         });
-        let headline = Digest::new(&record).headline.expect("the sample has other points");
+        let headline = ReportModel::new(&record).headline.expect("the sample has other points");
         assert_eq!(headline.at, Some(1024));
     }
 
     #[test]
     fn connections_are_compared_where_no_frames_were_played() {
         let followed = sample::followed();
-        let digest = Digest::new(&followed);
-        assert_eq!((digest.unit(), digest.verb()), ("connections/s", "carries"));
-        assert!(digest.facets[0].title.ends_with("sources near the rules"));
-        assert_eq!(Digest::new(&sample::record()).unit(), "packets/s");
+        let model = ReportModel::new(&followed);
+        assert_eq!((model.unit(), model.verb()), ("connections/s", "carries"));
+        assert!(model.facets[0].title.ends_with("sources near the rules"));
+        assert_eq!(ReportModel::new(&sample::record()).unit(), "packets/s");
     }
 
     #[test]
     fn without_trials_there_is_no_headline() {
         let record = Record { trials: Vec::new(), ..sample::record() };
-        let digest = Digest::new(&record);
-        assert!(digest.headline.is_none());
-        assert_eq!(digest.facets.len(), 1);
+        let model = ReportModel::new(&record);
+        assert!(model.headline.is_none());
+        assert_eq!(model.facets.len(), 1);
     }
 }

@@ -13,7 +13,7 @@ use crate::number::pixel;
 
 /// How a subject is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ink {
+pub(crate) struct SeriesStyle {
     /// Class of the style sheet that holds the colour.
     pub(crate) class: &'static str,
     /// Shape of the marker.
@@ -40,15 +40,21 @@ const LINES: [&str; 4] = ["line", "line dash-1", "line dash-2", "line dash-3"];
 const WEIR: [&str; 4] = ["ink-w0", "ink-w1", "ink-w2", "ink-w3"];
 const OTHERS: [&str; 4] = ["ink-o0", "ink-o1", "ink-o2", "ink-o3"];
 
-/// The inks of `subjects`, in their order.
-pub(crate) fn inks(subjects: &[Subject]) -> Vec<Ink> {
+/// The styles of `subjects`, in their order.
+pub(crate) fn styles(subjects: &[Subject]) -> Vec<SeriesStyle> {
     let (mut weir, mut others) = (0, 0);
     subjects
         .iter()
         .map(|subject| {
             if subject.baseline {
                 let shape = Shape::Circle;
-                return Ink { class: "ink-none", shape, full: false, dashed: true, run: None };
+                return SeriesStyle {
+                    class: "ink-none",
+                    shape,
+                    full: false,
+                    dashed: true,
+                    run: None,
+                };
             }
             let (classes, at) =
                 if subject.weir { (WEIR, &mut weir) } else { (OTHERS, &mut others) };
@@ -56,21 +62,25 @@ pub(crate) fn inks(subjects: &[Subject]) -> Vec<Ink> {
             let shape = SHAPES[(*at + *at / classes.len()) % SHAPES.len()];
             let class = classes[*at % classes.len()];
             *at += 1;
-            Ink { class, shape, full: subject.weir, dashed: false, run: None }
+            SeriesStyle { class, shape, full: subject.weir, dashed: false, run: None }
         })
         .collect()
 }
 
-impl Ink {
+impl SeriesStyle {
     /// The same subject in one of several runs. Sixteen runs have a dash and a shape of their own.
-    pub(crate) fn of_run(self, run: usize) -> Ink {
-        Ink { shape: SHAPES[(run + run / LINES.len()) % SHAPES.len()], run: Some(run), ..self }
+    pub(crate) fn of_run(self, run: usize) -> SeriesStyle {
+        SeriesStyle {
+            shape: SHAPES[(run + run / LINES.len()) % SHAPES.len()],
+            run: Some(run),
+            ..self
+        }
     }
 
     /// A run, whatever the subject.
-    pub(crate) fn run(run: usize) -> Ink {
+    pub(crate) fn run(run: usize) -> SeriesStyle {
         let shape = Shape::Circle;
-        Ink { class: "ink-run", shape, full: true, dashed: false, run: None }.of_run(run)
+        SeriesStyle { class: "ink-run", shape, full: true, dashed: false, run: None }.of_run(run)
     }
 
     /// Classes of its line.
@@ -161,9 +171,9 @@ mod tests {
         let dark = sheet.find("prefers-color-scheme: dark").expect("there is a dark part");
         for part in [&sheet[..dark], &sheet[dark..]] {
             let paper = colour(part, "paper");
-            for ink in ["w0", "w1", "w2", "w3", "o0", "o1", "o2", "o3", "none", "text", "soft"] {
-                let contrast = contrast(colour(part, ink), paper);
-                assert!(contrast >= 4.5, "{ink} on {paper}: {contrast:.2}");
+            for style in ["w0", "w1", "w2", "w3", "o0", "o1", "o2", "o3", "none", "text", "soft"] {
+                let contrast = contrast(colour(part, style), paper);
+                assert!(contrast >= 4.5, "{style} on {paper}: {contrast:.2}");
             }
         }
     }
@@ -176,9 +186,9 @@ mod tests {
                 [sample::subject(name, false, true), sample::subject(name, false, false)]
             })
             .collect();
-        let inks = inks(&subjects);
-        for (at, ink) in inks.iter().enumerate() {
-            assert!(inks[..at].iter().all(|other| other != ink && other.class != ink.class));
+        let styles = styles(&subjects);
+        for (at, style) in styles.iter().enumerate() {
+            assert!(styles[..at].iter().all(|other| other != style && other.class != style.class));
         }
     }
 
@@ -187,24 +197,24 @@ mod tests {
         let names: Vec<String> = (0..16).map(|n| n.to_string()).collect();
         let subjects: Vec<Subject> =
             names.iter().map(|name| sample::subject(name, false, false)).collect();
-        let inks = inks(&subjects);
-        for (at, ink) in inks.iter().enumerate() {
-            assert!(inks[..at].iter().all(|other| other != ink), "subject {at}");
+        let styles = styles(&subjects);
+        for (at, style) in styles.iter().enumerate() {
+            assert!(styles[..at].iter().all(|other| other != style), "subject {at}");
         }
     }
 
     #[test]
     fn runs_of_a_subject_differ_in_dash_and_shape_and_keep_its_colour() {
-        let ink = inks(&[sample::subject("a", false, false)])[0];
-        let runs: Vec<Ink> = (0..16).map(|run| ink.of_run(run)).collect();
-        let look = |ink: &Ink| (ink.line(), ink.marker(0.0, 0.0, 4.0).into_string());
+        let style = styles(&[sample::subject("a", false, false)])[0];
+        let runs: Vec<SeriesStyle> = (0..16).map(|run| style.of_run(run)).collect();
+        let look = |style: &SeriesStyle| (style.line(), style.marker(0.0, 0.0, 4.0).into_string());
         for (at, run) in runs.iter().enumerate() {
-            assert_eq!((run.class, run.full), (ink.class, ink.full));
+            assert_eq!((run.class, run.full), (style.class, style.full));
             assert!(runs[..at].iter().all(|other| look(other) != look(run)), "run {at}");
         }
         assert_ne!(runs[0].line(), runs[1].line());
-        assert_eq!(look(&ink.of_run(0)), look(&ink.of_run(16)), "there are sixteen");
-        let none = inks(&[sample::subject("none", true, false)])[0];
+        assert_eq!(look(&style.of_run(0)), look(&style.of_run(16)), "there are sixteen");
+        let none = styles(&[sample::subject("none", true, false)])[0];
         assert_eq!((none.line(), none.of_run(0).line()), ("line dashed", "line"));
     }
 }

@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use weir_stats::{Record, State, Subject};
 
-use crate::digest::{Digest, label};
 use crate::number::{interval, plain, rate, times};
+use crate::report_model::{ReportModel, label};
 use crate::verdict::{trust, verdict};
 
 /// The gains of a run in a few aligned lines, ending with a newline.
@@ -13,21 +13,20 @@ use crate::verdict::{trust, verdict};
 /// Every subject that was measured at the point of the verdict has a line: packets a second, and
 /// what it forwards against the ruleset as it is, with the interval.
 pub fn summary(record: &Record) -> String {
-    let digest = Digest::new(record);
-    let mut text = clean(&verdict(&digest).sentence());
+    let model = ReportModel::new(record);
+    let mut text = clean(&verdict(&model).sentence());
     text.push('\n');
-    if let Some(headline) = &digest.headline {
-        let facet = &digest.facets[headline.facet].sentence;
+    if let Some(headline) = &model.headline {
+        let facet = &model.facets[headline.facet].sentence;
         if !facet.is_empty() {
             let _ = writeln!(text, "{}", clean(facet));
         }
-        let mut rows = vec![["subject".to_owned(), digest.unit().to_owned(), against(&digest)]];
+        let mut rows = vec![["subject".to_owned(), model.unit().to_owned(), against(&model)]];
         for subject in &record.run.subjects {
-            let Some(estimate) = digest.estimate(digest.quantity, subject, &headline.scenario)
-            else {
+            let Some(estimate) = model.estimate(model.quantity, subject, &headline.scenario) else {
                 continue;
             };
-            let gain = match digest.ratio(subject, headline.reference, &headline.scenario) {
+            let gain = match model.ratio(subject, headline.reference, &headline.scenario) {
                 Some(ratio) if subject.name != headline.reference.name => {
                     format!("{:>6} {}", times(ratio.value), interval(&ratio, plain))
                 }
@@ -44,7 +43,7 @@ pub fn summary(record: &Record) -> String {
             let _ = writeln!(text, "{}", clean(&line));
         }
     }
-    let (trust, reasons) = trust(&digest);
+    let (trust, reasons) = trust(&model);
     let _ = writeln!(text, "\n{}{}", trust.word(), if reasons.is_empty() { "" } else { ":" });
     for reason in reasons {
         let _ = writeln!(text, "  {}", clean(&reason));
@@ -65,8 +64,8 @@ fn left_out(record: &Record, subject: &Subject) -> Option<String> {
     (!is_measured).then(|| format!("none of its trials was accepted{why}"))
 }
 
-fn against(digest: &Digest<'_>) -> String {
-    match &digest.headline {
+fn against(model: &ReportModel<'_>) -> String {
+    match &model.headline {
         Some(headline) => format!("against {}", label(headline.reference)),
         None => String::new(),
     }

@@ -2,8 +2,8 @@
 
 use weir_stats::{Difference, Kind, Outcome, State, Subject, Trial, estimate, within_limit};
 
-use crate::digest::{Digest, label};
 use crate::number::{count, fine, interval, percent, plain, times};
+use crate::report_model::{ReportModel, label};
 
 /// Effects below this share are not called a difference, whatever their interval says.
 const THRESHOLD: f64 = 0.02;
@@ -32,10 +32,10 @@ impl Verdict {
 }
 
 /// What the run found.
-pub(crate) fn verdict(digest: &Digest<'_>) -> Verdict {
-    let Some(headline) = &digest.headline else { return claims(digest) };
-    let Some(gain) = headline.gains.first() else { return claims(digest) };
-    let place = match (digest.axis, headline.at) {
+pub(crate) fn verdict(model: &ReportModel<'_>) -> Verdict {
+    let Some(headline) = &model.headline else { return claims(model) };
+    let Some(gain) = headline.gains.first() else { return claims(model) };
+    let place = match (model.axis, headline.at) {
         (Some(axis), Some(at)) => format!("At {} {}, ", count(at), axis.name),
         _ => String::new(),
     };
@@ -51,21 +51,21 @@ pub(crate) fn verdict(digest: &Digest<'_>) -> Verdict {
         };
     }
     Verdict {
-        before: format!("{place}{name} {}", digest.verb()),
+        before: format!("{place}{name} {}", model.verb()),
         number: times(gain.ratio.value),
         interval,
-        after: format!("what {reference} {}", digest.verb()),
+        after: format!("what {reference} {}", model.verb()),
     }
 }
 
 /// What became of the claims of a run that compares no form of weir with anything.
-fn claims(digest: &Digest<'_>) -> Verdict {
-    let claims = &digest.record.run.claims;
+fn claims(model: &ReportModel<'_>) -> Verdict {
+    let claims = &model.record.run.claims;
     let of = |outcome| claims.iter().filter(|claim| claim.outcome == outcome).count();
     let [whole, shape, not] =
         [Outcome::Reproduced, Outcome::ReproducedInShape, Outcome::NotReproduced].map(of);
     let decided = whole + shape + not;
-    if digest.accepted().next().is_none() || decided == 0 {
+    if model.accepted().next().is_none() || decided == 0 {
         return Verdict {
             before: "This run holds no pair of accepted trials to compare".to_owned(),
             number: String::new(),
@@ -121,51 +121,51 @@ impl Trust {
 
 /// Trust with the reasons that lower it, gravest first, and with what a reader should know though
 /// it lowers nothing.
-pub(crate) fn trust(digest: &Digest<'_>) -> (Trust, Vec<String>) {
+pub(crate) fn trust(model: &ReportModel<'_>) -> (Trust, Vec<String>) {
     let mut reasons: Vec<(Trust, String)> = Vec::new();
-    completeness(digest, &mut reasons);
-    sums(digest, &mut reasons);
-    noise(digest, &mut reasons);
-    pressure(digest, &mut reasons);
+    completeness(model, &mut reasons);
+    sums(model, &mut reasons);
+    noise(model, &mut reasons);
+    pressure(model, &mut reasons);
     reasons.sort_by_key(|reason| std::cmp::Reverse(reason.0));
     let trust = reasons.first().map_or(Trust::Ok, |(trust, _)| *trust);
     (trust, reasons.into_iter().map(|(_, reason)| reason).collect())
 }
 
-fn completeness(digest: &Digest<'_>, reasons: &mut Vec<(Trust, String)>) {
-    let run = &digest.record.run;
-    if digest.accepted().next().is_none() {
+fn completeness(model: &ReportModel<'_>, reasons: &mut Vec<(Trust, String)>) {
+    let run = &model.record.run;
+    if model.accepted().next().is_none() {
         reasons.push((Trust::Invalid, "No trial was accepted.".to_owned()));
     }
     if !run.complete {
         reasons.push((Trust::Invalid, "The run was interrupted before its end.".to_owned()));
     }
-    let failed = number_of(digest, State::Failed);
+    let failed = number_of(model, State::Failed);
     if failed > 0 {
         reasons.push((Trust::Invalid, format!("{} failed.", trials(failed))));
     }
 }
 
-fn sums(digest: &Digest<'_>, reasons: &mut Vec<(Trust, String)>) {
+fn sums(model: &ReportModel<'_>, reasons: &mut Vec<(Trust, String)>) {
     // Of a flood beside connections, what is let through is what was asked.
-    let leaking = digest.accepted().filter(|trial| trial.kind != Kind::Connections);
-    let leaked: u64 = leaking.map(|trial| leaked(digest, trial)).sum();
+    let leaking = model.accepted().filter(|trial| trial.kind != Kind::Connections);
+    let leaked: u64 = leaking.map(|trial| leaked(model, trial)).sum();
     if leaked > 0 {
         let packets = count(leaked);
         reasons.push((Trust::Invalid, format!("{packets} packets passed that had to be dropped.")));
     }
-    let unbalanced = number_of(digest, State::Unbalanced);
+    let unbalanced = number_of(model, State::Unbalanced);
     if unbalanced > 0 {
-        let all = digest.record.trials.len();
+        let all = model.record.trials.len();
         let grave = if unbalanced * 20 > all { Trust::Invalid } else { Trust::Noisy };
         reasons.push((grave, format!("{} did not add up and were left out.", trials(unbalanced))));
     }
 }
 
 /// Packets that passed and had to be dropped, beyond what a subject's limit lets through.
-fn leaked(digest: &Digest<'_>, trial: &Trial) -> u64 {
+fn leaked(model: &ReportModel<'_>, trial: &Trial) -> u64 {
     let of_trial = |subject: &&Subject| subject.name == trial.subject;
-    let subject = digest.record.run.subjects.iter().find(of_trial);
+    let subject = model.record.run.subjects.iter().find(of_trial);
     let may_pass =
         subject.map_or(0, |subject| within_limit(subject.lets_through_pps, trial.seconds));
     trial.leaked.saturating_sub(may_pass)
@@ -174,14 +174,14 @@ fn leaked(digest: &Digest<'_>, trial: &Trial) -> u64 {
 /// Blocks below which an interval is little more than the values themselves.
 const FEWEST_BLOCKS: u32 = 3;
 
-fn noise(digest: &Digest<'_>, reasons: &mut Vec<(Trust, String)>) {
-    let run = &digest.record.run;
+fn noise(model: &ReportModel<'_>, reasons: &mut Vec<(Trust, String)>) {
+    let run = &model.record.run;
     if run.preset.blocks < FEWEST_BLOCKS {
         let times = if run.preset.blocks == 1 { "once" } else { "twice" };
         let reason = format!("Every point was measured {times} only: intervals say little.");
         reasons.push((Trust::Noisy, reason));
     }
-    let (all, disturbed) = (digest.record.trials.len(), number_of(digest, State::Disturbed));
+    let (all, disturbed) = (model.record.trials.len(), number_of(model, State::Disturbed));
     if disturbed > 0 {
         let share = disturbed as f64 / all.max(1) as f64;
         let reason = format!(
@@ -195,7 +195,7 @@ fn noise(digest: &Digest<'_>, reasons: &mut Vec<(Trust, String)>) {
         }
     }
     let given_up = run.counts.given_up;
-    if given_up as f64 > 0.05 * digest.accepted().count() as f64 {
+    if given_up as f64 > 0.05 * model.accepted().count() as f64 {
         reasons.push((
             Trust::Noisy,
             format!(
@@ -224,16 +224,16 @@ fn noise(digest: &Digest<'_>, reasons: &mut Vec<(Trust, String)>) {
 
 /// Other work on the machine. It does not lower the trust by itself: what it does to the numbers
 /// is seen where the same subject is measured twice.
-fn pressure(digest: &Digest<'_>, reasons: &mut Vec<(Trust, String)>) {
+fn pressure(model: &ReportModel<'_>, reasons: &mut Vec<(Trust, String)>) {
     const BUSY: f64 = 0.25;
-    let waits: Vec<f64> = digest
+    let waits: Vec<f64> = model
         .accepted()
         .filter(|trial| trial.kind == Kind::Rate)
         .map(|trial| trial.noise.psi)
         .filter(|psi| psi.is_finite())
         .collect();
     let Some(median) = estimate::median(&waits).filter(|median| *median > BUSY) else { return };
-    let scheduling = &digest.record.run.environment.scheduling;
+    let scheduling = &model.record.run.environment.scheduling;
     // With priority, those who wait are the others, the kernel's own threads of that core too.
     let who = if scheduling.starts_with("fifo") {
         "Other tasks waited for the generator, which had priority,"
@@ -245,8 +245,8 @@ fn pressure(digest: &Digest<'_>, reasons: &mut Vec<(Trust, String)>) {
     reasons.push((Trust::Ok, reason));
 }
 
-fn number_of(digest: &Digest<'_>, state: State) -> usize {
-    digest.record.trials.iter().filter(|trial: &&Trial| trial.state == state).count()
+fn number_of(model: &ReportModel<'_>, state: State) -> usize {
+    model.record.trials.iter().filter(|trial: &&Trial| trial.state == state).count()
 }
 
 fn trials(count_of: usize) -> String {
@@ -261,7 +261,7 @@ mod tests {
     #[test]
     fn a_gain_is_said_with_its_interval() {
         let record = sample::record();
-        let sentence = verdict(&Digest::new(&record)).sentence();
+        let sentence = verdict(&ReportModel::new(&record)).sentence();
         assert!(sentence.starts_with("At 16,384 rules, weir’s nft form forwards "), "{sentence}");
         assert!(sentence.ends_with("] what linear forwards."), "{sentence}");
     }
@@ -272,7 +272,7 @@ mod tests {
         for trial in &mut record.trials {
             trial.pps = 1000.0;
         }
-        let sentence = verdict(&Digest::new(&record)).sentence();
+        let sentence = verdict(&ReportModel::new(&record)).sentence();
         assert!(sentence.contains("are alike: 1.00× [1.00, 1.00]"), "{sentence}");
     }
 
@@ -280,35 +280,37 @@ mod tests {
     fn a_run_without_forms_of_weir_counts_its_claims() {
         let mut record = sample::record();
         record.run.subjects.iter_mut().for_each(|subject| subject.weir = false);
-        let sentence = verdict(&Digest::new(&record)).sentence();
+        let sentence = verdict(&ReportModel::new(&record)).sentence();
         assert_eq!(sentence, "1 of 2 claims hold, 1 in shape.");
         record.run.claims[0].outcome = Outcome::NotReproduced;
-        let sentence = verdict(&Digest::new(&record)).sentence();
+        let sentence = verdict(&ReportModel::new(&record)).sentence();
         assert_eq!(sentence, "1 of 2 claims hold, 1 not.");
         record.run.claims.clear();
-        assert!(verdict(&Digest::new(&record)).sentence().starts_with("This run holds no pair"));
+        assert!(
+            verdict(&ReportModel::new(&record)).sentence().starts_with("This run holds no pair")
+        );
     }
 
     #[test]
     fn an_empty_run_says_so_and_is_invalid() {
         let record = weir_stats::Record { trials: Vec::new(), ..sample::record() };
-        let digest = Digest::new(&record);
-        assert!(verdict(&digest).sentence().starts_with("This run holds no pair"));
-        assert_eq!(trust(&digest).0, Trust::Invalid);
+        let model = ReportModel::new(&record);
+        assert!(verdict(&model).sentence().starts_with("This run holds no pair"));
+        assert_eq!(trust(&model).0, Trust::Invalid);
     }
 
     #[test]
     fn a_quiet_run_is_trusted_and_each_fault_lowers_it() {
         let quiet = sample::record();
-        assert_eq!(trust(&Digest::new(&quiet)), (Trust::Ok, Vec::new()));
+        assert_eq!(trust(&ReportModel::new(&quiet)), (Trust::Ok, Vec::new()));
 
         let mut interrupted = sample::record();
         interrupted.run.complete = false;
-        assert_eq!(trust(&Digest::new(&interrupted)).0, Trust::Invalid);
+        assert_eq!(trust(&ReportModel::new(&interrupted)).0, Trust::Invalid);
 
         let mut leaking = sample::record();
         leaking.trials[3].leaked = 7;
-        let (badge, reasons) = trust(&Digest::new(&leaking));
+        let (badge, reasons) = trust(&ReportModel::new(&leaking));
         assert_eq!(badge, Trust::Invalid);
         assert_eq!(reasons, ["7 packets passed that had to be dropped."]);
 
@@ -316,21 +318,21 @@ mod tests {
         let of_limit = leaking.run.subjects.iter_mut().find(|subject| subject.name == *limiting);
         of_limit.unwrap().lets_through_pps = 3;
         let passing = 7 - within_limit(3, leaking.trials[3].seconds);
-        let (_, reasons) = trust(&Digest::new(&leaking));
+        let (_, reasons) = trust(&ReportModel::new(&leaking));
         assert_eq!(reasons, [format!("{passing} packets passed that had to be dropped.")]);
         let of_limit = leaking.run.subjects.iter_mut().find(|subject| subject.lets_through_pps > 0);
         of_limit.unwrap().lets_through_pps = 7;
-        assert_eq!(trust(&Digest::new(&leaking)), (Trust::Ok, Vec::new()));
+        assert_eq!(trust(&ReportModel::new(&leaking)), (Trust::Ok, Vec::new()));
 
         let mut shaking = sample::record();
         if let Some(floor) = &mut shaking.run.noise_floor {
             floor.ratio.hi = 1.2;
         }
-        assert_eq!(trust(&Digest::new(&shaking)).0, Trust::Noisy);
+        assert_eq!(trust(&ReportModel::new(&shaking)).0, Trust::Noisy);
 
         let mut busy = sample::record();
         busy.trials.iter_mut().for_each(|trial| trial.noise.psi = 0.9);
-        let (badge, notes) = trust(&Digest::new(&busy));
+        let (badge, notes) = trust(&ReportModel::new(&busy));
         assert_eq!(badge, Trust::Ok);
         assert!(notes[0].starts_with("Other tasks waited"), "{notes:?}");
 
@@ -338,6 +340,6 @@ mod tests {
         for trial in disturbed.trials.iter_mut().step_by(4) {
             trial.state = State::Disturbed;
         }
-        assert_eq!(trust(&Digest::new(&disturbed)).0, Trust::Noisy);
+        assert_eq!(trust(&ReportModel::new(&disturbed)).0, Trust::Noisy);
     }
 }

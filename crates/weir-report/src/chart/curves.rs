@@ -4,9 +4,9 @@
 use maud::{Markup, html};
 
 use super::{Caption, Size, drawing, words};
-use crate::ink::Ink;
 use crate::number::{Unit, pixel};
 use crate::scale::Linear;
+use crate::series_style::SeriesStyle;
 
 /// One curve.
 #[derive(Clone, Debug)]
@@ -14,7 +14,7 @@ pub(crate) struct Curve {
     /// Number of the subject, for the switches of the legend.
     pub(crate) subject: usize,
     /// How it is drawn.
-    pub(crate) ink: Ink,
+    pub(crate) style: SeriesStyle,
     /// Its points have markers: values that were measured one by one.
     pub(crate) marked: bool,
     /// In rising order of the first.
@@ -54,10 +54,10 @@ fn curve(x: &Linear, y: &Linear, curve: &Curve) -> Markup {
     let place = |(at, value): &(f64, f64)| Some((x.place(*at)?, y.place(*value)?));
     let places: Vec<(f64, f64)> = curve.points.iter().filter_map(place).collect();
     html! {
-        g class={ "series " (curve.ink.class) } data-series=(curve.subject) {
-            path.line.thin[!curve.marked].dashed[curve.ink.dashed] d=(super::polyline(&places)) {}
+        g class={ "series " (curve.style.class) } data-series=(curve.subject) {
+            path.line.thin[!curve.marked].dashed[curve.style.dashed] d=(super::polyline(&places)) {}
             @if curve.marked {
-                @for (x, y) in &places { (curve.ink.marker(*x, *y, 3.5)) }
+                @for (x, y) in &places { (curve.style.marker(*x, *y, 3.5)) }
             }
         }
     }
@@ -68,8 +68,8 @@ mod tests {
     use super::*;
 
     fn drawn(points: &[(f64, f64)], marked: bool) -> String {
-        let ink = crate::ink::inks(&[crate::sample::subject("a", false, false)])[0];
-        let curve = Curve { subject: 0, ink, marked, points: points.to_vec() };
+        let style = crate::series_style::styles(&[crate::sample::subject("a", false, false)])[0];
+        let curve = Curve { subject: 0, style, marked, points: points.to_vec() };
         let caption = Caption {
             id: "c",
             title: "title",

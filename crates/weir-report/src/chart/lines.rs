@@ -104,14 +104,14 @@ fn line(frame: &Frame, series: &Series, caption: &Caption<'_>) -> Markup {
         .flat_map(|point| point.trials.iter().filter_map(|y| frame.at(point.x, *y)))
         .collect();
     html! {
-        g class={ "series " (series.ink.class) } data-series=(series.subject)
-            data-run=[series.ink.run] {
+        g class={ "series " (series.style.class) } data-series=(series.subject)
+            data-run=[series.style.run] {
             (band(frame, series))
-            @if let (true, [(_, y)]) = (series.ink.dashed, places.as_slice()) {
+            @if let (true, [(_, y)]) = (series.style.dashed, places.as_slice()) {
                 // Without rules there is nothing to vary: one value holds for the whole axis.
-                path class=(series.ink.line()) d=(rule(frame.left, *y, frame.right)) {}
+                path class=(series.style.line()) d=(rule(frame.left, *y, frame.right)) {}
             } @else if places.len() > 1 {
-                path class=(series.ink.line()) d=(polyline(&places)) {}
+                path class=(series.style.line()) d=(polyline(&places)) {}
             }
             (dots(&trials))
             @for point in &series.points {
@@ -123,7 +123,7 @@ fn line(frame: &Frame, series: &Series, caption: &Caption<'_>) -> Markup {
                             (series.label) ", " (count(point.x as u64)) ": "
                             (caption.unit.print(point.value)) " " (range(point, caption))
                         }
-                        (series.ink.marker(x, y, series.ink.radius()))
+                        (series.style.marker(x, y, series.style.radius()))
                     }
                 }
             }
@@ -174,7 +174,7 @@ fn names(frame: &Frame, series: &[Series]) -> Markup {
         .filter_map(|one| {
             let last = one.points.last()?;
             let (x, y) = frame.at(last.x, last.value)?;
-            let lone = one.ink.dashed && one.points.len() == 1;
+            let lone = one.style.dashed && one.points.len() == 1;
             Some((one, if lone { frame.right - 4.0 } else { x }, y))
         })
         .collect();
@@ -183,8 +183,8 @@ fn names(frame: &Frame, series: &[Series]) -> Markup {
     let start = frame.right + 14.0;
     html! {
         @for ((one, x, y), label) in ends.iter().zip(&placed) {
-            g class={ "series " (one.ink.class) } data-series=(one.subject)
-                data-run=[one.ink.run] {
+            g class={ "series " (one.style.class) } data-series=(one.subject)
+                data-run=[one.style.run] {
                 @let (from, to) = ((x + 8.0, *y), (start - 6.0, *label));
                 path class="leader" d=(polyline(&[from, to, (start - 2.0, *label)])) {}
                 (words("name", start, label + 4.0, &one.label))
@@ -197,10 +197,10 @@ fn names(frame: &Frame, series: &[Series]) -> Markup {
 mod tests {
     use super::*;
     use crate::chart::Point;
-    use crate::ink;
+    use crate::series_style;
 
     fn series(points: &[(f64, f64)]) -> Series {
-        let ink = ink::inks(&[crate::sample::subject("a", false, false)])[0];
+        let style = series_style::styles(&[crate::sample::subject("a", false, false)])[0];
         let point = |(x, value): &(f64, f64)| Point {
             x: *x,
             value: *value,
@@ -209,7 +209,7 @@ mod tests {
             trials: vec![*value, value * 1.05],
         };
         let points = points.iter().map(point).collect();
-        Series { subject: 0, label: "a".to_owned(), ink, points }
+        Series { subject: 0, label: "a".to_owned(), style, points }
     }
 
     fn drawn(all: &[Series]) -> String {

@@ -67,8 +67,8 @@ fn row(
     let trials: Vec<(f64, f64)> =
         point.trials.iter().filter_map(|trial| Some((axis.place(*trial)?, y))).collect();
     html! {
-        g class={ "series " (series.ink.class) } data-series=(series.subject)
-            data-run=[series.ink.run] {
+        g class={ "series " (series.style.class) } data-series=(series.subject)
+            data-run=[series.style.run] {
             @if let Some(left) = beside {
                 (words("name end", left - 20.0, y + 4.0, &series.label))
                 (words("tick end", width, y + 4.0, &format!("{value} {range}")))
@@ -83,7 +83,7 @@ fn row(
             @if let Some(x) = axis.place(point.value) {
                 g {
                     title { (series.label) ": " (value) " " (range) }
-                    (series.ink.marker(x, y, 5.0))
+                    (series.style.marker(x, y, 5.0))
                 }
             }
         }

@@ -3,9 +3,9 @@
 use maud::{Markup, html};
 
 use super::{Caption, Size, drawing, polyline, words};
-use crate::ink::Ink;
 use crate::number::pixel;
 use crate::scale::{Linear, Log};
+use crate::series_style::SeriesStyle;
 
 /// The search of one subject.
 #[derive(Clone, Debug)]
@@ -13,7 +13,7 @@ pub(crate) struct Trace {
     /// Number of the subject, for the switches of the legend.
     pub(crate) subject: usize,
     /// How it is drawn.
-    pub(crate) ink: Ink,
+    pub(crate) style: SeriesStyle,
     /// Rates in their order, packets a second, and whether the loss was within the goal.
     pub(crate) steps: Vec<(f64, bool)>,
     /// Where it ended, as far as it found such bounds.
@@ -58,7 +58,7 @@ fn trace(x: &Linear, y: &Log, trace: &Trace) -> Markup {
     let way: Vec<(f64, f64)> = places.iter().map(|(x, y, _)| (*x, *y)).collect();
     let [lower, upper] = trace.bounds.map(|bound| bound.and_then(|rate| y.place(rate)));
     html! {
-        g class={ "series " (trace.ink.class) } data-series=(trace.subject) {
+        g class={ "series " (trace.style.class) } data-series=(trace.subject) {
             path class="line thin" d=(polyline(&way)) {}
             @for (x, y, good) in &places {
                 circle class=(if *good { "mark full" } else { "mark hollow" })

@@ -4,12 +4,12 @@ use maud::{Markup, html};
 use weir_stats::claim::By;
 use weir_stats::{ClaimRecord, ClaimTest, Outcome, PaperValue, Place, Quantity};
 
-use crate::digest::{Digest, capital};
 use crate::number::{interval, plain};
+use crate::report_model::{ReportModel, capital};
 
 /// The claims of the study, the paper's first.
-pub(super) fn section(digest: &Digest<'_>) -> Markup {
-    let run = &digest.record.run;
+pub(super) fn section(model: &ReportModel<'_>) -> Markup {
+    let run = &model.record.run;
     if run.claims.is_empty() && run.paper_values.is_empty() {
         return html! {};
     }
@@ -28,15 +28,15 @@ pub(super) fn section(digest: &Digest<'_>) -> Markup {
                 "Each claim was written down with its test before anything was measured, and is "
                 "decided by the near end of the interval."
             }
-            (table(digest, By::Paper, "The paper’s"))
-            (table(digest, By::Weir, "weir’s own"))
-            (paper_values(digest))
+            (table(model, By::Paper, "The paper’s"))
+            (table(model, By::Weir, "weir’s own"))
+            (paper_values(model))
         }
     }
 }
 
-fn table(digest: &Digest<'_>, by: By, caption: &str) -> Markup {
-    let all = &digest.record.run.claims;
+fn table(model: &ReportModel<'_>, by: By, caption: &str) -> Markup {
+    let all = &model.record.run.claims;
     let claims: Vec<&ClaimRecord> = all.iter().filter(|one| one.claim.by == by).collect();
     html! {
         @if !claims.is_empty() {
@@ -44,14 +44,14 @@ fn table(digest: &Digest<'_>, by: By, caption: &str) -> Markup {
                 table.claims {
                     caption { (caption) }
                     thead { tr { th { "claim" } th { "outcome" } th { "evidence" } } }
-                    tbody { @for claim in &claims { (row(digest, claim)) } }
+                    tbody { @for claim in &claims { (row(model, claim)) } }
                 }
             }
         }
     }
 }
 
-fn row(digest: &Digest<'_>, record: &ClaimRecord) -> Markup {
+fn row(model: &ReportModel<'_>, record: &ClaimRecord) -> Markup {
     html! {
         tr {
             td {
@@ -65,7 +65,7 @@ fn row(digest: &Digest<'_>, record: &ClaimRecord) -> Markup {
                     br;
                 }
                 @if let Some(test) = &record.claim.test {
-                    span.range { (test_in_words(digest, test)) }
+                    span.range { (test_in_words(model, test)) }
                 } @else if let Some(needs) = &record.claim.needs { span.range { "needs " (needs) } }
             }
         }
@@ -92,36 +92,36 @@ fn word(record: &ClaimRecord) -> String {
 }
 
 /// The test of a claim as a sentence.
-fn test_in_words(digest: &Digest<'_>, test: &ClaimTest) -> String {
+fn test_in_words(model: &ReportModel<'_>, test: &ClaimTest) -> String {
     match test {
         ClaimTest::Ratio { quantity, of, to, within, shape } => format!(
             "{} of {} against {}: {within} (in shape: {shape})",
             quantity_in_words(*quantity),
-            place(digest, of),
-            place(digest, to)
+            place(model, of),
+            place(model, to)
         ),
         ClaimTest::Value { quantity, of, within, shape } => format!(
             "{} of {}: {within} (in shape: {shape})",
             quantity_in_words(*quantity),
-            place(digest, of)
+            place(model, of)
         ),
         ClaimTest::Growth { quantity, subject, axis, from, to, above, within, shape, .. } => {
             let above = match above {
-                Some(base) => format!(", above that of {}", place(digest, base)),
+                Some(base) => format!(", above that of {}", place(model, base)),
                 None => String::new(),
             };
             format!(
                 "exponent of {} of {} over {axis} {from} to {to}{above}: {within} \
                  (in shape: {shape})",
                 quantity_in_words(*quantity),
-                digest.label_of(subject)
+                model.label_of(subject)
             )
         }
     }
 }
 
-fn place(digest: &Digest<'_>, place: &Place) -> String {
-    let (subject, at) = (digest.label_of(&place.subject), place.at.to_string());
+fn place(model: &ReportModel<'_>, place: &Place) -> String {
+    let (subject, at) = (model.label_of(&place.subject), place.at.to_string());
     if at.is_empty() { subject } else { format!("{subject} ({at})") }
 }
 
@@ -187,8 +187,8 @@ fn quantity_in_words(quantity: Quantity) -> &'static str {
 }
 
 /// The number of the claim that stands for a value of the paper.
-fn ours(digest: &Digest<'_>, value: &PaperValue) -> Markup {
-    let mut claims = digest.record.run.claims.iter();
+fn ours(model: &ReportModel<'_>, value: &PaperValue) -> Markup {
+    let mut claims = model.record.run.claims.iter();
     let claim = claims.find(|one| Some(&one.claim.id) == value.claim.as_ref());
     html! {
         @if let Some(estimate) = claim.and_then(|claim| claim.estimate.as_ref()) {
@@ -197,8 +197,8 @@ fn ours(digest: &Digest<'_>, value: &PaperValue) -> Markup {
     }
 }
 
-fn paper_values(digest: &Digest<'_>) -> Markup {
-    let values = &digest.record.run.paper_values;
+fn paper_values(model: &ReportModel<'_>) -> Markup {
+    let values = &model.record.run.paper_values;
     html! {
         @if !values.is_empty() {
             div.scroll {
@@ -210,7 +210,7 @@ fn paper_values(digest: &Digest<'_>) -> Markup {
                             tr {
                                 td { (value.what) }
                                 td.tight { (value.value) }
-                                td.tight { (ours(digest, value)) }
+                                td.tight { (ours(model, value)) }
                                 td.range { (value.place) }
                             }
                         }

@@ -7,8 +7,8 @@ use weir_stats::{Quantity, Scenario};
 
 use super::figures::{self, SMALL};
 use crate::chart::{Caption, lines, rows};
-use crate::digest::{Digest, axis_title};
 use crate::number::Unit;
+use crate::report_model::{ReportModel, axis_title};
 
 /// What is drawn, where it was measured.
 const SHOWN: [(Quantity, &str, &str, &str); 9] = [
@@ -39,8 +39,8 @@ const SHOWN: [(Quantity, &str, &str, &str); 9] = [
 ];
 
 /// Names of the programs that asked in place of weir's own clients.
-fn programs<'a>(digest: &Digest<'a>) -> Vec<&'a str> {
-    let connections = digest.record.trials.iter().filter_map(|trial| trial.connections.as_ref());
+fn programs<'a>(model: &ReportModel<'a>) -> Vec<&'a str> {
+    let connections = model.record.trials.iter().filter_map(|trial| trial.connections.as_ref());
     let clients = connections.filter_map(|connections| connections.client.as_ref());
     let of_program = clients.filter(|client| !client.reported.is_empty());
     let names: BTreeSet<&str> = of_program.map(|client| client.name.as_str()).collect();
@@ -48,17 +48,17 @@ fn programs<'a>(digest: &Digest<'a>) -> Vec<&'a str> {
 }
 
 /// All of them; nothing where the study opened none.
-pub(super) fn section(digest: &Digest<'_>) -> Markup {
+pub(super) fn section(model: &ReportModel<'_>) -> Markup {
     let anywhere = Scenario::default();
     let drawn: Vec<_> = SHOWN
         .into_iter()
         .map(|(quantity, id, title, y_title)| {
-            (id, title, y_title, digest.series(quantity, &anywhere))
+            (id, title, y_title, model.series(quantity, &anywhere))
         })
         .filter(|(.., series)| !series.is_empty())
         .collect();
     let Some((.., first)) = drawn.first() else { return html! {} };
-    let outside = programs(digest);
+    let outside = programs(model);
     html! {
         section #connections {
             h2 { "Connections" }
@@ -70,20 +70,20 @@ pub(super) fn section(digest: &Digest<'_>) -> Markup {
                     "and status, and times from when a request was sent."
                 }
             }
-            (figures::legend(digest, first.iter().map(|one| one.subject)))
+            (figures::legend(model, first.iter().map(|one| one.subject)))
             div.pair {
                 @for (id, title, y_title, series) in &drawn {
                     @let caption = Caption {
                         id,
                         title,
                         about: "Values by subject; the records hold each trial.",
-                        x_title: digest.axis.map_or("", |axis| axis_title(axis)),
+                        x_title: model.axis.map_or("", |axis| axis_title(axis)),
                         y_title,
                         unit: Unit::Rate,
                     };
                     div {
                         h3 { (title) }
-                        @if let Some(axis) = digest.axis {
+                        @if let Some(axis) = model.axis {
                             figure data-plot=(axis.name) {
                                 (lines::draw(&caption, SMALL, series, series))
                             }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use maud::{Markup, html};
 use weir_stats::{Kind, Subject, Trial};
 
-use crate::digest::{Digest, label};
 use crate::number::percent;
+use crate::report_model::{ReportModel, label};
 
 /// A core that took less is no part of the work: what else runs has packets, too.
 const A_PART: f64 = 0.05;
@@ -15,11 +15,11 @@ const A_PART: f64 = 0.05;
 type Work = BTreeMap<u32, u64>;
 
 /// A table of shares; nothing where one core did it all.
-pub(super) fn section(digest: &Digest<'_>) -> Markup {
+pub(super) fn section(model: &ReportModel<'_>) -> Markup {
     let of_connections = |trial: &&Trial| trial.kind == Kind::Connections && trial.copy == 0;
-    let trials: Vec<&Trial> = digest.accepted().filter(of_connections).collect();
+    let trials: Vec<&Trial> = model.accepted().filter(of_connections).collect();
     let all = work(trials.iter().copied());
-    let rows: Vec<(&Subject, Work)> = digest
+    let rows: Vec<(&Subject, Work)> = model
         .record
         .run
         .subjects

@@ -5,9 +5,9 @@ use weir_stats::{Axis, Quantity, Subject};
 
 use crate::chart::lines::{self, Layout};
 use crate::chart::{Caption, Series, Size, rows};
-use crate::digest::{Digest, axis_title, capital};
-use crate::ink::Ink;
 use crate::number::{self, Unit};
+use crate::report_model::{ReportModel, axis_title, capital};
+use crate::series_style::SeriesStyle;
 
 /// What packets a second are, above their axis.
 pub(super) const FORWARDED: &str = "packets/s, forwarded";
@@ -29,38 +29,43 @@ fn wide(series: &[Series]) -> Layout {
 }
 
 /// The plot that the page is about.
-pub(super) fn rates(digest: &Digest<'_>) -> Markup {
-    let facet = digest.headline.as_ref().map_or(0, |headline| headline.facet);
-    let facet = &digest.facets[facet];
-    let series = digest.series(Quantity::Pps, &facet.scenario);
+pub(super) fn rates(model: &ReportModel<'_>) -> Markup {
+    let facet = model.headline.as_ref().map_or(0, |headline| headline.facet);
+    let facet = &model.facets[facet];
+    let series = model.series(Quantity::Pps, &facet.scenario);
     if series.is_empty() {
         return html! {};
     }
-    let title = match digest.axis {
+    let title = match model.axis {
         Some(axis) => format!("Packets a second against {}", axis.name),
         None => "Packets a second".to_owned(),
     };
-    let about = description(digest, &series);
+    let about = description(model, &series);
     html! {
         section #rates {
             h2 { (title) }
             p.about {
                 @if !facet.sentence.is_empty() { (facet.sentence) " " }
-                @if digest.axis.is_some() {
+                @if model.axis.is_some() {
                     "Both axes are logarithmic: a line that falls to the right pays for every "
                     "rule, a flat one does not."
                 } @else { "The axis is logarithmic: further right is better." }
             }
-            (legend(digest, series.iter().map(|one| one.subject)))
-            (plot(digest.axis, &packets(digest, "rates", &title, &about), &series))
+            (legend(model, series.iter().map(|one| one.subject)))
+            (plot(model.axis, &packets(model, "rates", &title, &about), &series))
             (how_drawn())
         }
     }
 }
 
 /// The caption of a drawing of packets a second.
-fn packets<'a>(digest: &Digest<'a>, id: &'a str, title: &'a str, about: &'a str) -> Caption<'a> {
-    let x_title = digest.axis.map_or("", axis_title);
+fn packets<'a>(
+    model: &ReportModel<'a>,
+    id: &'a str,
+    title: &'a str,
+    about: &'a str,
+) -> Caption<'a> {
+    let x_title = model.axis.map_or("", axis_title);
     Caption { id, title, about, x_title, y_title: FORWARDED, unit: Unit::Rate }
 }
 
@@ -94,8 +99,8 @@ fn how_drawn() -> Markup {
 }
 
 /// What a drawing shows, in words: each line's first and last value.
-fn description(digest: &Digest<'_>, series: &[Series]) -> String {
-    let axis = digest.axis.map_or("rules", |axis| axis.name.as_str());
+fn description(model: &ReportModel<'_>, series: &[Series]) -> String {
+    let axis = model.axis.map_or("rules", |axis| axis.name.as_str());
     let mut parts = Vec::new();
     for one in series {
         let (Some(first), Some(last)) = (one.points.first(), one.points.last()) else { continue };
@@ -115,19 +120,21 @@ fn description(digest: &Digest<'_>, series: &[Series]) -> String {
     format!("{}.", parts.join("; "))
 }
 
-/// Names of the subjects with their inks; the page's script makes switches of them.
-pub(super) fn legend(digest: &Digest<'_>, shown: impl Iterator<Item = usize>) -> Markup {
-    let all = &digest.record.run.subjects;
-    legend_of(shown.map(|at| (at, &all[at], digest.inks[at])))
+/// Names of the subjects with their styles; the page's script makes switches of them.
+pub(super) fn legend(model: &ReportModel<'_>, shown: impl Iterator<Item = usize>) -> Markup {
+    let all = &model.record.run.subjects;
+    legend_of(shown.map(|at| (at, &all[at], model.styles[at])))
 }
 
 /// The same of subjects by number.
-pub(super) fn legend_of<'a>(shown: impl Iterator<Item = (usize, &'a Subject, Ink)>) -> Markup {
+pub(super) fn legend_of<'a>(
+    shown: impl Iterator<Item = (usize, &'a Subject, SeriesStyle)>,
+) -> Markup {
     html! {
         ul.legend {
-            @for (at, subject, ink) in shown {
+            @for (at, subject, style) in shown {
                 li.weir[subject.weir] data-series=(at) title=(subject.about) {
-                    (ink.key())
+                    (style.key())
                     span { (subject.title) }
                 }
             }
@@ -136,25 +143,25 @@ pub(super) fn legend_of<'a>(shown: impl Iterator<Item = (usize, &'a Subject, Ink
 }
 
 /// The same plot for every facet, on shared axes.
-pub(super) fn facets(digest: &Digest<'_>) -> Markup {
-    if digest.facets.len() < 2 || digest.axis.is_none() {
-        return html! { @if digest.axis.is_none() { (other_rows(digest)) } };
+pub(super) fn facets(model: &ReportModel<'_>) -> Markup {
+    if model.facets.len() < 2 || model.axis.is_none() {
+        return html! { @if model.axis.is_none() { (other_rows(model)) } };
     }
     let drawn: Vec<Vec<Series>> =
-        digest.facets.iter().map(|facet| digest.series(Quantity::Pps, &facet.scenario)).collect();
+        model.facets.iter().map(|facet| model.series(Quantity::Pps, &facet.scenario)).collect();
     let all: Vec<Series> = drawn.iter().flatten().cloned().collect();
     html! {
         section #facets {
             h2 { "Side by side" }
             p.about { "The same measurement for each kind of traffic, on the same axes." }
             div.pair {
-                @for (at, (facet, series)) in digest.facets.iter().zip(&drawn).enumerate() {
+                @for (at, (facet, series)) in model.facets.iter().zip(&drawn).enumerate() {
                     @let id = format!("facet-{at}");
-                    @let about = description(digest, series);
-                    @let caption = packets(digest, &id, &facet.title, &about);
+                    @let about = description(model, series);
+                    @let caption = packets(model, &id, &facet.title, &about);
                     div {
                         h3 { (capital(&facet.title)) }
-                        figure data-plot=[digest.axis.map(|axis| axis.name.as_str())] {
+                        figure data-plot=[model.axis.map(|axis| axis.name.as_str())] {
                             (lines::draw(&caption, SMALL, series, &all))
                         }
                     }
@@ -165,22 +172,22 @@ pub(super) fn facets(digest: &Digest<'_>) -> Markup {
 }
 
 /// Rows of the facets that the first plot does not show.
-fn other_rows(digest: &Digest<'_>) -> Markup {
-    let shown = digest.headline.as_ref().map_or(0, |headline| headline.facet);
+fn other_rows(model: &ReportModel<'_>) -> Markup {
+    let shown = model.headline.as_ref().map_or(0, |headline| headline.facet);
     html! {
-        @for (at, facet) in digest.facets.iter().enumerate().filter(|(at, _)| *at != shown) {
-            @let series = digest.series(Quantity::Pps, &facet.scenario);
-            @let (id, about) = (format!("rows-{at}"), description(digest, &series));
+        @for (at, facet) in model.facets.iter().enumerate().filter(|(at, _)| *at != shown) {
+            @let series = model.series(Quantity::Pps, &facet.scenario);
+            @let (id, about) = (format!("rows-{at}"), description(model, &series));
             section {
                 h2 { (capital(&facet.title)) }
-                (plot(digest.axis, &packets(digest, &id, &facet.title, &about), &series))
+                (plot(model.axis, &packets(model, &id, &facet.title, &about), &series))
             }
         }
     }
 }
 
 /// How long it takes to put the rules in force.
-pub(super) fn loads(digest: &Digest<'_>) -> Markup {
+pub(super) fn loads(model: &ReportModel<'_>) -> Markup {
     let anywhere = weir_stats::Scenario::default();
     let shown = [
         (Quantity::LoadSeconds, "load", "All rules at once", "seconds to load"),
@@ -189,7 +196,7 @@ pub(super) fn loads(digest: &Digest<'_>) -> Markup {
     let drawn: Vec<_> = shown
         .into_iter()
         .map(|(quantity, id, title, y_title)| {
-            (id, title, y_title, digest.series(quantity, &anywhere))
+            (id, title, y_title, model.series(quantity, &anywhere))
         })
         .filter(|(.., series)| !series.is_empty())
         .collect();
@@ -207,7 +214,7 @@ pub(super) fn loads(digest: &Digest<'_>) -> Markup {
                 @for (id, title, y_title, series) in &drawn {
                     div {
                         h3 { (title) }
-                        (load_plot(digest, id, title, y_title, series))
+                        (load_plot(model, id, title, y_title, series))
                     }
                 }
             }
@@ -216,18 +223,18 @@ pub(super) fn loads(digest: &Digest<'_>) -> Markup {
 }
 
 fn load_plot(
-    digest: &Digest<'_>,
+    model: &ReportModel<'_>,
     id: &str,
     title: &str,
     y_title: &str,
     series: &[Series],
 ) -> Markup {
-    let x_title = digest.axis.map_or("", |axis| axis_title(axis));
+    let x_title = model.axis.map_or("", |axis| axis_title(axis));
     let unit = Unit::Seconds;
     let about = "Seconds by subject; the table below holds the values.";
     let caption = Caption { id, title, about, x_title, y_title, unit };
     html! {
-        @if let Some(axis) = digest.axis {
+        @if let Some(axis) = model.axis {
             figure data-plot=(axis.name) { (lines::draw(&caption, SMALL, series, series)) }
         } @else {
             figure { (rows::draw(&caption, "small", SMALL.size.width, series)) }

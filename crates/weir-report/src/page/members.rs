@@ -3,12 +3,12 @@
 use maud::{Markup, html};
 use weir_stats::{Member, Scenario, Subject, Trial};
 
-use crate::digest::{Digest, label};
 use crate::number::rate;
+use crate::report_model::{ReportModel, label};
 
 /// A table for each point at which clients and servers were told apart; nothing without one.
-pub(super) fn section(digest: &Digest<'_>) -> Markup {
-    let told: Vec<&Trial> = digest.accepted().filter(|trial| is_told(trial)).collect();
+pub(super) fn section(model: &ReportModel<'_>) -> Markup {
+    let told: Vec<&Trial> = model.accepted().filter(|trial| is_told(trial)).collect();
     let mut points: Vec<&Scenario> = told.iter().map(|trial| &trial.scenario).collect();
     points.sort_unstable();
     points.dedup();
@@ -20,7 +20,7 @@ pub(super) fn section(digest: &Digest<'_>) -> Markup {
                     "Means over all trials that count. Packets and bits are those that arrived, "
                     "Ethernet headers included."
                 }
-                @for point in points { (table(digest, &told, point)) }
+                @for point in points { (table(model, &told, point)) }
             }
         }
     }
@@ -76,8 +76,8 @@ fn add_all(sums: &mut Vec<Member>, others: &[Member]) {
     sums.iter_mut().zip(others).for_each(|(sum, other)| add(sum, other));
 }
 
-fn table(digest: &Digest<'_>, told: &[&Trial], point: &Scenario) -> Markup {
-    let subjects = digest.record.run.subjects.iter();
+fn table(model: &ReportModel<'_>, told: &[&Trial], point: &Scenario) -> Markup {
+    let subjects = model.record.run.subjects.iter();
     let sums: Vec<(&Subject, Sums)> = subjects
         .map(|subject| (subject, Sums::of(told, subject, point)))
         .filter(|(_, sums)| sums.seconds > 0.0)

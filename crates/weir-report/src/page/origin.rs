@@ -6,12 +6,12 @@ use maud::{Markup, html};
 use weir_stats::{Environment, Record};
 
 use crate::data;
-use crate::digest::Digest;
-use crate::number::{bytes, count, duration};
+use crate::number::{bytes, count, date, duration};
+use crate::report_model::ReportModel;
 
 /// Environment, commands, rulesets.
-pub(super) fn section(digest: &Digest<'_>) -> Markup {
-    let run = &digest.record.run;
+pub(super) fn section(model: &ReportModel<'_>) -> Markup {
+    let run = &model.record.run;
     html! {
         section #origin {
             h2 { "To repeat it" }
@@ -19,10 +19,10 @@ pub(super) fn section(digest: &Digest<'_>) -> Markup {
             dl {
                 dt { "seed" } dd { (run.seed) }
                 dt { "weir" } dd { (run.weir) }
-                dt { "began" } dd { (super::date(&run.date)) }
+                dt { "began" } dd { (date(&run.date)) }
                 dt { "took" } dd { (duration(run.seconds)) }
             }
-            (subjects(digest))
+            (subjects(model))
             (environment("Environment", &run.environment))
             @for host in &run.hosts {
                 (environment(&format!("Another machine: the {}", host.role), &host.environment))
@@ -35,19 +35,19 @@ pub(super) fn section(digest: &Digest<'_>) -> Markup {
                     }
                 }
             }
-            (rulesets(digest))
+            (rulesets(model))
         }
     }
 }
 
-fn subjects(digest: &Digest<'_>) -> Markup {
+fn subjects(model: &ReportModel<'_>) -> Markup {
     html! {
         h3 { "Subjects" }
         div.scroll {
             table {
                 thead { tr { th { "name" } th { "what it is" } th { "loaded by" } } }
                 tbody {
-                    @for subject in &digest.record.run.subjects {
+                    @for subject in &model.record.run.subjects {
                         tr {
                             th.tight scope="row" { code { (subject.name) } }
                             td {
@@ -95,8 +95,8 @@ fn folded(title: &str, values: &BTreeMap<String, String>) -> Markup {
     }
 }
 
-fn rulesets(digest: &Digest<'_>) -> Markup {
-    let rulesets = &digest.record.run.rulesets;
+fn rulesets(model: &ReportModel<'_>) -> Markup {
+    let rulesets = &model.record.run.rulesets;
     html! {
         @if !rulesets.is_empty() {
             details {

@@ -12,9 +12,9 @@ use weir_stats::{Axis, Quantity, Record, Scenario, State, Subject, Trial};
 
 use super::{figures, tables};
 use crate::chart::{Caption, Series};
-use crate::digest::{self, Digest, Facet, axis_title, capital, label};
-use crate::ink::{self, Ink};
-use crate::number::{Unit, coordinate, count, plain, times};
+use crate::number::{Unit, coordinate, count, date, plain, times};
+use crate::report_model::{self, Facet, ReportModel, axis_title, capital, label};
+use crate::series_style::{self, SeriesStyle};
 use crate::verdict::trust;
 
 /// What runs are drawn by: the first of these that the first run measured.
@@ -39,7 +39,7 @@ pub struct NamedRun<'a> {
 
 /// Runs of one study, all seen as the first one is.
 pub(super) struct Runs<'a> {
-    runs: Vec<(String, Digest<'a>)>,
+    runs: Vec<(String, ReportModel<'a>)>,
     /// One of [`SHOWN`].
     shown: (Quantity, &'static str, Unit),
     axis: Option<&'a Axis>,
@@ -50,7 +50,7 @@ pub(super) struct Runs<'a> {
     /// Subjects of all runs, those of the first in front, so that their numbers are the same in
     /// every drawing of the page.
     subjects: Vec<Subject>,
-    inks: Vec<Ink>,
+    styles: Vec<SeriesStyle>,
 }
 
 impl<'a> Runs<'a> {
@@ -65,17 +65,17 @@ impl<'a> Runs<'a> {
         let is_measured = |(quantity, ..): &(Quantity, _, _)| !points(first, *quantity).is_empty();
         let shown = SHOWN.into_iter().find(is_measured).unwrap_or(SHOWN[0]);
         let quantity = shown.0;
-        let axis = Digest::new(first).axis;
+        let axis = ReportModel::new(first).axis;
         let names = distinct(named.iter().map(|run| run.name));
         let seen = |run: &NamedRun<'a>| {
             let mut axes = run.record.run.axes.iter();
             let axis = axis.and_then(|axis| axes.find(|one| one.name == axis.name));
-            Digest { axis, quantity, ..Digest::new(run.record) }
+            ReportModel { axis, quantity, ..ReportModel::new(run.record) }
         };
         let runs: Vec<_> = names.into_iter().zip(named.iter().map(seen)).collect();
         let measured = named.iter().map(|run| points(run.record, quantity));
         let common = measured.reduce(|all, more| &all & &more).unwrap_or_default();
-        let mut facets = digest::facets(first, axis, quantity.kind());
+        let mut facets = report_model::facets(first, axis, quantity.kind());
         facets.retain(|facet| common.iter().any(|point| point.contains(&facet.scenario)));
         let mut subjects: Vec<Subject> = Vec::new();
         for subject in named.iter().flat_map(|run| &run.record.run.subjects) {
@@ -83,13 +83,13 @@ impl<'a> Runs<'a> {
                 subjects.push(subject.clone());
             }
         }
-        let inks = ink::inks(&subjects);
-        Runs { runs, shown, axis, facets, common, subjects, inks }
+        let styles = series_style::styles(&subjects);
+        Runs { runs, shown, axis, facets, common, subjects, styles }
     }
 
     /// What each run is called, with its records.
     pub(super) fn records(&self) -> Vec<(&str, &'a Record)> {
-        self.runs.iter().map(|(name, digest)| (name.as_str(), digest.record)).collect()
+        self.runs.iter().map(|(name, model)| (name.as_str(), model.record)).collect()
     }
 
     /// The common points of a facet, in the order of the axis.
@@ -102,15 +102,15 @@ impl<'a> Runs<'a> {
     /// A line a run and subject.
     fn series(&self, facet: &Facet) -> Vec<Series> {
         let mut all = Vec::new();
-        for (number, (subject, ink)) in self.subjects.iter().zip(&self.inks).enumerate() {
-            for (run, (name, digest)) in self.runs.iter().enumerate() {
-                let mut points = digest.points(self.shown.0, subject, &facet.scenario);
+        for (number, (subject, style)) in self.subjects.iter().zip(&self.styles).enumerate() {
+            for (run, (name, model)) in self.runs.iter().enumerate() {
+                let mut points = model.points(self.shown.0, subject, &facet.scenario);
                 points.retain(|point| {
                     let value = self.axis.map(|_| point.x as u64);
-                    self.common.contains(&digest.point(&facet.scenario, value))
+                    self.common.contains(&model.point(&facet.scenario, value))
                 });
                 let label = format!("{}, {name}", label(subject));
-                all.push(Series { subject: number, label, ink: ink.of_run(run), points });
+                all.push(Series { subject: number, label, style: style.of_run(run), points });
             }
         }
         all.retain(|series| !series.points.is_empty());
@@ -185,19 +185,19 @@ fn legends(runs: &Runs<'_>, drawn: &[(&Facet, Vec<Series>)]) -> Markup {
     let is_drawn = |number: usize| {
         drawn.iter().flat_map(|(_, series)| series).any(|series| series.subject == number)
     };
-    let numbered = runs.subjects.iter().zip(&runs.inks).enumerate();
+    let numbered = runs.subjects.iter().zip(&runs.styles).enumerate();
     let shown = numbered.filter(|(number, _)| is_drawn(*number));
     html! {
         ul.legend {
-            @for (at, (name, digest)) in runs.runs.iter().enumerate() {
-                @let machine = digest.record.run.firewall();
+            @for (at, (name, model)) in runs.runs.iter().enumerate() {
+                @let machine = model.record.run.firewall();
                 li data-run=(at) {
-                    (Ink::run(at).key())
+                    (SeriesStyle::run(at).key())
                     span { (name) ": " (machine.kernel) ", " (machine.cpu_model) }
                 }
             }
         }
-        (figures::legend_of(shown.map(|(number, (subject, ink))| (number, subject, *ink))))
+        (figures::legend_of(shown.map(|(number, (subject, style))| (number, subject, *style))))
     }
 }
 
@@ -235,7 +235,7 @@ fn ratios(runs: &Runs<'_>, facet: &Facet, measure: &Subject) -> Markup {
 fn ratio_table(runs: &Runs<'_>, facet: &Facet, measure: &Subject, points: &[Scenario]) -> Markup {
     let gap = if facet.title.is_empty() { "" } else { ", " };
     let caption = format!("Against {} of the same run{gap}{}", label(measure), facet.title);
-    let inked = runs.subjects.iter().zip(&runs.inks);
+    let inked = runs.subjects.iter().zip(&runs.styles);
     let others: Vec<_> = inked.filter(|(one, _)| one.name != measure.name).collect();
     html! {
         div.scroll {
@@ -250,15 +250,15 @@ fn ratio_table(runs: &Runs<'_>, facet: &Facet, measure: &Subject, points: &[Scen
                 }
                 tbody {
                     @for point in points {
-                        @for (subject, ink) in &others {
+                        @for (subject, style) in &others {
                             tr.weir[subject.weir] {
                                 @if let Some(axis) = runs.axis {
                                     @let value = point.coordinate(&axis.name);
                                     th.right { (value.map_or_else(String::new, coordinate)) }
                                 }
-                                th scope="row" { span.who { (ink.key()) (label(subject)) } }
-                                @for (_, digest) in &runs.runs {
-                                    @let ratio = digest.ratio(subject, measure, point);
+                                th scope="row" { span.who { (style.key()) (label(subject)) } }
+                                @for (_, model) in &runs.runs {
+                                    @let ratio = model.ratio(subject, measure, point);
                                     (tables::cell(ratio.as_ref(), times, plain))
                                 }
                             }
@@ -279,11 +279,11 @@ fn machines(runs: &Runs<'_>) -> Markup {
                 caption { "The runs" }
                 thead { tr { @for head in heads { th { (head) } } } }
                 tbody {
-                    @for (at, (name, digest)) in runs.runs.iter().enumerate() {
-                        @let (run, (trust, _)) = (&digest.record.run, trust(digest));
+                    @for (at, (name, model)) in runs.runs.iter().enumerate() {
+                        @let (run, (trust, _)) = (&model.record.run, trust(model));
                         @let machine = run.firewall();
                         tr {
-                            th scope="row" { span.who { (Ink::run(at).key()) (name) } }
+                            th scope="row" { span.who { (SeriesStyle::run(at).key()) (name) } }
                             td.tight { (machine.kernel) }
                             td {
                                 (machine.cpu_model) ", " (machine.cores) " cores"
@@ -291,7 +291,7 @@ fn machines(runs: &Runs<'_>) -> Markup {
                             }
                             td.tight { (count(machine.memory_mib)) " MiB" }
                             td.tight { (run.preset.name) }
-                            td.tight { (super::date(&run.date)) }
+                            td.tight { (date(&run.date)) }
                             td.tight { (run.weir) }
                             td.tight { span.badge.(trust.class()) { (trust.word()) } }
                         }

@@ -6,17 +6,17 @@ use weir_stats::{PaperFigure, Scenario};
 use super::figures::{self, SMALL};
 use crate::chart::Caption;
 use crate::chart::curves::{self, Curve};
-use crate::digest::{Digest, axis_title, capital};
 use crate::number::Unit;
+use crate::report_model::{ReportModel, axis_title, capital};
 
 /// The figures that the study names; nothing where it names none, or has no axis of numbers.
-pub(super) fn section(digest: &Digest<'_>) -> Markup {
-    let named = digest.record.run.paper.iter().flat_map(|paper| &paper.figures);
+pub(super) fn section(model: &ReportModel<'_>) -> Markup {
+    let named = model.record.run.paper.iter().flat_map(|paper| &paper.figures);
     let drawn: Vec<(&PaperFigure, Vec<Curve>)> = named
-        .map(|figure| (figure, curves(digest, figure)))
+        .map(|figure| (figure, curves(model, figure)))
         .filter(|(_, curves)| !curves.is_empty())
         .collect();
-    let (Some(axis), Some((_, first))) = (digest.axis, drawn.first()) else { return html! {} };
+    let (Some(axis), Some((_, first))) = (model.axis, drawn.first()) else { return html! {} };
     html! {
         section #redone {
             h2 { "The paper’s figures, with the values of this run" }
@@ -24,7 +24,7 @@ pub(super) fn section(digest: &Digest<'_>) -> Markup {
                 "On the paper’s axes: even steps from 0. Its own curves are not in its text, and so "
                 "not here."
             }
-            (figures::legend(digest, first.iter().map(|curve| curve.subject)))
+            (figures::legend(model, first.iter().map(|curve| curve.subject)))
             div.pair {
                 @for (at, (figure, curves)) in drawn.iter().enumerate() {
                     @let id = format!("redone-{at}");
@@ -47,17 +47,17 @@ pub(super) fn section(digest: &Digest<'_>) -> Markup {
 }
 
 /// A curve a subject, at the first facet.
-fn curves(digest: &Digest<'_>, figure: &PaperFigure) -> Vec<Curve> {
+fn curves(model: &ReportModel<'_>, figure: &PaperFigure) -> Vec<Curve> {
     let anywhere = Scenario::default();
-    let facet = digest.facets.first().map_or(&anywhere, |facet| &facet.scenario);
+    let facet = model.facets.first().map_or(&anywhere, |facet| &facet.scenario);
     let shown = |x: f64| figure.to.is_none_or(|last| x <= last as f64);
     let curve = |series: crate::chart::Series| Curve {
         subject: series.subject,
-        ink: series.ink,
+        style: series.style,
         marked: true,
         points: series.points.iter().filter(|p| shown(p.x)).map(|p| (p.x, p.value)).collect(),
     };
-    let all = digest.series(figure.quantity, facet).into_iter().map(curve);
+    let all = model.series(figure.quantity, facet).into_iter().map(curve);
     all.filter(|curve| !curve.points.is_empty()).collect()
 }
 
@@ -70,7 +70,7 @@ mod tests {
     fn a_figure_goes_no_further_than_the_paper() {
         let mut record = sample::record();
         let count = |record: &_| {
-            let text = section(&Digest::new(record)).into_string();
+            let text = section(&ReportModel::new(record)).into_string();
             text.matches("class=\"mark").count()
         };
         // Three of four sizes; four subjects; their keys in the legend, but for the dashed one.

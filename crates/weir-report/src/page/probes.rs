@@ -4,8 +4,8 @@ use maud::{Markup, html};
 use weir_stats::probe::{KIND_AXIS, LOAD_AXIS};
 use weir_stats::{Coordinate, Estimate, Quantity, Scenario, State, Trial};
 
-use crate::digest::{Digest, label};
 use crate::number::{count, interval, percent, plain, seconds};
+use crate::report_model::{ReportModel, label};
 
 /// A kind of probe with what it is called and measured by.
 type Row = (&'static str, Quantity);
@@ -24,9 +24,9 @@ const RESPONSE: [Row; 3] = [
 ];
 
 /// A table for each kind of probe and each load.
-pub(super) fn section(digest: &Digest<'_>) -> Markup {
+pub(super) fn section(model: &ReportModel<'_>) -> Markup {
     let asked: Vec<&Trial> =
-        digest.accepted().filter(|trial| trial.probe.is_some() || trial.stream.is_some()).collect();
+        model.accepted().filter(|trial| trial.probe.is_some() || trial.stream.is_some()).collect();
     let mut points: Vec<Scenario> =
         asked.iter().map(|trial| trial.scenario.on(&[KIND_AXIS, LOAD_AXIS])).collect();
     points.sort_unstable();
@@ -39,13 +39,13 @@ pub(super) fn section(digest: &Digest<'_>) -> Markup {
                     "Questions at planned times; an answer's time counts from the planned one. "
                     "Values are medians over blocks, each with its interval."
                 }
-                @for point in &points { (table(digest, &asked, point)) }
+                @for point in &points { (table(model, &asked, point)) }
             }
         }
     }
 }
 
-fn table(digest: &Digest<'_>, asked: &[&Trial], point: &Scenario) -> Markup {
+fn table(model: &ReportModel<'_>, asked: &[&Trial], point: &Scenario) -> Markup {
     let is = |axis, name: &str| point.coordinate(axis) == Some(&Coordinate::from(name));
     let rows: &[Row] = match () {
         () if is(KIND_AXIS, "shell") => &RESPONSE,
@@ -53,7 +53,7 @@ fn table(digest: &Digest<'_>, asked: &[&Trial], point: &Scenario) -> Markup {
         () => &ROUND_TRIP,
     };
     let subjects = || {
-        let all = digest.record.run.subjects.iter();
+        let all = model.record.run.subjects.iter();
         all.filter(|one| asked.iter().any(|trial| trial.subject == one.name))
     };
     html! {
@@ -63,7 +63,7 @@ fn table(digest: &Digest<'_>, asked: &[&Trial], point: &Scenario) -> Markup {
                 thead {
                     tr {
                         th { "subject" }
-                        th.right { (digest.axis.map_or("", |axis| axis.name.as_str())) }
+                        th.right { (model.axis.map_or("", |axis| axis.name.as_str())) }
                         @for (name, _) in rows { th.right { (name) } }
                         @if rows.is_empty() {
                             th.right { "bytes/s" } th.right { "sent again" }
@@ -74,8 +74,8 @@ fn table(digest: &Digest<'_>, asked: &[&Trial], point: &Scenario) -> Markup {
                 }
                 tbody {
                     @for subject in subjects() {
-                        @for value in digest.values() {
-                            @let at = digest.point(point, value);
+                        @for value in model.values() {
+                            @let at = model.point(point, value);
                             @let found = sums(asked, &subject.name, &at);
                             @if let Some((planned, lost)) = found {
                                 tr {
@@ -84,12 +84,12 @@ fn table(digest: &Digest<'_>, asked: &[&Trial], point: &Scenario) -> Markup {
                                         (value.map(count).unwrap_or_default())
                                     }
                                     @for (_, quantity) in rows {
-                                        (time(digest.estimate(*quantity, subject, &at)))
+                                        (time(model.estimate(*quantity, subject, &at)))
                                     }
                                     @if rows.is_empty() {
-                                        (number(digest.estimate(
+                                        (number(model.estimate(
                                             Quantity::StreamBytesPerSecond, subject, &at)))
-                                        (number(digest.estimate(
+                                        (number(model.estimate(
                                             Quantity::StreamRetransmits, subject, &at)))
                                     } @else {
                                         td.right {
@@ -169,7 +169,10 @@ mod tests {
     #[test]
     fn echoes_are_shown_with_what_was_lost() {
         let mut record = sample::record();
-        assert!(section(&Digest::new(&record)).into_string().is_empty(), "none asked, none shown");
+        assert!(
+            section(&ReportModel::new(&record)).into_string().is_empty(),
+            "none asked, none shown"
+        );
         let first = record.trials[0].clone();
         let latency = Spectrum::of(&[(21_500.0, 7)]);
         record.trials.push(Trial {
@@ -178,7 +181,7 @@ mod tests {
             probe: Some(Probe { planned: 10, answered: 7, grace_seconds: 1.0, latency }),
             ..first
         });
-        let page = section(&Digest::new(&record)).into_string();
+        let page = section(&ReportModel::new(&record)).into_string();
         assert!(page.contains("ICMP echo, nothing else is forwarded"), "{page}");
         assert!(page.contains("3 of 10"), "{page}");
         assert!(page.contains("21.5"), "{page}");

@@ -7,12 +7,12 @@ use weir_stats::search::{Goal, Search};
 use super::figures::{self, SMALL};
 use crate::chart::Caption;
 use crate::chart::trace::{self, Trace};
-use crate::digest::{Digest, label};
 use crate::number::{Unit, percent, rate};
+use crate::report_model::{ReportModel, label};
 
 /// All searches, those of a point in one drawing; nothing where nothing was searched.
-pub(super) fn section(digest: &Digest<'_>) -> Markup {
-    let searches = &digest.record.searches;
+pub(super) fn section(model: &ReportModel<'_>) -> Markup {
+    let searches = &model.record.searches;
     let mut points: Vec<&Scenario> = searches.iter().map(|search| &search.scenario).collect();
     points.sort_unstable();
     points.dedup();
@@ -25,20 +25,20 @@ pub(super) fn section(digest: &Digest<'_>) -> Markup {
                 "where more was. A search ends when both bounds are within "
                 (percent(first.goal.width)) "."
             }
-            @let shown = searches.iter().filter_map(|search| number(digest, search));
+            @let shown = searches.iter().filter_map(|search| number(model, search));
             @let mut shown: Vec<usize> = shown.collect();
             @let () = { shown.sort_unstable(); shown.dedup(); };
-            (figures::legend(digest, shown.into_iter()))
+            (figures::legend(model, shown.into_iter()))
             div.pair {
                 @for (at, point) in points.iter().enumerate() {
                     div {
                         @let said = point.to_string();
                         @if !said.is_empty() { h3 { (said) } }
-                        (figure(digest, at, point))
+                        (figure(model, at, point))
                     }
                 }
             }
-            (table(digest))
+            (table(model))
         }
     }
 }
@@ -51,23 +51,23 @@ fn loss(goal: &Goal) -> String {
     format!("at most {} lost", percent(goal.loss_ratio))
 }
 
-fn number(digest: &Digest<'_>, search: &Search) -> Option<usize> {
-    let mut subjects = digest.record.run.subjects.iter();
+fn number(model: &ReportModel<'_>, search: &Search) -> Option<usize> {
+    let mut subjects = model.record.run.subjects.iter();
     subjects.position(|subject| subject.name == search.subject)
 }
 
-fn figure(digest: &Digest<'_>, at: usize, point: &Scenario) -> Markup {
+fn figure(model: &ReportModel<'_>, at: usize, point: &Scenario) -> Markup {
     let trace = |search: &Search| {
-        let subject = number(digest, search)?;
+        let subject = number(model, search)?;
         let is_good = |step: &weir_stats::search::Step| step.loss_ratio <= search.goal.loss_ratio;
         Some(Trace {
             subject,
-            ink: digest.inks[subject],
+            style: model.styles[subject],
             steps: search.steps.iter().map(|step| (step.rate_pps, is_good(step))).collect(),
             bounds: [search.found.lower, search.found.upper],
         })
     };
-    let of_point = digest.record.searches.iter().filter(|search| search.scenario == *point);
+    let of_point = model.record.searches.iter().filter(|search| search.scenario == *point);
     let traces: Vec<Trace> = of_point.filter_map(trace).collect();
     let id = format!("search-{at}");
     let caption = Caption {
@@ -81,7 +81,7 @@ fn figure(digest: &Digest<'_>, at: usize, point: &Scenario) -> Markup {
     html! { figure { (trace::draw(&caption, SMALL.size, &traces)) } }
 }
 
-fn table(digest: &Digest<'_>) -> Markup {
+fn table(model: &ReportModel<'_>) -> Markup {
     let shown = |bound: Option<f64>| bound.map_or("–".to_owned(), rate);
     html! {
         div.scroll {
@@ -94,10 +94,10 @@ fn table(digest: &Digest<'_>) -> Markup {
                     }
                 }
                 tbody {
-                    @for search in &digest.record.searches {
+                    @for search in &model.record.searches {
                         tr {
-                            @let subject = number(digest, search);
-                            @let subject = subject.map(|at| &digest.record.run.subjects[at]);
+                            @let subject = number(model, search);
+                            @let subject = subject.map(|at| &model.record.run.subjects[at]);
                             th scope="row" {
                                 (subject.map_or_else(|| search.subject.clone(), label))
                             }
@@ -124,7 +124,7 @@ mod tests {
     #[test]
     fn a_search_is_drawn_with_each_trial_and_its_bounds() {
         let mut record = sample::record();
-        assert!(section(&Digest::new(&record)).into_string().is_empty());
+        assert!(section(&ReportModel::new(&record)).into_string().is_empty());
         let mut steps = Vec::new();
         let found = search::search(&Goal::ZERO_LOSS, 1e3, 1e6, &mut |rate_pps: f64| {
             let loss_ratio = (1.0 - 3e5 / rate_pps).max(0.0);
@@ -135,7 +135,7 @@ mod tests {
         let trials = steps.len();
         let (subject, scenario) = ("linear".to_owned(), Scenario::default().with("rules", 16));
         record.searches.push(Search { subject, scenario, goal: Goal::ZERO_LOSS, found, steps });
-        let text = section(&Digest::new(&record)).into_string();
+        let text = section(&ReportModel::new(&record)).into_string();
         assert!(text.contains("The highest rate with no loss"), "{text}");
         assert_eq!(text.matches("r=\"3.5\"").count(), trials);
         assert_eq!(text.matches("class=\"whisker\"").count(), 1);

@@ -3,13 +3,13 @@
 use maud::{Markup, html};
 use weir_stats::{Estimate, Quantity, Scenario, Subject};
 
-use crate::digest::{Digest, Facet, capital, label};
 use crate::extra::ExtraTable;
 use crate::number::{count, interval, plain, rate, seconds, times};
+use crate::report_model::{Facet, ReportModel, capital, label};
 
 /// Medians, intervals and ratios at the largest point of each facet, and everything folded away.
-pub(super) fn rates(digest: &Digest<'_>) -> Markup {
-    if digest.accepted().next().is_none() {
+pub(super) fn rates(model: &ReportModel<'_>) -> Markup {
+    if model.accepted().next().is_none() {
         return html! {};
     }
     html! {
@@ -19,30 +19,30 @@ pub(super) fn rates(digest: &Digest<'_>) -> Markup {
                 "Medians over blocks with their 95 % intervals; ratios are medians of the ratios "
                 "within blocks, so that what slowed the machine for a while slowed both."
             }
-            @for facet in &digest.facets { (facet_table(digest, facet)) }
-            (everything(digest))
+            @for facet in &model.facets { (facet_table(model, facet)) }
+            (everything(model))
         }
     }
 }
 
 /// The points that a table compares: the largest that the reference was measured at, and the
 /// smallest above 0.
-fn ends(digest: &Digest<'_>, facet: &Scenario) -> (Scenario, Option<u64>, Option<u64>) {
-    let values = digest.values();
+fn ends(model: &ReportModel<'_>, facet: &Scenario) -> (Scenario, Option<u64>, Option<u64>) {
+    let values = model.values();
     let has = |value: &Option<u64>| {
-        let point = digest.point(facet, *value);
-        digest.reference.is_none_or(|one| digest.estimate(digest.quantity, one, &point).is_some())
+        let point = model.point(facet, *value);
+        model.reference.is_none_or(|one| model.estimate(model.quantity, one, &point).is_some())
     };
     let last = values.iter().rev().copied().find(has).flatten();
     let first = values.iter().flatten().copied().find(|value| *value > 0);
-    (digest.point(facet, last), last, first.filter(|first| Some(*first) != last))
+    (model.point(facet, last), last, first.filter(|first| Some(*first) != last))
 }
 
-fn facet_table(digest: &Digest<'_>, facet: &Facet) -> Markup {
-    let (point, last, first) = ends(digest, &facet.scenario);
-    let smallest = first.map(|at| digest.point(&facet.scenario, Some(at)));
+fn facet_table(model: &ReportModel<'_>, facet: &Facet) -> Markup {
+    let (point, last, first) = ends(model, &facet.scenario);
+    let smallest = first.map(|at| model.point(&facet.scenario, Some(at)));
     let place: Vec<String> = [
-        digest.axis.zip(last).map(|(axis, at)| format!("{} {}", count(at), axis.name)),
+        model.axis.zip(last).map(|(axis, at)| format!("{} {}", count(at), axis.name)),
         Some(facet.title.clone()).filter(|title| !title.is_empty()),
     ]
     .into_iter()
@@ -55,22 +55,22 @@ fn facet_table(digest: &Digest<'_>, facet: &Facet) -> Markup {
                 thead {
                     tr {
                         th { "subject" }
-                        th.right { (digest.unit()) }
-                        @if let Some(reference) = digest.reference {
+                        th.right { (model.unit()) }
+                        @if let Some(reference) = model.reference {
                             th.right { "against " (label(reference)) }
                         }
-                        @if digest.baseline.is_some() { th.right { "against no rules" } }
-                        @if let (Some(first), Some(axis)) = (first, digest.axis) {
+                        @if model.baseline.is_some() { th.right { "against no rules" } }
+                        @if let (Some(first), Some(axis)) = (first, model.axis) {
                             th.right { "against itself at " (count(first)) " " (axis.name) }
                         }
                         th.right { "blocks" }
                     }
                 }
                 tbody {
-                    @for (subject, ink) in digest.record.run.subjects.iter().zip(&digest.inks) {
+                    @for (subject, style) in model.record.run.subjects.iter().zip(&model.styles) {
                         tr.weir[subject.weir] {
-                            th scope="row" { span.who { (ink.key()) (label(subject)) } }
-                            (cells(digest, subject, &point, smallest.as_ref()))
+                            th scope="row" { span.who { (style.key()) (label(subject)) } }
+                            (cells(model, subject, &point, smallest.as_ref()))
                         }
                     }
                 }
@@ -80,12 +80,12 @@ fn facet_table(digest: &Digest<'_>, facet: &Facet) -> Markup {
 }
 
 fn cells(
-    digest: &Digest<'_>,
+    model: &ReportModel<'_>,
     subject: &Subject,
     point: &Scenario,
     first: Option<&Scenario>,
 ) -> Markup {
-    let Some(estimate) = digest.estimate(digest.quantity, subject, point) else {
+    let Some(estimate) = model.estimate(model.quantity, subject, point) else {
         let why = subject.lacking.as_deref().or(subject.limit.as_deref());
         return html! {
             td.about colspan="5" { "not measured" @if let Some(why) = why { ": " (why) } }
@@ -93,14 +93,14 @@ fn cells(
     };
     let against = |other: Option<&Subject>| {
         let other = other?;
-        (other.name != subject.name).then(|| digest.ratio(subject, other, point)).flatten()
+        (other.name != subject.name).then(|| model.ratio(subject, other, point)).flatten()
     };
     html! {
         (cell(Some(&estimate), rate, rate))
-        @if digest.reference.is_some() { (cell(against(digest.reference).as_ref(), times, plain)) }
-        @if digest.baseline.is_some() { (cell(against(digest.baseline).as_ref(), times, plain)) }
+        @if model.reference.is_some() { (cell(against(model.reference).as_ref(), times, plain)) }
+        @if model.baseline.is_some() { (cell(against(model.baseline).as_ref(), times, plain)) }
         @if let Some(first) = first {
-            @let kept = (!subject.baseline).then(|| digest.kept(subject, point, first)).flatten();
+            @let kept = (!subject.baseline).then(|| model.kept(subject, point, first)).flatten();
             (cell(kept.as_ref(), times, plain))
         }
         td.right { (estimate.samples) }
@@ -123,34 +123,34 @@ pub(super) fn cell(
 }
 
 /// Every estimate of the run.
-fn everything(digest: &Digest<'_>) -> Markup {
+fn everything(model: &ReportModel<'_>) -> Markup {
     let anywhere = Scenario::default();
     html! {
         details {
             summary { "All points" }
-            @for facet in &digest.facets {
+            @for facet in &model.facets {
                 @let gap = if facet.title.is_empty() { "" } else { ", " };
-                @let caption = format!("{}{gap}{}", capital(digest.unit()), facet.title);
-                (grid(digest, digest.quantity, &facet.scenario, rate, &caption))
+                @let caption = format!("{}{gap}{}", capital(model.unit()), facet.title);
+                (grid(model, model.quantity, &facet.scenario, rate, &caption))
             }
-            (grid(digest, Quantity::LoadSeconds, &anywhere, seconds, "Loading at once"))
-            (grid(digest, Quantity::AddSeconds, &anywhere, seconds, "Adding one rule"))
+            (grid(model, Quantity::LoadSeconds, &anywhere, seconds, "Loading at once"))
+            (grid(model, Quantity::AddSeconds, &anywhere, seconds, "Adding one rule"))
         }
     }
 }
 
 /// Subjects across, values of the axis down.
 fn grid(
-    digest: &Digest<'_>,
+    model: &ReportModel<'_>,
     quantity: Quantity,
     facet: &Scenario,
     print: fn(f64) -> String,
     caption: &str,
 ) -> Markup {
-    let subjects: Vec<&Subject> = digest
+    let subjects: Vec<&Subject> = model
         .series(quantity, facet)
         .iter()
-        .map(|series| &digest.record.run.subjects[series.subject])
+        .map(|series| &model.record.run.subjects[series.subject])
         .collect();
     if subjects.is_empty() {
         return html! {};
@@ -161,17 +161,17 @@ fn grid(
                 caption { (caption) }
                 thead {
                     tr {
-                        th.right { (digest.axis.map_or("", |axis| axis.name.as_str())) }
+                        th.right { (model.axis.map_or("", |axis| axis.name.as_str())) }
                         @for subject in &subjects { th.right { (label(subject)) } }
                     }
                 }
                 tbody {
-                    @for value in digest.values() {
-                        @let point = digest.point(facet, value);
+                    @for value in model.values() {
+                        @let point = model.point(facet, value);
                         tr {
                             th.right scope="row" { (value.map(count).unwrap_or_default()) }
                             @for subject in &subjects {
-                                @let estimate = digest.estimate(quantity, subject, &point);
+                                @let estimate = model.estimate(quantity, subject, &point);
                                 (cell(estimate.as_ref(), print, print))
                             }
                         }

@@ -8,8 +8,8 @@ use weir_stats::{Scenario, Trial};
 use super::figures::{self, SMALL};
 use crate::chart::Caption;
 use crate::chart::curves::{self, Curve};
-use crate::digest::Digest;
 use crate::number::Unit;
+use crate::report_model::ReportModel;
 
 /// Points of the grid that are drawn, those with the most connections.
 const MOST_POINTS: usize = 4;
@@ -34,16 +34,16 @@ const DRAWN: [Drawn; 2] = [
 ];
 
 /// All trials that were followed while they lasted; nothing where none was.
-pub(super) fn section(digest: &Digest<'_>) -> Markup {
+pub(super) fn section(model: &ReportModel<'_>) -> Markup {
     let mut points: BTreeMap<&Scenario, Vec<&Trial>> = BTreeMap::new();
-    for trial in digest.accepted().filter(|trial| !rates(trial).is_empty()) {
+    for trial in model.accepted().filter(|trial| !rates(trial).is_empty()) {
         points.entry(&trial.scenario).or_default().push(trial);
     }
     let all = points.len();
     keep_largest(&mut points);
     let subjects = |trials: &[&Trial]| -> Vec<usize> {
         let of = |name: &str| trials.iter().any(|trial| trial.subject == name);
-        let named = digest.record.run.subjects.iter().enumerate();
+        let named = model.record.run.subjects.iter().enumerate();
         named.filter(|(_, subject)| of(&subject.name)).map(|(at, _)| at).collect()
     };
     html! {
@@ -57,11 +57,11 @@ pub(super) fn section(digest: &Digest<'_>) -> Markup {
                     }
                 }
                 @let followed: Vec<&Trial> = points.values().flatten().copied().collect();
-                (figures::legend(digest, subjects(&followed).into_iter()))
+                (figures::legend(model, subjects(&followed).into_iter()))
                 @for (at, (point, trials)) in points.iter().enumerate() {
                     @let said = point.to_string();
                     @if !said.is_empty() { h3 { (said) } }
-                    div.pair { @for drawn in &DRAWN { (figure(digest, drawn, at, trials)) } }
+                    div.pair { @for drawn in &DRAWN { (figure(model, drawn, at, trials)) } }
                 }
             }
         }
@@ -80,13 +80,13 @@ fn keep_largest(points: &mut BTreeMap<&Scenario, Vec<&Trial>>) {
     points.retain(|_, trials| size(trials) >= least);
 }
 
-fn figure(digest: &Digest<'_>, drawn: &Drawn, at: usize, trials: &[&Trial]) -> Markup {
+fn figure(model: &ReportModel<'_>, drawn: &Drawn, at: usize, trials: &[&Trial]) -> Markup {
     let curve = |trial: &&Trial| {
-        let mut subjects = digest.record.run.subjects.iter();
+        let mut subjects = model.record.run.subjects.iter();
         let subject = subjects.position(|subject| subject.name == trial.subject)?;
         let points = (drawn.of)(trial);
-        let ink = digest.inks[subject];
-        (!points.is_empty()).then_some(Curve { subject, ink, marked: false, points })
+        let style = model.styles[subject];
+        (!points.is_empty()).then_some(Curve { subject, style, marked: false, points })
     };
     let drawn_curves: Vec<Curve> = trials.iter().filter_map(curve).collect();
     let id = format!("course-{}-{at}", drawn.id);
@@ -142,9 +142,9 @@ mod tests {
     #[test]
     fn trials_that_were_followed_are_drawn_and_others_are_not() {
         let plain = sample::record();
-        assert!(section(&Digest::new(&plain)).into_string().is_empty());
+        assert!(section(&ReportModel::new(&plain)).into_string().is_empty());
         let followed = sample::followed();
-        let text = section(&Digest::new(&followed)).into_string();
+        let text = section(&ReportModel::new(&followed)).into_string();
         assert_eq!(text.matches("<svg class=\"chart small\"").count(), 2);
         let trials = followed.trials.iter().filter(|trial| trial.connections.is_some()).count();
         assert_eq!(text.matches("class=\"line thin\"").count(), 2 * trials);

@@ -6,19 +6,19 @@ use maud::{Markup, html};
 use weir_stats::{DropCount, Kind, State, Trial};
 
 use crate::chart::noise;
-use crate::digest::{Digest, label};
 use crate::number::{count, fine, interval};
+use crate::report_model::{ReportModel, label};
 use crate::verdict::{Trust, trust};
 
 /// The badge with its reasons.
-pub(super) fn badge(digest: &Digest<'_>) -> Markup {
-    let (trust, reasons) = trust(digest);
-    let run = &digest.record.run;
+pub(super) fn badge(model: &ReportModel<'_>) -> Markup {
+    let (trust, reasons) = trust(model);
+    let run = &model.record.run;
     html! {
         div.trust {
             a.badge.(trust.class()) href="#trust" { (trust.word()) }
             ul {
-                @if trust == Trust::Ok { li { (all_quiet(digest)) } }
+                @if trust == Trust::Ok { li { (all_quiet(model)) } }
                 @for reason in &reasons { li { (reason) } }
                 @if !run.preset.label.is_empty() { li { (run.preset.label) } }
             }
@@ -26,9 +26,9 @@ pub(super) fn badge(digest: &Digest<'_>) -> Markup {
     }
 }
 
-fn all_quiet(digest: &Digest<'_>) -> String {
-    let accepted = count(digest.accepted().count() as u64);
-    match &digest.record.run.noise_floor {
+fn all_quiet(model: &ReportModel<'_>) -> String {
+    let accepted = count(model.accepted().count() as u64);
+    match &model.record.run.noise_floor {
         Some(floor) => format!(
             "{accepted} trials add up; the same subject measured twice agrees within {}.",
             interval(&floor.ratio, fine)
@@ -38,20 +38,20 @@ fn all_quiet(digest: &Digest<'_>) -> String {
 }
 
 /// Everything that tells how far the numbers can be believed.
-pub(super) fn section(digest: &Digest<'_>) -> Markup {
-    let run = &digest.record.run;
-    let (trust, reasons) = trust(digest);
+pub(super) fn section(model: &ReportModel<'_>) -> Markup {
+    let run = &model.record.run;
+    let (trust, reasons) = trust(model);
     html! {
         section #trust {
             h2 { "How far to trust this " span.badge.(trust.class()) { (trust.word()) } }
             @if !reasons.is_empty() { ul { @for reason in &reasons { li { (reason) } } } }
             dl {
                 dt { "trials" }
-                dd { (trial_counts(digest)) }
+                dd { (trial_counts(model)) }
                 @if let Some(floor) = &run.noise_floor {
                     dt { "noise floor" }
                     dd {
-                        (digest.label_of(&floor.subject)) " measured twice, second against first: "
+                        (model.label_of(&floor.subject)) " measured twice, second against first: "
                         (fine(floor.ratio.value)) " " (interval(&floor.ratio, fine))
                         " over " (floor.ratio.samples) " pairs"
                     }
@@ -66,14 +66,14 @@ pub(super) fn section(digest: &Digest<'_>) -> Markup {
                 h3 { "Doubts" }
                 ul { @for doubt in &run.doubts { li { (doubt) } } }
             }
-            (strips(digest))
-            (sums(digest))
+            (strips(model))
+            (sums(model))
         }
     }
 }
 
-fn trial_counts(digest: &Digest<'_>) -> String {
-    let counts = &digest.record.run.counts;
+fn trial_counts(model: &ReportModel<'_>) -> String {
+    let counts = &model.record.run.counts;
     let parts = [
         (counts.accepted, "accepted"),
         (counts.warmup, "warm-up"),
@@ -89,8 +89,8 @@ fn trial_counts(digest: &Digest<'_>) -> String {
     format!("{}: {}", count(counts.all), parts.join(", "))
 }
 
-fn strips(digest: &Digest<'_>) -> Markup {
-    let trials = &digest.record.trials;
+fn strips(model: &ReportModel<'_>) -> Markup {
+    let trials = &model.record.trials;
     html! {
         @if !trials.is_empty() {
             h3 { "Noise, trial by trial" }
@@ -135,11 +135,11 @@ fn heading(counter: &str) -> String {
 }
 
 /// Offered, delivered and dropped come from different counters and must add up.
-fn sums(digest: &Digest<'_>) -> Markup {
+fn sums(model: &ReportModel<'_>) -> Markup {
     let mut by_subject: BTreeMap<&str, Sums> = BTreeMap::new();
     let packets = |trial: &&Trial| matches!(trial.kind, Kind::Rate | Kind::Paced);
     let counted = |trial: &&Trial| matches!(trial.state, State::Accepted | State::Warmup);
-    for trial in digest.record.trials.iter().filter(packets).filter(counted) {
+    for trial in model.record.trials.iter().filter(packets).filter(counted) {
         by_subject.entry(&trial.subject).or_default().add(trial);
     }
     let mut counters: Vec<&str> =
@@ -162,7 +162,7 @@ fn sums(digest: &Digest<'_>) -> Markup {
                         }
                     }
                     tbody {
-                        @for subject in &digest.record.run.subjects {
+                        @for subject in &model.record.run.subjects {
                             @if let Some(sums) = by_subject.get(subject.name.as_str()) {
                                 tr {
                                     th scope="row" { (label(subject)) }
