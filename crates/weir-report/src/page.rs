@@ -4,10 +4,10 @@ mod claims;
 mod connections;
 mod cores;
 mod figures;
-mod members;
 mod origin;
 mod overlay;
 mod paper_figures;
+mod per_endpoint;
 mod probes;
 mod searches;
 mod tables;
@@ -64,7 +64,7 @@ pub fn page_of_runs(runs: &[NamedRun<'_>], extras: &[Extra]) -> String {
                     (figures::facets(&model))
                     @if let Some(runs) = &overlay { (overlay::section(runs)) }
                     (connections::section(&model))
-                    (members::section(&model))
+                    (per_endpoint::section(&model))
                     (cores::section(&model))
                     (time_series::section(&model))
                     (paper_figures::section(&model))

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::members::{Member, Volume};
+use crate::per_endpoint::{Member, Volume};
 use crate::spectrum::Spectrum;
 
 /// How connections end, and so what is called complete.

@@ -21,7 +21,7 @@ pub mod compare;
 pub mod connections;
 pub mod estimate;
 pub mod folder;
-pub mod members;
+pub mod per_endpoint;
 pub mod probe;
 pub mod quantity;
 pub mod random;
@@ -38,7 +38,7 @@ pub use collected::{Collected, CoreWork, Table};
 pub use connections::{Client, Close, Connections, Failure};
 pub use estimate::{Difference, Estimate};
 pub use folder::{Record, RecordError};
-pub use members::{Member, Volume};
+pub use per_endpoint::{Member, Volume};
 pub use probe::{Load, Probe, ProbeKind, Stream};
 pub use quantity::Quantity;
 pub use run::{

@@ -1,197 +1,389 @@
-//! What is read out of a trial and compared.
+//! What is read out of a trial and compared: one row for each quantity.
+//!
+//! A row says which kind of trial measures the quantity, what a reader calls it, which direction is
+//! better, and how it is read. Everything else asks the table.
 
 use serde::{Deserialize, Serialize};
 
-use crate::connections::Connections;
-use crate::members;
+use crate::per_endpoint;
+use crate::spectrum::Spectrum;
 use crate::trial::{Kind, Trial};
 
-/// What is compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Quantity {
+/// Which direction of a quantity is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Better {
+    /// A rate, or what is neither good nor bad.
+    More,
+    /// Times and memory.
+    Less,
+}
+
+/// A row of the table.
+struct QuantityRow {
+    kind: Kind,
+    words: &'static str,
+    better: Better,
+    of: fn(&Trial) -> Option<f64>,
+}
+
+/// Makes the enumeration and its table of the same rows.
+macro_rules! quantities {
+    ($(
+        $(#[$doc:meta])*
+        $name:ident { kind: $kind:ident, words: $words:literal, better: $better:ident, of: $of:expr, }
+    )*) => {
+        /// What is compared.
+        #[derive(
+            Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize,
+        )]
+        #[serde(rename_all = "snake_case")]
+        pub enum Quantity {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl Quantity {
+            fn row(self) -> QuantityRow {
+                match self {
+                    $(Quantity::$name => QuantityRow {
+                        kind: Kind::$kind,
+                        words: $words,
+                        better: Better::$better,
+                        of: $of,
+                    },)*
+                }
+            }
+        }
+    };
+}
+
+quantities! {
     /// Packets a second that met their verdict at overload: forwarded, or dropped by the rules.
-    Pps,
+    Pps {
+        kind: Rate, words: "packets/s", better: More,
+        of: |t| Some(t.pps),
+    }
     /// Nanoseconds of one core a packet takes on its whole way, generator and sink included.
-    NsPerPacket,
+    NsPerPacket {
+        kind: Rate, words: "time a packet", better: Less,
+        of: |t| (t.pps > 0.0).then(|| 1e9 / t.pps),
+    }
     /// Packets a second that arrived although rules have to drop such packets: what a limit lets
     /// through.
-    LeakedPps,
+    LeakedPps {
+        kind: Rate, words: "packets/s let through", better: More,
+        of: |t| per_second(t.leaked, t),
+    }
     /// Packets a second that arrived and were to arrive: of a mix, the legal ones alone.
-    LegalPps,
+    LegalPps {
+        kind: Rate, words: "legal packets/s", better: More,
+        of: |t| per_second(t.delivered, t),
+    }
     /// Share of the packets to drop that arrived all the same.
-    LeakedShare,
+    LeakedShare {
+        kind: Rate, words: "share of what has to be dropped, let through", better: More,
+        of: |t| share(t.leaked, t.to_drop),
+    }
     /// ICMP messages that the firewall sent for each packet that it took (destination unreachable).
-    IcmpAnswersRatio,
+    IcmpAnswersRatio {
+        kind: Rate, words: "ICMP answers a packet", better: More,
+        of: |t| share(snmp(t, "Icmp.OutDestUnreachs"), t.delivered),
+    }
     /// Share of packets lost at overload, of those that had to arrive.
-    LostShare,
+    LostShare {
+        kind: Rate, words: "loss", better: More,
+        of: |t| Some(t.loss_ratio()),
+    }
     /// Share of packets lost at a set rate.
-    LossRatio,
+    LossRatio {
+        kind: Paced, words: "loss", better: More,
+        of: |t| Some(t.loss_ratio()),
+    }
     /// Seconds to load a ruleset at once.
-    LoadSeconds,
+    LoadSeconds {
+        kind: Load, words: "load time", better: Less,
+        of: |t| Some(t.seconds),
+    }
     /// Kernel memory that a loaded ruleset takes, bytes.
-    LoadMemoryBytes,
+    LoadMemoryBytes {
+        kind: Load, words: "memory of the loaded ruleset", better: More,
+        of: |t| t.collected.load_memory_bytes.map(|bytes| bytes as f64),
+    }
     /// Seconds to add one rule to those in force.
-    AddSeconds,
+    AddSeconds {
+        kind: Add, words: "time to add a rule", better: Less,
+        of: |t| (t.additions > 0).then(|| t.seconds / t.additions as f64),
+    }
     /// Complete TCP connections a second, request and reply validated, closed by FIN.
-    ConnectionsPerSecond,
+    ConnectionsPerSecond {
+        kind: Connections, words: "connections a second", better: More,
+        of: completed_per_second,
+    }
     /// The same with RST at the end.
-    ConnectionsResetPerSecond,
+    ConnectionsResetPerSecond {
+        kind: ConnectionsReset, words: "connections a second (RST)", better: More,
+        of: completed_per_second,
+    }
     /// TCP connections opened a second, nothing sent on them.
-    HandshakesPerSecond,
+    HandshakesPerSecond {
+        kind: Handshakes, words: "handshakes a second", better: More,
+        of: completed_per_second,
+    }
     /// Share of connections, closed by FIN, that failed.
-    ConnectionFailureRatio,
+    ConnectionFailureRatio {
+        kind: Connections, words: "failed connections", better: More,
+        of: failed_share,
+    }
     /// Packets a second that arrived at either end of connections closed by FIN.
-    ConnectionPackets,
+    ConnectionPackets {
+        kind: Connections, words: "packets/s of connections", better: More,
+        of: |t| Some(t.pps),
+    }
     /// SYNs a second of a flood beside connections closed by FIN.
-    FloodPps,
+    FloodPps {
+        kind: Connections, words: "SYNs a second of a flood", better: More,
+        of: |t| per_second(t.to_drop, t),
+    }
     /// Share of them that reached the servers.
-    FloodArrivedShare,
+    FloodArrivedShare {
+        kind: Connections, words: "share of the flood let through", better: More,
+        of: |t| share(t.leaked, t.to_drop),
+    }
     /// Replies a second to connections between sockets of the kernel, of all clients together, or
     /// to the client that a subject names in their place.
-    SocketsPerSecond,
+    SocketsPerSecond {
+        kind: Sockets, words: "replies a second", better: More,
+        of: completed_per_second,
+    }
     /// Share of those connections that failed.
-    SocketFailureRatio,
+    SocketFailureRatio {
+        kind: Sockets, words: "failed connections of sockets", better: More,
+        of: failed_share,
+    }
     /// Share of them for which the client had no port left.
-    NoPortRatio,
+    NoPortRatio {
+        kind: Sockets, words: "share of connections without a port", better: More,
+        of: |t| {
+            let all = t.connections.as_ref()?;
+            let without = all.failed_at("address not available") as f64;
+            (all.offered > 0).then(|| without / all.offered as f64)
+        },
+    }
     /// Packets that entered the firewall, by either device, for each reply.
-    PacketsPerReply,
+    PacketsPerReply {
+        kind: Sockets, words: "packets a reply", better: More,
+        of: |t| share(t.offered, t.connections.as_ref()?.completed),
+    }
     /// Mean time of a reply as its own client counts it, nanoseconds: weir's sockets from when the
     /// connection was planned, its small TCP from the first packet until FIN+ACK, programs from
     /// when they sent the request.
-    ClientReplyNsMean,
+    ClientReplyNsMean {
+        kind: Sockets, words: "mean time of a reply as its client counts it, ns", better: Less,
+        of: |t| t.connections.as_ref()?.reply_ns_mean(),
+    }
     /// Median time of a reply to weir's own sockets, from when its connection was planned,
     /// nanoseconds.
-    ReplyNsP50,
+    ReplyNsP50 {
+        kind: Sockets, words: "median time of a reply, ns", better: Less,
+        of: |t| own_replies(t)?.at(0.5),
+    }
     /// Time that 99 of 100 replies do not exceed.
-    ReplyNsP99,
+    ReplyNsP99 {
+        kind: Sockets, words: "time of a reply, 99 of 100, ns", better: Less,
+        of: |t| own_replies(t)?.at(0.99),
+    }
     /// Connections a second that the clients' ports allow.
-    PortsAllow,
+    PortsAllow {
+        kind: Sockets, words: "connections a second that ports allow", better: More,
+        of: |t| t.connections.as_ref()?.limit("ports"),
+    }
     /// Connections a second that their descriptors allow where each lasts to its limit.
-    DescriptorsAllow,
+    DescriptorsAllow {
+        kind: Sockets, words: "connections a second that descriptors allow", better: More,
+        of: |t| t.connections.as_ref()?.limit("descriptors"),
+    }
     /// The same of the memory for their buffers.
-    BuffersAllow,
+    BuffersAllow {
+        kind: Sockets, words: "connections a second that buffers allow", better: More,
+        of: |t| t.connections.as_ref()?.limit("buffers"),
+    }
     /// Complete connections a second in the first third of a trial.
-    EarlyConnections,
+    EarlyConnections {
+        kind: Connections, words: "connections a second, first third", better: More,
+        of: |t| t.connections.as_ref()?.early_rate(t.seconds),
+    }
     /// Those of the last third over those of the first.
-    LateOverEarly,
+    LateOverEarly {
+        kind: Connections, words: "connections a second, last third over first", better: More,
+        of: |t| {
+            let all = t.connections.as_ref()?;
+            let early = all.early_rate(t.seconds).filter(|rate| *rate > 0.0)?;
+            Some(all.late_rate(t.seconds)? / early)
+        },
+    }
     /// Share of all complete TCP connections that the client with the fewest had.
-    LeastClientShare,
+    LeastClientShare {
+        kind: Connections, words: "share of connections of the slowest client", better: More,
+        of: |t| per_endpoint::least_share(&t.connections.as_ref()?.clients),
+    }
     /// The same of the server.
-    LeastServerShare,
+    LeastServerShare {
+        kind: Connections, words: "share of connections of the slowest server", better: More,
+        of: |t| per_endpoint::least_share(&t.connections.as_ref()?.servers),
+    }
     /// Bits a second of clients that arrived at servers, Ethernet headers included.
-    BitsFromClients,
+    BitsFromClients {
+        kind: Connections, words: "bits/s from clients", better: More,
+        of: |t| per_second(8 * t.connections.as_ref()?.from_clients.bytes, t),
+    }
     /// The same of servers, that arrived at clients.
-    BitsFromServers,
+    BitsFromServers {
+        kind: Connections, words: "bits/s from servers", better: More,
+        of: |t| per_second(8 * t.connections.as_ref()?.from_servers.bytes, t),
+    }
     /// Packets a second of clients that arrived at servers.
-    PacketsFromClients,
+    PacketsFromClients {
+        kind: Connections, words: "packets/s from clients", better: More,
+        of: |t| per_second(t.connections.as_ref()?.from_clients.packets, t),
+    }
     /// The same of servers, that arrived at clients.
-    PacketsFromServers,
+    PacketsFromServers {
+        kind: Connections, words: "packets/s from servers", better: More,
+        of: |t| per_second(t.connections.as_ref()?.from_servers.packets, t),
+    }
     /// ICMP redirects that the firewall has sent since it was set up.
-    RedirectsSent,
+    RedirectsSent {
+        kind: Connections, words: "ICMP redirects sent", better: More,
+        of: |t| t.connections.as_ref().map(|_| t.collected.redirects_sent as f64),
+    }
     /// Share of all packets of connections that the busiest core took.
-    BusiestCoreShare,
+    BusiestCoreShare {
+        kind: Connections, words: "share of packets on the busiest core", better: More,
+        of: |t| t.connections.as_ref().and_then(|_| t.collected.busiest_core_share()),
+    }
     /// Share of connections whose server saw another address than its client's.
-    TranslatedShare,
+    TranslatedShare {
+        kind: Connections, words: "share of connections translated", better: More,
+        of: |t| share(t.connections.as_ref()?.translated, t.connections.as_ref()?.offered),
+    }
     /// Most entries in the connection table during a trial of connections.
-    TableEntries,
+    TableEntries {
+        kind: Connections, words: "entries in the connection table", better: More,
+        of: |t| Some(t.collected.table.as_ref()?.peak() as f64),
+    }
     /// Entries at the end of such a trial over the most there were.
-    TableEndShare,
+    TableEndShare {
+        kind: Connections, words: "entries at the end over the most", better: More,
+        of: |t| t.collected.table.as_ref()?.end_share(),
+    }
     /// Share of its time after which the table was within 2 % of its most.
-    TableFullShare,
+    TableFullShare {
+        kind: Connections, words: "share of the time until the table is fullest", better: More,
+        of: |t| {
+            let full = t.collected.table.as_ref()?.full_seconds()?;
+            (t.seconds > 0.0).then(|| full / t.seconds)
+        },
+    }
     /// Connections that the table held at once.
-    ConnectionsHeld,
+    ConnectionsHeld {
+        kind: Concurrent, words: "connections held", better: More,
+        of: |t| Some(t.collected.table.as_ref()?.peak() as f64),
+    }
     /// Share of those that were to be held of which all three packets arrived.
-    HeldShare,
+    HeldShare {
+        kind: Concurrent, words: "share of connections held", better: More,
+        of: |t| share(t.connections.as_ref()?.completed, t.connections.as_ref()?.offered),
+    }
     /// Kernel memory of one of them, bytes.
-    BytesPerConnection,
+    BytesPerConnection {
+        kind: Concurrent, words: "memory a connection", better: Less,
+        of: |t| t.collected.table.as_ref()?.bytes_per_connection(),
+    }
     /// Shortest time of an echo, from when it was planned, nanoseconds.
-    RoundTripNsMin,
+    RoundTripNsMin {
+        kind: RoundTrip, words: "shortest round trip, ns", better: More,
+        of: |t| latency(t)?.at(0.0),
+    }
     /// Mean time of an echo.
-    RoundTripNsMean,
+    RoundTripNsMean {
+        kind: RoundTrip, words: "mean round trip, ns", better: More,
+        of: |t| latency(t).filter(|all| all.count > 0).map(|all| all.mean_ns),
+    }
     /// Median time of an echo.
-    RoundTripNsP50,
+    RoundTripNsP50 {
+        kind: RoundTrip, words: "median round trip, ns", better: Less,
+        of: |t| latency(t)?.at(0.5),
+    }
     /// Time that 99 of 100 echoes do not exceed.
-    RoundTripNsP99,
+    RoundTripNsP99 {
+        kind: RoundTrip, words: "round trip, 99th percentile, ns", better: More,
+        of: |t| latency(t)?.at(0.99),
+    }
     /// Longest time of an echo.
-    RoundTripNsMax,
+    RoundTripNsMax {
+        kind: RoundTrip, words: "longest round trip, ns", better: More,
+        of: |t| latency(t)?.at(1.0),
+    }
     /// Share of echoes that did not come back.
-    RoundTripLossRatio,
+    RoundTripLossRatio {
+        kind: RoundTrip, words: "lost echoes", better: More,
+        of: |t| share(t.probe.as_ref()?.lost(), t.probe.as_ref()?.planned),
+    }
     /// Median time until a process on the firewall answers, from when it was asked, nanoseconds.
-    ResponseNsP50,
+    ResponseNsP50 {
+        kind: Response, words: "median response of a process, ns", better: Less,
+        of: |t| latency(t)?.at(0.5),
+    }
     /// Time that 99 of 100 of its answers do not exceed.
-    ResponseNsP99,
+    ResponseNsP99 {
+        kind: Response, words: "response of a process, 99th percentile, ns", better: More,
+        of: |t| latency(t)?.at(0.99),
+    }
     /// Longest time until it answers.
-    ResponseNsMax,
+    ResponseNsMax {
+        kind: Response, words: "longest response of a process, ns", better: More,
+        of: |t| latency(t)?.at(1.0),
+    }
     /// The machine's load average of the last minute, read where a process on the firewall was
     /// asked.
-    LoadAverage,
+    LoadAverage {
+        kind: Response, words: "load average", better: More,
+        of: |t| Some(t.collected.load_average),
+    }
     /// Bytes a second that a program received of one bulk TCP stream.
-    StreamBytesPerSecond,
+    StreamBytesPerSecond {
+        kind: Stream, words: "bytes/s of one TCP stream", better: More,
+        of: |t| {
+            let stream = t.stream.as_ref()?;
+            (stream.seconds > 0.0).then(|| stream.bytes as f64 / stream.seconds)
+        },
+    }
     /// Segments of that stream that were sent again.
-    StreamRetransmits,
+    StreamRetransmits {
+        kind: Stream, words: "segments sent again", better: More,
+        of: |t| Some(t.stream.as_ref()?.retransmits as f64),
+    }
 }
 
 impl Quantity {
     /// The kind of trial that measures it.
     pub fn kind(self) -> Kind {
-        match self {
-            Quantity::Pps
-            | Quantity::NsPerPacket
-            | Quantity::LeakedPps
-            | Quantity::LegalPps
-            | Quantity::LeakedShare
-            | Quantity::LostShare
-            | Quantity::IcmpAnswersRatio => Kind::Rate,
-            Quantity::LossRatio => Kind::Paced,
-            Quantity::LoadSeconds | Quantity::LoadMemoryBytes => Kind::Load,
-            Quantity::AddSeconds => Kind::Add,
-            Quantity::ConnectionsPerSecond
-            | Quantity::ConnectionFailureRatio
-            | Quantity::ConnectionPackets
-            | Quantity::FloodPps
-            | Quantity::FloodArrivedShare
-            | Quantity::EarlyConnections
-            | Quantity::LateOverEarly
-            | Quantity::TranslatedShare
-            | Quantity::LeastClientShare
-            | Quantity::LeastServerShare
-            | Quantity::BitsFromClients
-            | Quantity::BitsFromServers
-            | Quantity::PacketsFromClients
-            | Quantity::PacketsFromServers
-            | Quantity::RedirectsSent
-            | Quantity::BusiestCoreShare
-            | Quantity::TableEntries
-            | Quantity::TableEndShare
-            | Quantity::TableFullShare => Kind::Connections,
-            Quantity::SocketsPerSecond
-            | Quantity::SocketFailureRatio
-            | Quantity::NoPortRatio
-            | Quantity::PacketsPerReply
-            | Quantity::ClientReplyNsMean
-            | Quantity::ReplyNsP50
-            | Quantity::ReplyNsP99
-            | Quantity::PortsAllow
-            | Quantity::DescriptorsAllow
-            | Quantity::BuffersAllow => Kind::Sockets,
-            Quantity::ConnectionsResetPerSecond => Kind::ConnectionsReset,
-            Quantity::HandshakesPerSecond => Kind::Handshakes,
-            Quantity::ConnectionsHeld | Quantity::HeldShare | Quantity::BytesPerConnection => {
-                Kind::Concurrent
-            }
-            Quantity::RoundTripNsMin
-            | Quantity::RoundTripNsMean
-            | Quantity::RoundTripNsP50
-            | Quantity::RoundTripNsP99
-            | Quantity::RoundTripNsMax
-            | Quantity::RoundTripLossRatio => Kind::RoundTrip,
-            Quantity::ResponseNsP50
-            | Quantity::ResponseNsP99
-            | Quantity::ResponseNsMax
-            | Quantity::LoadAverage => Kind::Response,
-            Quantity::StreamBytesPerSecond | Quantity::StreamRetransmits => Kind::Stream,
-        }
+        self.row().kind
+    }
+
+    /// What a reader calls it.
+    pub fn words(self) -> &'static str {
+        self.row().words
+    }
+
+    /// Whether less of it is better: times and memory.
+    pub fn is_cost(self) -> bool {
+        self.row().better == Better::Less
+    }
+
+    /// Its value in one trial; `None` where the trial measured something else.
+    pub fn of(self, trial: &Trial) -> Option<f64> {
+        let row = self.row();
+        if trial.kind == row.kind { (row.of)(trial) } else { None }
     }
 
     /// What trials of a kind are compared by first, and two copies of a subject; `None` where the
@@ -213,172 +405,47 @@ impl Quantity {
             Kind::Stream => Quantity::StreamBytesPerSecond,
         })
     }
-
-    /// Whether less of it is better: times and memory.
-    pub fn is_cost(self) -> bool {
-        matches!(
-            self,
-            Quantity::LoadSeconds
-                | Quantity::AddSeconds
-                | Quantity::NsPerPacket
-                | Quantity::BytesPerConnection
-                | Quantity::RoundTripNsP50
-                | Quantity::ClientReplyNsMean
-                | Quantity::ReplyNsP50
-                | Quantity::ReplyNsP99
-                | Quantity::ResponseNsP50
-        )
-    }
-
-    /// Its value in one trial; `None` where the trial measured something else.
-    pub fn of(self, trial: &Trial) -> Option<f64> {
-        if trial.kind != self.kind() {
-            return None;
-        }
-        match self {
-            Quantity::Pps | Quantity::ConnectionPackets => Some(trial.pps),
-            Quantity::LeakedPps => a_second(trial.leaked, trial),
-            Quantity::LegalPps => a_second(trial.delivered, trial),
-            Quantity::FloodPps => a_second(trial.to_drop, trial),
-            Quantity::LeakedShare | Quantity::FloodArrivedShare => {
-                (trial.to_drop > 0).then(|| trial.leaked as f64 / trial.to_drop as f64)
-            }
-            Quantity::IcmpAnswersRatio => {
-                let sent = trial.collected.snmp.get("Icmp.OutDestUnreachs").copied().unwrap_or(0);
-                (trial.delivered > 0).then(|| sent as f64 / trial.delivered as f64)
-            }
-            Quantity::NsPerPacket => (trial.pps > 0.0).then(|| 1e9 / trial.pps),
-            Quantity::LostShare | Quantity::LossRatio => Some(trial.loss_ratio()),
-            Quantity::LoadSeconds => Some(trial.seconds),
-            Quantity::LoadMemoryBytes => trial.collected.load_memory_bytes.map(|n| n as f64),
-            Quantity::AddSeconds => {
-                (trial.additions > 0).then(|| trial.seconds / trial.additions as f64)
-            }
-            Quantity::ConnectionsPerSecond
-            | Quantity::ConnectionsResetPerSecond
-            | Quantity::HandshakesPerSecond
-            | Quantity::SocketsPerSecond => {
-                let completed = trial.connections.as_ref()?.completed as f64;
-                (trial.seconds > 0.0).then(|| completed / trial.seconds)
-            }
-            Quantity::EarlyConnections => trial.connections.as_ref()?.early_rate(trial.seconds),
-            Quantity::LateOverEarly => {
-                let connections = trial.connections.as_ref()?;
-                let early = connections.early_rate(trial.seconds).filter(|rate| *rate > 0.0)?;
-                Some(connections.late_rate(trial.seconds)? / early)
-            }
-            Quantity::TranslatedShare => {
-                let connections = trial.connections.as_ref()?;
-                let offered = connections.offered as f64;
-                (offered > 0.0).then(|| connections.translated as f64 / offered)
-            }
-            Quantity::TableEntries => Some(trial.collected.table.as_ref()?.peak() as f64),
-            Quantity::TableEndShare => trial.collected.table.as_ref()?.end_share(),
-            Quantity::TableFullShare => {
-                let full = trial.collected.table.as_ref()?.full_seconds()?;
-                (trial.seconds > 0.0).then(|| full / trial.seconds)
-            }
-            Quantity::ConnectionsHeld => Some(trial.collected.table.as_ref()?.peak() as f64),
-            Quantity::HeldShare => {
-                let connections = trial.connections.as_ref()?;
-                let offered = connections.offered as f64;
-                (offered > 0.0).then(|| connections.completed as f64 / offered)
-            }
-            Quantity::BytesPerConnection => trial.collected.table.as_ref()?.bytes_per_connection(),
-            Quantity::ConnectionFailureRatio | Quantity::SocketFailureRatio => {
-                let connections = trial.connections.as_ref()?;
-                let offered = connections.offered as f64;
-                (offered > 0.0).then(|| 1.0 - connections.completed as f64 / offered)
-            }
-            _ => self
-                .of_sides(trial)
-                .or_else(|| self.of_sockets(trial))
-                .or_else(|| self.of_probe(trial)),
-        }
-    }
-
-    /// The same of connections between sockets of the kernel.
-    fn of_sockets(self, trial: &Trial) -> Option<f64> {
-        let connections = trial.connections.as_ref()?;
-        let share = |count: f64, of: u64| (of > 0).then(|| count / of as f64);
-        // Others count from another moment.
-        let own = connections.client.is_none().then_some(&connections.whole);
-        match self {
-            Quantity::NoPortRatio => {
-                let count = connections.failed_at("address not available");
-                share(count as f64, connections.offered)
-            }
-            Quantity::PacketsPerReply => share(trial.offered as f64, connections.completed),
-            Quantity::ClientReplyNsMean => connections.reply_ns_mean(),
-            Quantity::ReplyNsP50 => own?.at(0.5),
-            Quantity::ReplyNsP99 => own?.at(0.99),
-            Quantity::PortsAllow => connections.limit("ports"),
-            Quantity::DescriptorsAllow => connections.limit("descriptors"),
-            Quantity::BuffersAllow => connections.limit("buffers"),
-            _ => None,
-        }
-    }
-
-    /// The same of the two sides of connections, and of what is between them.
-    fn of_sides(self, trial: &Trial) -> Option<f64> {
-        let Connections { from_clients, from_servers, clients, servers, .. } =
-            trial.connections.as_ref()?;
-        let count = match self {
-            Quantity::RedirectsSent => return Some(trial.collected.redirects_sent as f64),
-            Quantity::BusiestCoreShare => return trial.collected.busiest_core_share(),
-            Quantity::LeastClientShare => return members::least_share(clients),
-            Quantity::LeastServerShare => return members::least_share(servers),
-            Quantity::BitsFromClients => 8 * from_clients.bytes,
-            Quantity::BitsFromServers => 8 * from_servers.bytes,
-            Quantity::PacketsFromClients => from_clients.packets,
-            Quantity::PacketsFromServers => from_servers.packets,
-            _ => return None,
-        };
-        (trial.seconds > 0.0).then(|| count as f64 / trial.seconds)
-    }
-
-    /// The same of what probes found.
-    fn of_probe(self, trial: &Trial) -> Option<f64> {
-        match self {
-            Quantity::RoundTripNsMin => trial.probe.as_ref()?.latency.at(0.0),
-            Quantity::RoundTripNsMean => {
-                let latency = &trial.probe.as_ref()?.latency;
-                (latency.count > 0).then_some(latency.mean_ns)
-            }
-            Quantity::RoundTripNsP50 | Quantity::ResponseNsP50 => {
-                trial.probe.as_ref()?.latency.at(0.5)
-            }
-            Quantity::RoundTripNsP99 | Quantity::ResponseNsP99 => {
-                trial.probe.as_ref()?.latency.at(0.99)
-            }
-            Quantity::RoundTripNsMax | Quantity::ResponseNsMax => {
-                trial.probe.as_ref()?.latency.at(1.0)
-            }
-            Quantity::RoundTripLossRatio => {
-                let probe = trial.probe.as_ref()?;
-                (probe.planned > 0).then(|| probe.lost() as f64 / probe.planned as f64)
-            }
-            Quantity::LoadAverage => Some(trial.collected.load_average),
-            Quantity::StreamBytesPerSecond => {
-                let stream = trial.stream.as_ref()?;
-                (stream.seconds > 0.0).then(|| stream.bytes as f64 / stream.seconds)
-            }
-            Quantity::StreamRetransmits => Some(trial.stream.as_ref()?.retransmits as f64),
-            _ => None,
-        }
-    }
 }
 
 /// Packets a second of a trial; `None` where it took no time.
-fn a_second(packets: u64, trial: &Trial) -> Option<f64> {
+fn per_second(packets: u64, trial: &Trial) -> Option<f64> {
     (trial.seconds > 0.0).then(|| packets as f64 / trial.seconds)
+}
+
+/// A share; `None` of nothing.
+fn share(part: u64, of: u64) -> Option<f64> {
+    (of > 0).then(|| part as f64 / of as f64)
+}
+
+fn snmp(trial: &Trial, counter: &str) -> u64 {
+    trial.collected.snmp.get(counter).copied().unwrap_or(0)
+}
+
+fn completed_per_second(trial: &Trial) -> Option<f64> {
+    let completed = trial.connections.as_ref()?.completed;
+    (trial.seconds > 0.0).then(|| completed as f64 / trial.seconds)
+}
+
+fn failed_share(trial: &Trial) -> Option<f64> {
+    let connections = trial.connections.as_ref()?;
+    share(connections.completed, connections.offered).map(|completed| 1.0 - completed)
+}
+
+/// Times of replies to weir's own sockets: other clients count from another moment.
+fn own_replies(trial: &Trial) -> Option<&Spectrum> {
+    let connections = trial.connections.as_ref()?;
+    connections.client.is_none().then_some(&connections.whole)
+}
+
+fn latency(trial: &Trial) -> Option<&Spectrum> {
+    Some(&trial.probe.as_ref()?.latency)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::connections::Close;
-    use crate::members::{Member, Volume};
+    use crate::connections::{Close, Connections};
+    use crate::per_endpoint::{Member, Volume};
     use crate::trial::tests::trial;
 
     #[test]

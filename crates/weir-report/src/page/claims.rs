@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 use weir_stats::claim::By;
-use weir_stats::{ClaimRecord, ClaimTest, Outcome, PaperValue, Place, Quantity};
+use weir_stats::{ClaimRecord, ClaimTest, Outcome, PaperValue, Place};
 
 use crate::number::{interval, plain};
 use crate::report_model::{ReportModel, capital};
@@ -96,15 +96,13 @@ fn test_in_words(model: &ReportModel<'_>, test: &ClaimTest) -> String {
     match test {
         ClaimTest::Ratio { quantity, of, to, within, shape } => format!(
             "{} of {} against {}: {within} (in shape: {shape})",
-            quantity_in_words(*quantity),
+            quantity.words(),
             place(model, of),
             place(model, to)
         ),
-        ClaimTest::Value { quantity, of, within, shape } => format!(
-            "{} of {}: {within} (in shape: {shape})",
-            quantity_in_words(*quantity),
-            place(model, of)
-        ),
+        ClaimTest::Value { quantity, of, within, shape } => {
+            format!("{} of {}: {within} (in shape: {shape})", quantity.words(), place(model, of))
+        }
         ClaimTest::Growth { quantity, subject, axis, from, to, above, within, shape, .. } => {
             let above = match above {
                 Some(base) => format!(", above that of {}", place(model, base)),
@@ -113,7 +111,7 @@ fn test_in_words(model: &ReportModel<'_>, test: &ClaimTest) -> String {
             format!(
                 "exponent of {} of {} over {axis} {from} to {to}{above}: {within} \
                  (in shape: {shape})",
-                quantity_in_words(*quantity),
+                quantity.words(),
                 model.label_of(subject)
             )
         }
@@ -123,67 +121,6 @@ fn test_in_words(model: &ReportModel<'_>, test: &ClaimTest) -> String {
 fn place(model: &ReportModel<'_>, place: &Place) -> String {
     let (subject, at) = (model.label_of(&place.subject), place.at.to_string());
     if at.is_empty() { subject } else { format!("{subject} ({at})") }
-}
-
-fn quantity_in_words(quantity: Quantity) -> &'static str {
-    match quantity {
-        Quantity::Pps => "packets/s",
-        Quantity::NsPerPacket => "time a packet",
-        Quantity::LossRatio | Quantity::LostShare => "loss",
-        Quantity::LeakedPps => "packets/s let through",
-        Quantity::LegalPps => "legal packets/s",
-        Quantity::LeakedShare => "share of what has to be dropped, let through",
-        Quantity::IcmpAnswersRatio => "ICMP answers a packet",
-        Quantity::LoadSeconds => "load time",
-        Quantity::LoadMemoryBytes => "memory of the loaded ruleset",
-        Quantity::AddSeconds => "time to add a rule",
-        Quantity::ConnectionsPerSecond => "connections a second",
-        Quantity::ConnectionsResetPerSecond => "connections a second (RST)",
-        Quantity::HandshakesPerSecond => "handshakes a second",
-        Quantity::ConnectionFailureRatio => "failed connections",
-        Quantity::ConnectionPackets => "packets/s of connections",
-        Quantity::FloodPps => "SYNs a second of a flood",
-        Quantity::FloodArrivedShare => "share of the flood let through",
-        Quantity::SocketsPerSecond => "replies a second",
-        Quantity::SocketFailureRatio => "failed connections of sockets",
-        Quantity::NoPortRatio => "share of connections without a port",
-        Quantity::PacketsPerReply => "packets a reply",
-        Quantity::ClientReplyNsMean => "mean time of a reply as its client counts it, ns",
-        Quantity::ReplyNsP50 => "median time of a reply, ns",
-        Quantity::ReplyNsP99 => "time of a reply, 99 of 100, ns",
-        Quantity::PortsAllow => "connections a second that ports allow",
-        Quantity::DescriptorsAllow => "connections a second that descriptors allow",
-        Quantity::BuffersAllow => "connections a second that buffers allow",
-        Quantity::EarlyConnections => "connections a second, first third",
-        Quantity::LateOverEarly => "connections a second, last third over first",
-        Quantity::TranslatedShare => "share of connections translated",
-        Quantity::LeastClientShare => "share of connections of the slowest client",
-        Quantity::LeastServerShare => "share of connections of the slowest server",
-        Quantity::BitsFromClients => "bits/s from clients",
-        Quantity::BitsFromServers => "bits/s from servers",
-        Quantity::PacketsFromClients => "packets/s from clients",
-        Quantity::PacketsFromServers => "packets/s from servers",
-        Quantity::RedirectsSent => "ICMP redirects sent",
-        Quantity::BusiestCoreShare => "share of packets on the busiest core",
-        Quantity::TableEntries => "entries in the connection table",
-        Quantity::TableEndShare => "entries at the end over the most",
-        Quantity::TableFullShare => "share of the time until the table is fullest",
-        Quantity::HeldShare => "share of connections held",
-        Quantity::ConnectionsHeld => "connections held",
-        Quantity::BytesPerConnection => "memory a connection",
-        Quantity::RoundTripNsMin => "shortest round trip, ns",
-        Quantity::RoundTripNsMean => "mean round trip, ns",
-        Quantity::RoundTripNsP50 => "median round trip, ns",
-        Quantity::RoundTripNsP99 => "round trip, 99th percentile, ns",
-        Quantity::RoundTripNsMax => "longest round trip, ns",
-        Quantity::RoundTripLossRatio => "lost echoes",
-        Quantity::ResponseNsP50 => "median response of a process, ns",
-        Quantity::ResponseNsP99 => "response of a process, 99th percentile, ns",
-        Quantity::ResponseNsMax => "longest response of a process, ns",
-        Quantity::LoadAverage => "load average",
-        Quantity::StreamBytesPerSecond => "bytes/s of one TCP stream",
-        Quantity::StreamRetransmits => "segments sent again",
-    }
 }
 
 /// The number of the claim that stands for a value of the paper.
