@@ -8,6 +8,7 @@ use weir_kernel::Session;
 use weir_lab::frames::Frame;
 use weir_lab::host::router::{FIREWALL_MAC, SOURCE_MAC};
 use weir_lab::program::generator::{Generator, Play};
+use weir_lab::program::sink::Arrived;
 use weir_lab::topology::{Firewall, Topology};
 use weir_study::Devices;
 
@@ -65,6 +66,20 @@ impl Pipeline {
         Pipeline { topology, firewall, generator, _alone: alone }
     }
 
+    /// What the sink counted since, as soon as that is as much as was offered: frames that another
+    /// core was handed are on their way for a moment longer. After five seconds, what there is.
+    fn arrived(&mut self, before: Arrived, offered: u64) -> Arrived {
+        let began = Instant::now();
+        loop {
+            let arrived = self.topology.sink().read().unwrap().since(before);
+            let seen = arrived.delivered + arrived.leaked + arrived.foreign;
+            if seen >= offered || began.elapsed() > Duration::from_secs(5) {
+                return arrived;
+            }
+            std::thread::yield_now();
+        }
+    }
+
     fn play(&mut self, play: &Play) -> weir_lab::program::generator::Played {
         let source = self.topology.source().clone();
         self.generator.play(&source, self.firewall.ifindex, play).unwrap()
@@ -76,7 +91,7 @@ fn every_frame_arrives_behind_an_empty_firewall() {
     let mut pipeline = Pipeline::new();
     let before = pipeline.topology.sink().read().unwrap();
     let played = pipeline.play(&play(0, 0));
-    let arrived = pipeline.topology.sink().read().unwrap().since(before);
+    let arrived = pipeline.arrived(before, played.offered);
     assert!(played.offered > 0 && played.finished);
     assert_eq!(arrived.delivered + arrived.leaked, played.offered);
     assert_eq!(arrived.leaked, played.to_drop, "marked frames are told from others");
@@ -88,7 +103,7 @@ fn ipv6_is_forwarded_too() {
     let mut pipeline = Pipeline::of(&[frame_v6()]);
     let before = pipeline.topology.sink().read().unwrap();
     let played = pipeline.play(&play(0, 1000));
-    let arrived = pipeline.topology.sink().read().unwrap().since(before);
+    let arrived = pipeline.arrived(before, played.offered);
     assert_eq!((arrived.delivered, played.offered), (1000, 1000));
 }
 
@@ -112,7 +127,7 @@ fn frames_of_another_trial_are_foreign() {
     pipeline.topology.sink().expect(0x78);
     let before = pipeline.topology.sink().read().unwrap();
     let played = pipeline.play(&play(0, 1000));
-    let arrived = pipeline.topology.sink().read().unwrap().since(before);
+    let arrived = pipeline.arrived(before, played.offered);
     assert_eq!(arrived.delivered + arrived.leaked, 0);
     assert!(arrived.foreign >= played.offered);
 }
@@ -123,7 +138,12 @@ fn frames_lost_in_the_stack_are_in_its_counters() {
     // Without a route the firewall has to discard everything.
     pipeline.firewall.namespace.ip(&["route del default"]).unwrap();
     let played = pipeline.play(&play(0, 1000));
-    assert_eq!(pipeline.firewall.stack.dropped().unwrap(), played.offered);
+    let began = Instant::now();
+    let dropped = || pipeline.firewall.stack.dropped().unwrap();
+    while dropped() < played.offered && began.elapsed() < Duration::from_secs(5) {
+        std::thread::yield_now();
+    }
+    assert_eq!(dropped(), played.offered);
 }
 
 #[test]
