@@ -4,7 +4,7 @@
 //! [`Manifest`], which says what speaks for the form ([`evidence`]), what it does differently on purpose
 //! ([`Deviation`]) and how to read its counters.
 //! What loading it replaces is its [`Footprint`]. A [`Bundle`] is the same with the scripts of a
-//! back end, ready for [`write`]; [`read`] gives the value back.
+//! back end, ready for [`write()`]; [`read`] gives the value back.
 
 #![forbid(unsafe_code)]
 

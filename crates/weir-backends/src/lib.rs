@@ -2,7 +2,7 @@
 //!
 //! [`compile`](fn@compile) rewrites a firewall by passes, each of them checked
 //! ([`weir_passes::run_checked`]), and gives it back as a value ([`Artefact`]): the rules as the
-//! tools read them, and which counters add up to which original rule ([`counters`]). [`write`]
+//! tools read them, and which counters add up to which original rule ([`counters`]). [`write()`]
 //! puts it into a folder with the scripts that load it ([`load`]). A back end refuses what it cannot say, by name; it never approximates.
 
 #![forbid(unsafe_code)]
