@@ -48,6 +48,7 @@ mod change;
 mod compare;
 mod comparison;
 mod compose;
+mod difference;
 mod encode;
 mod fragments;
 mod journey;

@@ -20,8 +20,10 @@
 //! the two translations. Packets of a connection that is already translated are not rewritten: the
 //! caller gives them as the tables are to see them.
 
+mod field_test;
 mod lower;
 mod nat;
+mod observer;
 mod view;
 mod walk;
 
@@ -41,7 +43,7 @@ use crate::outcome::{Log, Outcome, Verdict};
 use crate::sets::SetIndex;
 
 pub use self::nat::usual_choice;
-pub(crate) use self::walk::{Failed, Observer, Unobserved};
+pub(crate) use self::observer::{Failed, Observer, Unobserved};
 
 /// A firewall, ready for packets.
 #[derive(Debug)]

@@ -12,6 +12,8 @@
 //! What is not said is as in [`Packet::new`]: TTL 64, state NEW, mark 0; addresses out of the
 //! ranges for documentation; a port that is not said is 0; TCP carries SYN.
 
+mod draft;
+mod error;
 mod names;
 mod print;
 
@@ -19,30 +21,13 @@ use std::net::IpAddr;
 use std::ops::Range;
 use std::str::FromStr;
 
-use weir_model::{Addr, CtState, Family, Field, FieldSet, Mac, Packet};
-use weir_packet::{Ct, Fragment, PktType, Transport, tcp_flag};
+use weir_model::{Addr, CtState, Family, FieldSet, Mac, Packet};
+use weir_packet::PktType;
 
+use self::draft::PacketDraft;
+pub use self::error::LanguageError;
 use self::names::{icmp_type, protocol, service, tcp_flag_of};
 pub use self::print::packet_words;
-
-/// What is wrong with the words of a packet.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LanguageError {
-    /// What is wrong.
-    pub message: String,
-    /// Bytes of the text that it is about; empty at its end where something is missing.
-    pub span: Range<usize>,
-    /// What to write instead.
-    pub help: String,
-}
-
-impl std::fmt::Display for LanguageError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} ({})", self.message, self.help)
-    }
-}
-
-impl std::error::Error for LanguageError {}
 
 /// The words a packet may begin a clause with.
 const CLAUSES: &str = "iif, oif, ip, ip6, tcp, udp, sctp, dccp, icmp, icmpv6, ether, ct, mark, \
@@ -53,28 +38,8 @@ const CLAUSES: &str = "iif, oif, ip, ip6, tcp, udp, sctp, dccp, icmp, icmpv6, et
 /// # Errors
 /// The first word that is not understood, with its place and what to write instead.
 pub fn parse_packet(text: &str) -> Result<Packet, LanguageError> {
-    parse_packet_with_fields(text).map(|(packet, _)| packet)
-}
-
-/// Reads a packet, and which of its fields the text gives; the others have the values of
-/// [`Packet::new`] or those of the head of this module.
-///
-/// # Errors
-/// As [`parse_packet`].
-///
-/// ```
-/// use weir_model::Field;
-/// use weir_syntax::packet::parse_packet_with_fields;
-/// let (_, given) = parse_packet_with_fields("ip saddr 192.0.2.1 tcp dport 22").unwrap();
-/// assert!(given.contains(Field::Dport) && !given.contains(Field::Daddr));
-/// ```
-pub fn parse_packet_with_fields(text: &str) -> Result<(Packet, FieldSet), LanguageError> {
-    let mut reader = Reader { text, at: 0, said: Said::default() };
-    while let Some(word) = reader.next() {
-        reader.clause(word)?;
-    }
-    let given = reader.said.given();
-    Ok((reader.said.packet(text)?, given))
+    use weir_model::{Addr, CtState, Family, FieldSet, Mac, Packet};
+    use weir_packet::PktType;
 }
 
 type Parsed<T> = Result<T, LanguageError>;
@@ -96,39 +61,10 @@ impl Word<'_> {
     }
 }
 
-/// What was said so far.
-#[derive(Debug, Default)]
-struct Said {
-    family: Option<(Family, Range<usize>)>,
-    iif: String,
-    oif: String,
-    smac: Option<Mac>,
-    saddr: Option<Addr>,
-    daddr: Option<Addr>,
-    tos: Option<u8>,
-    ttl: Option<u8>,
-    ip_options: u8,
-    offset: Option<u16>,
-    more: bool,
-    dont: bool,
-    truncated: Option<usize>,
-    proto: Option<(u8, Range<usize>)>,
-    sport: Option<u16>,
-    dport: Option<u16>,
-    flags: Option<u8>,
-    icmp: Option<(u8, u8)>,
-    length: Option<(usize, Range<usize>)>,
-    pkttype: Option<PktType>,
-    mark: Option<u32>,
-    ct: Ct,
-    ct_state: bool,
-    ct_mark: bool,
-}
-
 struct Reader<'t> {
     text: &'t str,
     at: usize,
-    said: Said,
+    draft: PacketDraft,
 }
 
 impl<'t> Reader<'t> {
@@ -164,8 +100,8 @@ impl<'t> Reader<'t> {
 
     fn clause(&mut self, word: Word<'t>) -> Parsed<()> {
         match word.text {
-            "iif" | "iifname" => self.said.iif = self.device(word)?,
-            "oif" | "oifname" => self.said.oif = self.device(word)?,
+            "iif" | "iifname" => self.draft.iif = self.device(word)?,
+            "oif" | "oifname" => self.draft.oif = self.device(word)?,
             "ip" => self.network(word, Family::V4)?,
             "ip6" => self.network(word, Family::V6)?,
             "tcp" => self.tcp(word)?,
@@ -176,15 +112,15 @@ impl<'t> Reader<'t> {
             "icmpv6" | "icmp6" => self.icmp(word, 58)?,
             "ether" => self.ether(word)?,
             "ct" => self.ct(word)?,
-            "mark" => self.said.mark = Some(self.number(word, u32::MAX.into())?),
+            "mark" => self.draft.mark = Some(self.number(word, u32::MAX.into())?),
             "meta" => {}
             "pkttype" => self.pkttype(word)?,
             "fragment" => self.fragment(word)?,
-            "truncated" => self.said.truncated = Some(self.number(word, 19)?),
+            "truncated" => self.draft.truncated = Some(self.number(word, 19)?),
             "length" => {
                 let from = self.at;
                 let length = self.number::<u32>(word, 65_535)?;
-                self.said.length = Some((length as usize, from..self.at));
+                self.draft.length = Some((length as usize, from..self.at));
             }
             "proto" | "protocol" | "l4proto" => {
                 let name = self.want(word, "a protocol")?;
@@ -214,28 +150,28 @@ impl<'t> Reader<'t> {
     }
 
     fn family_is(&mut self, word: Word<'_>, family: Family) -> Parsed<()> {
-        match &self.said.family {
+        match &self.draft.family {
             Some((said, _)) if *said != family => {
                 let help = "a packet is of one family: only ip words, or only ip6 words";
                 Err(word.wrong(format!("{} is of the other family", word.text), help))
             }
             Some(_) => Ok(()),
             None => {
-                self.said.family = Some((family, word.span()));
+                self.draft.family = Some((family, word.span()));
                 Ok(())
             }
         }
     }
 
     fn protocol_is(&mut self, word: Word<'_>, proto: u8) -> Parsed<()> {
-        match &self.said.proto {
+        match &self.draft.proto {
             Some((said, _)) if *said != proto => {
                 let help = "a packet has one protocol";
                 let message = format!("{} after protocol {said}", word.text);
                 Err(word.wrong(message, help))
             }
             _ => {
-                self.said.proto = Some((proto, word.span()));
+                self.draft.proto = Some((proto, word.span()));
                 Ok(())
             }
         }
@@ -251,27 +187,27 @@ impl<'t> Reader<'t> {
                 help: "IPv4 options are a multiple of four bytes, up to 40".to_owned(),
             });
         }
-        self.said.ip_options = bytes;
+        self.draft.ip_options = bytes;
         Ok(())
     }
 
     fn network(&mut self, of: Word<'t>, family: Family) -> Parsed<()> {
         let word = self.want(of, "saddr, daddr, ttl, tos, dscp, length or protocol")?;
         match word.text {
-            "saddr" => self.said.saddr = Some(self.address(word, of, family)?),
-            "daddr" => self.said.daddr = Some(self.address(word, of, family)?),
+            "saddr" => self.draft.saddr = Some(self.address(word, of, family)?),
+            "daddr" => self.draft.daddr = Some(self.address(word, of, family)?),
             _ => {
                 self.family_is(of, family)?;
                 match word.text {
-                    "ttl" | "hoplimit" => self.said.ttl = Some(self.number(word, 255)?),
+                    "ttl" | "hoplimit" => self.draft.ttl = Some(self.number(word, 255)?),
                     "options" if family == Family::V4 => self.ip_options(word)?,
-                    "tos" => self.said.tos = Some(self.number(word, 255)?),
-                    "dscp" => self.said.tos = Some(self.number::<u8>(word, 63)? << 2),
+                    "tos" => self.draft.tos = Some(self.number(word, 255)?),
+                    "dscp" => self.draft.tos = Some(self.number::<u8>(word, 63)? << 2),
                     "length" | "protocol" | "nexthdr" => {
                         let text = if word.text == "nexthdr" { "proto" } else { word.text };
                         self.clause(Word { text, ..word })?;
                     }
-                    "df" | "dont-fragment" => self.said.dont = true,
+                    "df" | "dont-fragment" => self.draft.dont = true,
                     _ => {
                         let help = "after ip: saddr, daddr, ttl, tos, dscp, length, protocol";
                         return Err(word.wrong(format!("unknown field {}", word.text), help));
@@ -311,7 +247,7 @@ impl<'t> Reader<'t> {
                         list.wrong(format!("unknown TCP flag {flag}"), help)
                     })?;
                 }
-                self.said.flags = Some(flags);
+                self.draft.flags = Some(flags);
                 Ok(())
             }
             _ => {
@@ -325,8 +261,8 @@ impl<'t> Reader<'t> {
         self.protocol_is(of, proto)?;
         let mark = self.at;
         match self.next() {
-            Some(word) if word.text == "sport" => self.said.sport = Some(self.port(word)?),
-            Some(word) if word.text == "dport" => self.said.dport = Some(self.port(word)?),
+            Some(word) if word.text == "sport" => self.draft.sport = Some(self.port(word)?),
+            Some(word) if word.text == "dport" => self.draft.dport = Some(self.port(word)?),
             // A bare `udp` is the protocol alone.
             _ => self.at = mark,
         }
@@ -348,7 +284,7 @@ impl<'t> Reader<'t> {
         self.protocol_is(of, proto)?;
         self.family_is(of, if proto == 1 { Family::V4 } else { Family::V6 })?;
         let mark = self.at;
-        let (mut kind, mut code) = self.said.icmp.unwrap_or((if proto == 1 { 8 } else { 128 }, 0));
+        let (mut kind, mut code) = self.draft.icmp.unwrap_or((if proto == 1 { 8 } else { 128 }, 0));
         match self.next() {
             Some(word) if word.text == "type" => {
                 let mark = self.at;
@@ -364,11 +300,11 @@ impl<'t> Reader<'t> {
             Some(word) if word.text == "code" => code = self.number(word, 255)?,
             _ => self.at = mark,
         }
-        self.said.icmp = Some((kind, code));
+        self.draft.icmp = Some((kind, code));
         let mark = self.at;
         match self.next() {
             Some(word) if word.text == "code" => {
-                self.said.icmp = Some((kind, self.number(word, 255)?));
+                self.draft.icmp = Some((kind, self.number(word, 255)?));
             }
             _ => self.at = mark,
         }
@@ -384,7 +320,7 @@ impl<'t> Reader<'t> {
         let text = self.want(word, "a MAC address")?;
         let parts: Vec<_> = text.text.split(':').map(|p| u8::from_str_radix(p, 16).ok()).collect();
         let mac: Option<Vec<u8>> = parts.into_iter().collect();
-        self.said.smac = Some(mac.and_then(|m| Mac::try_from(m).ok()).ok_or_else(|| {
+        self.draft.smac = Some(mac.and_then(|m| Mac::try_from(m).ok()).ok_or_else(|| {
             text.wrong(format!("{} is no MAC address", text.text), "as 02:00:00:00:00:01")
         })?);
         Ok(())
@@ -395,8 +331,8 @@ impl<'t> Reader<'t> {
         match word.text {
             "state" => {
                 let state = self.want(word, "a state")?;
-                self.said.ct_state = true;
-                self.said.ct.state = match state.text.to_ascii_lowercase().as_str() {
+                self.draft.ct_state = true;
+                self.draft.ct.state = match state.text.to_ascii_lowercase().as_str() {
                     "new" => CtState::New,
                     "established" => CtState::Established,
                     "related" => CtState::Related,
@@ -409,14 +345,14 @@ impl<'t> Reader<'t> {
                 };
             }
             "mark" => {
-                self.said.ct.mark = self.number(word, u32::MAX.into())?;
-                self.said.ct_mark = true;
+                self.draft.ct.mark = self.number(word, u32::MAX.into())?;
+                self.draft.ct_mark = true;
             }
             "status" => {
                 let status = self.want(word, "snat or dnat")?;
                 match status.text {
-                    "snat" => self.said.ct.snat = true,
-                    "dnat" => self.said.ct.dnat = true,
+                    "snat" => self.draft.ct.snat = true,
+                    "dnat" => self.draft.ct.dnat = true,
                     _ => {
                         return Err(
                             status.wrong(format!("unknown status {}", status.text), "snat or dnat")
@@ -426,7 +362,7 @@ impl<'t> Reader<'t> {
             }
             "direction" => {
                 let direction = self.want(word, "original or reply")?;
-                self.said.ct.reply = match direction.text {
+                self.draft.ct.reply = match direction.text {
                     "original" => false,
                     "reply" => true,
                     _ => {
@@ -445,7 +381,7 @@ impl<'t> Reader<'t> {
 
     fn pkttype(&mut self, of: Word<'t>) -> Parsed<()> {
         let word = self.want(of, "a packet type")?;
-        self.said.pkttype = Some(match word.text {
+        self.draft.pkttype = Some(match word.text {
             "unicast" | "host" => PktType::Unicast,
             "broadcast" => PktType::Broadcast,
             "multicast" => PktType::Multicast,
@@ -460,8 +396,8 @@ impl<'t> Reader<'t> {
     fn fragment(&mut self, of: Word<'t>) -> Parsed<()> {
         let word = self.want(of, "offset N, or first")?;
         match word.text {
-            "offset" => self.said.offset = Some(self.number(word, 8191)?),
-            "more" | "first" => self.said.more = true,
+            "offset" => self.draft.offset = Some(self.number(word, 8191)?),
+            "more" | "first" => self.draft.more = true,
             _ => {
                 let help = "fragment offset N (in units of eight bytes), fragment more, \
                             fragment first";
@@ -469,99 +405,5 @@ impl<'t> Reader<'t> {
             }
         }
         Ok(())
-    }
-}
-
-impl Said {
-    /// The fields that the words give.
-    fn given(&self) -> FieldSet {
-        // Words about fragments and cut headers say what there is of the transport header.
-        let no_header = self.offset.is_some_and(|offset| offset != 0) || self.truncated.is_some();
-        let fields = [
-            (Field::Iif, !self.iif.is_empty()),
-            (Field::Oif, !self.oif.is_empty()),
-            (Field::Saddr, self.saddr.is_some()),
-            (Field::Daddr, self.daddr.is_some()),
-            (Field::Proto, self.proto.is_some()),
-            (Field::Fragment, self.offset.is_some() || self.more),
-            (Field::Sport, self.sport.is_some() || no_header),
-            (Field::Dport, self.dport.is_some() || no_header),
-            (Field::TcpFlags, self.flags.is_some() || no_header),
-            (Field::Icmp, self.icmp.is_some() || no_header),
-            (Field::SourceMac, self.smac.is_some()),
-            (Field::CtState, self.ct_state),
-            (Field::Mark, self.mark.is_some()),
-            (Field::CtMark, self.ct_mark),
-            (Field::Length, self.length.is_some()),
-            (Field::Ttl, self.ttl.is_some()),
-            (Field::Tos, self.tos.is_some()),
-            (Field::PktType, self.pkttype.is_some()),
-        ];
-        let given: Vec<Field> = fields.iter().filter(|(_, is)| *is).map(|(f, _)| *f).collect();
-        FieldSet::of(&given)
-    }
-
-    fn packet(self, text: &str) -> Parsed<Packet> {
-        let family = self.family.as_ref().map_or(Family::V4, |(f, _)| *f);
-        let (from, to) = match family {
-            Family::V4 => (0xc633_6407, 0xcb00_7109),
-            Family::V6 => (0x2001_0db8_0001 << 80 | 7, 0x2001_0db8_0002 << 80 | 9),
-        };
-        let proto = self.proto.as_ref().map_or(6, |(p, _)| *p);
-        let (saddr, daddr) = (self.saddr.unwrap_or(Addr(from)), self.daddr.unwrap_or(Addr(to)));
-        let mut p = Packet::new(family, saddr, daddr, proto);
-        p.transport = self.transport(proto);
-        p.fragment =
-            Fragment { offset: self.offset.unwrap_or(0), more: self.more, dont: self.dont };
-        if p.fragment.offset != 0 {
-            p.transport = Transport::None;
-            p.payload = vec![0; 8];
-        } else if let Some(bytes) = self.truncated {
-            let (sport, dport) = p.ports().unwrap_or((0, 0));
-            let ports = [sport.to_be_bytes(), dport.to_be_bytes()].concat();
-            p.payload = ports.into_iter().chain(std::iter::repeat(0)).take(bytes).collect();
-            p.transport = Transport::Truncated;
-        }
-        (p.smac, p.tos, p.pkttype) =
-            (self.smac, self.tos.unwrap_or(0), self.pkttype.unwrap_or_default());
-        (p.mark, p.ct) = (self.mark.unwrap_or(0), self.ct);
-        p.ttl = self.ttl.unwrap_or(64);
-        p.ip_options = self.ip_options;
-        if p.smac.is_none() && !self.iif.is_empty() && self.iif != "lo" {
-            p.smac = Some([2, 0, 0, 0, 0, 1]);
-        }
-        (p.iif, p.oif) = (self.iif, self.oif);
-        if let Some((length, span)) = self.length {
-            let headers = p.len() - p.payload.len();
-            let Some(payload) = length.checked_sub(headers) else {
-                let at = span.start + (text[span.clone()].len() - text[span.clone()].trim().len());
-                return Err(LanguageError {
-                    message: format!("length {length} is below the {headers} bytes of headers"),
-                    span: at..span.end,
-                    help: format!("at least {headers}: it counts from the IP header on"),
-                });
-            };
-            p.payload.resize(payload, 0);
-        }
-        Ok(p)
-    }
-
-    fn transport(&self, proto: u8) -> Transport {
-        let (sport, dport) = (self.sport.unwrap_or(0), self.dport.unwrap_or(0));
-        match proto {
-            6 => {
-                let flags = self.flags.unwrap_or(tcp_flag::SYN);
-                Transport::Tcp { sport, dport, seq: 1, ack: 0, flags, options: Vec::new() }
-            }
-            17 | 136 => Transport::Udp { sport, dport },
-            132 => Transport::Sctp { sport, dport, tag: 0 },
-            33 => Transport::Dccp { sport, dport },
-            1 | 58 => {
-                let echo = if proto == 1 { 8 } else { 128 };
-                let (kind, code) = self.icmp.unwrap_or((echo, 0));
-                Transport::Icmp { kind, code, rest: [0; 4] }
-            }
-            _ => Transport::None,
-        }
     }
 }

@@ -6,64 +6,21 @@
 //! cut short drops the packet on the spot (*hotdrop*), whatever the rule says.
 
 use weir_model::effect::{SetWrites, UNKNOWN_TARGET};
-use weir_model::matching::ct_state;
 use weir_model::target::{Effect, NatTarget};
 use weir_model::{
-    Ends, Field, FieldSet, Hook, Hotdrop, Name, Packet, Policy, Rule, RuleId, TableName, Target,
-    effects_of,
+    Ends, FieldSet, Hook, Hotdrop, Packet, Policy, Rule, RuleId, TableName, Target, effects_of,
 };
 
+use super::field_test::{Held, field_test, state_holds};
 use super::lower::{Action, Compact, CompactRule, OpaqueTest, TableIndex, hook_index};
-use super::view::{MULTIPORT_DPORT, MULTIPORT_SPORT, View};
+use super::observer::{Failed, Observer};
+use super::view::View;
 use super::{Interpreter, nat};
 use crate::digest::{content, dropping};
 use crate::effects::{self, apply};
 use crate::oracle::{Oracle, Question, Subject, Write};
 use crate::outcome::{Asked, Counted, EffectSeen, Hit, Log, Verdict};
 use crate::sets::{Membership, membership};
-
-/// Who looks on while a packet walks: `weir explain`. All methods do nothing by default.
-pub(crate) trait Observer<'f> {
-    /// A table is entered at a hook.
-    fn table(&mut self, _hook: Hook, _table: TableName, _packet: &Packet) {}
-    /// The walk is in a chain now, `depth` jumps deep.
-    fn chain(&mut self, _chain: &'f Name, _depth: usize) {}
-    /// A rule was tried. `failed`: which of its tests did not hold; `None` is a hit.
-    fn rule(&mut self, _rule: &'f Rule, _number: u32, _failed: Option<Failed>, _packet: &Packet) {}
-    /// A table was left with a verdict.
-    fn verdict(&mut self, _verdict: Verdict, _policy: bool) {}
-}
-
-/// A test that did not hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Failed {
-    /// Index into the rule's tests.
-    pub test: usize,
-    /// It dropped the packet on the spot.
-    pub hotdrop: bool,
-}
-
-/// Nobody looks on.
-pub(crate) struct Unobserved;
-
-impl Observer<'_> for Unobserved {}
-
-/// Whether a test holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Held {
-    Yes,
-    No,
-    /// The packet is dropped on the spot.
-    Hotdrop,
-    /// It holds, and the packet is dropped once the rule is done with it.
-    YesAndHotdrop,
-}
-
-impl From<bool> for Held {
-    fn from(held: bool) -> Self {
-        if held { Held::Yes } else { Held::No }
-    }
-}
 
 /// A walk under way.
 pub(crate) struct Walk<'w, 'f, O> {
@@ -463,81 +420,4 @@ impl<'f, O: Observer<'f>> Walk<'_, 'f, O> {
         self.log.asked.push(Asked { credit, subject, content, configured, stateful, answer });
         answer
     }
-}
-
-fn state_holds(packet: &Packet, negated: bool, wanted: u16) -> bool {
-    let weir_model::Read::Value(bits) = weir_model::Field::CtState.read(packet) else {
-        return false;
-    };
-    debug_assert!(bits < (ct_state::DNAT as u128) << 1);
-    (bits & u128::from(wanted) != 0) != negated
-}
-
-/// A test of the packet's own fields.
-#[inline]
-fn field_test(table: &TableIndex<'_>, test: &Compact, view: &View, packet: &Packet) -> Held {
-    let (slot, negated, holds) = match *test {
-        Compact::Masked { slot, negated, value, mask } => {
-            (slot, negated, view.narrow[slot as usize] & mask == value)
-        }
-        Compact::Span { slot, negated, lo, hi } => {
-            let v = view.narrow[slot as usize];
-            (slot, negated, lo <= v && v <= hi)
-        }
-        Compact::Spans { slot, negated, count, first } => {
-            (slot, negated, in_spans(table, first, count, view.narrow[slot as usize]))
-        }
-        Compact::AnyBit { slot, negated, mask } => {
-            (slot, negated, view.narrow[slot as usize] & mask != 0)
-        }
-        Compact::Present { slot } => (slot, false, true),
-        Compact::WideMasked { slot, negated, at } => {
-            let (value, mask) = table.wide[at as usize];
-            (slot, negated, wide(view, slot) & mask == value)
-        }
-        Compact::WideSpan { slot, negated, at } => {
-            let ((lo, hi), v) = (table.wide[at as usize], wide(view, slot));
-            (slot, negated, lo <= v && v <= hi)
-        }
-        Compact::Other { slot, negated, at } => {
-            (slot, negated, table.predicates[at as usize].holds(wide(view, slot)))
-        }
-        Compact::Device { out, negated, at } => {
-            let (name, prefix) = &table.devices[at as usize];
-            let device = if out { &packet.oif } else { &packet.iif };
-            let holds = match prefix {
-                true => device.starts_with(&**name),
-                false => **device == **name,
-            };
-            return Held::from(holds != negated);
-        }
-        Compact::EitherPort { negated, count, first } => {
-            let port = |slot: u8| in_spans(table, first, count, view.narrow[slot as usize]);
-            (MULTIPORT_SPORT, negated, port(MULTIPORT_SPORT) || port(MULTIPORT_DPORT))
-        }
-        Compact::Never
-        | Compact::Set { .. }
-        | Compact::Conntrack { .. }
-        | Compact::Opaque { .. } => return Held::No,
-    };
-    if view.missing >> slot & 1 != 0 {
-        return if view.truncated >> slot & 1 != 0 { Held::Hotdrop } else { Held::No };
-    }
-    Held::from(holds != negated)
-}
-
-fn wide(view: &View, slot: u8) -> u128 {
-    const SADDR: u8 = Field::Saddr as u8;
-    const DADDR: u8 = Field::Daddr as u8;
-    // As `wide_slot` numbers them; the MAC address is the other one.
-    view.wide[match slot {
-        SADDR => 0,
-        DADDR => 1,
-        _ => 2,
-    }]
-}
-
-fn in_spans(table: &TableIndex<'_>, first: u32, count: u16, v: u32) -> bool {
-    let first = first as usize;
-    table.spans[first..first + count as usize].iter().any(|&(lo, hi)| lo <= v && v <= hi)
 }

@@ -1,0 +1,132 @@
+//! A packet as far as its words were read, and the packet that they make.
+
+use std::ops::Range;
+
+use weir_model::{Addr, Family, Field, FieldSet, Mac, Packet};
+use weir_packet::{Ct, Fragment, PktType, Transport, tcp_flag};
+
+use super::error::LanguageError;
+
+/// What the words said so far.
+#[derive(Debug, Default)]
+pub(super) struct PacketDraft {
+    pub family: Option<(Family, Range<usize>)>,
+    pub iif: String,
+    pub oif: String,
+    pub smac: Option<Mac>,
+    pub saddr: Option<Addr>,
+    pub daddr: Option<Addr>,
+    pub tos: Option<u8>,
+    pub ttl: Option<u8>,
+    pub ip_options: u8,
+    pub offset: Option<u16>,
+    pub more: bool,
+    pub dont: bool,
+    pub truncated: Option<usize>,
+    pub proto: Option<(u8, Range<usize>)>,
+    pub sport: Option<u16>,
+    pub dport: Option<u16>,
+    pub flags: Option<u8>,
+    pub icmp: Option<(u8, u8)>,
+    pub length: Option<(usize, Range<usize>)>,
+    pub pkttype: Option<PktType>,
+    pub mark: Option<u32>,
+    pub ct: Ct,
+    pub ct_state: bool,
+    pub ct_mark: bool,
+}
+
+impl PacketDraft {
+    /// The fields that the words give.
+    pub fn given(&self) -> FieldSet {
+        // Words about fragments and cut headers say what there is of the transport header.
+        let no_header = self.offset.is_some_and(|offset| offset != 0) || self.truncated.is_some();
+        let fields = [
+            (Field::Iif, !self.iif.is_empty()),
+            (Field::Oif, !self.oif.is_empty()),
+            (Field::Saddr, self.saddr.is_some()),
+            (Field::Daddr, self.daddr.is_some()),
+            (Field::Proto, self.proto.is_some()),
+            (Field::Fragment, self.offset.is_some() || self.more),
+            (Field::Sport, self.sport.is_some() || no_header),
+            (Field::Dport, self.dport.is_some() || no_header),
+            (Field::TcpFlags, self.flags.is_some() || no_header),
+            (Field::Icmp, self.icmp.is_some() || no_header),
+            (Field::SourceMac, self.smac.is_some()),
+            (Field::CtState, self.ct_state),
+            (Field::Mark, self.mark.is_some()),
+            (Field::CtMark, self.ct_mark),
+            (Field::Length, self.length.is_some()),
+            (Field::Ttl, self.ttl.is_some()),
+            (Field::Tos, self.tos.is_some()),
+            (Field::PktType, self.pkttype.is_some()),
+        ];
+        let given: Vec<Field> = fields.iter().filter(|(_, is)| *is).map(|(f, _)| *f).collect();
+        FieldSet::of(&given)
+    }
+
+    /// The packet that the words describe; `text` is all of them, for the place of an error.
+    pub fn packet(self, text: &str) -> Result<Packet, LanguageError> {
+        let family = self.family.as_ref().map_or(Family::V4, |(f, _)| *f);
+        let (from, to) = match family {
+            Family::V4 => (0xc633_6407, 0xcb00_7109),
+            Family::V6 => (0x2001_0db8_0001 << 80 | 7, 0x2001_0db8_0002 << 80 | 9),
+        };
+        let proto = self.proto.as_ref().map_or(6, |(p, _)| *p);
+        let (saddr, daddr) = (self.saddr.unwrap_or(Addr(from)), self.daddr.unwrap_or(Addr(to)));
+        let mut p = Packet::new(family, saddr, daddr, proto);
+        p.transport = self.transport(proto);
+        p.fragment =
+            Fragment { offset: self.offset.unwrap_or(0), more: self.more, dont: self.dont };
+        if p.fragment.offset != 0 {
+            p.transport = Transport::None;
+            p.payload = vec![0; 8];
+        } else if let Some(bytes) = self.truncated {
+            let (sport, dport) = p.ports().unwrap_or((0, 0));
+            let ports = [sport.to_be_bytes(), dport.to_be_bytes()].concat();
+            p.payload = ports.into_iter().chain(std::iter::repeat(0)).take(bytes).collect();
+            p.transport = Transport::Truncated;
+        }
+        (p.smac, p.tos, p.pkttype) =
+            (self.smac, self.tos.unwrap_or(0), self.pkttype.unwrap_or_default());
+        (p.mark, p.ct) = (self.mark.unwrap_or(0), self.ct);
+        p.ttl = self.ttl.unwrap_or(64);
+        p.ip_options = self.ip_options;
+        if p.smac.is_none() && !self.iif.is_empty() && self.iif != "lo" {
+            p.smac = Some([2, 0, 0, 0, 0, 1]);
+        }
+        (p.iif, p.oif) = (self.iif, self.oif);
+        if let Some((length, span)) = self.length {
+            let headers = p.len() - p.payload.len();
+            let Some(payload) = length.checked_sub(headers) else {
+                let at = span.start + (text[span.clone()].len() - text[span.clone()].trim().len());
+                return Err(LanguageError {
+                    message: format!("length {length} is below the {headers} bytes of headers"),
+                    span: at..span.end,
+                    help: format!("at least {headers}: it counts from the IP header on"),
+                });
+            };
+            p.payload.resize(payload, 0);
+        }
+        Ok(p)
+    }
+
+    fn transport(&self, proto: u8) -> Transport {
+        let (sport, dport) = (self.sport.unwrap_or(0), self.dport.unwrap_or(0));
+        match proto {
+            6 => {
+                let flags = self.flags.unwrap_or(tcp_flag::SYN);
+                Transport::Tcp { sport, dport, seq: 1, ack: 0, flags, options: Vec::new() }
+            }
+            17 | 136 => Transport::Udp { sport, dport },
+            132 => Transport::Sctp { sport, dport, tag: 0 },
+            33 => Transport::Dccp { sport, dport },
+            1 | 58 => {
+                let echo = if proto == 1 { 8 } else { 128 };
+                let (kind, code) = self.icmp.unwrap_or((echo, 0));
+                Transport::Icmp { kind, code, rest: [0; 4] }
+            }
+            _ => Transport::None,
+        }
+    }
+}
