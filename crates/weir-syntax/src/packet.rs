@@ -38,8 +38,28 @@ const CLAUSES: &str = "iif, oif, ip, ip6, tcp, udp, sctp, dccp, icmp, icmpv6, et
 /// # Errors
 /// The first word that is not understood, with its place and what to write instead.
 pub fn parse_packet(text: &str) -> Result<Packet, LanguageError> {
-    use weir_model::{Addr, CtState, Family, FieldSet, Mac, Packet};
-    use weir_packet::PktType;
+    parse_packet_with_fields(text).map(|(packet, _)| packet)
+}
+
+/// Reads a packet, and which of its fields the text gives; the others have the values of
+/// [`Packet::new`] or those of the head of this module.
+///
+/// # Errors
+/// As [`parse_packet`].
+///
+/// ```
+/// use weir_model::Field;
+/// use weir_syntax::packet::parse_packet_with_fields;
+/// let (_, given) = parse_packet_with_fields("ip saddr 192.0.2.1 tcp dport 22").unwrap();
+/// assert!(given.contains(Field::Dport) && !given.contains(Field::Daddr));
+/// ```
+pub fn parse_packet_with_fields(text: &str) -> Result<(Packet, FieldSet), LanguageError> {
+    let mut reader = Reader { text, at: 0, draft: PacketDraft::default() };
+    while let Some(word) = reader.next() {
+        reader.clause(word)?;
+    }
+    let given = reader.draft.given();
+    Ok((reader.draft.packet(text)?, given))
 }
 
 type Parsed<T> = Result<T, LanguageError>;
