@@ -20,6 +20,7 @@ pub mod conntrack;
 mod device_name;
 pub mod doctor;
 mod error;
+mod give_back;
 mod inject;
 pub mod interrupt;
 mod ioctl;

@@ -21,7 +21,7 @@ use rustix::fs::{CWD, FlockOperation, Mode, OFlags, flock, openat};
 use rustix::mount::{UnmountFlags, unmount};
 
 use crate::beneath;
-use crate::borrow::give_back;
+use crate::give_back::give_back;
 use crate::paths::{BPF, NETNS, PINS, SESSIONS, SYSCTLS};
 use crate::pid_namespace::{Fate, PidNamespace};
 use crate::process::{self, ProcessId};

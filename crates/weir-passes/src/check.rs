@@ -9,18 +9,17 @@
 //! sends a packet through it and says in what the outcome differs. [`through`] is that function
 //! for a firewall.
 
+mod counterexample;
 mod equivalence;
 mod oracle;
 mod proof;
 
-use std::fmt;
-use std::fmt::Write as _;
-
 use weir_artefact::Checked;
 use weir_model::{Firewall, Packet};
-use weir_semantics::{Counted, Entry, Interpreter, Oracle, Outcome, Seeded};
+use weir_semantics::{Entry, Interpreter, Oracle, Outcome, Seeded};
 use weir_traffic::TrafficOptions;
 
+pub use self::counterexample::{Counterexample, Differs, describe};
 pub(crate) use self::equivalence::Judge;
 pub use self::equivalence::classes;
 pub use self::oracle::{Bytes, u32_holds};
@@ -30,50 +29,6 @@ use crate::Equivalence;
 
 /// Called with what is being done and how much of it is done, 0.0 to 1.0.
 pub type Progress<'a> = dyn FnMut(&str, f64) + 'a;
-
-/// A packet that a form treats in another way than the ruleset.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Counterexample {
-    /// The packet.
-    pub packet: Packet,
-    /// Which way it goes.
-    pub entry: Entry,
-    /// In what the two differ.
-    pub difference: String,
-    /// What the ruleset makes of it.
-    pub before: String,
-    /// What the form makes of it.
-    pub after: String,
-}
-
-impl fmt::Display for Counterexample {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Counterexample { packet, entry, difference, before, after } = self;
-        let p = packet;
-        writeln!(f, "{difference}")?;
-        write!(
-            f,
-            "  packet: {entry:?} iif {:?} oif {:?} {} > {} proto {} {:?}",
-            p.iif,
-            p.oif,
-            p.saddr.display(p.family),
-            p.daddr.display(p.family),
-            p.proto,
-            p.transport,
-        )?;
-        writeln!(f, " fragment {} mark {:#x} {:?}", p.fragment.offset, p.mark, p.ct.state)?;
-        write!(f, "  before: {before}\n  after:  {after}")
-    }
-}
-
-/// In what a form differs for one packet, and what it makes of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Differs {
-    /// In what: verdict, effects, packet, stateful matches, credit.
-    pub what: String,
-    /// What the form makes of the packet.
-    pub after: String,
-}
 
 /// What is sent through both.
 #[derive(Clone, Debug)]
@@ -169,31 +124,4 @@ pub fn through<'a>(
             after: describe(&outcome),
         })
     }
-}
-
-/// An outcome in a line: the verdict, then every counter that counted, in order.
-pub fn describe(outcome: &Outcome<'_>) -> String {
-    let mut text = format!("{:?}", outcome.verdict).to_lowercase();
-    for hit in &outcome.hits {
-        text.push_str(if text.contains(':') { ", " } else { ": " });
-        match &hit.counted {
-            Counted::Rule { table, chain, number } => {
-                let _ = write!(text, "{table}/{chain}/{number}");
-            }
-            Counted::Policy { table, chain } => {
-                let _ = write!(text, "{table}/{chain}/policy");
-            }
-            Counted::Element { set, element } => {
-                let _ = write!(text, "element {:?} of {set}", element.parts);
-            }
-        }
-        if !hit.credit.is_empty() {
-            let ids: Vec<String> = hit.credit.iter().take(4).map(|id| id.0.to_string()).collect();
-            let _ = write!(text, " (rule {})", ids.join(" "));
-        }
-    }
-    for effect in &outcome.effects {
-        let _ = write!(text, "; {:?} in {}", effect.target, effect.table);
-    }
-    text
 }

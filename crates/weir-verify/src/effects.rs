@@ -11,6 +11,7 @@
 //! probes stand at the end of the journey, in mangle POSTROUTING.
 
 mod sample;
+mod subject;
 mod text;
 
 use std::collections::{HashMap, HashSet};
@@ -22,6 +23,7 @@ use weir_packet::{Ct, CtState};
 use weir_semantics::{Counted, Entry, Interpreter, Oracle, Outcome, Question, Verdict, Write};
 
 pub use sample::{Sample, samples};
+pub use subject::Subject;
 pub use text::MARKED;
 
 use crate::VerifyError;
@@ -30,19 +32,6 @@ use crate::testbed::{FIREWALL_MAC, Testbed, WORLD_MAC};
 
 /// Most rules of one bench: one batch holds a packet for each.
 pub const SUBJECTS_MAX: usize = 800;
-
-/// A rule to be measured.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Subject {
-    /// The module that it is about.
-    pub module: &'static str,
-    /// The rule as `iptables-restore` reads it, without `-A chain`; empty for none.
-    pub rule: String,
-    /// Its table.
-    pub table: TableName,
-    /// The hook whose built-in chain leads to it.
-    pub hook: Hook,
-}
 
 /// What a copy of a packet did at one rule.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use weir_artefact::{Deviation, NFT_PREFIX};
 use weir_model::{Family, TableName};
 
 use crate::cli::Variant;
-use crate::operand::{self, Texts};
+use crate::texts::{self, Texts};
 
 /// What is in force.
 #[derive(Default)]
@@ -43,7 +43,7 @@ pub fn deviations() -> String {
 pub fn read(variant: Option<Variant>) -> Result<InForce> {
     let mut found = InForce::default();
     let mut tried = Vec::new();
-    let mut attempt = |words: &[&str]| match operand::output_of(words) {
+    let mut attempt = |words: &[&str]| match texts::output_of(words) {
         // A family of which no table was ever asked for prints nothing.
         Ok(text) if text.trim().is_empty() => None,
         Ok(text) => Some((words.join(" "), text)),
@@ -57,7 +57,7 @@ pub fn read(variant: Option<Variant>) -> Result<InForce> {
         (Family::V6, attempt(&["ip6tables-legacy-save", "-c"])),
     ];
     found.texts.sets = attempt(&["ipset", "save"]);
-    let tables = operand::output_of(&["nft", "list", "tables"]);
+    let tables = texts::output_of(&["nft", "list", "tables"]);
     if let Err(error) = &tables {
         found.not_read.push(format!("tables of nft: {error:#}"));
     }
@@ -115,7 +115,7 @@ fn of_nft(
     };
     let words = [program, "-c"];
     let tables = || format!("nft tables {} of {}", names.join(", "), word(family));
-    match operand::output_of(&words) {
+    match texts::output_of(&words) {
         Ok(text) => {
             not_read.extend(text.lines().filter_map(incompatible).map(|table| {
                 format!(

@@ -10,6 +10,7 @@ mod live;
 mod operand;
 mod side;
 mod terminal;
+mod texts;
 
 use std::process::ExitCode;
 

@@ -10,7 +10,8 @@ use weir_model::{Family, Firewall, nft};
 
 use crate::cli::Operand;
 use crate::in_force::{self, InForce};
-use crate::operand::{self, Texts};
+use crate::operand;
+use crate::texts::{self, Texts};
 
 /// The word for what is in force.
 pub const LIVE: &str = "--live";
@@ -41,15 +42,15 @@ pub fn load(name: &str, files: &Operand, color: bool) -> Result<Side> {
     if path.is_dir() {
         return folder(name, files, color);
     }
-    let (shown, text) = operand::read(path)?;
+    let (shown, text) = texts::read(path)?;
     let mut texts = Texts::default();
     let mut tables = nft::Ruleset::default();
     if weir_syntax::nft::is_nft(&text) {
         tables = nft_tables(&shown, &text, color)?;
     } else {
         texts.main = Some((shown, text));
-        texts.ip6 = files.ip6.as_deref().map(operand::read).transpose()?;
-        texts.sets = files.ipset.as_deref().map(operand::read).transpose()?;
+        texts.ip6 = files.ip6.as_deref().map(texts::read).transpose()?;
+        texts.sets = files.ipset.as_deref().map(texts::read).transpose()?;
     }
     let firewall = operand::parse(texts, None, files, color)?.firewall;
     let name = name.to_owned();
@@ -90,7 +91,7 @@ fn live(files: &Operand, color: bool) -> Result<Side> {
     let firewall = operand::parse(texts, None, files, color)?.firewall;
     let mut tables = nft::Ruleset::default();
     for (family, name) in &of_weir {
-        let text = operand::output_of(&["nft", "list", "table", family, name])?;
+        let text = texts::output_of(&["nft", "list", "table", family, name])?;
         let shown = format!("nft list table {family} {name}");
         tables.tables.extend(nft_tables(&shown, &text, color)?.tables);
     }

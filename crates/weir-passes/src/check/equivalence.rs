@@ -9,7 +9,7 @@ use weir_semantics::{
     Counted, Credited, Difference, EffectSeen, Entry, Hit, Interpreter, Oracle, Outcome, Verdict,
 };
 
-use super::{Counterexample, Differs, describe};
+use super::counterexample::{Counterexample, Differs, describe};
 use crate::Equivalence;
 
 /// Sends packets through what a pass made of a firewall, and compares in the pass's sense.

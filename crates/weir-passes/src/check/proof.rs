@@ -4,7 +4,7 @@ use weir_diagram::{CompareOptions, Way, compare};
 use weir_model::Firewall;
 use weir_semantics::{Entry, Interpreter};
 
-use super::{Counterexample, describe};
+use super::counterexample::{Counterexample, describe};
 
 /// What the diagrams say of two firewalls.
 #[derive(Clone, Debug)]

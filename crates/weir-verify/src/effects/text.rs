@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use weir_model::{Family, Firewall, Hook, TableName};
 use weir_syntax::iptables::{ParseOptions, parse};
 
-use super::Subject;
+use super::subject::Subject;
 
 /// The device that packets come in by, and the one that they leave by.
 pub(super) const IIF: &str = "weir-in";

@@ -1,0 +1,94 @@
+//! Why a comparison could not be made.
+
+use std::path::PathBuf;
+
+use weir_kernel::KernelError;
+
+/// Why a comparison could not be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum VerifyError {
+    /// Namespaces, links, tools.
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+    /// An artefact that cannot be read.
+    #[error("read artefact {path}: {source}")]
+    Artefact {
+        /// Its folder.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: weir_artefact::ReadError,
+    },
+    /// An artefact whose files do not say what weir writes.
+    #[error("read artefact {path}: {what}")]
+    Form {
+        /// Its folder.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// A ruleset that could not be loaded.
+    #[error("load {way}: {source}")]
+    Load {
+        /// Which form.
+        way: String,
+        /// What the tool said.
+        source: KernelError,
+    },
+    /// The manifest says nothing about an original rule.
+    #[error("{way}: the manifest names no counters for {key}")]
+    NoCounter {
+        /// Which form.
+        way: String,
+        /// The rule.
+        key: String,
+    },
+    /// The manifest names a counter that is not there.
+    #[error("{way}: the manifest names a counter that the kernel does not have: {counter}")]
+    CounterNotThere {
+        /// Which form.
+        way: String,
+        /// The counter.
+        counter: String,
+    },
+    /// A set that is counted by has another number of elements than when it was loaded.
+    #[error("set {set} was changed while packets were compared")]
+    SetChanged {
+        /// Its name.
+        set: String,
+    },
+    /// A packet could not be put on its way.
+    #[error("send packets: {0}")]
+    Send(std::io::Error),
+    /// Packets went in and were never through.
+    #[error("packets into {way} were not through in time")]
+    Stuck {
+        /// Which firewall.
+        way: String,
+    },
+    /// Packets were lost before the first hook, twice.
+    #[error("{lost} packets were lost on their way into {way}")]
+    Lost {
+        /// Which firewall.
+        way: String,
+        /// How many.
+        lost: usize,
+    },
+    /// A file could not be written.
+    #[error("write {path}: {source}")]
+    Write {
+        /// Its path.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// Ctrl-C.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+impl VerifyError {
+    pub(crate) fn send(source: std::io::Error) -> Self {
+        VerifyError::Send(source)
+    }
+}
