@@ -11,7 +11,7 @@ use weir_packet::{Family, Packet, Transport};
 use weir_semantics::Entry;
 
 use crate::flow;
-use crate::testbed::{FIREWALL_MAC, WORLD_MAC};
+use crate::link_addresses::{FIREWALL_MAC, WORLD_MAC};
 
 /// Most packets of a batch: fewer than the kernel queues for one processor.
 pub(crate) const PACKETS_MAX: usize = 900;

@@ -12,7 +12,6 @@ use weir_semantics::{EffectSeen, Outcome, Verdict};
 use crate::batch::{GRE, GRE_BYTES};
 use crate::counters::{Credits, Originals};
 use crate::diagrams::Looked;
-use crate::run::is_untracked;
 use crate::testbed::Left;
 
 /// What the interpreter says of a packet.
@@ -300,4 +299,11 @@ pub(crate) fn state_name(state: CtState) -> &'static str {
 /// A tally of words.
 pub(crate) fn tally(map: &mut BTreeMap<String, u64>, word: &str) {
     *map.entry(word.to_owned()).or_default() += 1;
+}
+
+/// Whether conntrack was kept from the packet.
+pub(crate) fn is_untracked(outcome: &Outcome<'_>) -> bool {
+    outcome.effects.iter().any(|e| {
+        matches!(e.target, Target::Effect(e) if matches!(**e, Effect::Notrack | Effect::CtNotrack))
+    })
 }

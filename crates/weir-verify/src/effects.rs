@@ -28,7 +28,8 @@ pub use text::MARKED;
 
 use crate::VerifyError;
 use crate::batch::{Batch, PacketPath, Prepared};
-use crate::testbed::{FIREWALL_MAC, Testbed, WORLD_MAC};
+use crate::link_addresses::{FIREWALL_MAC, WORLD_MAC};
+use crate::testbed::Testbed;
 
 /// Most rules of one bench: one batch holds a packet for each.
 pub const SUBJECTS_MAX: usize = 800;

@@ -28,6 +28,7 @@ pub mod effects;
 mod error;
 mod flow;
 mod hotdrop;
+mod link_addresses;
 mod options;
 mod oracle;
 mod probe;

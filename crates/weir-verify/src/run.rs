@@ -3,6 +3,7 @@
 mod cause;
 mod intended_differences;
 mod packets;
+mod round;
 mod tested;
 
 use std::collections::{HashMap, VecDeque};
@@ -13,7 +14,7 @@ use weir_kernel::xtables::Count;
 use weir_kernel::{Session, interrupt};
 use weir_model::{CtState, Family, Firewall, RuleId, tool};
 use weir_packet::{Ct, Packet};
-use weir_semantics::{Entry, Interpreter};
+use weir_semantics::Interpreter;
 
 use crate::batch::{Batch, Maker, PACKETS_MAX, PacketPath};
 use crate::counters::Originals;
@@ -24,19 +25,13 @@ use crate::testbed::Testbed;
 use crate::{VerifyError, VerifyOptions, VerifyReport};
 
 use self::cause::{is_ambiguous, not_comparable, out_of_reach, undelivered};
-pub(crate) use self::intended_differences::is_untracked;
+use self::round::{Round, path_name};
 use self::tested::{Found, Tested};
 
 /// Cause of exclusion: see [`VerifyOptions::singles_max`] and [`VerifyOptions::singles_time`].
 const BEYOND: &str = "beyond what is tried one packet at a time";
 /// Rounds of guesses that are no larger are tried one packet at a time.
 const GUESS_MIN: usize = 4;
-
-/// Packets that are sent between two readings of the counters.
-#[derive(Debug, Default)]
-pub(crate) struct Round {
-    pub batches: Vec<(Batch, Vec<Expected>)>,
-}
 
 /// What is to be compared next.
 #[derive(Debug, Default)]
@@ -50,33 +45,6 @@ struct Rounds {
 impl Rounds {
     fn len(&self) -> usize {
         self.plain.len() + self.guessed.len()
-    }
-}
-
-impl Round {
-    fn len(&self) -> usize {
-        self.batches.iter().map(|(b, _)| b.packets.len()).sum()
-    }
-
-    fn push(&mut self, batch: &Batch, some: Vec<(usize, Expected)>) {
-        if !some.is_empty() {
-            let only = batch.only(some.iter().map(|(at, _)| *at));
-            self.batches.push((only, some.into_iter().map(|(_, e)| e).collect()));
-        }
-    }
-
-    fn halves(self) -> [Round; 2] {
-        let (half, mut before) = (self.len() / 2, 0);
-        let mut out = [Round::default(), Round::default()];
-        for (batch, expected) in self.batches {
-            let cut = half.saturating_sub(before).min(expected.len());
-            before += expected.len();
-            let mut first: Vec<_> = expected.into_iter().enumerate().collect();
-            let second = first.split_off(cut);
-            out[0].push(&batch, first);
-            out[1].push(&batch, second);
-        }
-        out
     }
 }
 
@@ -454,20 +422,6 @@ impl Run<'_> {
         self.report.seconds = began.elapsed().as_secs_f64();
         Ok(self.report)
     }
-}
-
-/// `ipv4 forward`.
-pub(crate) fn path_name(path: &PacketPath) -> String {
-    let family = match path.family {
-        Family::V4 => "ipv4",
-        Family::V6 => "ipv6",
-    };
-    let entry = match path.entry {
-        Entry::Forward => "forward",
-        Entry::Input => "input",
-        Entry::Output => "output",
-    };
-    format!("{family} {entry}")
 }
 
 /// What conntrack takes the packet for; INVALID, without an entry, where it is not in use.

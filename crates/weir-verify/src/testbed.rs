@@ -11,17 +11,14 @@ use std::time::{Duration, Instant};
 use weir_kernel::conntrack::ConnectionTable;
 use weir_kernel::nflog::{Logged, Nflog};
 use weir_kernel::{FrameSocket, HostSocket, LinkEnd, Namespace, Session, VethOptions};
-use weir_packet::{CtState, Family, Mac};
+use weir_packet::{CtState, Family};
 use weir_semantics::Entry;
 
 use crate::VerifyError;
 use crate::batch::{Batch, PacketPath};
+use crate::link_addresses::{FIREWALL_MAC, WORLD_MAC};
 use crate::probe::{self, LOOPBACK, prefix};
 
-/// MAC address of the link that packets come in by.
-pub(crate) const FIREWALL_MAC: Mac = [0x02, 0x57, 0, 0, 0, 1];
-/// MAC address of those around it.
-pub(crate) const WORLD_MAC: Mac = [0x02, 0x57, 0, 0, 0, 2];
 /// Addresses of the two links, by family.
 pub(crate) const ADDRS: [[u128; 2]; 2] =
     [[0xc000_000a, 0xc000_000b], [0xfd57_6569 << 96 | 0x0a, 0xfd57_6569 << 96 | 0x0b]];

@@ -19,7 +19,7 @@ use weir_semantics::nft::{Done, End, Evaluator, Walk};
 use weir_semantics::{Entry, Interpreter, Log, Oracle, Question, Subject, Verdict};
 use weir_traffic::{TrafficOptions, packets};
 
-use super::NftForm;
+use super::form::NftForm;
 use crate::check::Counterexample;
 use crate::form::{CompileError, CompileOptions, Progress};
 

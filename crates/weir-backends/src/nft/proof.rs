@@ -9,7 +9,7 @@ use weir_model::{Family, Firewall, Ruleset, Target};
 use weir_passes::RunOptions;
 use weir_passes::check::{Proof, prove};
 
-use super::NftForm;
+use super::form::NftForm;
 use super::to_iptables::{self, OpaqueDictionary};
 use crate::form::CompileError;
 

@@ -16,16 +16,18 @@
 //! that nothing put together.
 
 mod dictionary;
+mod protocols;
 mod rule;
 
 use std::collections::HashMap;
 
-use weir_model::nft::{self, Credit, Load, Statement, Test, Verdict, With};
+use weir_model::nft::{self, Credit, Load, Statement, Verdict};
 use weir_model::{
     Chain, Family, Hook, Name, Policy, Rule, RuleId, Ruleset, Table, TableName, Target,
 };
 
 pub use self::dictionary::OpaqueDictionary;
+use self::protocols::Protocols;
 use self::rule::Draft;
 
 /// Why nft's tables cannot be said in iptables' words: the place and what stands there.
@@ -112,40 +114,6 @@ fn keep_names_apart(table: &mut Table, other: &Table) {
         {
             *to = name.clone();
         }
-    }
-}
-
-/// A set of protocols.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Protocols([u128; 2]);
-
-impl Protocols {
-    const NONE: Protocols = Protocols([0; 2]);
-    const ALL: Protocols = Protocols([u128::MAX; 2]);
-
-    fn has(self, proto: u8) -> bool {
-        self.0[usize::from(proto >> 7)] >> (proto & 127) & 1 == 1
-    }
-
-    fn within(self, known: &[u8]) -> bool {
-        (0..=255).all(|p| !self.has(p) || known.contains(&p))
-    }
-
-    fn union(self, other: Protocols) -> Protocols {
-        Protocols([self.0[0] | other.0[0], self.0[1] | other.0[1]])
-    }
-
-    /// Those that pass a test of the protocol.
-    fn tested(self, test: &Test) -> Protocols {
-        let With::Spans(spans) = &test.with else { return self };
-        let mut out = Protocols::NONE;
-        for p in (0..=255u8).filter(|p| self.has(*p)) {
-            let inside = spans.iter().any(|(lo, hi)| (*lo..=*hi).contains(&u128::from(p)));
-            if inside != test.negated {
-                out.0[usize::from(p >> 7)] |= 1 << (p & 127);
-            }
-        }
-        out
     }
 }
 

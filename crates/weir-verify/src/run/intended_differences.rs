@@ -7,13 +7,13 @@
 //! such a pass nothing is expected otherwise.
 
 use weir_artefact::{Deviation, Occurrence, Stored};
-use weir_model::{Effect, Firewall, TableName, Target};
+use weir_model::{Firewall, TableName};
 use weir_semantics::{Counted, Interpreter, Outcome};
 
 use crate::VerifyError;
 use crate::batch::Batch;
 use crate::counters::Originals;
-use crate::differ::Expected;
+use crate::differ::{Expected, is_untracked};
 use crate::oracle::Known;
 
 /// The form as one firewall, where such a pass changed something.
@@ -59,11 +59,4 @@ fn is_dropped_early(outcome: &Outcome<'_>) -> bool {
     outcome.verdict == weir_semantics::Verdict::Drop
         && outcome.hits.iter().all(|h| h.credit.is_empty())
         && outcome.hits.last().is_some_and(|h| by_rule(&h.counted))
-}
-
-/// Whether conntrack was kept from the packet.
-pub(crate) fn is_untracked(outcome: &Outcome<'_>) -> bool {
-    outcome.effects.iter().any(|e| {
-        matches!(e.target, Target::Effect(e) if matches!(**e, Effect::Notrack | Effect::CtNotrack))
-    })
 }

@@ -12,10 +12,12 @@ use weir_semantics::{Entry, Interpreter};
 use crate::batch::Batch;
 use crate::counters::{Credits, Originals};
 use crate::differ::{self, Expected, Tally};
-use crate::testbed::{FIREWALL_MAC, Left, Testbed};
+use crate::link_addresses::FIREWALL_MAC;
+use crate::testbed::{Left, Testbed};
 use crate::{Difference, VerifyError, WayReport};
 
-use super::{Round, intended_differences, path_name};
+use super::intended_differences;
+use super::round::{Round, path_name};
 
 /// A difference, and the packet as an Ethernet frame.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use weir_model::{
 };
 use weir_packet::PktType;
 
-use super::Protocols;
+use super::protocols::Protocols;
 
 /// Protocols whose header begins with two ports: TCP, UDP, DCCP, SCTP, UDP-Lite.
 const WITH_PORTS: [u8; 5] = [6, 17, 33, 132, 136];

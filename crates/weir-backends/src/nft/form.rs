@@ -1,0 +1,64 @@
+//! The nft form of a firewall as a value.
+
+use weir_artefact::manifest::{CompiledRun, Kept, Share};
+use weir_artefact::{Checked, Deviation};
+use weir_model::nft;
+use weir_model::{CreditMap, Family, Firewall, Hook, TableName};
+
+/// The nft form of a firewall.
+#[derive(Clone, Debug)]
+pub struct NftForm {
+    /// Typed form of [`text`](NftForm::text).
+    pub ruleset: nft::Ruleset,
+    /// A file for `nft -f`: one transaction that puts the tables in place of their like.
+    pub text: String,
+    /// What stays in iptables: hooks that nft cannot say, as prefix trees; the chains of moved
+    /// hooks empty, with the policy ACCEPT. To be loaded after the nft tables, where the kernel
+    /// has the iptables tables at all.
+    pub rest: Firewall,
+    /// Which hooks of which tables went to nft.
+    pub moved: Vec<Moved>,
+    /// Runs that were compiled.
+    pub compiled: Vec<CompiledRun>,
+    /// Rules that nft cannot say, and what stays in iptables for their sake.
+    pub barriers: Vec<Kept>,
+    /// How many rules of each hook went to nft.
+    pub share: Share,
+    /// What nft does differently.
+    pub deviations: Vec<Deviation>,
+    /// Counters by original rule.
+    pub counters: CreditMap,
+    /// Estimated kernel memory in bytes.
+    pub memory_bytes: u64,
+    /// What the check before writing did.
+    pub checked: Checked,
+}
+
+impl NftForm {
+    /// What iptables still has to load: the tables that have a hook left.
+    pub fn kept(&self) -> Firewall {
+        let mut kept = self.rest.clone();
+        for ruleset in [&mut kept.v4, &mut kept.v6].into_iter().flatten() {
+            let family = ruleset.family;
+            let whole =
+                |name| self.moved.iter().any(|m| m.family == family && m.table == name && m.whole);
+            ruleset.tables.retain(|t| !whole(t.name));
+        }
+        kept
+    }
+}
+
+/// A table's hooks that went to nft.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Moved {
+    /// Family.
+    pub family: Family,
+    /// The iptables table.
+    pub table: TableName,
+    /// The nft table's name; its family is `ip` or `ip6`.
+    pub name: String,
+    /// The hooks.
+    pub hooks: Vec<Hook>,
+    /// True where nothing of the table stays in iptables.
+    pub whole: bool,
+}

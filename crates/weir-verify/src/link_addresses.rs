@@ -1,0 +1,8 @@
+//! MAC addresses of the links that packets come in by.
+
+use weir_packet::Mac;
+
+/// MAC address of the link that packets come in by.
+pub(crate) const FIREWALL_MAC: Mac = [0x02, 0x57, 0, 0, 0, 1];
+/// MAC address of those around it.
+pub(crate) const WORLD_MAC: Mac = [0x02, 0x57, 0, 0, 0, 2];
