@@ -22,6 +22,7 @@ mod host;
 mod item;
 mod names;
 mod objects;
+mod places;
 mod proof;
 mod share;
 mod table;
@@ -45,6 +46,7 @@ use crate::steps;
 pub use self::agree::check;
 use self::emit::Compiled;
 pub use self::form::{Moved, NftForm};
+use self::places::places;
 use self::table::{DEPTH_MAX, Plan};
 
 /// Compiles a firewall to nft.
@@ -146,21 +148,6 @@ fn check_rest(
     let checked = check::equal(&was, &[after], &check, check::through(&was, after), progress)
         .map_err(|example| CompileError::Differs { form: Form::Nft, example })?;
     Ok(checked.packets)
-}
-
-/// Where each rule of a ruleset stands, as manifests name it.
-fn places(ruleset: &Ruleset) -> HashMap<RuleId, String> {
-    let mut out = HashMap::new();
-    for table in &ruleset.tables {
-        for chain in &table.chains {
-            for (i, rule) in chain.rules.iter().enumerate() {
-                let place =
-                    format!("{}/{}/{}/{}", tool(ruleset.family), table.name, chain.name, i + 1);
-                out.extend(rule.credit.first().map(|id| (*id, place)));
-            }
-        }
-    }
-    out
 }
 
 #[derive(Default)]

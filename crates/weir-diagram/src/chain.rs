@@ -14,12 +14,13 @@ use weir_model::{
 use weir_semantics::Verdict;
 use weir_semantics::digest::{content, dropping};
 
+use crate::at::At;
 use crate::change::Change;
 use crate::compose::RulesetDiagram;
 use crate::library::{ChainDiagrams, ChainId, ChainKey};
-use crate::lower::{At, spans_in};
 use crate::merging::{Merging, merge};
 use crate::place::Place;
+use crate::presence::spans_in;
 use crate::runs::{Step, steps};
 use crate::stateful_identity::StatefulIdentity;
 use crate::store::{Full, Ref, Store};

@@ -8,6 +8,7 @@ use weir_semantics::Interpreter;
 use weir_semantics::{Difference, Log, Outcome, Verdict};
 
 use crate::assembled::{drops_of_fragments, is_dead};
+use crate::at::At;
 use crate::chain::Unknown;
 use crate::comparison::{
     Answer, CompareError, CompareOptions, Comparison, Differs, Level, Part, Scope, Statistics,
@@ -17,7 +18,6 @@ use crate::compose::RulesetDiagram;
 use crate::fragments::put_together_by_one;
 use crate::journey::{Side, pieces};
 use crate::layout::Order;
-use crate::lower::At;
 use crate::order::orders;
 use crate::space::{PacketSet, Space, SpaceOptions};
 use crate::stateful_identity::StatefulIdentity;

@@ -4,7 +4,7 @@ use weir_model::{CtState, Family, Field, Packet, Read};
 use weir_packet::{Ct, Fragment, PktType, Transport};
 
 use crate::layout::{Block, Layout, Levels, ct_bit};
-use crate::lower::{WITH_PORTS, icmp_of};
+use crate::presence::{WITH_PORTS, icmp_of};
 
 /// A value for every variable of the fields, by level.
 #[derive(Clone, Debug, PartialEq, Eq)]

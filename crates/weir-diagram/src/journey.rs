@@ -10,14 +10,15 @@ use weir_semantics::Verdict;
 use weir_semantics::digest::translating;
 use weir_semantics::{Entry, tables_at};
 
+use crate::at::At;
 use crate::chain::Unknown;
 use crate::change::{Change, Source, TtlMap};
 use crate::comparison::{Level, Way};
 use crate::compose::RulesetDiagram;
 use crate::layout::{Block, ct_bit};
 use crate::library::Library;
-use crate::lower::{At, codes, masked, spans_in};
 use crate::place::Place;
+use crate::presence::{codes, masked, spans_in};
 use crate::space::Space;
 use crate::stateful_identity::StatefulIdentity;
 use crate::store::{Full, Ref};

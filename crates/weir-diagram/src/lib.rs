@@ -43,6 +43,7 @@
 #[cfg(test)]
 mod agreement;
 mod assembled;
+mod at;
 mod chain;
 mod change;
 mod compare;
@@ -62,6 +63,7 @@ mod operators;
 mod order;
 mod place;
 mod possible;
+mod presence;
 #[cfg(test)]
 mod reference_bdd;
 mod region;
@@ -77,6 +79,7 @@ mod variable;
 mod witness;
 mod words;
 
+pub use self::at::At;
 pub use self::compare::{compare, compare_with};
 pub use self::comparison::{
     Answer, CompareError, CompareOptions, Comparison, Differs, Identity, Level, Part, Scope,
@@ -85,7 +88,6 @@ pub use self::comparison::{
 pub use self::fragments::Fragments;
 pub use self::layout::Order;
 pub use self::lookup::{Heard, Lookup, NO_BITS, RecordingOracle, TOO_LARGE, TWO_ANSWERS};
-pub use self::lower::At;
 pub use self::region::{Region, Values};
 pub use self::replay::Replay;
 pub use self::space::{PacketSet, Space, SpaceOptions};

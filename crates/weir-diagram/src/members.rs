@@ -12,9 +12,10 @@ use weir_model::{Element, ElementPart, Family, Field, IpSet, Match, SetOption};
 use weir_semantics::digest::content;
 
 use crate::Space;
+use crate::at::At;
 use crate::layout::Layout;
-use crate::lower::{At, Presence, devices, icmp_of, masked, spans_in};
 use crate::operators::Over;
+use crate::presence::{Presence, devices, icmp_of, masked, spans_in};
 use crate::store::{Full, Ref, Store};
 use crate::variable::FreeVariable;
 

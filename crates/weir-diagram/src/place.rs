@@ -2,7 +2,7 @@
 
 use weir_model::{Hook, TableName};
 
-use crate::lower::At;
+use crate::at::At;
 
 /// Where rules stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -8,7 +8,7 @@ use weir_model::{Family, Field};
 
 use crate::encode::unmodelled_header_bytes;
 use crate::layout::{Block, Layout, ct_bit};
-use crate::lower::{Presence, codes, icmp_of, masked, spans_in};
+use crate::presence::{Presence, codes, icmp_of, masked, spans_in};
 use crate::store::{Full, Ref, Store};
 
 /// Packets that there are.

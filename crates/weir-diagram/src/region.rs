@@ -13,7 +13,7 @@ use weir_model::Field;
 use weir_model::matching::ct_state;
 
 use crate::layout::{Block, Levels, ct_bit};
-use crate::lower::{ct_bits_of, spans_in};
+use crate::presence::{ct_bits_of, spans_in};
 use crate::share::{Shares, headers};
 use crate::space::{PacketSet, Space};
 use crate::store::{Full, Ref};

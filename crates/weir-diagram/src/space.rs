@@ -7,12 +7,13 @@ use weir_model::matching::SetMatch;
 use weir_model::{ChangingSets, Family, Firewall, IpSet, Packet, Rule, located_tests_of};
 use weir_semantics::digest::content;
 
+use crate::at::At;
 use crate::encode::encode;
 use crate::layout::{Devices, Layout, Order};
-use crate::lower::{At, Presence};
 use crate::members::SetKey;
 use crate::operators::Over;
 use crate::possible::possible;
+use crate::presence::Presence;
 use crate::store::{Full, Ref, Store};
 use crate::variable::{FreeVariable, FreeVariables};
 

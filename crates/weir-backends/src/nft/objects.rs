@@ -3,7 +3,7 @@
 use weir_model::effect::named::{Objects, shares_objects};
 use weir_model::{Chain, Firewall, Table};
 
-use super::places;
+use super::places::places;
 use crate::form::Refusal;
 
 /// Rules that nft cannot say, that no packet reaches, and that make or configure what rules that
