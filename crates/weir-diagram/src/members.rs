@@ -24,9 +24,6 @@ const IN: Ref = Ref::leaf(1);
 const EXCEPT: Ref = Ref::leaf(2);
 const UNKNOWN: Ref = Ref::leaf(3);
 
-/// Which membership diagram: side, set, directions, place.
-pub(crate) type SetKey = (usize, usize, Vec<bool>, At);
-
 /// What the options of a `-m set` ask for.
 #[derive(Clone, Copy, Debug, Default)]
 struct Options {

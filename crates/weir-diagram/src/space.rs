@@ -10,12 +10,14 @@ use weir_semantics::digest::content;
 use crate::at::At;
 use crate::encode::encode;
 use crate::layout::{Devices, Layout, Order};
-use crate::members::SetKey;
 use crate::operators::Over;
 use crate::possible::possible;
 use crate::presence::Presence;
 use crate::store::{Full, Ref, Store};
 use crate::variable::{FreeVariable, FreeVariables};
+
+/// Which membership diagram: side, set, directions, place.
+type SetKey = (usize, usize, Vec<bool>, At);
 
 /// How a space is made.
 #[derive(Clone, Copy, Debug)]
