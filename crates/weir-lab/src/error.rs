@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use weir_bpf::BpfError;
 use weir_kernel::KernelError;
 use weir_stats::{RecordError, Scenario};
 use weir_study::StudyError;
@@ -65,13 +66,8 @@ pub enum LabError {
         message: String,
     },
     /// A BPF program could not be loaded, attached or run.
-    #[error("{action}: {source}")]
-    Bpf {
-        /// What was tried.
-        action: &'static str,
-        /// Why not.
-        source: libbpf_rs::Error,
-    },
+    #[error(transparent)]
+    Bpf(#[from] BpfError),
     /// Frames did not arrive behind an empty firewall.
     #[error("{of} of {offered} frames arrived behind {namespace}: {why}")]
     Probe {
@@ -137,6 +133,6 @@ impl LabError {
 
     /// For `map_err`: something with a BPF program that failed.
     pub(crate) fn bpf(action: &'static str) -> impl FnOnce(libbpf_rs::Error) -> Self {
-        move |source| LabError::Bpf { action, source }
+        move |source| BpfError::of(action)(source).into()
     }
 }

@@ -1,9 +1,7 @@
-//! BPF programs that send, answer and count, and how they are run.
+//! BPF programs that send, answer and count.
 
 pub mod generator;
 mod histogram;
-mod live;
 mod per_endpoint;
 pub mod sink;
 pub mod tcp;
-mod watch;

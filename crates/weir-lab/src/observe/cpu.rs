@@ -54,6 +54,11 @@ pub(crate) fn be_realtime(priority: libc::c_int) -> bool {
     set_policy(libc::SCHED_FIFO, priority)
 }
 
+/// Puts a thread that ends the generator's calls before the generator.
+pub(crate) fn before_generator() {
+    be_realtime(2);
+}
+
 /// Sets the policy of the current thread; false where the system does not allow it.
 fn set_policy(policy: libc::c_int, priority: libc::c_int) -> bool {
     // SAFETY: a plain C struct, read by the call only; 0 is the current thread.

@@ -1,12 +1,12 @@
 //! Why the kernel freed packets: seen in validation trials, for it costs time.
 
 use std::collections::BTreeMap;
-use std::mem::MaybeUninit;
 
+use libbpf_rs::Link;
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::Enum;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{Link, MapCore, MapFlags, OpenObject};
+use weir_bpf::{object, per_cpu};
 use weir_kernel::Namespace;
 
 use crate::LabError;
@@ -43,10 +43,8 @@ impl DropReasons {
     /// # Errors
     /// Where the kernel lacks BTF or tracing.
     pub fn new() -> Result<DropReasons, LabError> {
-        let storage: &'static mut MaybeUninit<OpenObject> =
-            Box::leak(Box::new(MaybeUninit::uninit()));
         let open = DropsSkelBuilder::default()
-            .open(storage)
+            .open(object::storage())
             .map_err(LabError::bpf("open the BPF program of drop reasons"))?;
         let skeleton =
             open.load().map_err(LabError::bpf("load the BPF program of drop reasons"))?;
@@ -76,15 +74,9 @@ impl DropReasons {
     pub fn read(&self) -> Result<Reasons, LabError> {
         let mut counts = Reasons::new();
         for reason in 0..REASONS {
-            let values = self
-                .skeleton
-                .maps
-                .reasons
-                .lookup_percpu(&reason.to_ne_bytes(), MapFlags::ANY)
-                .map_err(LabError::bpf("read the drop reasons"))?
-                .unwrap_or_default();
-            let word = |bytes: &Vec<u8>| u64::from_ne_bytes(bytes[..8].try_into().expect("eight"));
-            let packets: u64 = values.iter().map(word).sum();
+            let reasons = &self.skeleton.maps.reasons;
+            let values = per_cpu::values::<u64>(reasons, reason, "read the drop reasons")?;
+            let packets: u64 = values.iter().sum();
             if packets > 0 {
                 let name = self.names.get(&reason).cloned();
                 *counts.entry(name.unwrap_or_else(|| format!("reason {reason}"))).or_default() +=

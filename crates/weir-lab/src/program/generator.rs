@@ -10,18 +10,19 @@
 //! rate, the time of a trial divided by the packets delivered is thus what one packet costs on its
 //! whole way.
 
-use std::mem::{MaybeUninit, offset_of};
+use std::mem::offset_of;
 use std::time::Duration;
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{MapCore, MapFlags, MapHandle, OpenObject};
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
+use weir_bpf::test_run::{CATCH_UP, pages, run_live};
+use weir_bpf::{Watcher, object};
 use weir_kernel::Namespace;
 use weir_packet::Mac;
 
 use crate::LabError;
 use crate::frames::{self, FRAME_BYTES, Frame, LARGE_FRAME_BYTES, tagged};
-use crate::program::live;
-use crate::program::watch::Watcher;
+use crate::observe::cpu::before_generator;
 
 #[allow(missing_docs, clippy::all, clippy::too_many_lines)]
 mod skeleton {
@@ -107,11 +108,8 @@ impl Generator {
     }
 
     fn with(table: Table) -> Result<Generator, LabError> {
-        // A few dozen bytes for the life of the process, so that the skeleton borrows nothing.
-        let storage: &'static mut MaybeUninit<OpenObject> =
-            Box::leak(Box::new(MaybeUninit::uninit()));
         let mut open = GeneratorSkelBuilder::default()
-            .open(storage)
+            .open(object::storage())
             .map_err(LabError::bpf("open the generator's BPF program"))?;
         let rodata = open.maps.rodata_data.as_deref_mut().expect("the program has constants");
         rodata.is_large = table.is_large.into();
@@ -125,7 +123,12 @@ impl Generator {
         let offset = offset_of!(skeleton::types::bss, outcome)
             + offset_of!(skeleton::types::outcome, paced)
             + offset_of!(skeleton::types::paced, ended_ns);
-        Ok(Generator { skeleton, table, frames: 0, watcher: Watcher::new(map, offset)? })
+        Ok(Generator {
+            skeleton,
+            table,
+            frames: 0,
+            watcher: Watcher::new(map, offset, before_generator)?,
+        })
     }
 
     /// Fills the table, each frame addressed and tagged with `magic`.
@@ -179,12 +182,12 @@ impl Generator {
     ) -> Result<Played, LabError> {
         assert!(self.frames > 0, "the table of frames is filled first");
         self.write_control(ifindex, play);
-        let pages = live::pages(play.duration, play.rate_pps, play.packets_max);
+        let pages = pages(play.duration, play.rate_pps, play.packets_max);
         let first_page = vec![0; self.table.slot_bytes()];
         let program = &self.skeleton.progs.weir_generate;
         let is_silent = || self.outcome().paced.ended_ns != 0;
         let watcher = &self.watcher;
-        live::run(program, watcher, namespace, play.duration, &first_page, pages, &is_silent)?;
+        run_live(program, watcher, namespace, play.duration, &first_page, pages, &is_silent)?;
         Ok(played(&self.outcome()))
     }
 
@@ -196,7 +199,7 @@ impl Generator {
                 duration_ns: play.duration.as_nanos() as u64,
                 rate: play.rate_pps,
                 most: play.packets_max,
-                catch_up: live::CATCH_UP,
+                catch_up: CATCH_UP,
             },
             ifindex,
             frames: self.frames,

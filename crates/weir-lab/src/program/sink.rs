@@ -1,9 +1,9 @@
 //! The sink: counts what arrives behind the firewall.
 
-use std::mem::MaybeUninit;
-
+use libbpf_rs::Link;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{Link, MapCore, MapFlags, OpenObject};
+use weir_bpf::object;
+use weir_bpf::per_cpu::{self, CStruct};
 use weir_kernel::Namespace;
 
 use crate::LabError;
@@ -13,6 +13,9 @@ mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/sink.skel.rs"));
 }
 use skeleton::{SinkSkel, SinkSkelBuilder};
+
+// SAFETY: numbers alone.
+unsafe impl CStruct for skeleton::types::tally {}
 
 /// What arrived.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,11 +51,8 @@ impl Sink {
     /// # Errors
     /// Where the kernel refuses it.
     pub fn new() -> Result<Sink, LabError> {
-        // As in the generator: a few dozen bytes for the life of the process.
-        let storage: &'static mut MaybeUninit<OpenObject> =
-            Box::leak(Box::new(MaybeUninit::uninit()));
         let open = SinkSkelBuilder::default()
-            .open(storage)
+            .open(object::storage())
             .map_err(LabError::bpf("open the sink's BPF program"))?;
         let skeleton = open.load().map_err(LabError::bpf("load the sink's BPF program"))?;
         Ok(Sink { skeleton, links: Vec::new() })
@@ -63,9 +63,8 @@ impl Sink {
     /// # Errors
     /// Where the kernel refuses.
     pub fn attach(&mut self, namespace: &Namespace, ifindex: u32) -> Result<(), LabError> {
-        let attach = || self.skeleton.progs.weir_sink.attach_xdp(ifindex as i32);
-        let link = namespace.enter(attach)?.map_err(LabError::bpf("attach the sink"))?;
-        self.links.push(link);
+        let program = &self.skeleton.progs.weir_sink;
+        self.links.push(object::attach_xdp(program, namespace, ifindex, "attach the sink")?);
         Ok(())
     }
 
@@ -92,22 +91,14 @@ impl Sink {
     /// # Errors
     /// Where the kernel refuses.
     pub fn read(&self) -> Result<Arrived, LabError> {
-        let tallies = self
-            .skeleton
-            .maps
-            .tallies
-            .lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY)
-            .map_err(LabError::bpf("read the sink's tallies"))?
-            .unwrap_or_default();
+        let tallies = &self.skeleton.maps.tallies;
         let mut sum = Arrived::default();
-        for tally in tallies {
-            let word = |at: usize| {
-                let bytes = tally[at * 8..at * 8 + 8].try_into().expect("eight bytes");
-                u64::from_ne_bytes(bytes)
-            };
-            sum.delivered += word(0);
-            sum.leaked += word(1);
-            sum.foreign += word(2);
+        for tally in
+            per_cpu::values::<skeleton::types::tally>(tallies, 0, "read the sink's tallies")?
+        {
+            sum.delivered += tally.delivered;
+            sum.leaked += tally.leaked;
+            sum.foreign += tally.foreign;
         }
         Ok(sum)
     }

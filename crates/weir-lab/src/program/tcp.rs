@@ -42,21 +42,23 @@
 //! firewall that answers in place of an end (`SYNPROXY`) or adds options (`TCPMSS`) breaks it, and
 //! is seen to (`invalid`).
 
-use std::mem::{MaybeUninit, offset_of};
+use std::mem::offset_of;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, OpenObject, ProgramMut};
+use libbpf_rs::{Link, MapCore, MapHandle};
+use weir_bpf::per_cpu::{self, CStruct};
+use weir_bpf::test_run::{CATCH_UP, pages, run_live};
+use weir_bpf::{Watcher, object};
 use weir_kernel::Namespace;
 use weir_packet::Mac;
 use weir_stats::{Close, Connections, Failure, Member, Volume};
 
 use crate::LabError;
+use crate::observe::cpu::before_generator;
 use crate::program::histogram::{self, BUCKETS};
-use crate::program::live;
 use crate::program::per_endpoint;
-use crate::program::watch::Watcher;
 use weir_study::Endpoints;
 
 #[allow(missing_docs, clippy::all, clippy::too_many_lines)]
@@ -64,6 +66,11 @@ mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/tcp.skel.rs"));
 }
 use skeleton::{TcpSkel, TcpSkelBuilder};
+
+// SAFETY: numbers alone.
+unsafe impl CStruct for skeleton::types::tally {}
+// SAFETY: numbers alone, those of two structs of numbers among them.
+unsafe impl CStruct for skeleton::types::member {}
 
 /// Bytes of a frame without payload.
 const FRAME_BYTES: usize = 66;
@@ -142,25 +149,20 @@ pub struct Tally {
 }
 
 impl Tally {
-    fn add(&mut self, bytes: &[u8]) {
-        let fields = [
-            &mut self.received,
-            &mut self.sent,
-            &mut self.opened,
-            &mut self.data,
-            &mut self.closed,
-            &mut self.ended,
-            &mut self.invalid,
-            &mut self.resets,
-            &mut self.icmp,
-            &mut self.foreign,
-            &mut self.translated,
-            &mut self.bytes,
-            &mut self.flood,
-        ];
-        for (field, word) in fields.into_iter().zip(bytes.chunks_exact(8)) {
-            *field += u64::from_ne_bytes(word.try_into().expect("eight bytes"));
-        }
+    fn add(&mut self, tally: &skeleton::types::tally) {
+        self.received += tally.received;
+        self.sent += tally.sent;
+        self.opened += tally.opened;
+        self.data += tally.data;
+        self.closed += tally.closed;
+        self.ended += tally.ended;
+        self.invalid += tally.invalid;
+        self.resets += tally.reset;
+        self.icmp += tally.icmp;
+        self.foreign += tally.foreign;
+        self.translated += tally.translated;
+        self.bytes += tally.bytes;
+        self.flood += tally.flood;
     }
 }
 
@@ -215,21 +217,16 @@ impl Progress {
     }
 }
 
-fn sum_of_cores(tallies: &impl MapCore, side: u32) -> libbpf_rs::Result<Tally> {
+fn sum_of_cores(tallies: &impl MapCore, side: u32) -> Result<Tally, LabError> {
     let mut sum = Tally::default();
-    let cores = tallies.lookup_percpu(&side.to_ne_bytes(), MapFlags::ANY)?;
-    cores.unwrap_or_default().iter().for_each(|bytes| sum.add(bytes));
+    let cores = per_cpu::values(tallies, side, "read the counters of connections")?;
+    cores.iter().for_each(|tally| sum.add(tally));
     Ok(sum)
 }
 
-/// Attaches a program to a device.
-fn attach(
-    program: &ProgramMut<'_>,
-    namespace: &Namespace,
-    ifindex: u32,
-    action: &'static str,
-) -> Result<Link, LabError> {
-    namespace.enter(|| program.attach_xdp(ifindex as i32))?.map_err(LabError::bpf(action))
+fn member(of: &skeleton::types::member) -> Member {
+    let volume = |of: &skeleton::types::volume| Volume { packets: of.packets, bytes: of.bytes };
+    Member { connections: of.connections, from: volume(&of.from), to: volume(&of.to) }
 }
 
 /// Clients and servers, with their programs in the kernel.
@@ -245,11 +242,8 @@ impl TcpEnds {
     /// # Errors
     /// Where the kernel refuses them (not root; no XDP).
     pub fn new(endpoints: &Endpoints, firewall: Mac, source: Mac) -> Result<TcpEnds, LabError> {
-        // As in the generator: a few dozen bytes for the life of the process.
-        let storage: &'static mut MaybeUninit<OpenObject> =
-            Box::leak(Box::new(MaybeUninit::uninit()));
         let open = TcpSkelBuilder::default()
-            .open(storage)
+            .open(object::storage())
             .map_err(LabError::bpf("open the BPF programs of connections"))?;
         let mut skeleton =
             open.load().map_err(LabError::bpf("load the BPF programs of connections"))?;
@@ -267,7 +261,11 @@ impl TcpEnds {
         let offset = offset_of!(skeleton::types::bss, outcome)
             + offset_of!(skeleton::types::outcome, paced)
             + offset_of!(skeleton::types::paced, ended_ns);
-        Ok(TcpEnds { skeleton, watcher: Watcher::new(map, offset)?, links: Vec::new() })
+        Ok(TcpEnds {
+            skeleton,
+            watcher: Watcher::new(map, offset, before_generator)?,
+            links: Vec::new(),
+        })
     }
 
     /// Makes the device with index `ifindex` of `namespace` that of clients.
@@ -276,7 +274,7 @@ impl TcpEnds {
     /// Where the kernel refuses.
     pub fn attach_client(&mut self, namespace: &Namespace, ifindex: u32) -> Result<(), LabError> {
         let program = &self.skeleton.progs.weir_client;
-        self.links.push(attach(program, namespace, ifindex, "attach the client")?);
+        self.links.push(object::attach_xdp(program, namespace, ifindex, "attach the client")?);
         Ok(())
     }
 
@@ -286,7 +284,7 @@ impl TcpEnds {
     /// Where the kernel refuses.
     pub fn attach_server(&mut self, namespace: &Namespace, ifindex: u32) -> Result<(), LabError> {
         let program = &self.skeleton.progs.weir_server;
-        self.links.push(attach(program, namespace, ifindex, "attach the server")?);
+        self.links.push(object::attach_xdp(program, namespace, ifindex, "attach the server")?);
         Ok(())
     }
 
@@ -301,7 +299,12 @@ impl TcpEnds {
         ifindex: u32,
     ) -> Result<(), LabError> {
         let program = &self.skeleton.progs.weir_pass;
-        self.links.push(attach(program, namespace, ifindex, "attach what lets all pass")?);
+        self.links.push(object::attach_xdp(
+            program,
+            namespace,
+            ifindex,
+            "attach what lets all pass",
+        )?);
         Ok(())
     }
 
@@ -311,7 +314,12 @@ impl TcpEnds {
     /// Where the kernel refuses.
     pub fn attach_both(&mut self, namespace: &Namespace, ifindex: u32) -> Result<(), LabError> {
         let program = &self.skeleton.progs.weir_both;
-        self.links.push(attach(program, namespace, ifindex, "attach clients and servers")?);
+        self.links.push(object::attach_xdp(
+            program,
+            namespace,
+            ifindex,
+            "attach clients and servers",
+        )?);
         Ok(())
     }
 
@@ -338,11 +346,11 @@ impl TcpEnds {
         self.clear()?;
         self.write_control(ifindex, open);
         let each = 1 + u64::from(open.flood);
-        let pages = live::pages(open.duration, open.rate * each, open.connections_max * each);
+        let pages = pages(open.duration, open.rate * each, open.connections_max * each);
         let program = &self.skeleton.progs.weir_open;
         let is_silent = || self.outcome().paced.ended_ns != 0;
         let (page, watcher) = (&[0; FRAME_BYTES], &self.watcher);
-        live::run(program, watcher, namespace, open.duration, page, pages, &is_silent)?;
+        run_live(program, watcher, namespace, open.duration, page, pages, &is_silent)?;
         let outcome = self.outcome();
         let paced = outcome.paced;
         assert_eq!(paced.broken, 0, "pages are as long as frames");
@@ -357,17 +365,12 @@ impl TcpEnds {
 
     /// Forgets what was counted.
     pub(crate) fn clear(&mut self) -> Result<(), LabError> {
-        let cores = libbpf_rs::num_possible_cpus().map_err(LabError::bpf("count the cores"))?;
-        let failed = || LabError::bpf("clear the counters of connections");
-        let nothing = vec![vec![0; size_of::<skeleton::types::tally>()]; cores];
+        let action = "clear the counters of connections";
         for side in [CLIENT, SERVER] {
-            let tallies = &self.skeleton.maps.tallies;
-            tallies.update_percpu(&side.to_ne_bytes(), &nothing, MapFlags::ANY).map_err(failed())?;
+            per_cpu::clear(&self.skeleton.maps.tallies, side, action)?;
         }
-        per_endpoint::clear(&self.skeleton.maps.members, cores)?;
-        let nothing = vec![vec![0; 2 * BUCKETS * 8]; cores];
-        let times = &self.skeleton.maps.times;
-        times.update_percpu(&0_u32.to_ne_bytes(), &nothing, MapFlags::ANY).map_err(failed())
+        per_cpu::clear(&self.skeleton.maps.members, 0, action)?;
+        Ok(per_cpu::clear(&self.skeleton.maps.times, 0, action)?)
     }
 
     fn write_control(&mut self, ifindex: u32, open: &Open) {
@@ -377,7 +380,7 @@ impl TcpEnds {
             duration_ns: open.duration.as_nanos() as u64,
             rate: open.rate * (1 + u64::from(open.flood)),
             most: open.connections_max * (1 + u64::from(open.flood)),
-            catch_up: live::CATCH_UP,
+            catch_up: CATCH_UP,
         };
         control.ifindex = ifindex;
         control.secret = open.secret;
@@ -419,22 +422,19 @@ impl TcpEnds {
     /// Where the kernel refuses.
     pub fn read(&self) -> Result<BothEnds, LabError> {
         let tallies = &self.skeleton.maps.tallies;
-        let side = |side| {
-            sum_of_cores(tallies, side).map_err(LabError::bpf("read the counters of connections"))
-        };
-        Ok(BothEnds { client: side(CLIENT)?, server: side(SERVER)? })
+        Ok(BothEnds {
+            client: sum_of_cores(tallies, CLIENT)?,
+            server: sum_of_cores(tallies, SERVER)?,
+        })
     }
 
     /// Both histograms: the time until SYN+ACK, and until FIN+ACK.
     fn histograms(&self) -> Result<(Vec<u64>, Vec<u64>), LabError> {
         let times = &self.skeleton.maps.times;
-        let cores = times
-            .lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY)
-            .map_err(LabError::bpf("read the histograms of connections"))?;
         let mut counts = vec![0; 2 * BUCKETS];
-        for core in cores.unwrap_or_default() {
-            for (count, word) in counts.iter_mut().zip(core.chunks_exact(8)) {
-                *count += u64::from_ne_bytes(word.try_into().expect("eight bytes"));
+        for core in per_cpu::arrays::<u64>(times, 0, "read the histograms of connections")? {
+            for (count, more) in counts.iter_mut().zip(core) {
+                *count += more;
             }
         }
         let whole = counts.split_off(BUCKETS);
@@ -448,7 +448,10 @@ impl TcpEnds {
         if control.told_apart == 0 {
             return Ok((Vec::new(), Vec::new()));
         }
-        per_endpoint::read(&self.skeleton.maps.members, control.clients, control.servers)
+        let action = "read the totals of clients and servers";
+        let cores = per_cpu::arrays(&self.skeleton.maps.members, 0, action)?.into_iter();
+        let cores = cores.map(|core| core.iter().map(member).collect());
+        Ok(per_endpoint::sums(cores, control.clients, control.servers))
     }
 
     /// The record of a trial.

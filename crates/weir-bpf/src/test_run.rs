@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use libbpf_rs::{ProgramInput, ProgramMut};
 use weir_kernel::Namespace;
 
-use crate::LabError;
-use crate::program::watch::Watcher;
+use crate::BpfError;
+use crate::watch::Watcher;
 
 /// `BPF_F_TEST_XDP_LIVE_FRAMES`.
 const LIVE_FRAMES: u32 = 1 << 1;
@@ -16,10 +16,10 @@ const BATCH: u64 = 64;
 /// No machine takes a page through the loop faster than this; bounds a call whose signal is lost.
 const PAGES_A_SECOND: f64 = 50e6;
 /// What may be made at once when a rate is late.
-pub(crate) const CATCH_UP: u64 = 256;
+pub const CATCH_UP: u64 = 256;
 
 /// Pages for a trial: `rate` a second (0: as fast as it goes), at most `most` (0: no limit).
-pub(crate) fn pages(duration: Duration, rate: u64, most: u64) -> u64 {
+pub fn pages(duration: Duration, rate: u64, most: u64) -> u64 {
     let pages = ((duration.as_secs_f64() + 1.0) * PAGES_A_SECOND) as u64;
     let pages = match (rate, most) {
         // Each page is a packet; one batch more, in which the program sees that it is done.
@@ -32,7 +32,10 @@ pub(crate) fn pages(duration: Duration, rate: u64, most: u64) -> u64 {
 /// Calls the program for so many pages, each as long as `page`, in a namespace and on the current
 /// core, until `is_silent` says that it has fallen silent. One call is enough but for long trials
 /// at a rate, in which more pages go by than a call can have.
-pub(crate) fn run(
+///
+/// # Errors
+/// Where the kernel refuses the call.
+pub fn run_live(
     program: &ProgramMut<'_>,
     watcher: &Watcher,
     namespace: &Namespace,
@@ -40,7 +43,7 @@ pub(crate) fn run(
     page: &[u8],
     pages: u64,
     is_silent: &dyn Fn() -> bool,
-) -> Result<(), LabError> {
+) -> Result<(), BpfError> {
     let input = || ProgramInput {
         data_in: Some(page),
         flags: LIVE_FRAMES,
@@ -55,7 +58,7 @@ pub(crate) fn run(
                 Ok(_) if is_silent() || begun.elapsed() > duration => return Ok(()),
                 Ok(_) => {}
                 Err(error) if error.kind() == libbpf_rs::ErrorKind::Interrupted => return Ok(()),
-                Err(error) => return Err(LabError::bpf("run a program with live frames")(error)),
+                Err(error) => return Err(BpfError::of("run a program with live frames")(error)),
             }
         }
     };

@@ -11,8 +11,7 @@ use std::time::{Duration, Instant};
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
-use crate::LabError;
-use crate::observe::cpu::be_realtime;
+use crate::BpfError;
 
 /// How long a call may last beyond its duration: then it is ended in any case.
 const LIMIT: Duration = Duration::from_secs(3);
@@ -36,14 +35,14 @@ impl Over {
     }
 }
 
-/// The thread.
-pub(crate) struct Watcher {
+/// A thread that ends the calls of a program.
+pub struct Watcher {
     orders: Option<Sender<Order>>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// A call is being watched while it lives.
-pub(crate) struct Watched {
+pub struct Watched {
     over: Over,
     watcher: Option<Thread>,
 }
@@ -60,8 +59,12 @@ impl Drop for Watched {
 
 impl Watcher {
     /// Starts the thread. The program says that it is silent by a word that is not 0, at `offset`
-    /// of the only value of `map`.
-    pub(crate) fn new(map: MapHandle, offset: usize) -> Result<Watcher, LabError> {
+    /// of the only value of `map`. `prepare` is the first that the thread does: it has to come
+    /// before who runs the program, whom it would else never interrupt on a machine of one core.
+    ///
+    /// # Errors
+    /// Where no thread can be started.
+    pub fn new(map: MapHandle, offset: usize, prepare: fn()) -> Result<Watcher, BpfError> {
         install_handler();
         let (orders, received) = mpsc::channel::<Order>();
         let is_silent = move || {
@@ -69,18 +72,17 @@ impl Watcher {
             value.is_some_and(|bytes| bytes[offset..offset + 8].iter().any(|byte| *byte != 0))
         };
         let watch = move || {
-            // Above the generator, which it would else never interrupt on a machine of one core.
-            be_realtime(2);
+            prepare();
             received.into_iter().for_each(|order| follow(&order, &is_silent));
         };
-        let failed = |source| LabError::System { action: "start the watcher", source };
+        let failed = |source| BpfError::System { action: "start the watcher", source };
         let thread =
             std::thread::Builder::new().name("watcher".to_owned()).spawn(watch).map_err(failed)?;
         Ok(Watcher { orders: Some(orders), thread: Some(thread) })
     }
 
     /// Watches the next call of the current thread.
-    pub(crate) fn watch(&self, duration: Duration) -> Watched {
+    pub fn watch(&self, duration: Duration) -> Watched {
         let over = Over::default();
         // SAFETY: a call without arguments that cannot fail.
         let thread = unsafe { libc::gettid() };

@@ -1,0 +1,35 @@
+//! What can go wrong with a BPF program.
+
+use weir_kernel::KernelError;
+
+/// Why something with a BPF program failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BpfError {
+    /// It could not be loaded, attached or run, or a map of it not be read or written.
+    #[error("{action}: {source}")]
+    Bpf {
+        /// What was tried.
+        action: &'static str,
+        /// Why not.
+        source: libbpf_rs::Error,
+    },
+    /// The system refused something else.
+    #[error("{action}: {source}")]
+    System {
+        /// What was tried.
+        action: &'static str,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// The namespace could not be entered.
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+}
+
+impl BpfError {
+    /// For `map_err`: something with a BPF program that failed.
+    pub fn of(action: &'static str) -> impl FnOnce(libbpf_rs::Error) -> Self {
+        move |source| BpfError::Bpf { action, source }
+    }
+}

@@ -1,0 +1,27 @@
+//! Objects in memory, and programs on devices.
+
+use std::mem::MaybeUninit;
+
+use libbpf_rs::{Link, OpenObject, ProgramMut};
+use weir_kernel::Namespace;
+
+use crate::BpfError;
+
+/// Where an object is opened: a few dozen bytes for the life of the process, so that a skeleton
+/// borrows nothing.
+pub fn storage() -> &'static mut MaybeUninit<OpenObject> {
+    Box::leak(Box::new(MaybeUninit::uninit()))
+}
+
+/// Attaches an XDP program to a device of a namespace; `action` says so in an error.
+///
+/// # Errors
+/// Where the kernel refuses.
+pub fn attach_xdp(
+    program: &ProgramMut<'_>,
+    namespace: &Namespace,
+    ifindex: u32,
+    action: &'static str,
+) -> Result<Link, BpfError> {
+    namespace.enter(|| program.attach_xdp(ifindex as i32))?.map_err(BpfError::of(action))
+}
