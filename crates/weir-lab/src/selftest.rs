@@ -21,9 +21,9 @@ use crate::program::tcp::Open;
 use crate::topology::{Firewall, Topology};
 use crate::trial::empty;
 use crate::trial::runner::{DropSource, TrialRunner};
-use crate::workload::contract::EndsRecord;
 use crate::workload::frames::FrameWorkload;
 use crate::workload::tcp::TcpWorkload;
+use weir_stats::Measured;
 use weir_study::ConnectionLoad;
 use weir_study::Devices;
 
@@ -275,7 +275,7 @@ fn connect(
         flood: 0,
     };
     let seen = runner.trial(firewall, &mut TcpWorkload::new(open), DropSource::Unwatched)?;
-    let EndsRecord::Connections(record) = &seen.ends else {
+    let Measured::Connections(record) = &seen.measured else {
         unreachable!("a workload of connections records them")
     };
     let seconds = seen.played.seconds.max(1e-9);

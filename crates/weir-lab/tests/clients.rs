@@ -95,7 +95,7 @@ fn of<'a>(record: &'a Record, subject: &str, firewall: &str) -> Vec<(&'a Trial, 
     };
     let trials = record.trials.iter().filter(|trial| trial.state != State::Warmup);
     let here: Vec<_> =
-        trials.filter(is_here).map(|trial| (trial, trial.connections.as_ref().unwrap())).collect();
+        trials.filter(is_here).map(|trial| (trial, trial.connections().unwrap())).collect();
     assert!(here.len() >= 2, "{subject} through a firewall that {firewall}: {}", here.len());
     here
 }

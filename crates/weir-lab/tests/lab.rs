@@ -141,7 +141,7 @@ fn a_study_runs_from_its_file_to_its_records() {
         assert!(accepted.iter().all(|t| t.missing() == 0 && t.delivered > 0 && t.pps > 0.0));
     }
     assert_eq!(of(&record, "linear", Kind::Load).count(), 2 * 2);
-    assert!(of(&record, "linear", Kind::Add).all(|trial| trial.additions == 3));
+    assert!(of(&record, "linear", Kind::Add).all(|trial| trial.additions() == 3));
     assert_eq!(of(&record, "linear", Kind::Add).count(), 2);
     let read = weir_stats::folder::load(&study.with_file_name("records")).unwrap();
     assert!(read == record, "records are read as they were written");
@@ -324,7 +324,7 @@ fn connections_are_complete_and_add_up_in_every_trial() {
                 of(&record, subject, kind).filter(|t| t.state == State::Accepted).collect();
             assert_eq!(trials.len(), 4, "{:?}", record.trials);
             for trial in trials {
-                let connections = trial.connections.as_ref().unwrap();
+                let connections = trial.connections().unwrap();
                 assert_eq!(trial.missing(), 0);
                 assert_eq!(connections.missing(), 0);
                 assert!(connections.completed > 0 && connections.failed.is_empty());
@@ -345,7 +345,7 @@ fn a_firewall_that_refuses_connections_fails_every_trial() {
     assert_eq!(trials.len(), 1 + 4, "validated once, not repeated");
     for trial in trials {
         assert_eq!(trial.state, State::Failed);
-        let connections = trial.connections.as_ref().unwrap();
+        let connections = trial.connections().unwrap();
         assert_eq!((connections.completed, connections.missing()), (0, 0));
         assert_eq!(connections.failed[0].at, "SYN");
     }
@@ -361,7 +361,7 @@ fn an_axis_sets_the_rate_of_connections() {
     let record = run_study(&study).unwrap();
     let mut seen = 0;
     for trial in of(&record, "none", Kind::Connections).filter(|t| t.state == State::Accepted) {
-        let connections = trial.connections.as_ref().unwrap();
+        let connections = trial.connections().unwrap();
         assert_eq!(trial.rate_pps, 2000.0);
         assert_eq!(connections.offered + connections.given_up, 100, "0.05 s of 2,000 a second");
         seen += 1;
@@ -393,7 +393,7 @@ nft 'add table ip t; add chain ip t f { type filter hook forward priority 0; };
     let mut seen = 0;
     for trial in of(&record, "tracking", Kind::Concurrent).filter(|t| t.state == State::Accepted) {
         let table = trial.collected.table.as_ref().unwrap();
-        assert_eq!(trial.connections.as_ref().unwrap().completed, 30_000);
+        assert_eq!(trial.connections().unwrap().completed, 30_000);
         assert_eq!((table.before, table.after, table.peak()), (0, 30_000, 30_000));
         assert!(table.samples.is_sorted_by_key(|(_, entries)| *entries), "they only grow");
         assert!(table.object_bytes > 100, "{table:?}");

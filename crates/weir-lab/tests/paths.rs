@@ -58,7 +58,7 @@ fn of<'a>(record: &'a Record, subject: &'a str) -> impl Iterator<Item = &'a Tria
 }
 
 fn connections(trial: &Trial) -> &Connections {
-    trial.connections.as_ref().expect("a trial of connections counts them")
+    trial.connections().expect("a trial of connections counts them")
 }
 
 fn sum(members: &[Member], what: impl Fn(&Member) -> u64) -> u64 {

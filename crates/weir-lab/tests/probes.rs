@@ -92,7 +92,7 @@ fn every_question_is_answered_and_what_the_rules_drop_is_lost() {
     {
         for load in ["idle", "frames"] {
             let trial = asked(&record, "none", probe, load);
-            let found = trial.probe.as_ref().unwrap();
+            let found = trial.probe().unwrap();
             assert_eq!(trial.state, State::Accepted, "{probe} {load}: {:?}", trial.why);
             assert_eq!((trial.kind, found.planned, found.lost()), (kind, planned, 0));
             assert_eq!(found.latency.count, planned);
@@ -103,10 +103,10 @@ fn every_question_is_answered_and_what_the_rules_drop_is_lost() {
     }
     for probe in ["icmp", "udp"] {
         let trial = asked(&record, "every-second", probe, "idle");
-        assert_eq!(trial.probe.as_ref().unwrap().lost(), 25, "{probe}");
+        assert_eq!(trial.probe().unwrap().lost(), 25, "{probe}");
         assert_eq!(trial.state, State::Accepted, "a loss is a result");
     }
-    assert_eq!(asked(&record, "every-second", "shell", "idle").probe.as_ref().unwrap().lost(), 0);
+    assert_eq!(asked(&record, "every-second", "shell", "idle").probe().unwrap().lost(), 0);
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn a_firewall_that_lets_no_echo_pass_fails() {
     let record = run_study(&study("deaf", r#""deaf""#, probe)).unwrap();
     let trial = asked(&record, "deaf", "icmp", "idle");
     assert_eq!(trial.state, State::Failed);
-    assert_eq!(trial.probe.as_ref().unwrap().lost(), 50);
+    assert_eq!(trial.probe().unwrap().lost(), 50);
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn a_stream_arrives_segment_by_segment() {
     let record = run_study(&study).unwrap();
     let trial = asked(&record, "none", "stream", "idle");
     assert_eq!(trial.state, State::Accepted, "{:?}", trial.why);
-    let stream = trial.stream.as_ref().unwrap();
+    let stream = trial.stream().unwrap();
     assert!(stream.bytes > 0 && stream.seconds > 0.0);
     // Neither before the firewall nor in it are segments put together.
     let received = trial.collected.snmp["Ip.InReceives"];

@@ -63,7 +63,7 @@ fn real_clients_fetch_or_say_what_kept_them_from_it() {
     for trial in of(&record, "open", 64) {
         seen += 1;
         assert_eq!((trial.kind, trial.state), (Kind::Sockets, State::Accepted), "{trial:?}");
-        let connections = trial.connections.as_ref().unwrap();
+        let connections = trial.connections().unwrap();
         assert!(connections.completed > 0 && connections.failed.is_empty(), "{connections:?}");
         assert_eq!(connections.offered + connections.given_up, 200, "0.2 s of 1,000 a second");
         assert_eq!(connections.invalid, 0, "as many replies came as were sent");
@@ -73,7 +73,7 @@ fn real_clients_fetch_or_say_what_kept_them_from_it() {
     }
     for trial in of(&record, "open", 1) {
         seen += 1;
-        let connections = trial.connections.as_ref().unwrap();
+        let connections = trial.connections().unwrap();
         assert_eq!(connections.completed, 100, "each port once: {connections:?}");
         assert_eq!(
             connections.failed_at("address not available"),
@@ -83,7 +83,7 @@ fn real_clients_fetch_or_say_what_kept_them_from_it() {
     }
     for trial in of(&record, "refusing", 64) {
         seen += 1;
-        let connections = trial.connections.as_ref().unwrap();
+        let connections = trial.connections().unwrap();
         assert_eq!((trial.state, connections.completed), (State::Failed, 0), "{connections:?}");
         assert_eq!(connections.failed_at("refused"), connections.offered as i64, "{connections:?}");
     }

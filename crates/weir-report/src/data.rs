@@ -51,7 +51,7 @@ fn line(text: &mut String, trial: &Trial, axes: &[&str]) {
         trial.seconds,
         trial.pps,
         trial.rate_pps,
-        trial.additions,
+        trial.additions(),
         trial.noise.psi,
         trial.noise.steal,
         trial.noise.spin_ratio,

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use weir_stats::claim::{Bounds, By};
 use weir_stats::{
     Axis, Claim, ClaimRecord, ClaimTest, Close, Connections, Coordinate, DropCount, Environment,
-    Estimate, Kind, Noise, NoiseFloor, Outcome, Paper, PaperFigure, PaperValue, Place, Preset,
-    Quantity, Record, RulesetRecord, Run, Scenario, Subject, Table, Trial, TrialCounts,
+    Estimate, Kind, Measured, Noise, NoiseFloor, Outcome, Paper, PaperFigure, PaperValue, Place,
+    Preset, Quantity, Record, RulesetRecord, Run, Scenario, Subject, Table, Trial, TrialCounts,
 };
 
 /// A subject.
@@ -72,12 +72,12 @@ pub(crate) fn followed() -> Record {
         trial.scenario = trial.scenario.with("source", "near");
         let table = Table { samples: samples.clone(), ..Table::default() };
         trial.collected.table = Some(table);
-        trial.connections = Some(Connections {
+        trial.measured = Measured::Connections(Box::new(Connections {
             offered: 300,
             completed: 300,
             progress: samples.clone(),
             ..Connections::none(Close::Fin)
-        });
+        }));
     }
     record
 }
@@ -120,7 +120,10 @@ fn load(trials: &[Trial], kind: Kind, scenario: &Scenario, subject: &Subject, bl
     let step = if subject.name.starts_with("linear") { 4e-6 } else { 6e-6 };
     Trial {
         seconds: (0.003 + rules * step) * jitter(trials.len()),
-        additions: u64::from(kind == Kind::Add),
+        measured: match kind {
+            Kind::Add => Measured::Additions(1),
+            _ => Measured::Sums,
+        },
         ..blank(trials, kind, scenario, subject, block, 0)
     }
 }

@@ -47,4 +47,4 @@ pub use run::{
 };
 pub use scenario::{Coordinate, Scenario};
 pub use spectrum::{Quantile, Spectrum};
-pub use trial::{DropCount, Kind, Noise, State, Trial};
+pub use trial::{DropCount, Kind, Measured, Noise, State, Trial};

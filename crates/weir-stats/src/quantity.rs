@@ -111,7 +111,7 @@ quantities! {
     /// Seconds to add one rule to those in force.
     AddSeconds {
         kind: Add, words: "time to add a rule", better: Less,
-        of: |t| (t.additions > 0).then(|| t.seconds / t.additions as f64),
+        of: |t| (t.additions() > 0).then(|| t.seconds / t.additions() as f64),
     }
     /// Complete TCP connections a second, request and reply validated, closed by FIN.
     ConnectionsPerSecond {
@@ -163,7 +163,7 @@ quantities! {
     NoPortRatio {
         kind: Sockets, words: "share of connections without a port", better: More,
         of: |t| {
-            let all = t.connections.as_ref()?;
+            let all = t.connections()?;
             let without = all.failed_at("address not available") as f64;
             (all.offered > 0).then(|| without / all.offered as f64)
         },
@@ -171,14 +171,14 @@ quantities! {
     /// Packets that entered the firewall, by either device, for each reply.
     PacketsPerReply {
         kind: Sockets, words: "packets a reply", better: More,
-        of: |t| share(t.offered, t.connections.as_ref()?.completed),
+        of: |t| share(t.offered, t.connections()?.completed),
     }
     /// Mean time of a reply as its own client counts it, nanoseconds: weir's sockets from when the
     /// connection was planned, its small TCP from the first packet until FIN+ACK, programs from
     /// when they sent the request.
     ClientReplyNsMean {
         kind: Sockets, words: "mean time of a reply as its client counts it, ns", better: Less,
-        of: |t| t.connections.as_ref()?.reply_ns_mean(),
+        of: |t| t.connections()?.reply_ns_mean(),
     }
     /// Median time of a reply to weir's own sockets, from when its connection was planned,
     /// nanoseconds.
@@ -194,28 +194,28 @@ quantities! {
     /// Connections a second that the clients' ports allow.
     PortsAllow {
         kind: Sockets, words: "connections a second that ports allow", better: More,
-        of: |t| t.connections.as_ref()?.limit("ports"),
+        of: |t| t.connections()?.limit("ports"),
     }
     /// Connections a second that their descriptors allow where each lasts to its limit.
     DescriptorsAllow {
         kind: Sockets, words: "connections a second that descriptors allow", better: More,
-        of: |t| t.connections.as_ref()?.limit("descriptors"),
+        of: |t| t.connections()?.limit("descriptors"),
     }
     /// The same of the memory for their buffers.
     BuffersAllow {
         kind: Sockets, words: "connections a second that buffers allow", better: More,
-        of: |t| t.connections.as_ref()?.limit("buffers"),
+        of: |t| t.connections()?.limit("buffers"),
     }
     /// Complete connections a second in the first third of a trial.
     EarlyConnections {
         kind: Connections, words: "connections a second, first third", better: More,
-        of: |t| t.connections.as_ref()?.early_rate(t.seconds),
+        of: |t| t.connections()?.early_rate(t.seconds),
     }
     /// Those of the last third over those of the first.
     LateOverEarly {
         kind: Connections, words: "connections a second, last third over first", better: More,
         of: |t| {
-            let all = t.connections.as_ref()?;
+            let all = t.connections()?;
             let early = all.early_rate(t.seconds).filter(|rate| *rate > 0.0)?;
             Some(all.late_rate(t.seconds)? / early)
         },
@@ -223,47 +223,47 @@ quantities! {
     /// Share of all complete TCP connections that the client with the fewest had.
     LeastClientShare {
         kind: Connections, words: "share of connections of the slowest client", better: More,
-        of: |t| per_endpoint::least_share(&t.connections.as_ref()?.clients),
+        of: |t| per_endpoint::least_share(&t.connections()?.clients),
     }
     /// The same of the server.
     LeastServerShare {
         kind: Connections, words: "share of connections of the slowest server", better: More,
-        of: |t| per_endpoint::least_share(&t.connections.as_ref()?.servers),
+        of: |t| per_endpoint::least_share(&t.connections()?.servers),
     }
     /// Bits a second of clients that arrived at servers, Ethernet headers included.
     BitsFromClients {
         kind: Connections, words: "bits/s from clients", better: More,
-        of: |t| per_second(8 * t.connections.as_ref()?.from_clients.bytes, t),
+        of: |t| per_second(8 * t.connections()?.from_clients.bytes, t),
     }
     /// The same of servers, that arrived at clients.
     BitsFromServers {
         kind: Connections, words: "bits/s from servers", better: More,
-        of: |t| per_second(8 * t.connections.as_ref()?.from_servers.bytes, t),
+        of: |t| per_second(8 * t.connections()?.from_servers.bytes, t),
     }
     /// Packets a second of clients that arrived at servers.
     PacketsFromClients {
         kind: Connections, words: "packets/s from clients", better: More,
-        of: |t| per_second(t.connections.as_ref()?.from_clients.packets, t),
+        of: |t| per_second(t.connections()?.from_clients.packets, t),
     }
     /// The same of servers, that arrived at clients.
     PacketsFromServers {
         kind: Connections, words: "packets/s from servers", better: More,
-        of: |t| per_second(t.connections.as_ref()?.from_servers.packets, t),
+        of: |t| per_second(t.connections()?.from_servers.packets, t),
     }
     /// ICMP redirects that the firewall has sent since it was set up.
     RedirectsSent {
         kind: Connections, words: "ICMP redirects sent", better: More,
-        of: |t| t.connections.as_ref().map(|_| t.collected.redirects_sent as f64),
+        of: |t| t.connections().map(|_| t.collected.redirects_sent as f64),
     }
     /// Share of all packets of connections that the busiest core took.
     BusiestCoreShare {
         kind: Connections, words: "share of packets on the busiest core", better: More,
-        of: |t| t.connections.as_ref().and_then(|_| t.collected.busiest_core_share()),
+        of: |t| t.connections().and_then(|_| t.collected.busiest_core_share()),
     }
     /// Share of connections whose server saw another address than its client's.
     TranslatedShare {
         kind: Connections, words: "share of connections translated", better: More,
-        of: |t| share(t.connections.as_ref()?.translated, t.connections.as_ref()?.offered),
+        of: |t| share(t.connections()?.translated, t.connections()?.offered),
     }
     /// Most entries in the connection table during a trial of connections.
     TableEntries {
@@ -291,7 +291,7 @@ quantities! {
     /// Share of those that were to be held of which all three packets arrived.
     HeldShare {
         kind: Concurrent, words: "share of connections held", better: More,
-        of: |t| share(t.connections.as_ref()?.completed, t.connections.as_ref()?.offered),
+        of: |t| share(t.connections()?.completed, t.connections()?.offered),
     }
     /// Kernel memory of one of them, bytes.
     BytesPerConnection {
@@ -326,7 +326,7 @@ quantities! {
     /// Share of echoes that did not come back.
     RoundTripLossRatio {
         kind: RoundTrip, words: "lost echoes", better: More,
-        of: |t| share(t.probe.as_ref()?.lost(), t.probe.as_ref()?.planned),
+        of: |t| share(t.probe()?.lost(), t.probe()?.planned),
     }
     /// Median time until a process on the firewall answers, from when it was asked, nanoseconds.
     ResponseNsP50 {
@@ -353,14 +353,14 @@ quantities! {
     StreamBytesPerSecond {
         kind: Stream, words: "bytes/s of one TCP stream", better: More,
         of: |t| {
-            let stream = t.stream.as_ref()?;
+            let stream = t.stream()?;
             (stream.seconds > 0.0).then(|| stream.bytes as f64 / stream.seconds)
         },
     }
     /// Segments of that stream that were sent again.
     StreamRetransmits {
         kind: Stream, words: "segments sent again", better: More,
-        of: |t| Some(t.stream.as_ref()?.retransmits as f64),
+        of: |t| Some(t.stream()?.retransmits as f64),
     }
 }
 
@@ -422,23 +422,23 @@ fn snmp(trial: &Trial, counter: &str) -> u64 {
 }
 
 fn completed_per_second(trial: &Trial) -> Option<f64> {
-    let completed = trial.connections.as_ref()?.completed;
+    let completed = trial.connections()?.completed;
     (trial.seconds > 0.0).then(|| completed as f64 / trial.seconds)
 }
 
 fn failed_share(trial: &Trial) -> Option<f64> {
-    let connections = trial.connections.as_ref()?;
+    let connections = trial.connections()?;
     share(connections.completed, connections.offered).map(|completed| 1.0 - completed)
 }
 
 /// Times of replies to weir's own sockets: other clients count from another moment.
 fn own_replies(trial: &Trial) -> Option<&Spectrum> {
-    let connections = trial.connections.as_ref()?;
+    let connections = trial.connections()?;
     connections.client.is_none().then_some(&connections.whole)
 }
 
 fn latency(trial: &Trial) -> Option<&Spectrum> {
-    Some(&trial.probe.as_ref()?.latency)
+    Some(&trial.probe()?.latency)
 }
 
 #[cfg(test)]
@@ -446,6 +446,7 @@ mod tests {
     use super::*;
     use crate::connections::{Close, Connections};
     use crate::per_endpoint::{Member, Volume};
+    use crate::trial::Measured;
     use crate::trial::tests::trial;
 
     #[test]
@@ -456,9 +457,8 @@ mod tests {
             clients: vec![of(6), of(4)],
             ..Connections::none(Close::Fin)
         };
-        let connections = Some(connections);
-        let trial =
-            Trial { kind: Kind::Connections, seconds: 2.0, connections, ..trial(1, 1, &[]) };
+        let measured = Measured::Connections(Box::new(connections));
+        let trial = Trial { kind: Kind::Connections, seconds: 2.0, measured, ..trial(1, 1, &[]) };
         let of = |quantity: Quantity| quantity.of(&trial);
         assert_eq!(of(Quantity::PacketsFromClients), Some(20.0));
         assert_eq!(of(Quantity::BitsFromClients), Some(12_000.0));

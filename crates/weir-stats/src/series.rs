@@ -141,6 +141,7 @@ mod tests {
     use super::*;
     use crate::connections::{Close, Connections};
     use crate::trial::Kind;
+    use crate::trial::Measured;
     use crate::trial::tests::trial;
 
     fn rate(subject: &str, rules: u64, block: u32, pps: f64) -> Trial {
@@ -220,7 +221,14 @@ mod tests {
             Connections { offered: completed, completed, ..Connections::none(Close::Fin) };
         let kind = Kind::Connections;
         let subject = "tracked".to_owned();
-        Trial { kind, subject, copy, block, connections: Some(connections), ..trial(1, 1, &[]) }
+        Trial {
+            kind,
+            subject,
+            copy,
+            block,
+            measured: Measured::Connections(Box::new(connections)),
+            ..trial(1, 1, &[])
+        }
     }
 
     #[test]

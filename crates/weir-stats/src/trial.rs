@@ -1,5 +1,8 @@
 //! One measurement.
 
+mod parts;
+mod text;
+
 use serde::{Deserialize, Serialize};
 
 use crate::collected::Collected;
@@ -7,82 +10,14 @@ use crate::connections::Connections;
 use crate::probe::{Probe, Stream};
 use crate::scenario::Scenario;
 
-/// What a trial measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Kind {
-    /// Packets forwarded while more are offered than the firewall can take.
-    Rate,
-    /// Packets forwarded at an offered rate that the study sets.
-    Paced,
-    /// A ruleset loaded at once into a fresh network namespace.
-    Load,
-    /// Single rules added, one command each, to a ruleset that is in force.
-    Add,
-    /// TCP connections from SYN to the last ACK: request, reply, FIN.
-    Connections,
-    /// TCP connections with request and reply that the client ends by RST.
-    ConnectionsReset,
-    /// TCP connections that are opened and left open.
-    Handshakes,
-    /// As many TCP connections as the study says, opened and held all at once.
-    Concurrent,
-    /// TCP connections between sockets of the kernel, opened at planned times, or those of the
-    /// client that a subject names in their place.
-    Sockets,
-    /// Echoes through the firewall and back, asked for at planned times.
-    RoundTrip,
-    /// Answers of an ordinary process on the firewall, asked for at planned times.
-    Response,
-    /// One bulk TCP stream between sockets of the kernel.
-    Stream,
-}
+use text::TrialText;
 
-/// Whether a trial counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum State {
-    /// It does.
-    Accepted,
-    /// The first of its kind, discarded; its counters were checked against the rules' own.
-    Warmup,
-    /// The machine was disturbed; it was repeated where the cap allowed.
-    Disturbed,
-    /// Offered, delivered and dropped do not add up.
-    Unbalanced,
-    /// The command failed, or packets were delivered that had to be dropped.
-    Failed,
-}
+pub use parts::{DropCount, Kind, Noise, State};
 
-/// Packets that one counter says were dropped.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DropCount {
-    /// Which counter: `rules` (the subject's own), `device`, `stack`, `conntrack` (a full table);
-    /// `link` (never entered the firewall's device), `sink` (left it and met no program); or one
-    /// that says why and is in another one already: `softnet` (full backlogs of the whole machine),
-    /// `skb: REASON` (the kernel's reason for freeing a packet, seen in validation trials only).
-    pub counter: String,
-    /// Packets.
-    pub packets: u64,
-}
-
-/// How quiet the machine was during a trial.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Noise {
-    /// Share of the trial during which some task waited for a processor (pressure stall
-    /// information); 0 to 1 and more, for it is counted over the trial and its set-up.
-    pub psi: f64,
-    /// Share of processor time that the hypervisor gave to others.
-    pub steal: f64,
-    /// Time of a fixed loop, the slower of before and after, against the fastest of the run:
-    /// 1 is undisturbed.
-    pub spin_ratio: f64,
-    /// Times that the generator was taken off its processor.
-    pub switches: u64,
-}
-
-/// One measurement of one subject at one point.
+/// One measurement of one subject at one point: a header, sums of packets, and what else its kind
+/// of trial measures.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(from = "TrialText", into = "TrialText")]
 pub struct Trial {
     /// Counted from 0 in the order in which trials were run.
     pub number: u64,
@@ -93,7 +28,6 @@ pub struct Trial {
     /// Of which subject.
     pub subject: String,
     /// Which copy of it: 0, or 1 for the second one of the A/A pair.
-    #[serde(default)]
     pub copy: u32,
     /// Which pass over the grid.
     pub block: u32,
@@ -122,40 +56,68 @@ pub struct Trial {
     /// Packets a second that met their verdict: delivered, or dropped by the rules; 0 for loads.
     pub pps: f64,
     /// Rate that was asked for, packets (or connections) a second; 0: as fast as it goes.
-    #[serde(default)]
     pub rate_pps: f64,
-    /// Rules that were added, for [`Kind::Add`]; else 0.
-    #[serde(default)]
-    pub additions: u64,
-    /// What a trial of connections counted beside packets.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub connections: Option<Connections>,
-    /// What a probe found.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub probe: Option<Probe>,
-    /// What a bulk stream carried.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stream: Option<Stream>,
+    /// What it measured beside these sums.
+    pub measured: Measured,
     /// What else the machine told.
-    #[serde(default)]
     pub collected: Collected,
     /// How quiet it was.
     pub noise: Noise,
     /// Whether it counts.
     pub state: State,
     /// Why it does not, where it does not.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }
 
-impl DropCount {
-    /// Whether these packets are in another counter already.
-    pub fn is_explanation(&self) -> bool {
-        self.counter == "softnet" || self.counter.starts_with("skb: ")
-    }
+/// What a trial measured beside its sums of packets.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Measured {
+    /// Nothing: packets alone, or the time of a load.
+    #[default]
+    Sums,
+    /// So many rules that were added.
+    Additions(u64),
+    /// What both ends of connections counted.
+    Connections(Box<Connections>),
+    /// What a probe found.
+    Probe(Box<Probe>),
+    /// What a bulk stream carried.
+    Stream(Stream),
 }
 
 impl Trial {
+    /// What both ends of connections counted, in a trial of connections.
+    pub fn connections(&self) -> Option<&Connections> {
+        match &self.measured {
+            Measured::Connections(connections) => Some(connections),
+            _ => None,
+        }
+    }
+
+    /// What a probe found, in a trial that probes.
+    pub fn probe(&self) -> Option<&Probe> {
+        match &self.measured {
+            Measured::Probe(probe) => Some(probe),
+            _ => None,
+        }
+    }
+
+    /// What a bulk stream carried, in a trial of one.
+    pub fn stream(&self) -> Option<&Stream> {
+        match &self.measured {
+            Measured::Stream(stream) => Some(stream),
+            _ => None,
+        }
+    }
+
+    /// Rules that were added, in a trial of [`Kind::Add`]; else 0.
+    pub fn additions(&self) -> u64 {
+        match self.measured {
+            Measured::Additions(additions) => additions,
+            _ => 0,
+        }
+    }
+
     /// A trial of this subject at this point in which nothing was measured yet.
     pub fn new(kind: Kind, scenario: Scenario, subject: &str) -> Trial {
         Trial {
@@ -177,10 +139,7 @@ impl Trial {
             seconds: 0.0,
             pps: 0.0,
             rate_pps: 0.0,
-            additions: 0,
-            connections: None,
-            probe: None,
-            stream: None,
+            measured: Measured::Sums,
             collected: Collected::default(),
             noise: Noise::default(),
             state: State::Accepted,
@@ -202,6 +161,84 @@ impl Trial {
             return 0.0;
         }
         1.0 - self.delivered as f64 / expected as f64
+    }
+}
+
+impl From<TrialText> for Trial {
+    fn from(text: TrialText) -> Trial {
+        let measured = match (text.connections, text.probe, text.stream) {
+            (Some(connections), ..) => Measured::Connections(Box::new(connections)),
+            (None, Some(probe), _) => Measured::Probe(Box::new(probe)),
+            (None, None, Some(stream)) => Measured::Stream(stream),
+            (None, None, None) if text.additions > 0 => Measured::Additions(text.additions),
+            (None, None, None) => Measured::Sums,
+        };
+        Trial {
+            number: text.number,
+            kind: text.kind,
+            scenario: text.scenario,
+            subject: text.subject,
+            copy: text.copy,
+            block: text.block,
+            order: text.order,
+            leg: text.leg,
+            repeat: text.repeat,
+            offered: text.offered,
+            delivered: text.delivered,
+            leaked: text.leaked,
+            foreign: text.foreign,
+            to_drop: text.to_drop,
+            dropped: text.dropped,
+            seconds: text.seconds,
+            pps: text.pps,
+            rate_pps: text.rate_pps,
+            collected: text.collected,
+            noise: text.noise,
+            state: text.state,
+            why: text.why,
+            measured,
+        }
+    }
+}
+
+impl From<Trial> for TrialText {
+    fn from(trial: Trial) -> TrialText {
+        let mut text = TrialText {
+            number: trial.number,
+            kind: trial.kind,
+            scenario: trial.scenario,
+            subject: trial.subject,
+            copy: trial.copy,
+            block: trial.block,
+            order: trial.order,
+            leg: trial.leg,
+            repeat: trial.repeat,
+            offered: trial.offered,
+            delivered: trial.delivered,
+            leaked: trial.leaked,
+            foreign: trial.foreign,
+            to_drop: trial.to_drop,
+            dropped: trial.dropped,
+            seconds: trial.seconds,
+            pps: trial.pps,
+            rate_pps: trial.rate_pps,
+            collected: trial.collected,
+            noise: trial.noise,
+            state: trial.state,
+            why: trial.why,
+            additions: 0,
+            connections: None,
+            probe: None,
+            stream: None,
+        };
+        match trial.measured {
+            Measured::Sums => {}
+            Measured::Additions(additions) => text.additions = additions,
+            Measured::Connections(connections) => text.connections = Some(*connections),
+            Measured::Probe(probe) => text.probe = Some(*probe),
+            Measured::Stream(stream) => text.stream = Some(stream),
+        }
+        text
     }
 }
 

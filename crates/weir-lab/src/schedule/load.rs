@@ -1,6 +1,6 @@
 //! Rulesets put in force: once to be measured, and often to be timed.
 
-use weir_stats::{Kind, Noise, Scenario, State, Trial};
+use weir_stats::{Kind, Measured, Noise, Scenario, State, Trial};
 
 use crate::LabError;
 use crate::host::command::Job;
@@ -122,7 +122,8 @@ fn add(
     let before = Moment::now(run.core);
     let seconds = command(run, target, point, name, "add", &subject.add)?;
     let mut trial = trial(step, Kind::Add, seconds);
-    trial.additions = additions(&run.files.more(&run.loaded.study, point))?;
+    let added = additions(&run.files.more(&run.loaded.study, point))?;
+    trial.measured = Measured::Additions(added);
     trial.noise = noise(&before, run);
     Ok(Some(trial))
 }

@@ -93,7 +93,7 @@ pub(crate) fn settle(
 
 /// Packets, or connections, that the rate of a trial asked for.
 fn asked(seen: &Observation, trial: &Trial) -> u64 {
-    let offered = trial.connections.as_ref().map_or(seen.played.offered, |all| all.offered);
+    let offered = trial.connections().map_or(seen.played.offered, |all| all.offered);
     offered + seen.played.given_up
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use weir_stats::{Close, Kind, Spectrum, Trial};
+use weir_stats::{Close, Kind, Measured, Spectrum, Trial};
 use weir_study::{ConnectionLoad, PlannedTrial, Traffic};
 
 use crate::LabError;
@@ -34,7 +34,9 @@ impl StudyWorkload<'_> {
             // What is compared is the same, whoever asks.
             (trial.kind, trial.rate_pps) = (kind, rate_pps);
         }
-        if let (Some(record), Some(client)) = (&mut trial.connections, &self.stateless) {
+        if let (Measured::Connections(record), Some(client)) =
+            (&mut trial.measured, &self.stateless)
+        {
             record.client = Some(client.clone());
         }
     }

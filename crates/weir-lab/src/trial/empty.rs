@@ -11,12 +11,13 @@ use crate::program::generator::Play;
 use crate::program::tcp::Open;
 use crate::topology::Firewall;
 use crate::trial::runner::{DropSource, Observation, TrialRunner};
-use crate::workload::contract::{EndsRecord, Workload};
+use crate::workload::contract::Workload;
 use crate::workload::frames::FrameWorkload;
 use crate::workload::loopback::LoopbackWorkload;
 use crate::workload::sockets::SocketWorkload;
 use crate::workload::sockets::plan::{AT_ONCE, SocketPlan, resources};
 use crate::workload::tcp::TcpWorkload;
+use weir_stats::Measured;
 
 /// Frames and datagrams.
 const FRAMES: u64 = 1000;
@@ -129,8 +130,8 @@ fn observe(
 }
 
 fn connections_of(seen: &Observation) -> &Connections {
-    match &seen.ends {
-        EndsRecord::Connections(record) => record,
+    match &seen.measured {
+        Measured::Connections(record) => record,
         _ => unreachable!("a workload of connections records them"),
     }
 }

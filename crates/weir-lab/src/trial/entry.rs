@@ -4,7 +4,6 @@ use weir_stats::{Kind, Trial};
 use weir_study::PlannedTrial;
 
 use crate::trial::runner::Observation;
-use crate::workload::contract::EndsRecord;
 
 /// The trial of a step, nothing measured yet.
 pub(crate) fn blank(step: &PlannedTrial, kind: Kind) -> Trial {
@@ -24,7 +23,7 @@ pub(crate) fn observed(step: &PlannedTrial, rate_pps: u64, seen: &Observation) -
     let by_rules: u64 =
         seen.dropped.iter().filter(|d| d.counter == "rules").map(|d| d.packets).sum();
     let decided = seen.arrived.delivered + seen.arrived.leaked + by_rules;
-    let mut trial = Trial {
+    Trial {
         offered: seen.played.offered,
         delivered: seen.arrived.delivered,
         leaked: seen.arrived.leaked,
@@ -36,13 +35,7 @@ pub(crate) fn observed(step: &PlannedTrial, rate_pps: u64, seen: &Observation) -
         rate_pps: rate_pps as f64,
         noise: seen.noise.clone(),
         collected: seen.collected.clone(),
+        measured: seen.measured.clone(),
         ..blank(step, kind)
-    };
-    match &seen.ends {
-        EndsRecord::Packets => {}
-        EndsRecord::Connections(record) => trial.connections = Some((**record).clone()),
-        EndsRecord::Probe(probe) => trial.probe = Some((**probe).clone()),
-        EndsRecord::Stream(stream) => trial.stream = Some(stream.clone()),
     }
-    trial
 }

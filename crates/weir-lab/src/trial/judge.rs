@@ -65,7 +65,7 @@ pub(crate) fn of_reasons(trial: &Trial) -> Option<(State, String)> {
 
 /// What the connections of a trial say beside its packets.
 pub(crate) fn of_connections(trial: &Trial) -> Option<(State, String)> {
-    let connections = trial.connections.as_ref()?;
+    let connections = trial.connections()?;
     if connections.invalid > 0 {
         let why = format!("{} packets arrived changed", connections.invalid);
         return Some((State::Failed, why));
@@ -80,7 +80,7 @@ pub(crate) fn of_connections(trial: &Trial) -> Option<(State, String)> {
 /// Frames beside a probe have to add up as ever, but for lost echoes: these are in the same
 /// counters.
 pub(crate) fn of_probe(trial: &Trial) -> Option<(State, String)> {
-    let (answered, lost) = match (&trial.probe, &trial.stream) {
+    let (answered, lost) = match (trial.probe(), trial.stream()) {
         (Some(probe), _) => (probe.answered, probe.lost()),
         (None, Some(stream)) => (stream.bytes, 0),
         (None, None) => (0, 0),

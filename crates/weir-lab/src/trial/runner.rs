@@ -12,9 +12,10 @@ use crate::program::generator::Played;
 use crate::program::sink::Arrived;
 use crate::topology::{Firewall, Topology};
 use crate::trial::collect::Collecting;
-use crate::workload::contract::{EndsRecord, Scheduling, Workload};
+use crate::workload::contract::{Scheduling, Workload};
 use crate::workload::frames::FrameWorkload;
 use crate::workload::stage::Stage;
+use weir_stats::Measured;
 
 /// Runs trials.
 pub(crate) struct TrialRunner {
@@ -31,7 +32,7 @@ pub(crate) type RuleCount<'a> = &'a dyn Fn() -> Result<u64, LabError>;
 pub(crate) struct Observation {
     pub(crate) played: Played,
     pub(crate) arrived: Arrived,
-    pub(crate) ends: EndsRecord,
+    pub(crate) measured: Measured,
     pub(crate) dropped: Vec<DropCount>,
     pub(crate) noise: Noise,
     pub(crate) collected: Collected,
@@ -122,7 +123,7 @@ impl TrialRunner {
         let mut observation = Observation {
             played: outcome.played,
             arrived: outcome.arrived,
-            ends: outcome.ends,
+            measured: outcome.measured,
             dropped: Vec::new(),
             noise: earlier.noise_until(&later, self.best_spin),
             collected: Collected::default(),

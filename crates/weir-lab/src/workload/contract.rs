@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use weir_stats::{Connections, Probe, Stream};
+use weir_stats::Measured;
 
 use crate::LabError;
 use crate::program::generator::Played;
@@ -61,18 +61,5 @@ pub(crate) trait Workload {
 pub(crate) struct Outcome {
     pub(crate) played: Played,
     pub(crate) arrived: Arrived,
-    pub(crate) ends: EndsRecord,
-}
-
-/// What the ends record beside packets.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum EndsRecord {
-    /// Nothing: packets are counted by the runner.
-    Packets,
-    /// Connections.
-    Connections(Box<Connections>),
-    /// Questions and answers.
-    Probe(Box<Probe>),
-    /// A bulk stream.
-    Stream(Stream),
+    pub(crate) measured: Measured,
 }

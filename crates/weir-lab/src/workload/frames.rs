@@ -6,8 +6,9 @@ use crate::LabError;
 use crate::program::generator::{Play, Played};
 use crate::program::sink::Arrived;
 use crate::topology::Firewall;
-use crate::workload::contract::{EndsRecord, Outcome, Workload};
+use crate::workload::contract::{Outcome, Workload};
 use crate::workload::stage::Stage;
+use weir_stats::Measured;
 
 /// How long the counters may take to come to rest after a trial.
 const SETTLE_LIMIT: Duration = Duration::from_millis(100);
@@ -95,6 +96,6 @@ impl Workload for FrameWorkload {
 
     fn settle(&mut self, stage: &mut Stage, firewall: &Firewall) -> Result<Outcome, LabError> {
         let arrived = self.before.settle(stage, firewall, self.played.offered)?;
-        Ok(Outcome { played: self.played, arrived, ends: EndsRecord::Packets })
+        Ok(Outcome { played: self.played, arrived, measured: Measured::Sums })
     }
 }

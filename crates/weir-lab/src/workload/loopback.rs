@@ -18,8 +18,9 @@ use crate::LabError;
 use crate::program::generator::Played;
 use crate::program::sink::Arrived;
 use crate::topology::Firewall;
-use crate::workload::contract::{EndsRecord, Outcome, Workload};
+use crate::workload::contract::{Outcome, Workload};
 use crate::workload::stage::Stage;
+use weir_stats::Measured;
 
 /// Datagrams of one system call.
 const BATCH: usize = 64;
@@ -96,7 +97,7 @@ impl Workload for LoopbackWorkload {
             true => Arrived { leaked: arrived, ..Arrived::default() },
             false => Arrived { delivered: arrived, ..Arrived::default() },
         };
-        Ok(Outcome { played, arrived, ends: EndsRecord::Packets })
+        Ok(Outcome { played, arrived, measured: Measured::Sums })
     }
 }
 

@@ -35,9 +35,10 @@ use crate::observe::cpu::another_core;
 use crate::program::generator::Played;
 use crate::program::sink::Arrived;
 use crate::topology::Firewall;
-use crate::workload::contract::{EndsRecord, Outcome, Scheduling, Workload};
+use crate::workload::contract::{Outcome, Scheduling, Workload};
 use crate::workload::latency::spectrum;
 use crate::workload::stage::Stage;
+use weir_stats::Measured;
 
 use client::{Fetched, Fetching};
 use limits::Resources;
@@ -113,7 +114,7 @@ impl Workload for SocketWorkload<'_> {
                 ..Played::default()
             },
             arrived: Arrived { delivered: left, ..Arrived::default() },
-            ends: EndsRecord::Connections(Box::new(connections)),
+            measured: Measured::Connections(Box::new(connections)),
         })
     }
 

@@ -9,9 +9,10 @@ use crate::program::generator::Played;
 use crate::program::sink::Arrived;
 use crate::program::tcp::{Open, Opened, TcpEnds};
 use crate::topology::Firewall;
-use crate::workload::contract::{EndsRecord, Outcome, Workload};
+use crate::workload::contract::{Outcome, Workload};
 use crate::workload::progress::ProgressSampler;
 use crate::workload::stage::Stage;
+use weir_stats::Measured;
 
 /// How long packets may be under way after a trial.
 const SETTLE_LIMIT: Duration = Duration::from_millis(100);
@@ -71,7 +72,7 @@ impl Workload for TcpWorkload {
                 leaked: both.server.flood,
                 foreign: both.client.foreign + both.server.foreign,
             },
-            ends: EndsRecord::Connections(Box::new(record)),
+            measured: Measured::Connections(Box::new(record)),
         })
     }
 

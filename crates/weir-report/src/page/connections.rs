@@ -40,7 +40,7 @@ const SHOWN: [(Quantity, &str, &str, &str); 9] = [
 
 /// Names of the programs that asked in place of weir's own clients.
 fn programs<'a>(model: &ReportModel<'a>) -> Vec<&'a str> {
-    let connections = model.record.trials.iter().filter_map(|trial| trial.connections.as_ref());
+    let connections = model.record.trials.iter().filter_map(|trial| trial.connections());
     let clients = connections.filter_map(|connections| connections.client.as_ref());
     let of_program = clients.filter(|client| !client.reported.is_empty());
     let names: BTreeSet<&str> = of_program.map(|client| client.name.as_str()).collect();

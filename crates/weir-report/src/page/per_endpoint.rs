@@ -27,7 +27,7 @@ pub(super) fn section(model: &ReportModel<'_>) -> Markup {
 }
 
 fn is_told(trial: &Trial) -> bool {
-    trial.copy == 0 && trial.connections.as_ref().is_some_and(|all| !all.clients.is_empty())
+    trial.copy == 0 && trial.connections().is_some_and(|all| !all.clients.is_empty())
 }
 
 /// Clients or servers of some trials, each with the sums of what it had.
@@ -43,7 +43,7 @@ impl Sums {
         let mut sums = Sums::default();
         let is_one = |trial: &&&Trial| trial.subject == subject.name && trial.scenario == *point;
         for trial in told.iter().filter(is_one) {
-            let Some(connections) = &trial.connections else { continue };
+            let Some(connections) = trial.connections() else { continue };
             sums.seconds += trial.seconds;
             add_all(&mut sums.clients, &connections.clients);
             add_all(&mut sums.servers, &connections.servers);

@@ -25,8 +25,10 @@ const RESPONSE: [Row; 3] = [
 
 /// A table for each kind of probe and each load.
 pub(super) fn section(model: &ReportModel<'_>) -> Markup {
-    let asked: Vec<&Trial> =
-        model.accepted().filter(|trial| trial.probe.is_some() || trial.stream.is_some()).collect();
+    let asked: Vec<&Trial> = model
+        .accepted()
+        .filter(|trial| trial.probe().is_some() || trial.stream().is_some())
+        .collect();
     let mut points: Vec<Scenario> =
         asked.iter().map(|trial| trial.scenario.on(&[KIND_AXIS, LOAD_AXIS])).collect();
     points.sort_unstable();
@@ -133,7 +135,7 @@ fn sums(asked: &[&Trial], subject: &str, at: &Scenario) -> Option<(u64, u64)> {
         .filter(|trial| trial.subject == subject && trial.scenario.contains(at))
         .peekable();
     there.peek()?;
-    Some(there.fold((0, 0), |(planned, lost), trial| match &trial.probe {
+    Some(there.fold((0, 0), |(planned, lost), trial| match trial.probe() {
         Some(probe) => (planned + probe.planned, lost + probe.lost()),
         None => (planned, lost),
     }))
@@ -178,7 +180,12 @@ mod tests {
         record.trials.push(Trial {
             kind: Kind::RoundTrip,
             scenario: first.scenario.with(KIND_AXIS, "icmp").with(LOAD_AXIS, "idle"),
-            probe: Some(Probe { planned: 10, answered: 7, grace_seconds: 1.0, latency }),
+            measured: weir_stats::Measured::Probe(Box::new(Probe {
+                planned: 10,
+                answered: 7,
+                grace_seconds: 1.0,
+                latency,
+            })),
             ..first
         });
         let page = section(&ReportModel::new(&record)).into_string();

@@ -71,7 +71,7 @@ pub(super) fn section(model: &ReportModel<'_>) -> Markup {
 /// Leaves the points at which the most connections were there at once, or completed.
 fn keep_largest(points: &mut BTreeMap<&Scenario, Vec<&Trial>>) {
     let size = |trials: &[&Trial]| {
-        let of = |trial: &&Trial| trial.connections.as_ref().map_or(0, |all| all.completed);
+        let of = |trial: &&Trial| trial.connections().map_or(0, |all| all.completed);
         trials.iter().map(of).max().unwrap_or(0)
     };
     let mut sizes: Vec<u64> = points.values().map(|trials| size(trials)).collect();
@@ -118,7 +118,7 @@ fn entries(trial: &Trial) -> Course {
 
 /// Complete connections a second, between samples that lie a part of the trial apart.
 fn rates(trial: &Trial) -> Course {
-    let Some(connections) = &trial.connections else { return Course::new() };
+    let Some(connections) = trial.connections() else { return Course::new() };
     let Some((first, rest)) = connections.progress.split_first() else { return Course::new() };
     let (mut since, mut before) = *first;
     let end = rest.last().map_or(0.0, |(seconds, _)| *seconds);
@@ -146,7 +146,7 @@ mod tests {
         let followed = sample::followed();
         let text = section(&ReportModel::new(&followed)).into_string();
         assert_eq!(text.matches("<svg class=\"chart small\"").count(), 2);
-        let trials = followed.trials.iter().filter(|trial| trial.connections.is_some()).count();
+        let trials = followed.trials.iter().filter(|trial| trial.connections().is_some()).count();
         assert_eq!(text.matches("class=\"line thin\"").count(), 2 * trials);
     }
 
@@ -157,6 +157,6 @@ mod tests {
         let (first, last) = (course[0].1, course[course.len() - 1].1);
         assert!((first / last - 2.0).abs() < 0.05, "{course:?}");
         assert!((35..=45).contains(&course.len()), "{}", course.len());
-        assert!(rates(&Trial { connections: None, ..trial.clone() }).is_empty());
+        assert!(rates(&Trial { measured: weir_stats::Measured::Sums, ..trial.clone() }).is_empty());
     }
 }

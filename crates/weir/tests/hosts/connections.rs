@@ -137,7 +137,7 @@ fn tracking_costs_over_two_hosts_what_it_costs_on_one_machine() {
             matches!(trial.state, State::Accepted | State::Warmup | State::Disturbed),
             "{trial:?}"
         );
-        let connections = trial.connections.as_ref().unwrap();
+        let connections = trial.connections().unwrap();
         assert!(connections.completed > 0, "{trial:?}");
         assert_eq!((trial.missing(), connections.missing()), (0, 0), "{trial:?}");
         assert_eq!((connections.invalid, connections.resets), (0, 0), "{trial:?}");

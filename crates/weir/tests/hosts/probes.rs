@@ -62,7 +62,7 @@ fn what_is_asked_comes_back_through_a_firewall_on_another_host() {
     for probe in ["icmp", "udp"] {
         for load in ["idle", "frames", "stream"] {
             let trial = asked("none", probe, load);
-            let found = trial.probe.as_ref().unwrap();
+            let found = trial.probe().unwrap();
             assert_eq!((found.planned, found.lost()), (50, 0), "{trial:?}");
             assert!(found.latency.at(0.0).unwrap() > 0.0, "an answer takes time");
             assert_eq!(trial.offered > 0, load == "frames", "frames are played under load only");
@@ -70,7 +70,7 @@ fn what_is_asked_comes_back_through_a_firewall_on_another_host() {
         }
     }
     let lossy = asked("every-second", "icmp", "idle");
-    assert_eq!(lossy.probe.as_ref().unwrap().lost(), 25, "{lossy:?}");
-    let stream = asked("none", "stream", "idle").stream.as_ref().unwrap();
+    assert_eq!(lossy.probe().unwrap().lost(), 25, "{lossy:?}");
+    let stream = asked("none", "stream", "idle").stream().unwrap();
     assert!(stream.bytes > 0 && stream.seconds > 0.0, "{stream:?}");
 }

@@ -19,12 +19,13 @@ use crate::observe::cpu::{Pinned, REALTIME_LIMIT, another_core, be_realtime};
 use crate::program::generator::Played;
 use crate::topology::Firewall;
 use crate::topology::probe_routes::ProbeLinks;
-use crate::workload::contract::{EndsRecord, Outcome, Scheduling, Workload};
+use crate::workload::contract::{Outcome, Scheduling, Workload};
 use crate::workload::frames::{ArrivalCounters, FrameWorkload};
 use crate::workload::probe::echo::{Echo, Shell};
 use crate::workload::probe::open_loop::{ProbeSchedule, ProbeTransport, probe};
 use crate::workload::probe::stream;
 use crate::workload::stage::Stage;
+use weir_stats::Measured;
 
 /// How much longer the load lasts than the questions.
 const MARGIN: Duration = Duration::from_millis(150);
@@ -123,11 +124,11 @@ impl Workload for ProbeWorkload {
 
     fn settle(&mut self, stage: &mut Stage, firewall: &Firewall) -> Result<Outcome, LabError> {
         let arrived = self.before.settle(stage, firewall, self.played.offered)?;
-        let ends = match self.stream.take() {
-            Some(stream) => EndsRecord::Stream(stream),
-            None => EndsRecord::Probe(Box::new(std::mem::take(&mut self.probe))),
+        let measured = match self.stream.take() {
+            Some(stream) => Measured::Stream(stream),
+            None => Measured::Probe(Box::new(std::mem::take(&mut self.probe))),
         };
-        Ok(Outcome { played: self.played, arrived, ends })
+        Ok(Outcome { played: self.played, arrived, measured })
     }
 }
 

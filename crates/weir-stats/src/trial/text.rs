@@ -1,0 +1,48 @@
+//! A trial as a line of `trials.jsonl`.
+
+use serde::{Deserialize, Serialize};
+
+use crate::collected::Collected;
+use crate::connections::Connections;
+use crate::probe::{Probe, Stream};
+use crate::scenario::Scenario;
+use crate::trial::parts::{DropCount, Kind, Noise, State};
+
+/// A trial as it is written: what was measured is in the field of its kind.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct TrialText {
+    pub(crate) number: u64,
+    pub(crate) kind: Kind,
+    pub(crate) scenario: Scenario,
+    pub(crate) subject: String,
+    #[serde(default)]
+    pub(crate) copy: u32,
+    pub(crate) block: u32,
+    pub(crate) order: u32,
+    pub(crate) leg: u32,
+    pub(crate) repeat: u32,
+    pub(crate) offered: u64,
+    pub(crate) delivered: u64,
+    pub(crate) leaked: u64,
+    pub(crate) foreign: u64,
+    pub(crate) to_drop: u64,
+    pub(crate) dropped: Vec<DropCount>,
+    pub(crate) seconds: f64,
+    pub(crate) pps: f64,
+    #[serde(default)]
+    pub(crate) rate_pps: f64,
+    #[serde(default)]
+    pub(crate) additions: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) connections: Option<Connections>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) probe: Option<Probe>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) stream: Option<Stream>,
+    #[serde(default)]
+    pub(crate) collected: Collected,
+    pub(crate) noise: Noise,
+    pub(crate) state: State,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) why: Option<String>,
+}
