@@ -1,6 +1,6 @@
 //! The sentence that a page begins with, and whether to trust it.
 
-use weir_stats::{Difference, Kind, Outcome, State, Subject, Trial, estimate, within_limit};
+use weir_stats::{Difference, Kind, Outcome, State, Subject, Trial, series, within_limit};
 
 use crate::number::{count, fine, interval, percent, plain, times};
 use crate::report_model::{ReportModel, label};
@@ -226,13 +226,10 @@ fn noise(model: &ReportModel<'_>, reasons: &mut Vec<(Trust, String)>) {
 /// is seen where the same subject is measured twice.
 fn pressure(model: &ReportModel<'_>, reasons: &mut Vec<(Trust, String)>) {
     const BUSY: f64 = 0.25;
-    let waits: Vec<f64> = model
-        .accepted()
-        .filter(|trial| trial.kind == Kind::Rate)
-        .map(|trial| trial.noise.psi)
-        .filter(|psi| psi.is_finite())
-        .collect();
-    let Some(median) = estimate::median(&waits).filter(|median| *median > BUSY) else { return };
+    let rates = model.accepted().filter(|trial| trial.kind == Kind::Rate);
+    let Some(median) = series::median_pressure(rates).filter(|median| *median > BUSY) else {
+        return;
+    };
     let scheduling = &model.record.run.environment.scheduling;
     // With priority, those who wait are the others, the kernel's own threads of that core too.
     let who = if scheduling.starts_with("fifo") {

@@ -109,6 +109,24 @@ fn is_none(count: &u64) -> bool {
 }
 
 impl Connections {
+    /// Complete connections a second over the time of a trial, between samples that lie one of so
+    /// many parts of it apart: seconds, and the rate around them.
+    pub fn course(&self, parts: u32) -> Vec<(f64, f64)> {
+        let Some((first, rest)) = self.progress.split_first() else { return Vec::new() };
+        let (mut since, mut before) = *first;
+        let end = rest.last().map_or(0.0, |(seconds, _)| *seconds);
+        let mut course = Vec::new();
+        for (seconds, completed) in rest {
+            let apart = seconds - since;
+            if apart >= end / f64::from(parts) && apart > 0.0 {
+                let rate = completed.saturating_sub(before) as f64 / apart;
+                course.push((since + apart / 2.0, rate));
+                (since, before) = (*seconds, *completed);
+            }
+        }
+        course
+    }
+
     /// None at all, of those that end in this way.
     pub fn none(close: Close) -> Connections {
         Connections {

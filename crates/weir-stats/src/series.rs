@@ -136,6 +136,14 @@ pub fn noise_floor(trials: &[Trial], subject: &str, seed: u64) -> Option<Estimat
     estimate::median_ratio(&pairs, seed)
 }
 
+/// Median over trials of the share of time for which tasks waited for a processor; `None` without
+/// trials that say it.
+pub fn median_pressure<'a>(trials: impl Iterator<Item = &'a Trial>) -> Option<f64> {
+    let waits: Vec<f64> =
+        trials.map(|trial| trial.noise.psi).filter(|psi| psi.is_finite()).collect();
+    estimate::median(&waits)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

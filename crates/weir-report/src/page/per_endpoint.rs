@@ -1,6 +1,7 @@
 //! What each client and each server had of the connections.
 
 use maud::{Markup, html};
+use weir_stats::endpoint_totals::EndpointTotals;
 use weir_stats::{Member, Scenario, Subject, Trial};
 
 use crate::number::rate;
@@ -30,56 +31,27 @@ fn is_told(trial: &Trial) -> bool {
     trial.copy == 0 && trial.connections().is_some_and(|all| !all.clients.is_empty())
 }
 
-/// Clients or servers of some trials, each with the sums of what it had.
-#[derive(Default)]
-struct Sums {
-    seconds: f64,
-    clients: Vec<Member>,
-    servers: Vec<Member>,
+/// The totals of a subject at a point.
+fn totals(told: &[&Trial], subject: &Subject, point: &Scenario) -> EndpointTotals {
+    let is_one = |trial: &&Trial| trial.subject == subject.name && trial.scenario == *point;
+    EndpointTotals::of(told.iter().copied().filter(is_one))
 }
 
-impl Sums {
-    fn of(told: &[&Trial], subject: &Subject, point: &Scenario) -> Sums {
-        let mut sums = Sums::default();
-        let is_one = |trial: &&&Trial| trial.subject == subject.name && trial.scenario == *point;
-        for trial in told.iter().filter(is_one) {
-            let Some(connections) = trial.connections() else { continue };
-            sums.seconds += trial.seconds;
-            add_all(&mut sums.clients, &connections.clients);
-            add_all(&mut sums.servers, &connections.servers);
-        }
-        sums
-    }
-
-    /// Every row with what it is called, both sides behind their members.
-    fn rows(&self) -> Vec<(String, Member)> {
-        let sides = [("client", &self.clients), ("server", &self.servers)];
-        let rows = sides.into_iter().flat_map(|(name, members)| {
-            let mut all = Member::default();
-            members.iter().for_each(|member| add(&mut all, member));
-            let numbered = (1..).zip(members).map(move |(n, one)| (format!("{name} {n}"), *one));
-            let together = (members.len() > 1).then(|| (format!("all {name}s"), all));
-            numbered.chain(together)
-        });
-        rows.collect()
-    }
-}
-
-fn add(sum: &mut Member, other: &Member) {
-    sum.connections += other.connections;
-    sum.from.add(other.from);
-    sum.to.add(other.to);
-}
-
-fn add_all(sums: &mut Vec<Member>, others: &[Member]) {
-    sums.resize(others.len(), Member::default());
-    sums.iter_mut().zip(others).for_each(|(sum, other)| add(sum, other));
+/// Every row with what it is called, both sides behind their members.
+fn rows(totals: &EndpointTotals) -> Vec<(String, Member)> {
+    let sides = [("client", &totals.clients), ("server", &totals.servers)];
+    let rows = sides.into_iter().flat_map(|(name, members)| {
+        let numbered = (1..).zip(members).map(move |(n, one)| (format!("{name} {n}"), *one));
+        let all = (format!("all {name}s"), EndpointTotals::together(members));
+        numbered.chain((members.len() > 1).then_some(all))
+    });
+    rows.collect()
 }
 
 fn table(model: &ReportModel<'_>, told: &[&Trial], point: &Scenario) -> Markup {
     let subjects = model.record.run.subjects.iter();
-    let sums: Vec<(&Subject, Sums)> = subjects
-        .map(|subject| (subject, Sums::of(told, subject, point)))
+    let sums: Vec<(&Subject, EndpointTotals)> = subjects
+        .map(|subject| (subject, totals(told, subject, point)))
         .filter(|(_, sums)| sums.seconds > 0.0)
         .collect();
     html! {
@@ -99,8 +71,8 @@ fn table(model: &ReportModel<'_>, told: &[&Trial], point: &Scenario) -> Markup {
                 }
                 tbody {
                     @for (subject, sums) in &sums {
-                        @for (who, member) in sums.rows() {
-                            @let a_second = |count: u64| rate(count as f64 / sums.seconds);
+                        @for (who, member) in rows(sums) {
+                            @let a_second = |count: u64| rate(sums.per_second(count));
                             tr {
                                 td { (label(subject)) }
                                 th scope="row" { (who) }
@@ -121,7 +93,7 @@ fn table(model: &ReportModel<'_>, told: &[&Trial], point: &Scenario) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_stats::Volume;
+    use weir_stats::{Close, Connections, Kind, Measured, Volume};
 
     #[test]
     fn members_are_summed_and_both_sides_have_a_total() {
@@ -130,12 +102,19 @@ mod tests {
             from: Volume { packets: 4 * connections, bytes },
             to: Volume::default(),
         };
-        let mut sums = Sums { seconds: 2.0, ..Sums::default() };
-        for _ in 0..2 {
-            add_all(&mut sums.clients, &[member(3, 100), member(5, 200)]);
-            add_all(&mut sums.servers, &[member(8, 0)]);
-        }
-        let rows = sums.rows();
+        let connections = Connections {
+            clients: vec![member(3, 100), member(5, 200)],
+            servers: vec![member(8, 0)],
+            ..Connections::none(Close::Fin)
+        };
+        let trial = Trial {
+            seconds: 1.0,
+            measured: Measured::Connections(Box::new(connections)),
+            ..Trial::new(Kind::Connections, Scenario::default(), "a")
+        };
+        let totals = EndpointTotals::of([&trial, &trial].into_iter());
+        assert_eq!(totals.per_second(10), 5.0);
+        let rows = rows(&totals);
         let names: Vec<&str> = rows.iter().map(|(who, _)| who.as_str()).collect();
         assert_eq!(names, ["client 1", "client 2", "all clients", "server 1"]);
         assert_eq!((rows[2].1.connections, rows[2].1.from.bytes), (16, 600));

@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 use weir_stats::probe::{KIND_AXIS, LOAD_AXIS};
+use weir_stats::probe_totals::ProbeTotals;
 use weir_stats::{Coordinate, Estimate, Quantity, Scenario, State, Trial};
 
 use crate::number::{count, interval, percent, plain, seconds};
@@ -79,7 +80,7 @@ fn table(model: &ReportModel<'_>, asked: &[&Trial], point: &Scenario) -> Markup 
                         @for value in model.values() {
                             @let at = model.point(point, value);
                             @let found = sums(asked, &subject.name, &at);
-                            @if let Some((planned, lost)) = found {
+                            @if let Some(found) = found {
                                 tr {
                                     td { (label(subject)) }
                                     th.right scope="row" {
@@ -95,8 +96,8 @@ fn table(model: &ReportModel<'_>, asked: &[&Trial], point: &Scenario) -> Markup 
                                             Quantity::StreamRetransmits, subject, &at)))
                                     } @else {
                                         td.right {
-                                            (count(lost)) " of " (count(planned))
-                                            " (" (percent(lost as f64 / planned.max(1) as f64)) ")"
+                                            (count(found.lost)) " of " (count(found.planned))
+                                            " (" (percent(found.lost_share())) ")"
                                         }
                                     }
                                 }
@@ -128,17 +129,15 @@ fn caption(point: &Scenario) -> String {
 }
 
 /// Questions and those of them that were lost, over all trials at a point; `None` without any.
-fn sums(asked: &[&Trial], subject: &str, at: &Scenario) -> Option<(u64, u64)> {
+fn sums(asked: &[&Trial], subject: &str, at: &Scenario) -> Option<ProbeTotals> {
     let mut there = asked
         .iter()
+        .copied()
         .filter(|trial| trial.state == State::Accepted)
         .filter(|trial| trial.subject == subject && trial.scenario.contains(at))
         .peekable();
     there.peek()?;
-    Some(there.fold((0, 0), |(planned, lost), trial| match trial.probe() {
-        Some(probe) => (planned + probe.planned, lost + probe.lost()),
-        None => (planned, lost),
-    }))
+    Some(ProbeTotals::of(there))
 }
 
 fn time(estimate: Option<Estimate>) -> Markup {

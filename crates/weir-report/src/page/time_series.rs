@@ -14,7 +14,7 @@ use crate::report_model::ReportModel;
 /// Points of the grid that are drawn, those with the most connections.
 const MOST_POINTS: usize = 4;
 /// Parts of a trial over which a rate is taken, and samples of the table that are drawn, about.
-const PARTS: usize = 40;
+const PARTS: u32 = 40;
 const SAMPLES: usize = 120;
 
 /// A value over the seconds of a trial.
@@ -116,22 +116,9 @@ fn entries(trial: &Trial) -> Course {
     thin.map(|(seconds, entries)| (*seconds, *entries as f64)).collect()
 }
 
-/// Complete connections a second, between samples that lie a part of the trial apart.
+/// Complete connections a second.
 fn rates(trial: &Trial) -> Course {
-    let Some(connections) = trial.connections() else { return Course::new() };
-    let Some((first, rest)) = connections.progress.split_first() else { return Course::new() };
-    let (mut since, mut before) = *first;
-    let end = rest.last().map_or(0.0, |(seconds, _)| *seconds);
-    let mut course = Course::new();
-    for (seconds, completed) in rest {
-        let apart = seconds - since;
-        if apart >= end / PARTS as f64 && apart > 0.0 {
-            let rate = completed.saturating_sub(before) as f64 / apart;
-            course.push((since + apart / 2.0, rate));
-            (since, before) = (*seconds, *completed);
-        }
-    }
-    course
+    trial.connections().map_or_else(Course::new, |all| all.course(PARTS))
 }
 
 #[cfg(test)]
