@@ -18,18 +18,18 @@ const LIMIT: Duration = Duration::from_secs(3);
 
 extern "C" fn only_interrupt(_signal: libc::c_int) {}
 
-struct Order {
+struct WatchOrder {
     duration: Duration,
     thread: libc::pid_t,
-    over: Over,
+    over: CallOver,
 }
 
 /// Whether a call is over. It is looked at and acted on under one lock, so that no signal of one
 /// call comes to the next.
 #[derive(Clone, Default)]
-struct Over(Arc<Mutex<bool>>);
+struct CallOver(Arc<Mutex<bool>>);
 
-impl Over {
+impl CallOver {
     fn with<T>(&self, act: impl FnOnce(&mut bool) -> T) -> T {
         act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -37,13 +37,13 @@ impl Over {
 
 /// A thread that ends the calls of a program.
 pub struct Watcher {
-    orders: Option<Sender<Order>>,
+    orders: Option<Sender<WatchOrder>>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// A call is being watched while it lives.
 pub struct Watched {
-    over: Over,
+    over: CallOver,
     watcher: Option<Thread>,
 }
 
@@ -66,7 +66,7 @@ impl Watcher {
     /// Where no thread can be started.
     pub fn new(map: MapHandle, offset: usize, prepare: fn()) -> Result<Watcher, BpfError> {
         install_handler();
-        let (orders, received) = mpsc::channel::<Order>();
+        let (orders, received) = mpsc::channel::<WatchOrder>();
         let is_silent = move || {
             let value = map.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY).ok().flatten();
             value.is_some_and(|bytes| bytes[offset..offset + 8].iter().any(|byte| *byte != 0))
@@ -83,11 +83,11 @@ impl Watcher {
 
     /// Watches the next call of the current thread.
     pub fn watch(&self, duration: Duration) -> Watched {
-        let over = Over::default();
+        let over = CallOver::default();
         // SAFETY: a call without arguments that cannot fail.
         let thread = unsafe { libc::gettid() };
         if let Some(orders) = &self.orders {
-            let sent = orders.send(Order { duration, thread, over: over.clone() });
+            let sent = orders.send(WatchOrder { duration, thread, over: over.clone() });
             assert!(sent.is_ok(), "the watcher lives as long as its handle");
         }
         let watcher = self.thread.as_ref().map(|watcher| watcher.thread().clone());
@@ -104,7 +104,7 @@ impl Drop for Watcher {
     }
 }
 
-fn follow(order: &Order, is_silent: &impl Fn() -> bool) {
+fn follow(order: &WatchOrder, is_silent: &impl Fn() -> bool) {
     let begun = Instant::now();
     let mut is_over = false;
     while !is_over {

@@ -36,6 +36,6 @@ pub mod tune;
 pub mod workload;
 
 pub use error::LabError;
-pub use schedule::clock::Progress;
+pub use schedule::clock::RunProgress;
 pub use schedule::options::{RunOptions, SELF_TESTS};
 pub use schedule::run::{planned, run};

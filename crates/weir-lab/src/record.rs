@@ -11,8 +11,8 @@ use weir_stats::{
 
 use crate::LabError;
 use crate::observe::environment::{mask_paths, utc};
-use crate::schedule::state::Run;
-use weir_study::Loaded;
+use crate::schedule::state::RunState;
+use weir_study::LoadedStudy;
 
 /// Nothing may be in the folder of the records.
 pub(crate) fn refuse_occupied(out: &Path) -> Result<(), LabError> {
@@ -26,7 +26,7 @@ pub(crate) fn refuse_occupied(out: &Path) -> Result<(), LabError> {
 }
 
 /// The folder of the records with its first files.
-pub(crate) fn make_folder(out: &Path, loaded: &Loaded) -> Result<(), LabError> {
+pub(crate) fn make_folder(out: &Path, loaded: &LoadedStudy) -> Result<(), LabError> {
     fs::create_dir_all(out).map_err(LabError::file("create", out))?;
     for (name, text) in [("study.toml", &loaded.text), ("subjects.toml", &loaded.subjects_text)] {
         let path = out.join(name);
@@ -37,7 +37,7 @@ pub(crate) fn make_folder(out: &Path, loaded: &Loaded) -> Result<(), LabError> {
 }
 
 /// The run as it is now: complete, or cut short.
-pub(crate) fn finish(run: &Run<'_>, complete: bool) -> RunRecord {
+pub(crate) fn finish(run: &RunState<'_>, complete: bool) -> RunRecord {
     let study = &run.loaded.study;
     let seed = run.options.seed;
     let claims =
@@ -80,7 +80,7 @@ pub(crate) fn finish(run: &Run<'_>, complete: bool) -> RunRecord {
     }
 }
 
-fn axes(run: &Run<'_>) -> Vec<Axis> {
+fn axes(run: &RunState<'_>) -> Vec<Axis> {
     let axis = |(name, values): (&String, &Vec<weir_stats::Coordinate>)| {
         let text = &run.loaded.study.axes[name];
         Axis {
@@ -93,7 +93,7 @@ fn axes(run: &Run<'_>) -> Vec<Axis> {
     run.axes.iter().map(axis).collect()
 }
 
-fn subjects(run: &Run<'_>) -> Vec<Subject> {
+fn subjects(run: &RunState<'_>) -> Vec<Subject> {
     let subject = |name: &String| {
         let subject = &run.loaded.subjects.0[name];
         Subject {
@@ -112,7 +112,7 @@ fn subjects(run: &Run<'_>) -> Vec<Subject> {
 }
 
 /// Where a subject said that it has nothing to measure, or that its load has nothing to time.
-fn limit_of(run: &Run<'_>, name: &str) -> Option<String> {
+fn limit_of(run: &RunState<'_>, name: &str) -> Option<String> {
     let nothing = "its command says that there is nothing to measure";
     let left_out = run.left_out.iter();
     // Where nothing but loads is measured, these are what is left out.
@@ -135,7 +135,7 @@ fn places<'a>(all: impl Iterator<Item = &'a (Scenario, String)>, name: &str) -> 
     (!places.is_empty()).then(|| if is_any { "any point".to_owned() } else { places.join("; ") })
 }
 
-fn counts(run: &Run<'_>) -> TrialCounts {
+fn counts(run: &RunState<'_>) -> TrialCounts {
     let of = |state| run.trials.iter().filter(|trial| trial.state == state).count() as u64;
     TrialCounts {
         all: run.trials.len() as u64,
@@ -148,7 +148,7 @@ fn counts(run: &Run<'_>) -> TrialCounts {
     }
 }
 
-fn doubts(run: &Run<'_>) -> Vec<String> {
+fn doubts(run: &RunState<'_>) -> Vec<String> {
     let mut doubts = run.loaded.study.doubts.clone();
     doubts
         .push("One boot of one machine: another boot may differ by more than an interval.".into());
@@ -163,8 +163,8 @@ fn doubts(run: &Run<'_>) -> Vec<String> {
              firewall that is faster than its cables shows their speed."
                 .into(),
         );
-        let connecting = run.loaded.study.connections().filter(|c| c.rate_axis.is_none());
-        if connecting.is_some() && run.preset.rate_pps == 0 {
+        let connection_load = run.loaded.study.connections().filter(|c| c.rate_axis.is_none());
+        if connection_load.is_some() && run.preset.rate_pps == 0 {
             doubts.push(
                 "Connections had no rate: over real cables clients open more of them than a \
                  firewall serves, and what they open beyond that is lost."

@@ -17,7 +17,7 @@ use weir_stats::{Close, Scenario};
 use crate::LabError;
 use crate::frames::flows::{Flows, Popularity, Protocol, Size};
 use crate::observe::cpu::last_core;
-use crate::program::tcp::Open;
+use crate::program::tcp::ConnectionPlan;
 use crate::topology::{Firewall, Topology};
 use crate::trial::empty;
 use crate::trial::runner::{DropSource, TrialRunner};
@@ -32,7 +32,7 @@ pub const PARTS: usize = 7;
 
 /// How the self-test is run.
 #[derive(Clone, Copy, Debug)]
-pub struct Options {
+pub struct SelfTestOptions {
     /// Length of a trial; above 0.6 s they run without real-time priority.
     pub trial: Duration,
     /// Passes over all parts, there and back.
@@ -41,7 +41,7 @@ pub struct Options {
 
 /// One part of it.
 #[derive(Clone, Debug, Serialize)]
-pub struct Part {
+pub struct SelfTestPart {
     /// What was done.
     pub name: String,
     /// Packets a second that arrived: median of the trials.
@@ -64,9 +64,9 @@ pub struct Part {
 
 /// What the self-test found.
 #[derive(Clone, Debug, Serialize)]
-pub struct Report {
+pub struct SelfTestReport {
     /// Its parts.
-    pub parts: Vec<Part>,
+    pub parts: Vec<SelfTestPart>,
     /// How many times faster connections are without tracking: what the laboratory must see.
     pub without_tracking: Option<Estimate>,
     /// How many times as long as a frame a packet of a connection takes through the same kind of
@@ -77,9 +77,9 @@ pub struct Report {
     pub scheduling: String,
 }
 
-impl Part {
-    fn new(name: &str) -> Part {
-        Part {
+impl SelfTestPart {
+    fn new(name: &str) -> SelfTestPart {
+        SelfTestPart {
             name: name.to_owned(),
             pps: 0.0,
             connections_per_second: 0.0,
@@ -116,8 +116,11 @@ enum PartKind {
 ///
 /// # Errors
 /// A machine that lacks something (not root).
-pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report, LabError> {
-    let connecting = ConnectionLoad::default();
+pub fn run(
+    options: &SelfTestOptions,
+    progress: &mut dyn FnMut(&str),
+) -> Result<SelfTestReport, LabError> {
+    let connection_load = ConnectionLoad::default();
     let topology = Topology::new(Session::new()?, Devices::default())?;
     let mut runner = TrialRunner::new(topology, last_core()?, true)?;
     let direct = runner.stage.topology.direct()?;
@@ -129,9 +132,9 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report, 
         protocol: Protocol::Udp,
     };
     let router = runner.stage.firewall(None, false)?;
-    let plain = runner.stage.firewall(Some(&connecting), false)?;
-    let tracked = runner.stage.firewall(Some(&connecting), false)?;
-    let least = runner.stage.firewall(Some(&connecting), false)?;
+    let plain = runner.stage.firewall(Some(&connection_load), false)?;
+    let tracked = runner.stage.firewall(Some(&connection_load), false)?;
+    let least = runner.stage.firewall(Some(&connection_load), false)?;
     without_gro(&mut runner, &least)?;
     for firewall in [&plain, &tracked, &least] {
         empty::connections(&mut runner, firewall, 0)?;
@@ -148,8 +151,9 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report, 
         ("connections, 1 client, no GRO", PartKind::Least),
         ("connections, tracked", PartKind::Tracked),
     ];
-    let many = (connecting.endpoints.clients, connecting.endpoints.servers);
-    let mut parts: Vec<Part> = ways.iter().map(|(name, _)| Part::new(name)).collect();
+    let many = (connection_load.endpoints.clients, connection_load.endpoints.servers);
+    let mut parts: Vec<SelfTestPart> =
+        ways.iter().map(|(name, _)| SelfTestPart::new(name)).collect();
     let there: Vec<usize> = (0..ways.len()).collect();
     let order: Vec<usize> = there.iter().chain(there.iter().rev()).copied().collect();
     // The first pass is a warm-up.
@@ -157,7 +161,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report, 
         for at in &order {
             let (name, way) = &ways[*at];
             progress(name);
-            let mut part = Part::new(name);
+            let mut part = SelfTestPart::new(name);
             match way {
                 PartKind::Direct(ifindex, flows) => {
                     one_link(&mut runner, *ifindex, flows, options, &mut part)?;
@@ -187,11 +191,11 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report, 
             estimate::of_median(&part.connections, 1).map_or(0.0, |all| all.value);
     }
     let scheduling = runner.scheduling(options.trial)?;
-    Ok(Report { parts, without_tracking, beside_frames, scheduling })
+    Ok(SelfTestReport { parts, without_tracking, beside_frames, scheduling })
 }
 
-impl Part {
-    fn add(&mut self, trial: Part) {
+impl SelfTestPart {
+    fn add(&mut self, trial: SelfTestPart) {
         self.offered += trial.offered;
         self.delivered += trial.delivered;
         self.dropped += trial.dropped;
@@ -217,8 +221,8 @@ fn one_link(
     runner: &mut TrialRunner,
     ifindex: u32,
     flows: &Flows,
-    options: &Options,
-    part: &mut Part,
+    options: &SelfTestOptions,
+    part: &mut SelfTestPart,
 ) -> Result<(), LabError> {
     load(runner, flows)?;
     let (played, arrived) = runner.play_directly(ifindex, options.trial)?;
@@ -232,8 +236,8 @@ fn frames(
     runner: &mut TrialRunner,
     firewall: &Firewall,
     flows: &Flows,
-    options: &Options,
-    part: &mut Part,
+    options: &SelfTestOptions,
+    part: &mut SelfTestPart,
 ) -> Result<(), LabError> {
     load(runner, flows)?;
     let mut workload = FrameWorkload::new(FrameWorkload::overload(options.trial));
@@ -261,11 +265,11 @@ fn connect(
     runner: &mut TrialRunner,
     firewall: &Firewall,
     (clients, servers): (u32, u32),
-    options: &Options,
-    part: &mut Part,
+    options: &SelfTestOptions,
+    part: &mut SelfTestPart,
 ) -> Result<(), LabError> {
     runner.stage.ends.as_mut().expect("a firewall is between them").take_part(clients, servers);
-    let open = Open {
+    let open = ConnectionPlan {
         duration: options.trial,
         rate: 0,
         connections_max: 0,

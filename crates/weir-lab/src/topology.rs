@@ -22,7 +22,7 @@ use weir_study::{ConnectionPath, Devices, Endpoints, Hosts};
 
 use crate::LabError;
 use crate::host::router::{FIREWALL_MAC, SINK_ADDRESS, SOURCE_MAC};
-use crate::host::target::{Host, Target};
+use crate::host::target::{Host, SharedTarget};
 use crate::observe::counters::DeviceReader;
 use crate::program::sink::Sink;
 use crate::program::tcp::TcpEnds;
@@ -145,7 +145,7 @@ impl Topology {
     }
 
     /// A namespace that rulesets are loaded in to be timed, on the firewalls' machine.
-    pub(crate) fn bare(&mut self) -> Result<Target, LabError> {
+    pub(crate) fn bare(&mut self) -> Result<SharedTarget, LabError> {
         if let Some(remote) = &self.remote {
             return remote.bare();
         }

@@ -13,7 +13,7 @@ use crate::LabError;
 /// Where a setting acts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Reach {
+pub enum TuningScope {
     /// One network namespace.
     Namespace,
     /// The whole machine: the laboratory never sets it unasked.
@@ -34,7 +34,7 @@ pub struct Tuning {
     /// The value that serves the same end today; empty where none is to be set.
     pub value: &'static str,
     /// How far it reaches.
-    pub reach: Reach,
+    pub reach: TuningScope,
     /// Why this value, or what became of it.
     pub why: &'static str,
 }
@@ -46,7 +46,7 @@ pub const TUNINGS: &[Tuning] = &[
         then: "net/core/wmem_max = wmem_default = 83886080",
         sysctl: "net.core.wmem_max",
         value: "4194304",
-        reach: Reach::Machine,
+        reach: TuningScope::Machine,
         why: "a buffer of a socket, not of all of them: 80 MiB each was a misreading; TCP has tcp_wmem, which tunes itself",
     },
     Tuning {
@@ -54,7 +54,7 @@ pub const TUNINGS: &[Tuning] = &[
         then: "net/core/rmem_max = rmem_default = 335544320",
         sysctl: "net.core.rmem_max",
         value: "4194304",
-        reach: Reach::Machine,
+        reach: TuningScope::Machine,
         why: "as above, with tcp_rmem",
     },
     Tuning {
@@ -62,7 +62,7 @@ pub const TUNINGS: &[Tuning] = &[
         then: "fs/file-max = 65536",
         sysctl: "fs.file-max",
         value: "",
-        reach: Reach::Machine,
+        reach: TuningScope::Machine,
         why: "without a limit worth the name since 5.x; what binds is RLIMIT_NOFILE of the process (ulimit -n)",
     },
     Tuning {
@@ -70,7 +70,7 @@ pub const TUNINGS: &[Tuning] = &[
         then: "net/ipv4/tcp_tw_recycle = 1",
         sysctl: "",
         value: "",
-        reach: Reach::Gone,
+        reach: TuningScope::Gone,
         why: "removed in 4.12: it broke clients behind address translation",
     },
     Tuning {
@@ -78,7 +78,7 @@ pub const TUNINGS: &[Tuning] = &[
         then: "net/ipv4/tcp_tw_reuse = 1",
         sysctl: "net.ipv4.tcp_tw_reuse",
         value: "1",
-        reach: Reach::Namespace,
+        reach: TuningScope::Namespace,
         why: "2, the default, is for the loopback device alone; needs timestamps at both ends",
     },
     Tuning {
@@ -86,7 +86,7 @@ pub const TUNINGS: &[Tuning] = &[
         then: "net/ipv4/tcp_max_tw_buckets = 65536",
         sysctl: "net.ipv4.tcp_max_tw_buckets",
         value: "262144",
-        reach: Reach::Namespace,
+        reach: TuningScope::Namespace,
         why: "one for each connection of the last 60 s: 4,000 a second and more",
     },
     Tuning {
@@ -94,7 +94,7 @@ pub const TUNINGS: &[Tuning] = &[
         then: "net/ipv4/tcp_fin_timeout = 15",
         sysctl: "net.ipv4.tcp_fin_timeout",
         value: "15",
-        reach: Reach::Namespace,
+        reach: TuningScope::Namespace,
         why: "as it was; concerns ends that wait for the other's FIN",
     },
     Tuning {
@@ -102,7 +102,7 @@ pub const TUNINGS: &[Tuning] = &[
         then: "net/ipv4/tcp_max_syn_backlog = 65536",
         sysctl: "net.ipv4.tcp_max_syn_backlog",
         value: "65536",
-        reach: Reach::Namespace,
+        reach: TuningScope::Namespace,
         why: "as it was; useless without the next one, which bounds every listen queue",
     },
     Tuning {
@@ -110,7 +110,7 @@ pub const TUNINGS: &[Tuning] = &[
         then: "(the listen queue of the server)",
         sysctl: "net.core.somaxconn",
         value: "65535",
-        reach: Reach::Namespace,
+        reach: TuningScope::Namespace,
         why: "4096 since 5.4, 128 before; a server must also ask for it in listen()",
     },
     Tuning {
@@ -118,7 +118,7 @@ pub const TUNINGS: &[Tuning] = &[
         then: "net/ipv4/tcp_syncookies = 1",
         sysctl: "net.ipv4.tcp_syncookies",
         value: "1",
-        reach: Reach::Namespace,
+        reach: TuningScope::Namespace,
         why: "the default today; acts when the queue is full",
     },
     Tuning {
@@ -126,7 +126,7 @@ pub const TUNINGS: &[Tuning] = &[
         then: "net/ipv4/ip_local_port_range = 1024 65535",
         sysctl: "net.ipv4.ip_local_port_range",
         value: "1024 65535",
-        reach: Reach::Namespace,
+        reach: TuningScope::Namespace,
         why: "for clients with sockets; IP_BIND_ADDRESS_NO_PORT and many addresses go further",
     },
     Tuning {
@@ -134,7 +134,7 @@ pub const TUNINGS: &[Tuning] = &[
         then: "net/core/netdev_max_backlog = 100000",
         sysctl: "net.core.netdev_max_backlog",
         value: "10000",
-        reach: Reach::Machine,
+        reach: TuningScope::Machine,
         why: "for RPS and devices without NAPI; drivers with NAPI never queue there",
     },
     Tuning {
@@ -142,7 +142,7 @@ pub const TUNINGS: &[Tuning] = &[
         then: "ifconfig eth0 txqueuelen 10000",
         sysctl: "",
         value: "",
-        reach: Reach::Gone,
+        reach: TuningScope::Gone,
         why: "a queue that long is delay; byte queue limits and fq do it (veth has no queue)",
     },
     Tuning {
@@ -150,7 +150,7 @@ pub const TUNINGS: &[Tuning] = &[
         then: "(the route cache)",
         sysctl: "",
         value: "",
-        reach: Reach::Gone,
+        reach: TuningScope::Gone,
         why: "removed in 3.6 for IPv4: nothing is to be sized, and random sources cost nothing more",
     },
     Tuning {
@@ -158,7 +158,7 @@ pub const TUNINGS: &[Tuning] = &[
         then: "ip_conntrack_max for 3.5 million connections",
         sysctl: "net.netfilter.nf_conntrack_max",
         value: "5250000",
-        reach: Reach::Machine,
+        reach: TuningScope::Machine,
         why: "one for all namespaces; `weir lab run --allow-global` raises it for a run",
     },
     Tuning {
@@ -166,7 +166,7 @@ pub const TUNINGS: &[Tuning] = &[
         then: "/sys/module/nf_conntrack/parameters/hashsize",
         sysctl: "net.netfilter.nf_conntrack_buckets",
         value: "1750000",
-        reach: Reach::Machine,
+        reach: TuningScope::Machine,
         why: "a sysctl now; half as many as connections keeps chains short (8 bytes each)",
     },
     Tuning {
@@ -174,7 +174,7 @@ pub const TUNINGS: &[Tuning] = &[
         then: "net/ipv4/neigh/default/gc_thresh1, 2, 3",
         sysctl: "net.ipv4.neigh.default.gc_thresh3",
         value: "16384",
-        reach: Reach::Machine,
+        reach: TuningScope::Machine,
         why: "as many neighbours as customers; the table is one for all namespaces",
     },
     Tuning {
@@ -182,7 +182,7 @@ pub const TUNINGS: &[Tuning] = &[
         then: "net.ipv4.ip_forward = 1",
         sysctl: "net.ipv4.ip_forward",
         value: "1",
-        reach: Reach::Namespace,
+        reach: TuningScope::Namespace,
         why: "as it was",
     },
     Tuning {
@@ -190,7 +190,7 @@ pub const TUNINGS: &[Tuning] = &[
         then: "net.ipv4.conf.all.send_redirects = 0",
         sysctl: "net.ipv4.conf.all.send_redirects",
         value: "0",
-        reach: Reach::Namespace,
+        reach: TuningScope::Namespace,
         why: "for a gateway with one variant; `default` and each device too, any of them switches it on",
     },
     Tuning {
@@ -198,7 +198,7 @@ pub const TUNINGS: &[Tuning] = &[
         then: "nf_conntrack_tcp_timeout_fin_wait = 150",
         sysctl: "net.netfilter.nf_conntrack_tcp_timeout_fin_wait",
         value: "150",
-        reach: Reach::Namespace,
+        reach: TuningScope::Namespace,
         why: "as it was: only to tell its expiry from the others, all of 120 s",
     },
     Tuning {
@@ -206,7 +206,7 @@ pub const TUNINGS: &[Tuning] = &[
         then: "nf_conntrack_tcp_timeout_syn_sent = 180",
         sysctl: "net.netfilter.nf_conntrack_tcp_timeout_syn_sent",
         value: "180",
-        reach: Reach::Namespace,
+        reach: TuningScope::Namespace,
         why: "as above",
     },
     Tuning {
@@ -214,7 +214,7 @@ pub const TUNINGS: &[Tuning] = &[
         then: "nf_conntrack_tcp_timeout_time_wait = 60, then 1",
         sysctl: "net.netfilter.nf_conntrack_tcp_timeout_time_wait",
         value: "60",
-        reach: Reach::Namespace,
+        reach: TuningScope::Namespace,
         why: "entries expired by timers then, by a worker that walks the table since 4.9",
     },
     Tuning {
@@ -222,7 +222,7 @@ pub const TUNINGS: &[Tuning] = &[
         then: "ethtool -G eth1 rx 4096 tx 4096",
         sysctl: "",
         value: "",
-        reach: Reach::Machine,
+        reach: TuningScope::Machine,
         why: "of a network card; the ring of a veth device is 256 and cannot be set",
     },
 ];
@@ -248,7 +248,7 @@ impl Tuning {
 pub fn apply(namespace: &Namespace) -> Result<Vec<&'static Tuning>, LabError> {
     let mut done = Vec::new();
     for tuning in TUNINGS {
-        let is_ours = tuning.reach == Reach::Namespace && !tuning.value.is_empty();
+        let is_ours = tuning.reach == TuningScope::Namespace && !tuning.value.is_empty();
         if is_ours && namespace.read_sysctl(tuning.sysctl).is_ok() {
             namespace.sysctl(tuning.sysctl, tuning.value)?;
             done.push(tuning);
@@ -264,7 +264,7 @@ mod tests {
     #[test]
     fn what_is_gone_has_no_value_and_what_is_there_has_one() {
         for tuning in TUNINGS {
-            if tuning.reach == Reach::Gone {
+            if tuning.reach == TuningScope::Gone {
                 assert!(tuning.sysctl.is_empty() && tuning.value.is_empty(), "{}", tuning.then);
                 assert_eq!(tuning.now(), None);
             }
@@ -273,6 +273,6 @@ mod tests {
             }
         }
         let removed = TUNINGS.iter().find(|tuning| tuning.then.contains("tcp_tw_recycle")).unwrap();
-        assert_eq!(removed.reach, Reach::Gone);
+        assert_eq!(removed.reach, TuningScope::Gone);
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 use weir_kernel::Session;
 use weir_lab::host::router::{FIREWALL_MAC, SOURCE_MAC};
-use weir_lab::program::tcp::{BothEnds, Open, Opened, TcpEnds};
+use weir_lab::program::tcp::{BothEnds, ConnectionPlan, Opened, TcpEnds};
 use weir_lab::topology::{Firewall, Topology};
 use weir_stats::{Close, Connections};
 use weir_study::ConnectionPath;
@@ -65,7 +65,7 @@ impl Pipeline {
 
     fn open(&mut self, close: Close, rate: u64, count: u64) -> (Opened, BothEnds, Connections) {
         self.secret += 1;
-        let open = Open {
+        let open = ConnectionPlan {
             duration: self.duration,
             rate,
             connections_max: count,

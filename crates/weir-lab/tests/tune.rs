@@ -1,13 +1,13 @@
 //! The papers' tunings in a namespace. Needs root.
 
 use weir_kernel::Session;
-use weir_lab::tune::{Reach, TUNINGS, apply};
+use weir_lab::tune::{TUNINGS, TuningScope, apply};
 
 #[test]
 fn a_namespace_gets_what_it_can_have_and_the_machine_keeps_its_own() {
     let session = Session::new().unwrap();
     let namespace = session.namespace("tuned").unwrap();
-    let of_machine = TUNINGS.iter().filter(|tuning| tuning.reach == Reach::Machine);
+    let of_machine = TUNINGS.iter().filter(|tuning| tuning.reach == TuningScope::Machine);
     let before: Vec<Option<String>> = of_machine.clone().map(|tuning| tuning.now()).collect();
     let applied = apply(&namespace).unwrap();
     assert!(applied.len() > 8, "{applied:?}");

@@ -18,7 +18,7 @@ use crate::series_style::SeriesStyle;
 
 /// Width and height of a drawing, in its own units.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Size {
+pub(crate) struct ChartSize {
     pub(crate) width: f64,
     pub(crate) height: f64,
 }
@@ -33,12 +33,12 @@ pub(crate) struct Series {
     /// How it is drawn.
     pub(crate) style: SeriesStyle,
     /// Values by place on the axis, in rising order of `x`.
-    pub(crate) points: Vec<Point>,
+    pub(crate) points: Vec<ChartPoint>,
 }
 
 /// An estimate with the trials that it rests on.
 #[derive(Clone, Debug)]
-pub(crate) struct Point {
+pub(crate) struct ChartPoint {
     pub(crate) x: f64,
     pub(crate) value: f64,
     pub(crate) lo: f64,
@@ -73,7 +73,7 @@ impl Series {
 }
 
 /// A drawing with its title and description.
-fn drawing(caption: &Caption<'_>, size: Size, class: &str, inside: &Markup) -> Markup {
+fn drawing(caption: &Caption<'_>, size: ChartSize, class: &str, inside: &Markup) -> Markup {
     let (title, about) = (format!("{}-t", caption.id), format!("{}-d", caption.id));
     html! {
         svg class={ "chart " (class) } role="img"

@@ -10,7 +10,7 @@ use weir_stats::{
     Axis, Coordinate, Estimate, Kind, Quantity, Record, Scenario, State, Subject, Trial,
 };
 
-use crate::chart::{Point, Series};
+use crate::chart::{ChartPoint, Series};
 use crate::number;
 use crate::series_style::{self, SeriesStyle};
 
@@ -191,7 +191,7 @@ impl<'a> ReportModel<'a> {
         quantity: Quantity,
         subject: &Subject,
         facet: &Scenario,
-    ) -> Vec<Point> {
+    ) -> Vec<ChartPoint> {
         let mut points = Vec::new();
         for value in self.values() {
             let scenario = self.point(facet, value);
@@ -201,7 +201,7 @@ impl<'a> ReportModel<'a> {
                 .trials(&self.record.trials)
                 .filter_map(|trial| quantity.of(trial))
                 .filter(|value| value.is_finite());
-            points.push(Point {
+            points.push(ChartPoint {
                 x: value.unwrap_or(0) as f64,
                 value: estimate.value,
                 lo: estimate.lo,

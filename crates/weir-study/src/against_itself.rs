@@ -4,11 +4,11 @@ use toml::Spanned;
 use weir_stats::Scenario;
 
 use crate::StudyError;
-use crate::loaded::Loaded;
+use crate::loaded::LoadedStudy;
 use crate::study::{AGAINST_ITSELF, AaControl};
 use crate::workload::WorkloadKind;
 
-impl Loaded {
+impl LoadedStudy {
     /// Makes it a study of one subject against itself: `times` as many blocks as each preset has,
     /// no claims, and no loads where there is anything else.
     pub fn against_itself(&mut self, name: &str, times: u32) -> Result<(), StudyError> {

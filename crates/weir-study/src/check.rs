@@ -8,13 +8,13 @@ use weir_stats::{Claim, ClaimTest, Coordinate, Place, Scenario};
 
 use crate::StudyError;
 use crate::client::ClientKind;
-use crate::loaded::Loaded;
+use crate::loaded::LoadedStudy;
 use crate::probe::ProbePlan;
 use crate::toml_text::{refused, table_start};
 use crate::traffic::ConnectionLoad;
-use crate::workload::Feature;
+use crate::workload::WorkloadFeature;
 
-impl Loaded {
+impl LoadedStudy {
     /// Everything that one part of the file says about another.
     pub(crate) fn check(&self) -> Result<(), StudyError> {
         let study = &self.study;
@@ -71,7 +71,7 @@ impl Loaded {
                 let taken = [KIND_AXIS, LOAD_AXIS]
                     .into_iter()
                     .find(|axis| self.study.axes.contains_key(*axis));
-                match (taken, self.workload().lacks(Feature::Probe)) {
+                match (taken, self.workload().lacks(WorkloadFeature::Probe)) {
                     (Some(axis), _) => Err(format!("`[probe]` has the axis `{axis}` for itself")),
                     (_, Some(why)) => {
                         let name = self.workload().name();

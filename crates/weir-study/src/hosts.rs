@@ -1,10 +1,8 @@
 //! `hosts.toml`: a study over two machines rather than over namespaces of one.
 //!
 //! The machine that weir is started on plays and counts, by two interfaces of its own; the firewall
-//! is another machine, which the system's `ssh` reaches ([`ssh`]). There `weir lab agent`
-//! ([`agent`]) makes namespaces, loads rulesets and reads counters, as it is asked to
-//! ([`protocol`]). All else of a run is the same on one machine and on two. Where the file names
-//! [`kernels`], the firewall is booted into each, with a run for each.
+//! is another machine, which the system's `ssh` reaches. Where the file names kernels
+//! ([`Kernel`]), the firewall is booted into each, with a run for each.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -14,10 +12,10 @@ use toml::Spanned;
 use weir_stats::ProbeKind;
 
 use crate::StudyError;
-use crate::loaded::Loaded;
+use crate::loaded::LoadedStudy;
 use crate::path::ConnectionPath;
 use crate::toml_text::{parse, refused, table_start};
-use crate::workload::Feature;
+use crate::workload::WorkloadFeature;
 
 /// The hosts of a run, as their file says.
 #[derive(Clone, Debug)]
@@ -32,7 +30,7 @@ pub struct Hosts {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Text {
+struct HostsText {
     ends: EndInterfaces,
     firewall: FirewallHost,
 }
@@ -93,14 +91,14 @@ impl Hosts {
     /// built yet, hosts that `ssh` would take for options, one interface in two places.
     pub fn read(path: &Path) -> Result<Hosts, StudyError> {
         let text = std::fs::read_to_string(path).map_err(StudyError::file("read", path))?;
-        let Text { ends, firewall } = parse(path, &text)?;
+        let HostsText { ends, firewall } = parse(path, &text)?;
         let hosts = Hosts { path: path.to_owned(), text, ends, firewall };
         hosts.check()?;
         Ok(hosts)
     }
 
     /// Reads the file for a study, which may do what is not built yet over hosts.
-    pub fn of(path: &Path, study: &Loaded) -> Result<Hosts, StudyError> {
+    pub fn of(path: &Path, study: &LoadedStudy) -> Result<Hosts, StudyError> {
         fits(study)?;
         Hosts::read(path)
     }
@@ -134,11 +132,11 @@ impl Hosts {
 ///
 /// # Errors
 /// With the study's file and line: what it does that works on one machine only so far.
-fn fits(loaded: &Loaded) -> Result<(), StudyError> {
+fn fits(loaded: &LoadedStudy) -> Result<(), StudyError> {
     let study = &loaded.study;
     let line = |table: &str| table_start(&loaded.text, table);
     let workload = loaded.workload();
-    let lacks = workload.lacks(Feature::Hosts);
+    let lacks = workload.lacks(WorkloadFeature::Hosts);
     let has_shell = study.probe.as_ref().is_some_and(|p| p.kinds.contains(&ProbeKind::Shell));
     const NOT_BUILT: &str = "over hosts is not built yet";
     let traffic = lacks.map(|why| (line("traffic"), workload.name().to_owned(), why));

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::StudyError;
 use crate::devices::Devices;
-use crate::loaded::Loaded;
+use crate::loaded::LoadedStudy;
 use crate::study::Study;
 use crate::subject::Subjects;
 use crate::toml_text::parse;
@@ -17,7 +17,7 @@ use crate::toml_text::parse;
 /// # Errors
 /// With file and line: text that is no TOML, fields that are not known or are missing, subjects,
 /// axes or values that are not there.
-pub fn load(path: &Path) -> Result<Loaded, StudyError> {
+pub fn load(path: &Path) -> Result<LoadedStudy, StudyError> {
     let path = if path.is_dir() { path.join("study.toml") } else { path.to_owned() };
     let text = std::fs::read_to_string(&path).map_err(StudyError::file("read", &path))?;
     let mut study: Study = parse(&path, &text)?;
@@ -30,7 +30,7 @@ pub fn load(path: &Path) -> Result<Loaded, StudyError> {
     let above = folder.parent().unwrap_or(Path::new("/")).join("subjects.toml");
     let (subjects, subjects_text) = Subjects::read(&above, &beside)?;
     let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let loaded = Loaded { name, path, text, study, subjects, subjects_text };
+    let loaded = LoadedStudy { name, path, text, study, subjects, subjects_text };
     loaded.check()?;
     Ok(loaded)
 }

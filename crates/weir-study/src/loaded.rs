@@ -10,7 +10,7 @@ use crate::workload::WorkloadKind;
 
 /// A study, its subjects, and where they were read.
 #[derive(Clone, Debug)]
-pub struct Loaded {
+pub struct LoadedStudy {
     /// Name of the study's folder.
     pub name: String,
     /// Its file.
@@ -25,7 +25,7 @@ pub struct Loaded {
     pub subjects_text: String,
 }
 
-impl Loaded {
+impl LoadedStudy {
     /// The preset of that name.
     ///
     /// # Errors

@@ -23,7 +23,7 @@ pub const SELF_TEST: &str = "aa.json";
 
 /// A study as the registry knows it.
 #[derive(Clone, Debug, Serialize)]
-pub struct Entry {
+pub struct RegistryEntry {
     /// Name of its folder.
     pub study: String,
     /// What a reader sees.
@@ -37,14 +37,14 @@ pub struct Entry {
     /// What came of one of its subjects against itself, where that was measured and kept.
     pub self_test: Option<KeptSelfTest>,
     /// What the paper says.
-    pub items: Vec<Item>,
+    pub items: Vec<ClaimItem>,
     /// weir's own claims, with what became of them.
-    pub own: Vec<Item>,
+    pub own: Vec<ClaimItem>,
 }
 
 /// One figure, table, observation or conclusion.
 #[derive(Clone, Debug, Serialize)]
-pub struct Item {
+pub struct ClaimItem {
     /// Its number: the paper's letter and a count, e.g. `K12`; of weir's own claims the name.
     pub number: String,
     /// What it is.
@@ -184,7 +184,7 @@ struct ItemText {
 /// A folder that cannot be read; with file and line: a `claims.toml` or `study.toml` that is not
 /// one, an item that says none or several of `claims`, `needs`, `lost`, `missing`, a claim that the
 /// study has not, a number twice; records that cannot be read.
-pub fn read(studies: &Path) -> Result<Vec<Entry>, StudyError> {
+pub fn read(studies: &Path) -> Result<Vec<RegistryEntry>, StudyError> {
     let failed = StudyError::file("read", studies);
     let mut folders: Vec<PathBuf> = fs::read_dir(studies)
         .map_err(failed)?
@@ -208,7 +208,7 @@ pub fn read(studies: &Path) -> Result<Vec<Entry>, StudyError> {
     Ok(entries)
 }
 
-fn entry(folder: &Path) -> Result<Entry, StudyError> {
+fn entry(folder: &Path) -> Result<RegistryEntry, StudyError> {
     let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let path = folder.join("claims.toml");
     let text = if path.is_file() {
@@ -245,7 +245,16 @@ fn entry(folder: &Path) -> Result<Entry, StudyError> {
     };
     let command = loaded.map(|_| format!("weir lab run studies/{name} -o run"));
     let self_test = self_test(folder)?;
-    Ok(Entry { study: name, title, paper: claims.paper, command, run, self_test, items, own })
+    Ok(RegistryEntry {
+        study: name,
+        title,
+        paper: claims.paper,
+        command,
+        run,
+        self_test,
+        items,
+        own,
+    })
 }
 
 /// What is kept of a subject against itself in a study's folder.
@@ -290,7 +299,7 @@ fn resolve(
     item: ItemText,
     known: &[&str],
     outcomes: Option<&[ClaimRecord]>,
-) -> Result<Item, String> {
+) -> Result<ClaimItem, String> {
     let ItemText { number, kind, place, text, stated, claims, needs, lost, missing } = item;
     let wrong =
         || format!("{number} needs one of `claims`, `needs`, `lost`, `missing`, and no more");
@@ -308,7 +317,7 @@ fn resolve(
         (None, None, None, Some(missing)) => (Status::NotBuilt, Some(missing), Vec::new()),
         _ => return Err(wrong()),
     };
-    Ok(Item { number, kind, place, text, stated, status, why, evidence })
+    Ok(ClaimItem { number, kind, place, text, stated, status, why, evidence })
 }
 
 fn evidence(claims: &[String], outcomes: Option<&[ClaimRecord]>) -> Vec<Evidence> {
@@ -323,12 +332,12 @@ fn evidence(claims: &[String], outcomes: Option<&[ClaimRecord]>) -> Vec<Evidence
     claims.iter().map(one).collect()
 }
 
-fn own(study: &Study, outcomes: Option<&[ClaimRecord]>) -> Vec<Item> {
+fn own(study: &Study, outcomes: Option<&[ClaimRecord]>) -> Vec<ClaimItem> {
     let own = study.claims.iter().map(|claim| claim.get_ref());
     own.filter(|claim| claim.by == weir_stats::By::Weir)
         .map(|claim| {
             let evidence = evidence(std::slice::from_ref(&claim.id), outcomes);
-            Item {
+            ClaimItem {
                 number: claim.id.clone(),
                 kind: ItemKind::Own,
                 place: String::new(),
@@ -348,7 +357,7 @@ pub const LIST_BEGINS: &str = "<!-- weir lab list -->";
 pub const LIST_ENDS: &str = "<!-- /weir lab list -->";
 
 /// The items of a study as the tables of its README: what the paper says, and weir's own claims.
-pub fn markdown(entry: &Entry) -> String {
+pub fn markdown(entry: &RegistryEntry) -> String {
     let mut text = String::new();
     if !entry.items.is_empty() {
         text.push_str("| | where | what the paper says | its value | here |\n");
@@ -371,7 +380,7 @@ pub fn markdown(entry: &Entry) -> String {
 }
 
 /// The status with its reason or its numbers.
-fn here(item: &Item) -> String {
+fn here(item: &ClaimItem) -> String {
     let mut text = item.status.to_string();
     if let Some(why) = &item.why {
         text.push_str(&format!(": {why}"));
@@ -414,7 +423,7 @@ fn digits(value: f64) -> String {
 mod tests {
     use super::*;
 
-    fn item(more: &str) -> Result<Item, String> {
+    fn item(more: &str) -> Result<ClaimItem, String> {
         let text = format!(
             "number = \"X1\"\nkind = \"figure\"\nplace = \"figure 1\"\ntext = \"it falls\"\n{more}"
         );

@@ -1,7 +1,7 @@
 //! What a run asks of a study, and whether the study can do it.
 
 use crate::toml_text::{refused, table_start};
-use crate::{Feature, Loaded, PresetText, StudyError};
+use crate::{LoadedStudy, PresetText, StudyError, WorkloadFeature};
 
 /// What a run asks of a study.
 #[derive(Clone, Copy, Debug)]
@@ -16,7 +16,7 @@ pub struct RunRequest<'a> {
     pub against_itself: bool,
 }
 
-impl Loaded {
+impl LoadedStudy {
     /// The preset of a request, if the study can do all that is asked for.
     ///
     /// # Errors
@@ -32,7 +32,7 @@ impl Loaded {
                 return Err(StudyError::Options(what));
             }
         }
-        if let Some(why) = self.workload().lacks(Feature::Search) {
+        if let Some(why) = self.workload().lacks(WorkloadFeature::Search) {
             let message = format!(
                 "{} {why}, and `--search` looks for a rate of frames: run it without `--search`",
                 self.workload().name()

@@ -6,14 +6,14 @@ use toml::Spanned;
 /// A command that makes a file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Source {
+pub struct GeneratedFile {
     /// The axes that the file depends on.
     pub axes: Vec<Spanned<String>>,
     /// The command; it writes to `RULESET`, `FRAMES` or `MORE`.
     pub command: String,
 }
 
-impl Source {
+impl GeneratedFile {
     /// Names of its axes.
     pub fn axis_names(&self) -> Vec<&str> {
         self.axes.iter().map(|axis| axis.get_ref().as_str()).collect()

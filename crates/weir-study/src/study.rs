@@ -8,7 +8,7 @@ use weir_stats::{Claim, Coordinate, Paper, PaperValue, Scenario};
 
 use crate::devices::Devices;
 use crate::probe::ProbePlan;
-use crate::source::Source;
+use crate::source::GeneratedFile;
 use crate::traffic::{ConnectionLoad, LoopbackUdp, Traffic};
 
 /// A study as its file says.
@@ -30,7 +30,7 @@ pub struct Study {
     #[serde(default)]
     pub devices: Devices,
     /// How a ruleset is made.
-    pub ruleset: Source,
+    pub ruleset: GeneratedFile,
     /// Whether the memory of each ruleset that is loaded is measured; a load then waits until the
     /// memory of the one before is given back.
     #[serde(default)]
@@ -40,7 +40,7 @@ pub struct Study {
     /// What else asks its firewalls.
     pub probe: Option<ProbePlan>,
     /// How the rules of `MORE` are made.
-    pub more: Option<Source>,
+    pub more: Option<GeneratedFile>,
     /// The subject that is measured twice, for the noise floor.
     pub again: Option<AaControl>,
     /// What counts as a disturbance.
@@ -61,7 +61,7 @@ pub struct Study {
 
 impl Study {
     /// How its frames are made, where it plays frames.
-    pub fn frames(&self) -> Option<&Source> {
+    pub fn frames(&self) -> Option<&GeneratedFile> {
         match &self.traffic {
             Some(Traffic::Frames(source) | Traffic::Mixed { source, .. }) => Some(source),
             _ => None,

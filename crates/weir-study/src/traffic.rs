@@ -8,7 +8,7 @@ use weir_stats::{Close, Scenario};
 
 use crate::client::ClientKind;
 use crate::endpoints::Endpoints;
-use crate::source::Source;
+use crate::source::GeneratedFile;
 
 /// Bytes of the headers of IPv4 and UDP.
 pub const HEADERS: u16 = 28;
@@ -43,14 +43,14 @@ impl Sockets {
 
 /// The `[traffic]` of a study.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(try_from = "Text")]
+#[serde(try_from = "TrafficText")]
 pub enum Traffic {
     /// Frames that a command makes: a pcap file `FRAMES` and its verdicts.
-    Frames(Source),
+    Frames(GeneratedFile),
     /// The same, of which a set share is to be dropped.
     Mixed {
         /// The command.
-        source: Source,
+        source: GeneratedFile,
         /// The axis whose values are the share, percent.
         drop_axis: String,
     },
@@ -173,7 +173,7 @@ const KINDS: [&str; 5] = ["frames", "connections", "concurrent", "sockets", "loo
 /// All kinds in one table; [`Text::fields`] says which fields belong to which.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Text {
+struct TrafficText {
     #[serde(default = "frames")]
     kind: String,
     axes: Option<Vec<Spanned<String>>>,
@@ -198,7 +198,7 @@ struct Text {
     bytes: Option<u16>,
 }
 
-impl Text {
+impl TrafficText {
     /// Each field, `kind` aside: its name, whether it is there, and the kinds that take it.
     fn fields(&self) -> [(&'static str, bool, &'static [&'static str]); 20] {
         const TCP: &[&str] = &["connections", "concurrent", "sockets"];
@@ -232,10 +232,10 @@ fn frames() -> String {
     "frames".to_owned()
 }
 
-impl TryFrom<Text> for Traffic {
+impl TryFrom<TrafficText> for Traffic {
     type Error = String;
 
-    fn try_from(text: Text) -> Result<Traffic, String> {
+    fn try_from(text: TrafficText) -> Result<Traffic, String> {
         let Some(kind) = KINDS.into_iter().find(|kind| *kind == text.kind) else {
             return Err(format!("no kind `{}`; there are {}", text.kind, KINDS.join(", ")));
         };
@@ -275,22 +275,22 @@ impl TryFrom<Text> for Traffic {
 }
 
 /// Frames of a command, mixed where an axis says how.
-fn frames_of(text: Text) -> Result<Traffic, String> {
+fn frames_of(text: TrafficText) -> Result<Traffic, String> {
     let (Some(mut axes), Some(command)) = (text.axes, text.command) else {
         return Err("kind `frames` needs `axes` and `command`".into());
     };
     let Some(axis) = text.drop_axis else {
-        return Ok(Traffic::Frames(Source { axes, command }));
+        return Ok(Traffic::Frames(GeneratedFile { axes, command }));
     };
     let drop_axis = axis.get_ref().clone();
     if axes.iter().all(|other| *other.get_ref() != drop_axis) {
         axes.push(axis);
     }
-    Ok(Traffic::Mixed { source: Source { axes, command }, drop_axis })
+    Ok(Traffic::Mixed { source: GeneratedFile { axes, command }, drop_axis })
 }
 
 /// Packets of 128 bytes to the port that discards (RFC 863), which a host of today leaves alone.
-fn loopback_of(text: &Text) -> Result<LoopbackUdp, String> {
+fn loopback_of(text: &TrafficText) -> Result<LoopbackUdp, String> {
     let loopback = LoopbackUdp { bytes: text.bytes.unwrap_or(128), port: text.port.unwrap_or(9) };
     if !(HEADERS..=1500).contains(&loopback.bytes) || loopback.port == 0 {
         return Err(format!(
@@ -302,7 +302,7 @@ fn loopback_of(text: &Text) -> Result<LoopbackUdp, String> {
 
 /// Connections of the kernel's sockets, at rates that an axis sets: there is no overload for who
 /// opens at planned times.
-fn of_sockets(text: Text) -> Result<ConnectionLoad, String> {
+fn of_sockets(text: TrafficText) -> Result<ConnectionLoad, String> {
     if text.rate_axis.is_none() {
         return Err("kind `sockets` needs `rate_axis`: connections have planned times".into());
     }
@@ -318,7 +318,7 @@ fn of_sockets(text: Text) -> Result<ConnectionLoad, String> {
 
 /// 198.18.0.0/15 is for measurements of devices (RFC 2544, appendix C.2.2); its first half holds
 /// the links.
-fn connections_of(text: Text) -> Result<ConnectionLoad, String> {
+fn connections_of(text: TrafficText) -> Result<ConnectionLoad, String> {
     let usual = ConnectionLoad::default().endpoints;
     let endpoints = Endpoints {
         client: text.client.unwrap_or(usual.client),
@@ -344,7 +344,7 @@ fn connections_of(text: Text) -> Result<ConnectionLoad, String> {
     }
     let close = text.close.unwrap_or(Close::Fin);
     let verify = text.verify.unwrap_or(false);
-    let Text { rate_axis, flood_axis, clients_axis, servers_axis, .. } = text;
+    let TrafficText { rate_axis, flood_axis, clients_axis, servers_axis, .. } = text;
     Ok(ConnectionLoad {
         endpoints,
         close,

@@ -27,7 +27,7 @@ pub enum WorkloadKind {
 
 /// What can be asked of a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Feature {
+pub enum WorkloadFeature {
     /// `--search`.
     Search,
     /// `--hosts`.
@@ -80,19 +80,19 @@ impl WorkloadKind {
     }
 
     /// Why it cannot do something; `None` where it can.
-    pub fn lacks(self, feature: Feature) -> Option<&'static str> {
+    pub fn lacks(self, feature: WorkloadFeature) -> Option<&'static str> {
         use WorkloadKind::{Concurrent, Connections, Frames, Loads, Loopback, Mixed, Sockets};
         match (feature, self) {
-            (Feature::Search | Feature::Probe, Frames | Mixed)
-            | (Feature::Hosts, Frames | Mixed | Connections | Concurrent | Loads)
-            | (Feature::Rate, Frames | Mixed | Connections | Concurrent)
-            | (Feature::TableEntries, Connections | Concurrent | Sockets) => None,
-            (Feature::Hosts, Sockets | Loopback) => Some("over hosts is not built yet"),
-            (Feature::Search | Feature::Probe, _) => Some("plays no frames"),
-            (Feature::Rate, Sockets) => Some("has its rates on `rate_axis`"),
-            (Feature::Rate, Loopback) => Some("sends as fast as the host takes it"),
-            (Feature::Rate, Loads) => Some("sends nothing"),
-            (Feature::TableEntries, Frames | Mixed | Loopback | Loads) => {
+            (WorkloadFeature::Search | WorkloadFeature::Probe, Frames | Mixed)
+            | (WorkloadFeature::Hosts, Frames | Mixed | Connections | Concurrent | Loads)
+            | (WorkloadFeature::Rate, Frames | Mixed | Connections | Concurrent)
+            | (WorkloadFeature::TableEntries, Connections | Concurrent | Sockets) => None,
+            (WorkloadFeature::Hosts, Sockets | Loopback) => Some("over hosts is not built yet"),
+            (WorkloadFeature::Search | WorkloadFeature::Probe, _) => Some("plays no frames"),
+            (WorkloadFeature::Rate, Sockets) => Some("has its rates on `rate_axis`"),
+            (WorkloadFeature::Rate, Loopback) => Some("sends as fast as the host takes it"),
+            (WorkloadFeature::Rate, Loads) => Some("sends nothing"),
+            (WorkloadFeature::TableEntries, Frames | Mixed | Loopback | Loads) => {
                 Some("opens no connections that a table would have to hold")
             }
         }
@@ -107,11 +107,11 @@ mod tests {
     fn every_workload_says_of_every_feature_whether_it_has_it() {
         // Frames, mixed, connections, concurrent, sockets, loopback, loads.
         let table = [
-            (Feature::Search, [true, true, false, false, false, false, false]),
-            (Feature::Hosts, [true, true, true, true, false, false, true]),
-            (Feature::Probe, [true, true, false, false, false, false, false]),
-            (Feature::Rate, [true, true, true, true, false, false, false]),
-            (Feature::TableEntries, [false, false, true, true, true, false, false]),
+            (WorkloadFeature::Search, [true, true, false, false, false, false, false]),
+            (WorkloadFeature::Hosts, [true, true, true, true, false, false, true]),
+            (WorkloadFeature::Probe, [true, true, false, false, false, false, false]),
+            (WorkloadFeature::Rate, [true, true, true, true, false, false, false]),
+            (WorkloadFeature::TableEntries, [false, false, true, true, true, false, false]),
         ];
         for (feature, expected) in table {
             let has = WorkloadKind::ALL.map(|workload| workload.lacks(feature).is_none());

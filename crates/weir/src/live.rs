@@ -27,7 +27,7 @@ impl Live {
     }
 
     /// Shows how far a run is.
-    pub fn show(&mut self, progress: &weir_lab::Progress<'_>) {
+    pub fn show(&mut self, progress: &weir_lab::RunProgress<'_>) {
         self.bar.show_left(progress.message, progress.done, progress.total, progress.left);
         if self.lines.is_hidden() {
             return;

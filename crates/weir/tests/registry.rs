@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use weir_study::registry::{self, Entry, LIST_BEGINS, LIST_ENDS, Status};
+use weir_study::registry::{self, LIST_BEGINS, LIST_ENDS, RegistryEntry, Status};
 
 fn studies() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies")
@@ -21,7 +21,7 @@ fn numbers(text: &str) -> BTreeSet<String> {
     bold.filter(is_number).map(str::to_owned).collect()
 }
 
-fn readme(entry: &Entry) -> String {
+fn readme(entry: &RegistryEntry) -> String {
     let path = studies().join(&entry.study).join("README.md");
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }

@@ -17,7 +17,9 @@ use weir_study::{Devices, ProgramPath};
 
 use crate::LabError;
 use crate::host::local::{LocalHost, LocalNamespace};
-use crate::host::protocol::{Ask, Reply, RoomName, Welcome, Work, receive, send};
+use crate::host::protocol::{
+    AgentReply, AgentRequest, CommandRequest, NamespaceEntry, Welcome, receive, send,
+};
 use crate::host::router::{self, set_router_sysctls};
 use crate::host::target::{CommandOutput, ExecTarget, Host, Neighbours, TargetCommand};
 use crate::observe::cpu::last_core;
@@ -36,14 +38,14 @@ pub fn agent(version: &str, mut from: impl BufRead, mut to: impl Write) -> Resul
     let knows_reasons = agent.host.knows_drop_reasons();
     let welcome = Welcome { version: version.to_owned(), environment, knows_reasons };
     send(&mut to, &welcome).map_err(failed)?;
-    while let Some(ask) = receive::<Ask>(&mut from).map_err(failed)? {
+    while let Some(ask) = receive::<AgentRequest>(&mut from).map_err(failed)? {
         let mut payload = Vec::new();
-        if let Ask::File { bytes, .. } = &ask {
+        if let AgentRequest::File { bytes, .. } = &ask {
             from.by_ref().take(*bytes).read_to_end(&mut payload).map_err(failed)?;
         }
         let reply = match agent.answer(ask, &payload) {
-            Ok(value) => Reply::Done(value),
-            Err(error) => Reply::Refused(error.to_string()),
+            Ok(value) => AgentReply::Done(value),
+            Err(error) => AgentReply::Refused(error.to_string()),
         };
         send(&mut to, &reply).map_err(failed)?;
     }
@@ -91,41 +93,43 @@ impl Agent {
         })
     }
 
-    fn answer(&mut self, ask: Ask, payload: &[u8]) -> Result<Value, LabError> {
+    fn answer(&mut self, ask: AgentRequest, payload: &[u8]) -> Result<Value, LabError> {
         match ask {
-            Ask::Clock => {
+            AgentRequest::Clock => {
                 let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
                 value(since.as_secs_f64())
             }
-            Ask::Lacking(programs) => {
+            AgentRequest::Lacking(programs) => {
                 let commands = ProgramPath::new(&std::env::var_os("PATH").unwrap_or_default());
                 let is_missing = |name: &String| !commands.finds(name);
                 value(programs.into_iter().filter(is_missing).collect::<Vec<_>>())
             }
-            Ask::Take { interface, name } => value(self.take(&interface, name)?),
-            Ask::Firewall { ipv6 } => value(self.room("fw", Some(ipv6))?),
-            Ask::Bare => value(self.room("load", None)?),
-            Ask::Remove { room } => value(self.remove(room)?),
-            Ask::TurnTo { room, neighbours } => value(self.turn_to(room, &neighbours)?),
-            Ask::File { path, is_executable, .. } => {
+            AgentRequest::Take { interface, name } => value(self.take(&interface, name)?),
+            AgentRequest::Firewall { ipv6 } => value(self.room("fw", Some(ipv6))?),
+            AgentRequest::Bare => value(self.room("load", None)?),
+            AgentRequest::Remove { room } => value(self.remove(room)?),
+            AgentRequest::TurnTo { room, neighbours } => value(self.turn_to(room, &neighbours)?),
+            AgentRequest::File { path, is_executable, .. } => {
                 value(self.write(&path, payload, is_executable)?)
             }
-            Ask::Run(work) => value(self.run(&work)?),
-            Ask::Net { room, name } => value(self.net(room, &name)?),
-            Ask::Proc { name } => value(self.host.proc_file(&plain(&name)?.to_string_lossy())?),
-            Ask::Watch { room } => value(self.found(room)?.target.watch_drops()?),
-            Ask::Reasons => value(self.host.drop_reasons()?),
-            Ask::Log { most } => value(self.host.kernel_log(most)?),
-            Ask::Forget { room, settled } => {
+            AgentRequest::Run(work) => value(self.run(&work)?),
+            AgentRequest::Net { room, name } => value(self.net(room, &name)?),
+            AgentRequest::Proc { name } => {
+                value(self.host.proc_file(&plain(&name)?.to_string_lossy())?)
+            }
+            AgentRequest::Watch { room } => value(self.found(room)?.target.watch_drops()?),
+            AgentRequest::Reasons => value(self.host.drop_reasons()?),
+            AgentRequest::Log { most } => value(self.host.kernel_log(most)?),
+            AgentRequest::Forget { room, settled } => {
                 value(self.found(room)?.target.flush_connections(settled)?)
             }
-            Ask::Follow { room, period_seconds } => {
+            AgentRequest::Follow { room, period_seconds } => {
                 let period = Duration::from_secs_f64(period_seconds.clamp(0.0, 1.0));
                 value(self.found(room)?.target.sample_connections(period)?)
             }
-            Ask::Followed => value(self.host.samples()?),
-            Ask::Memory { settled } => value(self.host.ruleset_memory(settled)?),
-            Ask::Raise { key, to } => value(self.host.raise_sysctl(&key, to)?),
+            AgentRequest::Followed => value(self.host.samples()?),
+            AgentRequest::Memory { settled } => value(self.host.ruleset_memory(settled)?),
+            AgentRequest::Raise { key, to } => value(self.host.raise_sysctl(&key, to)?),
         }
     }
 
@@ -137,13 +141,13 @@ impl Agent {
     }
 
     /// Makes a namespace; one that forwards where it is said whether IPv6, too.
-    fn room(&mut self, role: &str, forwards: Option<bool>) -> Result<RoomName, LabError> {
+    fn room(&mut self, role: &str, forwards: Option<bool>) -> Result<NamespaceEntry, LabError> {
         self.made += 1;
         let namespace = self.session.namespace(&format!("{role}{}", self.made))?;
         if let Some(ipv6) = forwards {
             set_router_sysctls(&namespace, ipv6)?;
         }
-        let place = RoomName { room: self.made, name: namespace.name().to_owned() };
+        let place = NamespaceEntry { room: self.made, name: namespace.name().to_owned() };
         let ipv6 = forwards.unwrap_or(false);
         let target = LocalNamespace::new(Rc::clone(&self.host), namespace);
         self.rooms.insert(self.made, Room { target, ipv6, files: BTreeMap::new() });
@@ -192,7 +196,7 @@ impl Agent {
         Ok(())
     }
 
-    fn run(&self, work: &Work) -> Result<CommandOutput, LabError> {
+    fn run(&self, work: &CommandRequest) -> Result<CommandOutput, LabError> {
         let mut paths = Vec::new();
         for (name, path) in &work.files {
             let path =

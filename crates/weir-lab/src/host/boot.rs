@@ -60,7 +60,7 @@ fn command(hosts: &Hosts, kernel: &Kernel, until: Instant) -> Result<String, Lab
     let firewall = &hosts.firewall;
     let words = firewall.as_root.iter().map(String::as_str);
     let words = words.chain(["sh", "-c", kernel.boot.get_ref().as_str()]).map(quoted);
-    let Answer { status, said, .. } = ask(hosts, &words.collect::<Vec<_>>().join(" "), until)?;
+    let SshAnswer { status, said, .. } = ask(hosts, &words.collect::<Vec<_>>().join(" "), until)?;
     match status {
         Some(status) if !matches!(status.code(), Some(0 | 255)) => {
             Err(hosts.refused(&kernel.boot, format!("`boot` ended with {status}: {said}")).into())
@@ -72,7 +72,7 @@ fn command(hosts: &Hosts, kernel: &Kernel, until: Instant) -> Result<String, Lab
 
 /// Which boot the host is in, or why it does not say.
 fn which(hosts: &Hosts) -> Result<Result<Boot, String>, LabError> {
-    let Answer { status, text, said } = ask(hosts, WHICH, Instant::now() + QUESTION_LIMIT)?;
+    let SshAnswer { status, text, said } = ask(hosts, WHICH, Instant::now() + QUESTION_LIMIT)?;
     let mut lines = text.lines().map(str::to_owned);
     Ok(match (status.filter(ExitStatus::success), lines.next(), lines.next()) {
         (Some(_), Some(boot_id), Some(release)) => Ok(Boot { boot_id, release }),
@@ -82,7 +82,7 @@ fn which(hosts: &Hosts) -> Result<Result<Boot, String>, LabError> {
 }
 
 /// Has a command run there, until it ends or the time is over.
-fn ask(hosts: &Hosts, command: &str, until: Instant) -> Result<Answer, LabError> {
+fn ask(hosts: &Hosts, command: &str, until: Instant) -> Result<SshAnswer, LabError> {
     let failed = |source| LabError::System { action: "start `ssh`", source };
     let mut ssh = Command::new("ssh");
     // A connection that the user's ssh keeps for others does not end with the host's boot.
@@ -100,7 +100,7 @@ fn ask(hosts: &Hosts, command: &str, until: Instant) -> Result<Answer, LabError>
     if interrupt::requested() {
         return Err(LabError::Interrupted);
     }
-    Ok(Answer { status, text, said: said.trim().replace('\n', "; ") })
+    Ok(SshAnswer { status, text, said: said.trim().replace('\n', "; ") })
 }
 
 /// A boot of the host.
@@ -110,7 +110,7 @@ struct Boot {
 }
 
 /// How a command on the host ended; no status where it did not in time.
-struct Answer {
+struct SshAnswer {
     status: Option<ExitStatus>,
     text: String,
     said: String,

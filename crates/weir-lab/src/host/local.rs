@@ -18,7 +18,7 @@ use crate::observe::drops::{self, DropReasons, DropWatch, Reasons};
 use crate::observe::kernel_log::KernelLog;
 use crate::observe::memory;
 use crate::observe::net_file::{NetFile, NetFiles};
-use crate::observe::sampling::{Sampler, Samples};
+use crate::observe::sampling::{Sampler, TableSamples};
 
 /// This machine.
 pub(crate) struct LocalHost {
@@ -80,7 +80,7 @@ impl Host for LocalHost {
         Ok(drops::since(&program.borrow().read()?, &before))
     }
 
-    fn samples(&self) -> Result<Samples, LabError> {
+    fn samples(&self) -> Result<TableSamples, LabError> {
         Ok(self.sampler.take().map_or_else(Vec::new, Sampler::stop))
     }
 

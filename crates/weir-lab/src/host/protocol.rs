@@ -15,7 +15,7 @@ use crate::host::target::Neighbours;
 
 /// A question; what answers it stands beside it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) enum Ask {
+pub(crate) enum AgentRequest {
     /// What time is it? Seconds since 1970.
     Clock,
     /// Which of these programs are not on the `PATH`? Their names.
@@ -34,7 +34,7 @@ pub(crate) enum Ask {
     /// A file of the study, as many bytes behind this line. `()`.
     File { path: String, bytes: u64, is_executable: bool },
     /// A command of a subject. [`CommandOutput`](crate::host::target::CommandOutput).
-    Run(Box<Work>),
+    Run(Box<CommandRequest>),
     /// A file under `/proc/net` of a firewall. Its text.
     Net { room: u32, name: String },
     /// A file under `/proc`. Its text.
@@ -62,7 +62,7 @@ pub(crate) enum Ask {
 
 /// An answer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) enum Reply<T> {
+pub(crate) enum AgentReply<T> {
     Done(T),
     Refused(String),
 }
@@ -80,14 +80,14 @@ pub(crate) struct Welcome {
 
 /// A namespace there.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct RoomName {
+pub(crate) struct NamespaceEntry {
     pub(crate) room: u32,
     pub(crate) name: String,
 }
 
 /// A command with its variables.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Work {
+pub(crate) struct CommandRequest {
     pub(crate) room: u32,
     pub(crate) command: String,
     pub(crate) variables: BTreeMap<String, String>,

@@ -14,12 +14,12 @@ use weir_stats::HostRecord;
 use weir_study::Hosts;
 
 use crate::LabError;
-use crate::host::protocol::{Ask, Reply, RoomName, Welcome, Work};
+use crate::host::protocol::{AgentReply, AgentRequest, CommandRequest, NamespaceEntry, Welcome};
 use crate::host::ssh::Connection;
 use crate::host::target::{CommandOutput, ExecTarget, Host, Neighbours, TargetCommand};
 use crate::observe::drops::Reasons;
 use crate::observe::net_file::{NetFile, NetFiles};
-use crate::observe::sampling::Samples;
+use crate::observe::sampling::TableSamples;
 
 /// Questions for the time; the one with the shortest way tells most.
 const CLOCK_QUESTIONS: u32 = 8;
@@ -61,33 +61,37 @@ impl RemoteHost {
 
     /// Takes an interface, the one towards the source first; its MAC address.
     pub(crate) fn take(&self, interface: &str, name: &str) -> Result<Mac, LabError> {
-        self.ask(&Ask::Take { interface: interface.to_owned(), name: name.to_owned() })
+        self.ask(&AgentRequest::Take { interface: interface.to_owned(), name: name.to_owned() })
     }
 
     /// A firewall there that forwards.
     pub(crate) fn firewall(&self, ipv6: bool) -> Result<Rc<RemoteNamespace>, LabError> {
-        self.namespace(&Ask::Firewall { ipv6 })
+        self.namespace(&AgentRequest::Firewall { ipv6 })
     }
 
     /// A namespace there without links.
     pub(crate) fn bare(&self) -> Result<Rc<RemoteNamespace>, LabError> {
-        self.namespace(&Ask::Bare)
+        self.namespace(&AgentRequest::Bare)
     }
 
-    fn namespace(&self, ask: &Ask) -> Result<Rc<RemoteNamespace>, LabError> {
-        let RoomName { room, name } = self.ask(ask)?;
+    fn namespace(&self, ask: &AgentRequest) -> Result<Rc<RemoteNamespace>, LabError> {
+        let NamespaceEntry { room, name } = self.ask(ask)?;
         Ok(Rc::new(RemoteNamespace { host: self.clone(), number: room, name: name.into() }))
     }
 
-    fn ask<T: DeserializeOwned>(&self, ask: &Ask) -> Result<T, LabError> {
+    fn ask<T: DeserializeOwned>(&self, ask: &AgentRequest) -> Result<T, LabError> {
         self.ask_with(ask, &[])
     }
 
-    fn ask_with<T: DeserializeOwned>(&self, ask: &Ask, payload: &[u8]) -> Result<T, LabError> {
+    fn ask_with<T: DeserializeOwned>(
+        &self,
+        ask: &AgentRequest,
+        payload: &[u8],
+    ) -> Result<T, LabError> {
         let mut connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
         match connection.talk(ask, payload) {
-            Ok(Some(Reply::Done(answer))) => Ok(answer),
-            Ok(Some(Reply::Refused(why))) => {
+            Ok(Some(AgentReply::Done(answer))) => Ok(answer),
+            Ok(Some(AgentReply::Refused(why))) => {
                 Err(LabError::Host(format!("on the firewall's host: {why}")))
             }
             Ok(None) => Err(LabError::Host(connection.end().to_string())),
@@ -107,7 +111,10 @@ impl RemoteHost {
                 let payload = fs::read(&path).map_err(LabError::file("read", &path))?;
                 let is_executable = metadata.permissions().mode() & 0o100 != 0;
                 let bytes = payload.len() as u64;
-                self.ask_with::<()>(&Ask::File { path: name, bytes, is_executable }, &payload)?;
+                self.ask_with::<()>(
+                    &AgentRequest::File { path: name, bytes, is_executable },
+                    &payload,
+                )?;
             }
         }
         Ok(())
@@ -123,7 +130,7 @@ impl Host for RemoteHost {
         let mut nearest = (f64::MAX, 0.0);
         for _ in 0..CLOCK_QUESTIONS {
             let (asked, begun) = (seconds_now(), Instant::now());
-            let there: f64 = self.ask(&Ask::Clock)?;
+            let there: f64 = self.ask(&AgentRequest::Clock)?;
             let way = begun.elapsed().as_secs_f64();
             if way < nearest.0 {
                 nearest = (way, there - (asked + way / 2.0));
@@ -139,7 +146,7 @@ impl Host for RemoteHost {
     }
 
     fn lacks(&self, needs: &[String], is_on_device: bool) -> Result<Option<String>, LabError> {
-        let missing: Vec<String> = self.ask(&Ask::Lacking(needs.to_vec()))?;
+        let missing: Vec<String> = self.ask(&AgentRequest::Lacking(needs.to_vec()))?;
         if is_on_device {
             return Ok(Some("it belongs to a device, and over hosts devices move".to_owned()));
         }
@@ -152,27 +159,27 @@ impl Host for RemoteHost {
     }
 
     fn drop_reasons(&self) -> Result<Reasons, LabError> {
-        self.ask(&Ask::Reasons)
+        self.ask(&AgentRequest::Reasons)
     }
 
-    fn samples(&self) -> Result<Samples, LabError> {
-        self.ask(&Ask::Followed)
+    fn samples(&self) -> Result<TableSamples, LabError> {
+        self.ask(&AgentRequest::Followed)
     }
 
     fn proc_file(&self, name: &str) -> Result<String, LabError> {
-        self.ask(&Ask::Proc { name: name.to_owned() })
+        self.ask(&AgentRequest::Proc { name: name.to_owned() })
     }
 
     fn kernel_log(&self, most: usize) -> Result<Vec<String>, LabError> {
-        self.ask(&Ask::Log { most })
+        self.ask(&AgentRequest::Log { most })
     }
 
     fn ruleset_memory(&self, settled: bool) -> Result<i64, LabError> {
-        self.ask(&Ask::Memory { settled })
+        self.ask(&AgentRequest::Memory { settled })
     }
 
     fn raise_sysctl(&self, key: &str, to: u64) -> Result<(), LabError> {
-        self.ask(&Ask::Raise { key: key.to_owned(), to })
+        self.ask(&AgentRequest::Raise { key: key.to_owned(), to })
     }
 
     fn send_files(&self, folder: &Path) -> Result<(), LabError> {
@@ -183,7 +190,7 @@ impl Host for RemoteHost {
 impl NetFile for RemoteFile {
     fn read(&self) -> Result<String, LabError> {
         let RemoteNamespace { host, number, .. } = &self.namespace;
-        host.ask(&Ask::Net { room: *number, name: self.name.to_owned() })
+        host.ask(&AgentRequest::Net { room: *number, name: self.name.to_owned() })
     }
 }
 
@@ -211,7 +218,7 @@ impl ExecTarget for RemoteNamespace {
         let folder = command.folder;
         let inside = |path: &Path| path.strip_prefix(folder).unwrap_or(path).display().to_string();
         let files = command.files.iter().map(|(name, path)| ((*name).to_owned(), inside(path)));
-        self.host.ask(&Ask::Run(Box::new(Work {
+        self.host.ask(&AgentRequest::Run(Box::new(CommandRequest {
             room: self.number,
             command: command.text.to_owned(),
             variables: command.variables.clone(),
@@ -221,24 +228,24 @@ impl ExecTarget for RemoteNamespace {
     }
 
     fn flush_connections(&self, settled: bool) -> Result<(), LabError> {
-        self.host.ask(&Ask::Forget { room: self.number, settled })
+        self.host.ask(&AgentRequest::Forget { room: self.number, settled })
     }
 
     fn sample_connections(&self, period: Duration) -> Result<bool, LabError> {
         let period_seconds = period.as_secs_f64();
-        self.host.ask(&Ask::Follow { room: self.number, period_seconds })
+        self.host.ask(&AgentRequest::Follow { room: self.number, period_seconds })
     }
 
     fn watch_drops(&self) -> Result<bool, LabError> {
-        self.host.ask(&Ask::Watch { room: self.number })
+        self.host.ask(&AgentRequest::Watch { room: self.number })
     }
 
     fn take_cables(&self, neighbours: &Neighbours) -> Result<(), LabError> {
-        self.host.ask(&Ask::TurnTo { room: self.number, neighbours: neighbours.clone() })
+        self.host.ask(&AgentRequest::TurnTo { room: self.number, neighbours: neighbours.clone() })
     }
 
     fn remove(&self) -> Result<(), LabError> {
-        self.host.ask(&Ask::Remove { room: self.number })
+        self.host.ask(&AgentRequest::Remove { room: self.number })
     }
 }
 

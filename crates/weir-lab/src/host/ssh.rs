@@ -12,7 +12,7 @@ use weir_kernel::Session;
 use weir_study::Hosts;
 
 use crate::LabError;
-use crate::host::protocol::{Ask, Reply, Welcome, receive, send};
+use crate::host::protocol::{AgentReply, AgentRequest, Welcome, receive, send};
 
 /// Runs on the host: takes the program from its standard input, and the rest of that is for it.
 const WITH_COPY: &str = "set -e; size=$1; shift; umask 077; dir=$(mktemp -d /tmp/weir.XXXXXXXX); \
@@ -108,9 +108,9 @@ impl Connection {
     /// Asks, with the bytes that belong to the question.
     pub(crate) fn talk<T: DeserializeOwned>(
         &mut self,
-        ask: &Ask,
+        ask: &AgentRequest,
         payload: &[u8],
-    ) -> io::Result<Option<Reply<T>>> {
+    ) -> io::Result<Option<AgentReply<T>>> {
         let Some(to) = &mut self.to else { return Ok(None) };
         send(to, ask)?;
         to.write_all(payload)?;

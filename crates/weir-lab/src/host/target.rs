@@ -16,7 +16,7 @@ use weir_stats::HostRecord;
 use crate::LabError;
 use crate::observe::drops::Reasons;
 use crate::observe::net_file::NetFiles;
-use crate::observe::sampling::Samples;
+use crate::observe::sampling::TableSamples;
 
 /// A machine that rulesets are loaded on.
 pub(crate) trait Host {
@@ -37,7 +37,7 @@ pub(crate) trait Host {
     fn drop_reasons(&self) -> Result<Reasons, LabError>;
 
     /// The looks at a connection table since [`ExecTarget::sample_connections`].
-    fn samples(&self) -> Result<Samples, LabError>;
+    fn samples(&self) -> Result<TableSamples, LabError>;
 
     /// A file under `/proc`; empty where there is none.
     fn proc_file(&self, name: &str) -> Result<String, LabError>;
@@ -86,7 +86,7 @@ pub(crate) trait ExecTarget: NetFiles {
 }
 
 /// An [`ExecTarget`] that is shared.
-pub(crate) type Target = Rc<dyn ExecTarget>;
+pub(crate) type SharedTarget = Rc<dyn ExecTarget>;
 
 /// A command with its variables.
 #[derive(Clone, Debug)]

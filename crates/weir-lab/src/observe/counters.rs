@@ -163,7 +163,7 @@ fn named_v6(text: &str) -> impl Iterator<Item = (String, u64)> {
 
 /// The connection table of one namespace, at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Conntrack {
+pub struct ConntrackCounters {
     /// Entries.
     pub entries: u64,
     /// Packets dropped because there was no room or memory for another entry.
@@ -178,9 +178,9 @@ pub struct Conntrack {
     pub search_restart: u64,
 }
 
-impl Conntrack {
+impl ConntrackCounters {
     /// Counters that grew since `before`, by the kernel's names.
-    pub fn grown_since(&self, before: &Conntrack) -> BTreeMap<String, u64> {
+    pub fn grown_since(&self, before: &ConntrackCounters) -> BTreeMap<String, u64> {
         let pairs = [
             ("drop", self.dropped, before.dropped),
             ("early_drop", self.early_drop, before.early_drop),
@@ -218,17 +218,19 @@ impl ConntrackReader {
     ///
     /// # Errors
     /// Where the file cannot be read.
-    pub fn read(&self) -> Result<Conntrack, LabError> {
-        self.file.as_ref().map_or(Ok(Conntrack::default()), |file| Ok(conntrack(&file.read()?)))
+    pub fn read(&self) -> Result<ConntrackCounters, LabError> {
+        self.file
+            .as_ref()
+            .map_or(Ok(ConntrackCounters::default()), |file| Ok(conntrack(&file.read()?)))
     }
 }
 
 /// Sums over cores of `/proc/net/stat/nf_conntrack`: names, then a line of hexadecimal values for
 /// each core. `entries` is the whole table on each line.
-fn conntrack(text: &str) -> Conntrack {
+fn conntrack(text: &str) -> ConntrackCounters {
     let mut lines = text.lines();
     let names: Vec<&str> = lines.next().unwrap_or_default().split_ascii_whitespace().collect();
-    let mut table = Conntrack::default();
+    let mut table = ConntrackCounters::default();
     for line in lines {
         for (name, value) in names.iter().zip(line.split_ascii_whitespace()) {
             let value = u64::from_str_radix(value, 16).unwrap_or(0);
@@ -346,7 +348,7 @@ mod tests {
         let table = conntrack(text);
         assert_eq!((table.entries, table.dropped), (10, 17), "entries are the same on each line");
         assert_eq!((table.early_drop, table.invalid), (2, 3));
-        assert_eq!(table.grown_since(&Conntrack::default())["drop"], 17);
+        assert_eq!(table.grown_since(&ConntrackCounters::default())["drop"], 17);
     }
 
     #[test]

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use weir_stats::CoreWork;
 
 /// Counters by name.
-pub(crate) type Counts = BTreeMap<String, u64>;
+pub(crate) type NamedCounts = BTreeMap<String, u64>;
 
 /// What grew, and by how much.
-pub(crate) fn grown(after: &Counts, before: &Counts) -> Counts {
+pub(crate) fn grown(after: &NamedCounts, before: &NamedCounts) -> NamedCounts {
     let growth = |(name, value): (&String, &u64)| {
         let more = value.saturating_sub(before.get(name).copied().unwrap_or(0));
         (more > 0).then(|| (name.clone(), more))
@@ -17,8 +17,8 @@ pub(crate) fn grown(after: &Counts, before: &Counts) -> Counts {
 }
 
 /// The first three columns of `/proc/net/softnet_stat`, hexadecimal, a line for each core.
-pub(crate) fn softnet(text: &str) -> Counts {
-    let mut counts = Counts::new();
+pub(crate) fn softnet(text: &str) -> NamedCounts {
+    let mut counts = NamedCounts::new();
     for line in text.lines() {
         let values = line.split_ascii_whitespace().map(|v| u64::from_str_radix(v, 16));
         for (name, value) in ["processed", "dropped", "time_squeeze"].iter().zip(values) {
@@ -44,7 +44,7 @@ pub(crate) fn cores(softnet: &str, softirq: &str) -> Vec<CoreWork> {
 }
 
 /// Interrupts by number or name with what they are for, all cores together.
-pub(crate) fn interrupts(text: &str) -> Counts {
+pub(crate) fn interrupts(text: &str) -> NamedCounts {
     let line = |line: &str| {
         let (name, rest) = line.split_once(':')?;
         let words: Vec<&str> = rest.split_ascii_whitespace().collect();
@@ -57,13 +57,13 @@ pub(crate) fn interrupts(text: &str) -> Counts {
 }
 
 /// Softirqs of one core, or of all together: a line of cores, then a line for each kind.
-pub(crate) fn softirqs(text: &str, core: Option<u32>) -> Counts {
+pub(crate) fn softirqs(text: &str, core: Option<u32>) -> NamedCounts {
     let mut lines = text.lines();
     let header = lines.next().unwrap_or_default();
     let is_wanted = |name: &str| core.is_none_or(|core| name == format!("CPU{core}"));
     let wanted: Vec<bool> = header.split_ascii_whitespace().map(is_wanted).collect();
     if !wanted.contains(&true) {
-        return Counts::new();
+        return NamedCounts::new();
     }
     let line = |line: &str| {
         let (name, rest) = line.split_once(':')?;
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn only_what_grew_is_kept() {
-        let counts = |pairs: &[(&str, u64)]| -> Counts {
+        let counts = |pairs: &[(&str, u64)]| -> NamedCounts {
             pairs.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect()
         };
         let grew = grown(&counts(&[("a", 3), ("b", 2), ("c", 1)]), &counts(&[("a", 1), ("b", 2)]));

@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 use crate::observe::counters::ConntrackReader;
 
 /// Seconds since the beginning, and entries then.
-pub(crate) type Samples = Vec<(f64, u64)>;
+pub(crate) type TableSamples = Vec<(f64, u64)>;
 
 /// A thread that counts connections on this machine.
 pub(crate) struct Sampler {
     over: Arc<AtomicBool>,
-    thread: JoinHandle<Samples>,
+    thread: JoinHandle<TableSamples>,
 }
 
 impl Sampler {
@@ -45,7 +45,7 @@ impl Sampler {
     }
 
     /// Ends; what was seen.
-    pub(crate) fn stop(self) -> Samples {
+    pub(crate) fn stop(self) -> TableSamples {
         self.over.store(true, Ordering::SeqCst);
         self.thread.thread().unpark();
         self.thread.join().unwrap_or_default()

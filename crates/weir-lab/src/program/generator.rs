@@ -63,33 +63,33 @@ pub struct Played {
 /// The generator, with its table of frames in the kernel.
 pub struct Generator {
     skeleton: GeneratorSkel<'static>,
-    table: Table,
+    table: FrameTable,
     frames: u32,
     watcher: Watcher,
 }
 
 /// The table that frames are in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Table {
+struct FrameTable {
     is_large: bool,
     slots: u32,
 }
 
-impl Table {
+impl FrameTable {
     /// Slots of the one that every generator begins with.
     const SLOTS: u32 = 65_536;
 
     /// One that holds these frames.
-    fn of(frames: &[Frame]) -> Table {
+    fn of(frames: &[Frame]) -> FrameTable {
         let count = frames.len() as u32;
         if frames::is_large(frames) {
-            return Table { is_large: true, slots: count };
+            return FrameTable { is_large: true, slots: count };
         }
-        Table { is_large: false, slots: count.max(Table::SLOTS) }
+        FrameTable { is_large: false, slots: count.max(FrameTable::SLOTS) }
     }
 
     /// Whether it can take the frames of another one.
-    fn holds(self, other: Table) -> bool {
+    fn holds(self, other: FrameTable) -> bool {
         self.is_large == other.is_large && self.slots >= other.slots
     }
 
@@ -104,10 +104,10 @@ impl Generator {
     /// # Errors
     /// Where the kernel refuses it (not root; no XDP).
     pub fn new() -> Result<Generator, LabError> {
-        Generator::with(Table { is_large: false, slots: Table::SLOTS })
+        Generator::with(FrameTable { is_large: false, slots: FrameTable::SLOTS })
     }
 
-    fn with(table: Table) -> Result<Generator, LabError> {
+    fn with(table: FrameTable) -> Result<Generator, LabError> {
         let mut open = GeneratorSkelBuilder::default()
             .open(object::storage())
             .map_err(LabError::bpf("open the generator's BPF program"))?;
@@ -143,7 +143,7 @@ impl Generator {
         source: Mac,
     ) -> Result<(), LabError> {
         assert!(magic != 0, "an empty tag has 0");
-        let table = Table::of(frames);
+        let table = FrameTable::of(frames);
         if !self.table.holds(table) {
             // The kernel has no way to make a table larger.
             *self = Generator::with(table)?;

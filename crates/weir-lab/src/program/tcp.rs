@@ -85,7 +85,7 @@ const FLOOD_SOURCES: u32 = 1 << 15;
 
 /// How connections are opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Open {
+pub struct ConnectionPlan {
     /// How long.
     pub duration: Duration,
     /// Connections a second; 0: as fast as the firewall can follow.
@@ -119,7 +119,7 @@ pub struct Opened {
 
 /// What one end counted. The fields are those of `struct tally` in tcp.bpf.c.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct EndTally {
     /// Packets of the trial that arrived.
     pub received: u64,
     /// Answers that were sent; the client's SYNs are not among them.
@@ -148,7 +148,7 @@ pub struct Tally {
     pub flood: u64,
 }
 
-impl Tally {
+impl EndTally {
     fn add(&mut self, tally: &skeleton::types::tally) {
         self.received += tally.received;
         self.sent += tally.sent;
@@ -170,9 +170,9 @@ impl Tally {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BothEnds {
     /// The clients.
-    pub client: Tally,
+    pub client: EndTally,
     /// The servers.
-    pub server: Tally,
+    pub server: EndTally,
 }
 
 impl BothEnds {
@@ -187,7 +187,7 @@ impl BothEnds {
     }
 
     /// What one side received, and so what came from the other.
-    fn volume(side: &Tally) -> Volume {
+    fn volume(side: &EndTally) -> Volume {
         Volume { packets: side.received, bytes: side.bytes }
     }
 
@@ -208,17 +208,17 @@ impl BothEnds {
 }
 
 /// The server's counters, for another thread.
-pub(crate) struct Progress(MapHandle);
+pub(crate) struct CompletedCounter(MapHandle);
 
-impl Progress {
+impl CompletedCounter {
     /// Connections completed so far; 0 where the kernel does not tell.
     pub(crate) fn completed(&self) -> u64 {
         sum_of_cores(&self.0, SERVER).map_or(0, |tally| tally.ended)
     }
 }
 
-fn sum_of_cores(tallies: &impl MapCore, side: u32) -> Result<Tally, LabError> {
-    let mut sum = Tally::default();
+fn sum_of_cores(tallies: &impl MapCore, side: u32) -> Result<EndTally, LabError> {
+    let mut sum = EndTally::default();
     let cores = per_cpu::values(tallies, side, "read the counters of connections")?;
     cores.iter().for_each(|tally| sum.add(tally));
     Ok(sum)
@@ -341,7 +341,7 @@ impl TcpEnds {
         &mut self,
         namespace: &Namespace,
         ifindex: u32,
-        open: &Open,
+        open: &ConnectionPlan,
     ) -> Result<Opened, LabError> {
         self.clear()?;
         self.write_control(ifindex, open);
@@ -373,7 +373,7 @@ impl TcpEnds {
         Ok(per_cpu::clear(&self.skeleton.maps.times, 0, action)?)
     }
 
-    fn write_control(&mut self, ifindex: u32, open: &Open) {
+    fn write_control(&mut self, ifindex: u32, open: &ConnectionPlan) {
         let bss = self.skeleton.maps.bss_data.as_deref_mut().expect("the program has variables");
         let control = &mut bss.control;
         control.pace = skeleton::types::pace {
@@ -411,9 +411,9 @@ impl TcpEnds {
     }
 
     /// What of a trial can be followed while it lasts.
-    pub(crate) fn progress(&self) -> Result<Progress, LabError> {
+    pub(crate) fn progress(&self) -> Result<CompletedCounter, LabError> {
         let failed = LabError::bpf("follow the counters of connections");
-        Ok(Progress(MapHandle::try_from(&self.skeleton.maps.tallies).map_err(failed)?))
+        Ok(CompletedCounter(MapHandle::try_from(&self.skeleton.maps.tallies).map_err(failed)?))
     }
 
     /// What both ends counted since the last call of [`open`](TcpEnds::open).

@@ -6,7 +6,7 @@ use weir_stats::Trial;
 
 /// How far a run is.
 #[derive(Clone, Copy, Debug)]
-pub struct Progress<'a> {
+pub struct RunProgress<'a> {
     /// Steps done.
     pub done: u64,
     /// All steps.
@@ -20,24 +20,24 @@ pub struct Progress<'a> {
 }
 
 /// Work done and work left, by what each step is expected to take.
-pub(crate) struct Clock<'a> {
+pub(crate) struct RunClock<'a> {
     begun: Instant,
     done: u64,
     pub(super) total: u64,
     spent: f64,
     pub(super) expected: f64,
-    progress: &'a mut dyn FnMut(Progress<'_>),
+    progress: &'a mut dyn FnMut(RunProgress<'_>),
 }
 
-impl<'a> Clock<'a> {
-    pub(super) fn new(progress: &'a mut dyn FnMut(Progress<'_>)) -> Clock<'a> {
-        Clock { begun: Instant::now(), done: 0, total: 0, spent: 0.0, expected: 0.0, progress }
+impl<'a> RunClock<'a> {
+    pub(super) fn new(progress: &'a mut dyn FnMut(RunProgress<'_>)) -> RunClock<'a> {
+        RunClock { begun: Instant::now(), done: 0, total: 0, spent: 0.0, expected: 0.0, progress }
     }
 
     pub(super) fn step(&mut self, message: &str, expected: f64, trials: &[Trial]) {
         let pace = self.begun.elapsed().as_secs_f64() / self.spent.max(0.5);
         let left = (self.expected - self.spent).max(0.0) * pace.clamp(0.5, 4.0);
-        (self.progress)(Progress {
+        (self.progress)(RunProgress {
             done: self.done.min(self.total),
             total: self.total,
             message,

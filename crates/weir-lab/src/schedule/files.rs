@@ -14,7 +14,7 @@ use crate::frames::mix;
 use crate::frames::{self, Frame};
 use crate::host::command::{CommandEnv, Job};
 use crate::host::target::ExecTarget;
-use weir_study::{Source, Study};
+use weir_study::{GeneratedFile, Study};
 
 /// Rulesets up to this length are kept with the records.
 const KEPT_BYTES: u64 = 16 * 1024;
@@ -66,7 +66,7 @@ impl Files {
         study.more.as_ref().map_or_else(PathBuf::new, |more| self.path("more", more, point))
     }
 
-    fn path(&self, what: &str, source: &Source, point: &Scenario) -> PathBuf {
+    fn path(&self, what: &str, source: &GeneratedFile, point: &Scenario) -> PathBuf {
         let part = point.on(&source.axis_names()).to_string().replace(' ', ",");
         self.folder.join(format!("{what}-{part}"))
     }
@@ -142,7 +142,7 @@ impl Files {
 
     /// The frames of a point, and the part of the grid that they depend on.
     pub(crate) fn frames(&self, study: &Study, point: &Scenario) -> (Scenario, &[Frame]) {
-        let axes = study.frames().map_or_else(Vec::new, Source::axis_names);
+        let axes = study.frames().map_or_else(Vec::new, GeneratedFile::axis_names);
         let part = point.on(&axes);
         let frames = self.frames.get(&part).map_or(&[][..], Vec::as_slice);
         (part, frames)
@@ -156,7 +156,7 @@ impl Files {
     fn make(
         &self,
         variable: &'static str,
-        source: &Source,
+        source: &GeneratedFile,
         part: &Scenario,
         path: &Path,
     ) -> Result<(), LabError> {

@@ -11,7 +11,7 @@ use weir_stats::Record;
 use crate::LabError;
 use crate::host::boot;
 use crate::record;
-use crate::schedule::clock::Progress;
+use crate::schedule::clock::RunProgress;
 use crate::schedule::options::RunOptions;
 use crate::schedule::resume;
 use crate::schedule::run;
@@ -43,7 +43,7 @@ impl PerKernel {
     /// where the file of the hosts names no kernels.
     ///
     /// # Errors
-    /// As [`run`](crate::schedule::run()): a study, preset or file of hosts that cannot be read, records that
+    /// As [`run`](crate::run()): a study, preset or file of hosts that cannot be read, records that
     /// are in the way or are those of another run.
     pub fn new(
         study: &Path,
@@ -83,11 +83,11 @@ impl PerKernel {
     ///
     /// # Errors
     /// A boot that fails or takes too long, another kernel than the one that the interrupted run
-    /// had, and as [`run`](crate::schedule::run()).
+    /// had, and as [`run`](crate::run()).
     pub fn run(
         &self,
         one: &KernelRun,
-        progress: &mut dyn FnMut(Progress<'_>),
+        progress: &mut dyn FnMut(RunProgress<'_>),
     ) -> Result<Record, LabError> {
         if let Some(prior) = one.prior.as_ref().filter(|prior| prior.run.complete) {
             return Ok(prior.clone());
@@ -106,14 +106,14 @@ impl PerKernel {
     fn boot(
         &self,
         one: &KernelRun,
-        progress: &mut dyn FnMut(Progress<'_>),
+        progress: &mut dyn FnMut(RunProgress<'_>),
     ) -> Result<String, LabError> {
         let failed = |source| LabError::System { action: "catch Ctrl-C", source };
         interrupt::install().map_err(failed)?;
         // It would end what another run measures.
         let _alone = run::alone(progress)?;
         let message = format!("boot {} on the firewall's host", one.name);
-        progress(Progress { done: 0, total: 1, message: &message, left: None, trials: &[] });
+        progress(RunProgress { done: 0, total: 1, message: &message, left: None, trials: &[] });
         let mut kernels = self.hosts.firewall.kernels.iter();
         let kernel = kernels.find(|kernel| *kernel.name.get_ref() == one.name);
         boot::boot(&self.hosts, kernel.expect("a run of this file"))

@@ -6,14 +6,14 @@ use crate::LabError;
 use crate::host::command::Job;
 use crate::host::target::ExecTarget;
 use crate::observe::cpu::Moment;
-use crate::schedule::state::Run;
+use crate::schedule::state::RunState;
 use crate::trial::entry;
 use weir_study::{PlannedTrial, Variant, plan};
 
 /// Loads a subject's ruleset into a namespace; how long it took, seconds. `None` where the subject
 /// says that there is nothing to measure at this point.
 pub(crate) fn load(
-    run: &Run<'_>,
+    run: &RunState<'_>,
     target: &dyn ExecTarget,
     point: &Scenario,
     name: &str,
@@ -40,7 +40,7 @@ pub(crate) fn load(
 /// The order is that of trials: each ruleset is loaded by every subject, there and back; a block
 /// has each of them once on the way there, so that all blocks together hold the preset's number
 /// of loads.
-pub(crate) fn all(run: &mut Run<'_>, rulesets: &[Scenario]) -> Result<(), LabError> {
+pub(crate) fn all(run: &mut RunState<'_>, rulesets: &[Scenario]) -> Result<(), LabError> {
     let variants = variants(run);
     for block in 0..run.preset.loads {
         let seed = run.options.seed ^ 0x10ad;
@@ -61,7 +61,7 @@ pub(crate) fn all(run: &mut Run<'_>, rulesets: &[Scenario]) -> Result<(), LabErr
 }
 
 /// Who loads. A study of loads alone has the second copy of a subject here.
-fn variants(run: &Run<'_>) -> Vec<Variant> {
+fn variants(run: &RunState<'_>) -> Vec<Variant> {
     let study = &run.loaded.study;
     let second = study.again.as_ref().filter(|_| study.traffic.is_none());
     let second = second.map(|again| again.subject.get_ref().clone());
@@ -73,7 +73,7 @@ fn variants(run: &Run<'_>) -> Vec<Variant> {
     run.subjects().filter(loads).flat_map(copies).collect()
 }
 
-fn one(run: &mut Run<'_>, step: &PlannedTrial) -> Result<(), LabError> {
+fn one(run: &mut RunState<'_>, step: &PlannedTrial) -> Result<(), LabError> {
     let name = &step.variant.subject;
     let target = run.runner.stage.topology.bare()?;
     let target = &*target;
@@ -103,7 +103,7 @@ fn one(run: &mut Run<'_>, step: &PlannedTrial) -> Result<(), LabError> {
 
 /// Adds single rules to those in force, where the subject does such a thing.
 fn add(
-    run: &Run<'_>,
+    run: &RunState<'_>,
     step: &PlannedTrial,
     target: &dyn ExecTarget,
 ) -> Result<Option<Trial>, LabError> {
@@ -129,7 +129,7 @@ fn add(
 }
 
 fn command(
-    run: &Run<'_>,
+    run: &RunState<'_>,
     target: &dyn ExecTarget,
     point: &Scenario,
     name: &str,
@@ -156,7 +156,7 @@ fn additions(more: &std::path::Path) -> Result<u64, LabError> {
     Ok(text.lines().filter(|line| line.starts_with("-A ")).count() as u64)
 }
 
-fn noise(before: &Moment, run: &Run<'_>) -> Noise {
+fn noise(before: &Moment, run: &RunState<'_>) -> Noise {
     before.noise_until(&Moment::now(run.core), run.runner.best_spin())
 }
 

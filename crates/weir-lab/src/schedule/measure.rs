@@ -1,13 +1,13 @@
 //! Trials of packets: validated first, then measured, repeated where they were disturbed.
 
 use weir_stats::{Scenario, State, Trial};
-use weir_study::{Loaded, PlannedTrial, Variant};
+use weir_study::{LoadedStudy, PlannedTrial, Variant};
 
 use crate::LabError;
 use crate::host::command::{Job, dropped_in};
 use crate::host::target::ExecTarget;
 use crate::schedule::files::Files;
-use crate::schedule::state::Run;
+use crate::schedule::state::RunState;
 use crate::schedule::workloads;
 use crate::trial::entry;
 use crate::trial::judge::{self, Tolerance};
@@ -19,7 +19,7 @@ const VALIDATION_SECONDS: f64 = 0.1;
 /// The first trial of an variant at a point: discarded as a warm-up, its counters checked against the
 /// rules' own and the kernel's reasons.
 pub(crate) fn validate(
-    run: &mut Run<'_>,
+    run: &mut RunState<'_>,
     point: &Scenario,
     variant: &Variant,
 ) -> Result<Trial, LabError> {
@@ -44,7 +44,7 @@ pub(crate) fn validate(
 }
 
 /// One trial that counts, repeated while it is disturbed and the cap allows.
-pub(crate) fn measure(run: &mut Run<'_>, step: &PlannedTrial) -> Result<(), LabError> {
+pub(crate) fn measure(run: &mut RunState<'_>, step: &PlannedTrial) -> Result<(), LabError> {
     let limits = run.loaded.study.noise.clone();
     let realtime = run.scheduling.starts_with("fifo");
     let Some(first) = run.done.next_repeat(step) else { return Ok(()) };
@@ -73,7 +73,7 @@ pub(crate) fn measure(run: &mut Run<'_>, step: &PlannedTrial) -> Result<(), LabE
 /// Keeps a trial with its verdict, or else with what disturbed it: it counts all the same where it
 /// is `usable`, for no repeat is left. Whether the step is done.
 pub(crate) fn settle(
-    run: &mut Run<'_>,
+    run: &mut RunState<'_>,
     mut trial: Trial,
     verdict: Option<(State, String)>,
     disturbance: Option<String>,
@@ -98,7 +98,7 @@ fn asked(seen: &Observation, trial: &Trial) -> u64 {
 }
 
 /// What the packets of a trial say, and its connections.
-fn verdict(run: &Run<'_>, trial: &Trial) -> Option<(State, String)> {
+fn verdict(run: &RunState<'_>, trial: &Trial) -> Option<(State, String)> {
     let subject = &run.loaded.subjects.0[&trial.subject];
     let tolerance = Tolerance {
         lets_through: weir_stats::within_limit(subject.lets_through_pps, trial.seconds),
@@ -114,7 +114,7 @@ fn verdict(run: &Run<'_>, trial: &Trial) -> Option<(State, String)> {
 }
 
 fn play(
-    run: &mut Run<'_>,
+    run: &mut RunState<'_>,
     step: &PlannedTrial,
     seconds: f64,
     check: bool,
@@ -140,7 +140,7 @@ fn play(
 
 /// What the subject of a step says that its rules dropped so far.
 fn dropped_by_rules(
-    loaded: &Loaded,
+    loaded: &LoadedStudy,
     files: &Files,
     step: &PlannedTrial,
     point: &Scenario,

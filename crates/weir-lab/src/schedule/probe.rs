@@ -6,7 +6,7 @@ use weir_stats::{Kind, ProbeKind, Trial};
 use weir_study::{NoiseLimits, PlannedTrial, ProbeCase};
 
 use crate::LabError;
-use crate::schedule::state::Run;
+use crate::schedule::state::RunState;
 use crate::schedule::{measure, workloads};
 use crate::trial::entry;
 use crate::trial::judge;
@@ -19,7 +19,7 @@ const GRACE: Duration = Duration::from_secs(2);
 
 /// One trial that probes, repeated while it is disturbed and the cap allows.
 pub(crate) fn measure(
-    run: &mut Run<'_>,
+    run: &mut RunState<'_>,
     step: &PlannedTrial,
     case: ProbeCase,
 ) -> Result<(), LabError> {
@@ -37,7 +37,7 @@ pub(crate) fn measure(
     Ok(())
 }
 
-fn one(run: &mut Run<'_>, step: &PlannedTrial, case: ProbeCase) -> Result<Trial, LabError> {
+fn one(run: &mut RunState<'_>, step: &PlannedTrial, case: ProbeCase) -> Result<Trial, LabError> {
     let study = &run.loaded.study;
     workloads::load_frames(run, step)?;
     let point = step.scenario.on(&study.ruleset.axis_names());

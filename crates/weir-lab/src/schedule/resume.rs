@@ -13,36 +13,36 @@ use weir_stats::{Kind, Record, Scenario, State, Trial, folder};
 
 use crate::LabError;
 use crate::schedule::options::RunOptions;
-use weir_study::Loaded;
+use weir_study::LoadedStudy;
 use weir_study::{PlannedTrial, Variant};
 
 /// What makes a step the same one.
-type Key = (u32, u32, u32, Scenario, Variant);
+type TrialKey = (u32, u32, u32, Scenario, Variant);
 
-fn key_of_trial(trial: &Trial) -> Key {
+fn key_of_trial(trial: &Trial) -> TrialKey {
     let variant = Variant { subject: trial.subject.clone(), copy: trial.copy };
     (trial.block, trial.order, trial.leg, trial.scenario.clone(), variant)
 }
 
-fn key_of_step(step: &PlannedTrial) -> Key {
+fn key_of_step(step: &PlannedTrial) -> TrialKey {
     (step.block, step.order, step.leg, step.scenario.clone(), step.variant.clone())
 }
 
 /// What was done before.
 #[derive(Debug, Default)]
-pub(crate) struct Done {
-    loads: BTreeSet<Key>,
+pub(crate) struct FinishedTrials {
+    loads: BTreeSet<TrialKey>,
     /// Validation trials: the first trials of packets in the records, in the order of the plan.
     pub(crate) validations: usize,
     /// Repeats that a step had, and whether the last of them settled it.
-    packets: BTreeMap<Key, (u32, bool)>,
+    packets: BTreeMap<TrialKey, (u32, bool)>,
 }
 
-impl Done {
+impl FinishedTrials {
     /// What `trials` hold of a plan that begins with `validations` validation trials and repeats a
     /// disturbed step at most `repeats` times.
-    pub(crate) fn of(trials: &[Trial], validations: usize, repeats: u32) -> Done {
-        let mut done = Done::default();
+    pub(crate) fn of(trials: &[Trial], validations: usize, repeats: u32) -> FinishedTrials {
+        let mut done = FinishedTrials::default();
         for trial in trials {
             match trial.kind {
                 Kind::Load => drop(done.loads.insert(key_of_trial(trial))),
@@ -77,7 +77,11 @@ impl Done {
 ///
 /// # Errors
 /// Records that cannot be read; another study, other subjects, another preset or seed.
-pub(crate) fn prior(out: &Path, loaded: &Loaded, options: &RunOptions) -> Result<Record, LabError> {
+pub(crate) fn prior(
+    out: &Path,
+    loaded: &LoadedStudy,
+    options: &RunOptions,
+) -> Result<Record, LabError> {
     let refuse = |what: String| LabError::Resume { path: out.to_owned(), what };
     for (name, text) in [("study.toml", &loaded.text), ("subjects.toml", &loaded.subjects_text)] {
         let path = out.join(name);
@@ -120,7 +124,7 @@ mod tests {
             trial(1, 0, State::Disturbed),
             trial(2, 2, State::Unbalanced),
         ];
-        let done = Done::of(&trials, 1, 2);
+        let done = FinishedTrials::of(&trials, 1, 2);
         let next: Vec<Option<u32>> = (0..4).map(|order| done.next_repeat(&step(order))).collect();
         assert_eq!(next, [None, Some(1), None, Some(0)]);
         assert_eq!(done.validations, 1);
@@ -128,7 +132,7 @@ mod tests {
 
     #[test]
     fn a_validation_that_failed_is_not_taken_for_the_first_step() {
-        let done = Done::of(&[trial(0, 0, State::Failed)], 1, 2);
+        let done = FinishedTrials::of(&[trial(0, 0, State::Failed)], 1, 2);
         assert_eq!(done.next_repeat(&step(0)), Some(0));
         assert_eq!(plan::grid(&BTreeMap::new()).len(), 1);
     }

@@ -19,18 +19,18 @@ use crate::host::target::Host;
 use crate::observe::cpu::last_core;
 use crate::observe::environment;
 use crate::record;
-use crate::schedule::clock::{Clock, Progress};
+use crate::schedule::clock::{RunClock, RunProgress};
 use crate::schedule::files::Files;
 use crate::schedule::options::{RunOptions, SELF_TESTS};
-use crate::schedule::resume::{self, Done};
-use crate::schedule::state::Run;
+use crate::schedule::resume::{self, FinishedTrials};
+use crate::schedule::state::RunState;
 use crate::schedule::{load, measure, probe, search};
 use crate::topology::Topology;
 use crate::trial::runner::TrialRunner;
 use crate::workload::sockets::plan::before_run;
 use weir_study::Hosts;
 use weir_study::ProbeCase;
-use weir_study::{self, Loaded, PresetText, ProgramPath};
+use weir_study::{self, LoadedStudy, PresetText, ProgramPath};
 use weir_study::{PlannedTrial, Variant, plan};
 
 /// Runs a study and keeps its records in `out`, which must be empty or not be there; with
@@ -46,7 +46,7 @@ pub fn run(
     study: &Path,
     out: &Path,
     options: &RunOptions,
-    progress: &mut dyn FnMut(Progress<'_>),
+    progress: &mut dyn FnMut(RunProgress<'_>),
 ) -> Result<Record, LabError> {
     let mut loaded = weir_study::load(study)?;
     if let Some(subject) = &options.against_itself {
@@ -87,7 +87,7 @@ pub fn run(
     }
     let runner = TrialRunner::new(topology, core, options.realtime)?;
     let scheduling = runner.scheduling(Duration::from_secs_f64(preset.trial_seconds))?;
-    let mut run = Run {
+    let mut run = RunState {
         axes: axes(&loaded, preset),
         lacking: lacking(&loaded, runner.stage.topology.host())?,
         hosts: runner.stage.topology.host().record()?.into_iter().collect(),
@@ -102,7 +102,7 @@ pub fn run(
         not_timed: BTreeSet::new(),
         given_up: prior.as_ref().map_or(0, |prior| prior.run.counts.given_up),
         before: prior.as_ref().map(|prior| prior.run.clone()),
-        done: Done::default(),
+        done: FinishedTrials::default(),
         trials: prior.map_or_else(Vec::new, |prior| prior.trials),
         searches: Vec::new(),
         rulesets: Vec::new(),
@@ -110,7 +110,7 @@ pub fn run(
         environment: environment::capture(core, scheduling.clone()),
         scheduling,
         began: SystemTime::now(),
-        clock: Clock::new(progress),
+        clock: RunClock::new(progress),
     };
     let ended = run.steps();
     let record = record::finish(&run, ended.is_ok());
@@ -120,7 +120,7 @@ pub fn run(
     Ok(Record { run: record, trials: run.trials, searches })
 }
 
-impl Run<'_> {
+impl RunState<'_> {
     /// Everything that is done, in order.
     fn steps(&mut self) -> Result<(), LabError> {
         let points = plan::grid(&self.axes);
@@ -131,7 +131,7 @@ impl Run<'_> {
         rulesets.dedup();
         self.plan_work(&points, &rulesets);
         let validations = points.iter().map(|point| self.variants(point).len()).sum();
-        self.done = Done::of(&self.trials, validations, self.loaded.study.noise.repeats);
+        self.done = FinishedTrials::of(&self.trials, validations, self.loaded.study.noise.repeats);
         // Records exist from the first moment, so that a killed run is seen to be one.
         folder::save_run(self.out, &record::finish(self, false))?;
         self.raise_limits(&points)?;
@@ -235,7 +235,7 @@ pub fn planned(study: &Path, preset: &str, seed: u64) -> Result<Vec<PlannedTrial
 }
 
 /// Waits until no other run measures on this machine; they would measure each other.
-pub(crate) fn alone(progress: &mut dyn FnMut(Progress<'_>)) -> Result<File, LabError> {
+pub(crate) fn alone(progress: &mut dyn FnMut(RunProgress<'_>)) -> Result<File, LabError> {
     let folder = Path::new("/run/weir");
     fs::create_dir_all(folder).map_err(LabError::file("create", folder))?;
     let path = folder.join("lab.lock");
@@ -246,7 +246,7 @@ pub(crate) fn alone(progress: &mut dyn FnMut(Progress<'_>)) -> Result<File, LabE
         .map_err(LabError::file("open", &path))?;
     if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
         let message = "another run measures on this machine: waiting for its end";
-        progress(Progress { done: 0, total: 1, message, left: None, trials: &[] });
+        progress(RunProgress { done: 0, total: 1, message, left: None, trials: &[] });
         while let Err(error) = flock(&file, FlockOperation::LockExclusive) {
             if interrupt::requested() {
                 return Err(LabError::Interrupted);
@@ -260,7 +260,7 @@ pub(crate) fn alone(progress: &mut dyn FnMut(Progress<'_>)) -> Result<File, LabE
 }
 
 /// The grid's axes with the values that the preset takes.
-fn axes(loaded: &Loaded, preset: &PresetText) -> BTreeMap<String, Vec<Coordinate>> {
+fn axes(loaded: &LoadedStudy, preset: &PresetText) -> BTreeMap<String, Vec<Coordinate>> {
     let values = |(name, axis): (&String, &weir_study::AxisText)| {
         (name.clone(), preset.axes.get(name).unwrap_or(&axis.values).clone())
     };
@@ -269,7 +269,7 @@ fn axes(loaded: &Loaded, preset: &PresetText) -> BTreeMap<String, Vec<Coordinate
 
 /// Subjects that cannot be measured, with the reason. What they need is needed on the firewall's
 /// host, too, where that is another one.
-fn lacking(loaded: &Loaded, host: &dyn Host) -> Result<BTreeMap<String, String>, LabError> {
+fn lacking(loaded: &LoadedStudy, host: &dyn Host) -> Result<BTreeMap<String, String>, LabError> {
     let commands = ProgramPath::new(&std::env::var_os("PATH").unwrap_or_default());
     let mut lacking = BTreeMap::new();
     for name in loaded.study.subjects.iter().map(|name| name.get_ref()) {

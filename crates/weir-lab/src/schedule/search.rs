@@ -12,7 +12,7 @@ use weir_stats::{Kind, Scenario, Trial, folder};
 
 use crate::LabError;
 use crate::program::generator::Play;
-use crate::schedule::state::Run;
+use crate::schedule::state::RunState;
 use crate::schedule::workloads::load_frames;
 use crate::trial::entry;
 use crate::trial::runner::DropSource;
@@ -22,7 +22,7 @@ use weir_study::{PlannedTrial, Variant};
 
 /// Searches for one subject at one point; `overload_pps` is what it forwarded at overload.
 pub(crate) fn one(
-    run: &mut Run<'_>,
+    run: &mut RunState<'_>,
     point: &Scenario,
     variant: &Variant,
     goal: &Goal,
@@ -55,7 +55,10 @@ pub(crate) fn one(
 
 /// Refuses a search at a point where every frame has to be dropped: nothing can be lost there, and
 /// every rate would pass.
-pub(crate) fn refuse_without_loss(run: &mut Run<'_>, points: &[Scenario]) -> Result<(), LabError> {
+pub(crate) fn refuse_without_loss(
+    run: &mut RunState<'_>,
+    points: &[Scenario],
+) -> Result<(), LabError> {
     if run.options.search.is_none() {
         return Ok(());
     }
@@ -74,7 +77,7 @@ pub(crate) fn refuse_without_loss(run: &mut Run<'_>, points: &[Scenario]) -> Res
 
 /// A trial at a rate, and the share that arrived of what was to be sent and not dropped.
 fn at_rate(
-    run: &mut Run<'_>,
+    run: &mut RunState<'_>,
     step: &PlannedTrial,
     rate_pps: u64,
 ) -> Result<(f64, Trial), LabError> {

@@ -4,24 +4,24 @@ use weir_stats::Scenario;
 
 use crate::LabError;
 use crate::schedule::load;
-use crate::schedule::state::Run;
+use crate::schedule::state::RunState;
 use crate::topology::Firewall;
 use crate::trial::empty;
 use weir_study::Hold;
 use weir_study::{Variant, plan};
 
-impl Run<'_> {
+impl RunState<'_> {
     /// Makes room for the connections that are to be held. The session puts the limits back, and
     /// the reaper where the session was killed.
     pub(super) fn raise_limits(&mut self, points: &[Scenario]) -> Result<(), LabError> {
-        let Some(connecting) = self.loaded.study.connections() else { return Ok(()) };
-        if matches!(connecting.hold, Some(Hold::Limit(_))) {
+        let Some(connection_load) = self.loaded.study.connections() else { return Ok(()) };
+        if matches!(connection_load.hold, Some(Hold::Limit(_))) {
             // What is asked is what happens at the limit.
             return Ok(());
         }
         let topology = &self.runner.stage.topology;
         let limit = topology.table_limit()?;
-        let held = points.iter().filter_map(|point| connecting.held_at(point, limit)).max();
+        let held = points.iter().filter_map(|point| connection_load.held_at(point, limit)).max();
         let most = held.unwrap_or(0).max(self.preset.table_entries);
         let place = if topology.host().is_remote() { " on the firewall's host" } else { "" };
         // Half as many again, for what other namespaces hold: the limit is one for all.
@@ -86,9 +86,11 @@ impl Run<'_> {
                 self.step(&format!("set up {} at {point}", variant.subject), 0.3)?;
                 let firewall = match (study.loopback(), study.connections()) {
                     (Some(_), _) => self.runner.stage.topology.lone_host()?,
-                    (None, Some(connecting)) => {
+                    (None, Some(connection_load)) => {
                         let subject = &self.loaded.subjects.0[&variant.subject];
-                        self.runner.stage.between(subject.path, &connecting.by(subject.client))?
+                        self.runner
+                            .stage
+                            .between(subject.path, &connection_load.by(subject.client))?
                     }
                     (None, None) => self.runner.stage.firewall(None, ipv6)?,
                 };
@@ -110,14 +112,16 @@ impl Run<'_> {
     ) -> Result<(), LabError> {
         let study = &self.loaded.study;
         let client = self.loaded.subjects.0[&variant.subject].client;
-        if let Some(connecting) = study.connections().map(|connecting| connecting.by(client)) {
-            return match connecting.sockets {
-                Some(_) => empty::fetches(&mut self.runner, firewall, &connecting),
+        if let Some(connection_load) =
+            study.connections().map(|connection_load| connection_load.by(client))
+        {
+            return match connection_load.sockets {
+                Some(_) => empty::fetches(&mut self.runner, firewall, &connection_load),
                 None => empty::connections(&mut self.runner, firewall, self.options.seed),
             };
         }
-        if let Some(looping) = study.loopback() {
-            return empty::datagrams(&mut self.runner, firewall, looping);
+        if let Some(udp) = study.loopback() {
+            return empty::datagrams(&mut self.runner, firewall, udp);
         }
         // Any frames that belong to this ruleset will do.
         let points = plan::grid(&self.axes);

@@ -7,19 +7,19 @@ use std::time::SystemTime;
 use weir_kernel::interrupt;
 use weir_stats::search::Search;
 use weir_stats::{Coordinate, Environment, HostRecord, RulesetRecord, Scenario, Trial, folder};
-use weir_study::{Loaded, PresetText, Variant};
+use weir_study::{LoadedStudy, PresetText, Variant};
 
 use crate::LabError;
-use crate::schedule::clock::Clock;
+use crate::schedule::clock::RunClock;
 use crate::schedule::files::Files;
 use crate::schedule::options::RunOptions;
-use crate::schedule::resume::Done;
+use crate::schedule::resume::FinishedTrials;
 use crate::topology::Firewall;
 use crate::trial::runner::TrialRunner;
 
 /// What a run knows and has.
-pub(crate) struct Run<'a> {
-    pub(crate) loaded: &'a Loaded,
+pub(crate) struct RunState<'a> {
+    pub(crate) loaded: &'a LoadedStudy,
     pub(crate) preset: &'a PresetText,
     pub(crate) options: &'a RunOptions,
     pub(crate) out: &'a Path,
@@ -43,13 +43,13 @@ pub(crate) struct Run<'a> {
     pub(crate) hosts: Vec<HostRecord>,
     pub(crate) began: SystemTime,
     /// What was done before an interruption.
-    pub(crate) done: Done,
+    pub(crate) done: FinishedTrials,
     /// The record of it: when it began, how long it took.
     pub(crate) before: Option<weir_stats::Run>,
-    pub(crate) clock: Clock<'a>,
+    pub(crate) clock: RunClock<'a>,
 }
 
-impl Run<'_> {
+impl RunState<'_> {
     /// The subjects that are measured at a point, the second copy of one included.
     pub(crate) fn variants(&self, point: &Scenario) -> Vec<Variant> {
         let mut variants: Vec<Variant> =

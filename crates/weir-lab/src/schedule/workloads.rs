@@ -7,8 +7,8 @@ use weir_study::{ConnectionLoad, PlannedTrial, Traffic};
 
 use crate::LabError;
 use crate::program::generator::Play;
-use crate::program::tcp::Open;
-use crate::schedule::state::Run;
+use crate::program::tcp::ConnectionPlan;
+use crate::schedule::state::RunState;
 use crate::workload::contract::Workload;
 use crate::workload::frames::FrameWorkload;
 use crate::workload::loopback::LoopbackWorkload;
@@ -44,7 +44,7 @@ impl StudyWorkload<'_> {
 
 /// What the subject of a step meets for so many seconds; `check` verifies all that can be.
 pub(crate) fn of_step<'a>(
-    run: &mut Run<'a>,
+    run: &mut RunState<'a>,
     step: &PlannedTrial,
     seconds: f64,
     check: bool,
@@ -102,7 +102,7 @@ pub(crate) fn of_step<'a>(
 }
 
 /// Puts the frames of a step into the generator's table; whether some have to be dropped.
-pub(crate) fn load_frames(run: &mut Run<'_>, step: &PlannedTrial) -> Result<bool, LabError> {
+pub(crate) fn load_frames(run: &mut RunState<'_>, step: &PlannedTrial) -> Result<bool, LabError> {
     let (part, frames) = run.files.frames(&run.loaded.study, &step.scenario);
     run.runner.stage.load_frames(&part, frames, run.options.seed)?;
     Ok(frames.iter().any(|frame| frame.to_drop))
@@ -110,11 +110,11 @@ pub(crate) fn load_frames(run: &mut Run<'_>, step: &PlannedTrial) -> Result<bool
 
 /// How a step of a study opens connections; those who take part in it are told.
 fn open(
-    run: &mut Run<'_>,
+    run: &mut RunState<'_>,
     load: &ConnectionLoad,
     step: &PlannedTrial,
     seconds: f64,
-) -> Result<Open, LabError> {
+) -> Result<ConnectionPlan, LabError> {
     let held = load.held_at(&step.scenario, run.runner.stage.topology.table_limit()?);
     let (clients, servers) = load.endpoints_at(&step.scenario);
     // Sockets need no programs at the ends.
@@ -122,7 +122,7 @@ fn open(
         ends.take_part(clients, servers);
     }
     let on = |axis: &Option<String>| step.scenario.coordinate(axis.as_ref()?)?.number();
-    Ok(Open {
+    Ok(ConnectionPlan {
         duration: Duration::from_secs_f64(seconds),
         rate: on(&load.rate_axis).unwrap_or(run.preset.rate_pps),
         flood: on(&load.flood_axis).unwrap_or(0) as u32,

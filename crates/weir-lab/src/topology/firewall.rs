@@ -2,7 +2,7 @@
 
 use weir_kernel::Namespace;
 
-use crate::host::target::Target;
+use crate::host::target::SharedTarget;
 use crate::observe::counters::{ConntrackReader, DeviceReader, ReceivedReader, StackReader};
 
 /// One firewall between them.
@@ -26,7 +26,7 @@ pub struct Firewall {
     /// It forwards nothing: what it gets is for itself.
     pub is_host: bool,
     /// Where commands of its subject run.
-    pub(crate) target: Target,
+    pub(crate) target: SharedTarget,
 }
 
 impl Firewall {

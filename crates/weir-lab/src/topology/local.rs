@@ -15,7 +15,7 @@ use crate::host::router::{
     FIREWALL_MAC, OUT_MAC, SINK_MAC, SOURCE_MAC, addresses, route, set_router_sysctls,
     source_neighbour,
 };
-use crate::host::target::Target;
+use crate::host::target::SharedTarget;
 use crate::observe::counters::{ConntrackReader, DeviceReader, ReceivedReader, StackReader};
 use crate::topology::firewall::Firewall;
 use crate::topology::probe_routes::{ProbeLinks, add_probe_routes, single_segments};
@@ -52,7 +52,7 @@ impl LocalTestbed {
     }
 
     /// A namespace as a target of commands.
-    pub(super) fn target(&self, namespace: &Namespace) -> Target {
+    pub(super) fn target(&self, namespace: &Namespace) -> SharedTarget {
         Rc::new(LocalNamespace::new(Rc::clone(&self.host), namespace.clone()))
     }
 

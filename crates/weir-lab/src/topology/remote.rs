@@ -15,7 +15,7 @@ use weir_study::{Devices, Endpoints, Hosts};
 use crate::LabError;
 use crate::host::remote::{RemoteHost, RemoteNamespace};
 use crate::host::router::{SOURCE_MAC, wait_for_carrier};
-use crate::host::target::{BackRoute, Neighbours, Target};
+use crate::host::target::{BackRoute, Neighbours, SharedTarget};
 use crate::observe::counters::{ConntrackReader, DeviceReader, ReceivedReader, StackReader};
 use crate::program::sink::Sink;
 use crate::program::tcp::TcpEnds;
@@ -84,7 +84,7 @@ impl RemoteTestbed {
     }
 
     /// A namespace there that rulesets are loaded in to be timed.
-    pub(super) fn bare(&self) -> Result<Target, LabError> {
+    pub(super) fn bare(&self) -> Result<SharedTarget, LabError> {
         Ok(self.host.bare()?)
     }
 

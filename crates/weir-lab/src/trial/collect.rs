@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use weir_stats::{Collected, CoreWork, Table};
 
 use crate::LabError;
-use crate::observe::counters::Conntrack;
-use crate::observe::proc::{self, Counts};
+use crate::observe::counters::ConntrackCounters;
+use crate::observe::proc::{self, NamedCounts};
 use crate::topology::Firewall;
 
 /// Lines of the kernel's log that are kept of one trial.
@@ -19,12 +19,12 @@ const LONGEST_PERIOD: Duration = Duration::from_secs(1);
 /// A trial is being watched while it lives.
 pub(crate) struct Collecting {
     begun: Instant,
-    softnet: Counts,
-    interrupts: Counts,
-    softirqs: Counts,
+    softnet: NamedCounts,
+    interrupts: NamedCounts,
+    softirqs: NamedCounts,
     cores: Vec<CoreWork>,
-    snmp: Counts,
-    conntrack: Conntrack,
+    snmp: NamedCounts,
+    conntrack: ConntrackCounters,
     slab: i64,
     is_sampled: bool,
     core: Option<u32>,

@@ -8,7 +8,7 @@ use weir_study::{ClientKind, ConnectionLoad, LoopbackUdp};
 
 use crate::LabError;
 use crate::program::generator::Play;
-use crate::program::tcp::Open;
+use crate::program::tcp::ConnectionPlan;
 use crate::topology::Firewall;
 use crate::trial::runner::{DropSource, Observation, TrialRunner};
 use crate::workload::contract::Workload;
@@ -59,7 +59,7 @@ pub(crate) fn connections(
 ) -> Result<(), LabError> {
     let mut last = Ok(());
     for _ in 0..TRIES {
-        let open = Open {
+        let open = ConnectionPlan {
             duration: Duration::from_millis(500),
             rate: 0,
             connections_max: CONNECTIONS,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use weir_stats::{Collected, DropCount, Noise};
 
 use crate::LabError;
-use crate::observe::counters::{Conntrack, softnet_drops};
+use crate::observe::counters::{ConntrackCounters, softnet_drops};
 use crate::observe::cpu::{Moment, Pinned, REALTIME_LIMIT, spin};
 use crate::observe::drops::{NETFILTER_DROP, Reasons};
 use crate::program::generator::Played;
@@ -25,7 +25,7 @@ pub(crate) struct TrialRunner {
 }
 
 /// Reads how many packets a ruleset says that it dropped so far.
-pub(crate) type RuleCount<'a> = &'a dyn Fn() -> Result<u64, LabError>;
+pub(crate) type RuleDropCount<'a> = &'a dyn Fn() -> Result<u64, LabError>;
 
 /// What one trial saw.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,18 +44,18 @@ pub(crate) enum DropSource<'a> {
     /// Not at all: the frames are all to be accepted, and the sum has to be right without.
     Unwatched,
     /// By the subject's own command.
-    Counted(RuleCount<'a>),
+    Counted(RuleDropCount<'a>),
     /// By the subject's own command, and the kernel's reasons beside it.
-    Checked(RuleCount<'a>),
+    Checked(RuleDropCount<'a>),
     /// By the kernel's reasons for freeing packets.
     Reasons,
 }
 
 /// Everything that counts, at one moment.
-struct Counters {
+struct TrialCounters {
     devices: u64,
     stack: u64,
-    conntrack: Conntrack,
+    conntrack: ConntrackCounters,
     softnet: u64,
     entered: u64,
     left: u64,
@@ -66,7 +66,7 @@ struct Before {
     by_rules: Option<u64>,
     is_watched: bool,
     collecting: Collecting,
-    counters: Counters,
+    counters: TrialCounters,
 }
 
 impl TrialRunner {
@@ -212,8 +212,8 @@ impl TrialRunner {
         Ok(())
     }
 
-    fn counters(&mut self, firewall: &Firewall) -> Result<Counters, LabError> {
-        Ok(Counters {
+    fn counters(&mut self, firewall: &Firewall) -> Result<TrialCounters, LabError> {
+        Ok(TrialCounters {
             devices: firewall.devices.dropped()?,
             stack: firewall.stack.dropped()?,
             conntrack: firewall.conntrack.read()?,
@@ -227,7 +227,7 @@ impl TrialRunner {
 /// Frames that no counter of drops knows of, and that were seen to be lost all the same: a link
 /// that is down, or has no NAPI context, takes them without a word (`link`); behind the firewall
 /// they arrive where no program counts them (`sink`).
-fn lost_on_the_way(before: &Counters, after: &Counters, seen: &mut Observation) {
+fn lost_on_the_way(before: &TrialCounters, after: &TrialCounters, seen: &mut Observation) {
     let dropped: u64 = seen.dropped.iter().filter(|d| !d.is_explanation()).map(|d| d.packets).sum();
     let arrived = seen.arrived.delivered + seen.arrived.leaked;
     let missing = seen.played.offered.saturating_sub(arrived + dropped);

@@ -48,7 +48,11 @@ pub(crate) trait Workload {
     fn play(&mut self, stage: &mut Stage, firewall: &Firewall) -> Result<(), LabError>;
 
     /// Waits until nothing is under way any more; what was sent, and what arrived.
-    fn settle(&mut self, stage: &mut Stage, firewall: &Firewall) -> Result<Outcome, LabError>;
+    fn settle(
+        &mut self,
+        stage: &mut Stage,
+        firewall: &Firewall,
+    ) -> Result<WorkloadOutcome, LabError>;
 
     /// Puts back what would disturb later trials, after the counters were read.
     fn clean_up(&mut self, _firewall: &Firewall) -> Result<(), LabError> {
@@ -58,7 +62,7 @@ pub(crate) trait Workload {
 
 /// What a workload saw at its own ends.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Outcome {
+pub(crate) struct WorkloadOutcome {
     pub(crate) played: Played,
     pub(crate) arrived: Arrived,
     pub(crate) measured: Measured,

@@ -6,7 +6,7 @@ use crate::LabError;
 use crate::program::generator::{Play, Played};
 use crate::program::sink::Arrived;
 use crate::topology::Firewall;
-use crate::workload::contract::{Outcome, Workload};
+use crate::workload::contract::{Workload, WorkloadOutcome};
 use crate::workload::stage::Stage;
 use weir_stats::Measured;
 
@@ -94,8 +94,12 @@ impl Workload for FrameWorkload {
         Ok(())
     }
 
-    fn settle(&mut self, stage: &mut Stage, firewall: &Firewall) -> Result<Outcome, LabError> {
+    fn settle(
+        &mut self,
+        stage: &mut Stage,
+        firewall: &Firewall,
+    ) -> Result<WorkloadOutcome, LabError> {
         let arrived = self.before.settle(stage, firewall, self.played.offered)?;
-        Ok(Outcome { played: self.played, arrived, measured: Measured::Sums })
+        Ok(WorkloadOutcome { played: self.played, arrived, measured: Measured::Sums })
     }
 }

@@ -18,7 +18,7 @@ use crate::LabError;
 use crate::program::generator::Played;
 use crate::program::sink::Arrived;
 use crate::topology::Firewall;
-use crate::workload::contract::{Outcome, Workload};
+use crate::workload::contract::{Workload, WorkloadOutcome};
 use crate::workload::stage::Stage;
 use weir_stats::Measured;
 
@@ -84,7 +84,7 @@ impl Workload for LoopbackWorkload {
         Ok(())
     }
 
-    fn settle(&mut self, _stage: &mut Stage, host: &Firewall) -> Result<Outcome, LabError> {
+    fn settle(&mut self, _stage: &mut Stage, host: &Firewall) -> Result<WorkloadOutcome, LabError> {
         let arrived = unheard(host)?.saturating_sub(self.unheard_before);
         let played = Played {
             offered: self.sent,
@@ -97,7 +97,7 @@ impl Workload for LoopbackWorkload {
             true => Arrived { leaked: arrived, ..Arrived::default() },
             false => Arrived { delivered: arrived, ..Arrived::default() },
         };
-        Ok(Outcome { played, arrived, measured: Measured::Sums })
+        Ok(WorkloadOutcome { played, arrived, measured: Measured::Sums })
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::LabError;
 use crate::observe::cpu::REALTIME_LIMIT;
-use crate::program::tcp::{Progress, TcpEnds};
+use crate::program::tcp::{CompletedCounter, TcpEnds};
 
 /// Looks in one trial, about.
 const SAMPLES: u32 = 120;
@@ -15,12 +15,12 @@ const SAMPLES: u32 = 120;
 const LONGEST_PERIOD: Duration = Duration::from_secs(1);
 
 /// Seconds since the beginning, and connections completed until then.
-type Samples = Vec<(f64, u64)>;
+type CompletedSamples = Vec<(f64, u64)>;
 
 /// A thread that looks now and then.
 pub(crate) struct ProgressSampler {
     over: Arc<AtomicBool>,
-    thread: JoinHandle<Samples>,
+    thread: JoinHandle<CompletedSamples>,
 }
 
 impl ProgressSampler {
@@ -46,7 +46,7 @@ impl ProgressSampler {
     }
 
     /// Ends; what was seen.
-    pub(crate) fn stop(self) -> Samples {
+    pub(crate) fn stop(self) -> CompletedSamples {
         self.over.store(true, Ordering::SeqCst);
         self.thread.thread().unpark();
         self.thread.join().unwrap_or_default()
@@ -54,7 +54,7 @@ impl ProgressSampler {
 }
 
 /// Time begins with the first connection: the kernel prepares a trial for a while before it.
-fn sample(progress: &Progress, period: Duration, over: &AtomicBool) -> Samples {
+fn sample(progress: &CompletedCounter, period: Duration, over: &AtomicBool) -> CompletedSamples {
     let mut begun: Option<Instant> = None;
     let mut samples = Vec::new();
     while !over.load(Ordering::SeqCst) {

@@ -35,7 +35,7 @@ use crate::observe::cpu::another_core;
 use crate::program::generator::Played;
 use crate::program::sink::Arrived;
 use crate::topology::Firewall;
-use crate::workload::contract::{Outcome, Scheduling, Workload};
+use crate::workload::contract::{Scheduling, Workload, WorkloadOutcome};
 use crate::workload::latency::spectrum;
 use crate::workload::stage::Stage;
 use weir_stats::Measured;
@@ -98,14 +98,18 @@ impl Workload for SocketWorkload<'_> {
         Ok(())
     }
 
-    fn settle(&mut self, _stage: &mut Stage, _firewall: &Firewall) -> Result<Outcome, LabError> {
+    fn settle(
+        &mut self,
+        _stage: &mut Stage,
+        _firewall: &Firewall,
+    ) -> Result<WorkloadOutcome, LabError> {
         let Ready { serving, links, before, .. } = self.ready.take().expect("prepared before");
         let (mut connections, seconds) = self.asked.take().expect("played before");
         let (entered, left) = links.settle(before)?;
         let served = serving.end().map_err(not_possible)?;
         // A reply that nobody sent.
         connections.invalid = connections.completed.saturating_sub(served);
-        Ok(Outcome {
+        Ok(WorkloadOutcome {
             played: Played {
                 offered: entered,
                 given_up: connections.given_up,

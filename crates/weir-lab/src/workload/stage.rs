@@ -77,12 +77,12 @@ impl Stage {
     /// Makes a firewall, for frames or for connections.
     pub(crate) fn firewall(
         &mut self,
-        connecting: Option<&ConnectionLoad>,
+        connection_load: Option<&ConnectionLoad>,
         ipv6: bool,
     ) -> Result<Firewall, LabError> {
-        match connecting {
+        match connection_load {
             None => self.topology.firewall(ipv6),
-            Some(connecting) => self.between(ConnectionPath::Gateway, connecting),
+            Some(connection_load) => self.between(ConnectionPath::Gateway, connection_load),
         }
     }
 

@@ -7,9 +7,9 @@ use weir_stats::Close;
 use crate::LabError;
 use crate::program::generator::Played;
 use crate::program::sink::Arrived;
-use crate::program::tcp::{Open, Opened, TcpEnds};
+use crate::program::tcp::{ConnectionPlan, Opened, TcpEnds};
 use crate::topology::Firewall;
-use crate::workload::contract::{Outcome, Workload};
+use crate::workload::contract::{Workload, WorkloadOutcome};
 use crate::workload::progress::ProgressSampler;
 use crate::workload::stage::Stage;
 use weir_stats::Measured;
@@ -19,14 +19,14 @@ const SETTLE_LIMIT: Duration = Duration::from_millis(100);
 
 /// Connections as a trial opens them.
 pub(crate) struct TcpWorkload {
-    open: Open,
+    open: ConnectionPlan,
     sampler: Option<ProgressSampler>,
     opened: Opened,
 }
 
 impl TcpWorkload {
     /// As `open` says.
-    pub(crate) fn new(open: Open) -> TcpWorkload {
+    pub(crate) fn new(open: ConnectionPlan) -> TcpWorkload {
         TcpWorkload { open, sampler: None, opened: Opened::default() }
     }
 
@@ -53,13 +53,17 @@ impl Workload for TcpWorkload {
         Ok(())
     }
 
-    fn settle(&mut self, stage: &mut Stage, _firewall: &Firewall) -> Result<Outcome, LabError> {
+    fn settle(
+        &mut self,
+        stage: &mut Stage,
+        _firewall: &Firewall,
+    ) -> Result<WorkloadOutcome, LabError> {
         let (ends, opened) = (ends(stage), self.opened);
         settle(ends, opened.offered + opened.flood)?;
         let both = ends.read()?;
         let mut record = ends.record(&opened, &both, self.open.close)?;
         record.progress = self.sampler.take().map_or_else(Vec::new, ProgressSampler::stop);
-        Ok(Outcome {
+        Ok(WorkloadOutcome {
             played: Played {
                 offered: opened.offered + opened.flood + both.answered(),
                 to_drop: opened.flood,

@@ -3,7 +3,7 @@
 
 use maud::{Markup, html};
 
-use super::{Caption, Size, drawing, words};
+use super::{Caption, ChartSize, drawing, words};
 use crate::number::{Unit, pixel};
 use crate::scale::Linear;
 use crate::series_style::SeriesStyle;
@@ -22,7 +22,12 @@ pub(crate) struct Curve {
 }
 
 /// Draws curves; `x_unit` is that of the horizontal axis.
-pub(crate) fn draw(caption: &Caption<'_>, size: Size, x_unit: Unit, curves: &[Curve]) -> Markup {
+pub(crate) fn draw(
+    caption: &Caption<'_>,
+    size: ChartSize,
+    x_unit: Unit,
+    curves: &[Curve],
+) -> Markup {
     let (left, right) = (52.0, size.width - 24.0);
     let (top, bottom) = (30.0, size.height - 44.0);
     let all = || curves.iter().flat_map(|curve| curve.points.iter());
@@ -78,7 +83,7 @@ mod tests {
             y_title: "entries",
             unit: Unit::Rate,
         };
-        let size = Size { width: 488.0, height: 320.0 };
+        let size = ChartSize { width: 488.0, height: 320.0 };
         draw(&caption, size, Unit::Seconds, &[curve]).into_string()
     }
 

@@ -2,12 +2,12 @@
 
 use maud::{Markup, html};
 
-use super::{Caption, Series, Size, dots, drawing, polyline, spread, words};
+use super::{Caption, ChartSize, Series, dots, drawing, polyline, spread, words};
 use crate::number::{count, interval, pixel};
 use crate::scale::{Log, thinned};
 
 /// Places of the drawing's parts.
-struct Frame {
+struct PlotFrame {
     left: f64,
     right: f64,
     top: f64,
@@ -20,8 +20,8 @@ struct Frame {
 
 /// How a drawing is laid out.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Layout {
-    pub(crate) size: Size,
+pub(crate) struct PlotLayout {
+    pub(crate) size: ChartSize,
     /// Room for names beside the lines; 0 leaves them to the legend.
     pub(crate) names: f64,
     /// Class of the drawing, for the style sheet.
@@ -32,11 +32,11 @@ pub(crate) struct Layout {
 /// share them.
 pub(crate) fn draw(
     caption: &Caption<'_>,
-    layout: Layout,
+    layout: PlotLayout,
     series: &[Series],
     all: &[Series],
 ) -> Markup {
-    let frame = Frame::new(layout, all);
+    let frame = PlotFrame::new(layout, all);
     let inside = html! {
         (grid(&frame, caption))
         @for one in series { (line(&frame, one, caption)) }
@@ -46,8 +46,8 @@ pub(crate) fn draw(
     drawing(caption, layout.size, layout.class, &inside)
 }
 
-impl Frame {
-    fn new(layout: Layout, all: &[Series]) -> Frame {
+impl PlotFrame {
+    fn new(layout: PlotLayout, all: &[Series]) -> PlotFrame {
         let mut xs: Vec<f64> =
             all.iter().flat_map(|one| one.points.iter().map(|point| point.x)).collect();
         xs.retain(|x| x.is_finite() && *x >= 0.0);
@@ -57,7 +57,7 @@ impl Frame {
         let (top, bottom) = (30.0, layout.size.height - 44.0);
         let x = Log::over(&xs, left + 14.0, right - 12.0);
         let y = Log::around(all.iter().flat_map(Series::extent), bottom, top);
-        Frame { left, right, top, bottom, x, y, xs, labels: layout.names > 0.0 }
+        PlotFrame { left, right, top, bottom, x, y, xs, labels: layout.names > 0.0 }
     }
 
     /// The place of a point; `None` where an axis cannot show it.
@@ -66,7 +66,7 @@ impl Frame {
     }
 }
 
-fn grid(frame: &Frame, caption: &Caption<'_>) -> Markup {
+fn grid(frame: &PlotFrame, caption: &Caption<'_>) -> Markup {
     let (left, right, bottom) = (pixel(frame.left), pixel(frame.right), frame.bottom);
     // A label takes about 50 units of room.
     let ticks = thinned(&frame.xs, ((frame.right - frame.left) / 50.0) as usize);
@@ -95,7 +95,7 @@ fn grid(frame: &Frame, caption: &Caption<'_>) -> Markup {
     }
 }
 
-fn line(frame: &Frame, series: &Series, caption: &Caption<'_>) -> Markup {
+fn line(frame: &PlotFrame, series: &Series, caption: &Caption<'_>) -> Markup {
     let places: Vec<(f64, f64)> =
         series.points.iter().filter_map(|point| frame.at(point.x, point.value)).collect();
     let trials: Vec<(f64, f64)> = series
@@ -131,7 +131,7 @@ fn line(frame: &Frame, series: &Series, caption: &Caption<'_>) -> Markup {
     }
 }
 
-fn range(point: &super::Point, caption: &Caption<'_>) -> String {
+fn range(point: &super::ChartPoint, caption: &Caption<'_>) -> String {
     let estimate = weir_stats::Estimate {
         value: point.value,
         lo: point.lo,
@@ -142,7 +142,7 @@ fn range(point: &super::Point, caption: &Caption<'_>) -> String {
 }
 
 /// The intervals of neighbouring points, joined to a band; of a lone point, a bar.
-fn band(frame: &Frame, series: &Series) -> Markup {
+fn band(frame: &PlotFrame, series: &Series) -> Markup {
     let ends: Vec<(f64, f64, f64)> = series
         .points
         .iter()
@@ -168,7 +168,7 @@ fn rule(left: f64, y: f64, right: f64) -> String {
 }
 
 /// The names of the series, beside the ends of their lines.
-fn names(frame: &Frame, series: &[Series]) -> Markup {
+fn names(frame: &PlotFrame, series: &[Series]) -> Markup {
     let ends: Vec<(&Series, f64, f64)> = series
         .iter()
         .filter_map(|one| {
@@ -196,12 +196,12 @@ fn names(frame: &Frame, series: &[Series]) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chart::Point;
+    use crate::chart::ChartPoint;
     use crate::series_style;
 
     fn series(points: &[(f64, f64)]) -> Series {
         let style = series_style::styles(&[crate::sample::subject("a", false, false)])[0];
-        let point = |(x, value): &(f64, f64)| Point {
+        let point = |(x, value): &(f64, f64)| ChartPoint {
             x: *x,
             value: *value,
             lo: value * 0.9,
@@ -221,8 +221,8 @@ mod tests {
             y_title: "y",
             unit: crate::number::Unit::Rate,
         };
-        let size = Size { width: 400.0, height: 300.0 };
-        draw(&caption, Layout { size, names: 100.0, class: "" }, all, all).into_string()
+        let size = ChartSize { width: 400.0, height: 300.0 };
+        draw(&caption, PlotLayout { size, names: 100.0, class: "" }, all, all).into_string()
     }
 
     #[test]

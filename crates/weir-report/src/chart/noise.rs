@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use weir_stats::{State, Trial};
 
-use super::{Caption, Size, drawing, words};
+use super::{Caption, ChartSize, drawing, words};
 use crate::number::{Unit, percent, pixel};
 
 /// Height of one strip, and the gap to the next.
@@ -46,7 +46,7 @@ pub(crate) fn draw(id: &str, class: &'static str, width: f64, trials: &[Trial]) 
             (self::strip(strip, at as f64 * (STRIP + GAP) + GAP, width, trials))
         }
     };
-    drawing(&caption, Size { width, height }, class, &inside)
+    drawing(&caption, ChartSize { width, height }, class, &inside)
 }
 
 fn strip(strip: &Strip, top: f64, width: f64, trials: &[Trial]) -> Markup {

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::{Caption, Series, Size, dots, drawing, words};
+use super::{Caption, ChartSize, Series, dots, drawing, words};
 use crate::number::{interval, pixel};
 use crate::scale::Log;
 
@@ -36,7 +36,7 @@ pub(crate) fn draw(
             (self::row(&axis, caption, series, y, width, (!narrow).then_some(left)))
         }
     };
-    drawing(caption, Size { width, height: bottom + 30.0 }, class, &inside)
+    drawing(caption, ChartSize { width, height: bottom + 30.0 }, class, &inside)
 }
 
 /// Room for the names beside the rows.

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::{Caption, Size, drawing, polyline, words};
+use super::{Caption, ChartSize, drawing, polyline, words};
 use crate::number::pixel;
 use crate::scale::{Linear, Log};
 use crate::series_style::SeriesStyle;
@@ -21,7 +21,7 @@ pub(crate) struct Trace {
 }
 
 /// Draws searches; a full marker is a trial within the goal, a hollow one a trial that lost more.
-pub(crate) fn draw(caption: &Caption<'_>, size: Size, traces: &[Trace]) -> Markup {
+pub(crate) fn draw(caption: &Caption<'_>, size: ChartSize, traces: &[Trace]) -> Markup {
     let (left, right) = (52.0, size.width - 24.0);
     let (top, bottom) = (30.0, size.height - 44.0);
     let rates = || traces.iter().flat_map(|trace| trace.steps.iter().map(|(rate, _)| *rate));

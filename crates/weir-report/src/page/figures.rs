@@ -3,29 +3,29 @@
 use maud::{Markup, html};
 use weir_stats::{Axis, Quantity, Subject};
 
-use crate::chart::lines::{self, Layout};
-use crate::chart::{Caption, Series, Size, rows};
+use crate::chart::lines::{self, PlotLayout};
+use crate::chart::{Caption, ChartSize, Series, rows};
 use crate::number::{self, Unit};
 use crate::report_model::{ReportModel, axis_title, capital};
 use crate::series_style::SeriesStyle;
 
 /// What packets a second are, above their axis.
 pub(super) const FORWARDED: &str = "packets/s, forwarded";
-const WIDE: Layout =
-    Layout { size: Size { width: 1008.0, height: 470.0 }, names: 150.0, class: "wide" };
-const NARROW: Layout =
-    Layout { size: Size { width: 400.0, height: 360.0 }, names: 0.0, class: "narrow" };
-pub(super) const SMALL: Layout =
-    Layout { size: Size { width: 488.0, height: 320.0 }, names: 0.0, class: "small" };
+const WIDE: PlotLayout =
+    PlotLayout { size: ChartSize { width: 1008.0, height: 470.0 }, names: 150.0, class: "wide" };
+const NARROW: PlotLayout =
+    PlotLayout { size: ChartSize { width: 400.0, height: 360.0 }, names: 0.0, class: "narrow" };
+pub(super) const SMALL: PlotLayout =
+    PlotLayout { size: ChartSize { width: 488.0, height: 320.0 }, names: 0.0, class: "small" };
 
 /// The wide layout, with as much room beside the lines as the longest name needs; names that would
 /// take a third of it are left to the legend, and so are more than there is room for.
-fn wide(series: &[Series]) -> Layout {
+fn wide(series: &[Series]) -> PlotLayout {
     const LONGEST: usize = 36;
     const MOST: usize = 24;
     let longest = series.iter().map(|one| one.label.chars().count()).max().unwrap_or(0);
     let fit = longest <= LONGEST && series.len() <= MOST;
-    Layout { names: if fit { 28.0 + 8.2 * longest as f64 } else { 0.0 }, ..WIDE }
+    PlotLayout { names: if fit { 28.0 + 8.2 * longest as f64 } else { 0.0 }, ..WIDE }
 }
 
 /// The plot that the page is about.

@@ -9,16 +9,16 @@ use crate::number::{count, interval, percent, plain, seconds};
 use crate::report_model::{ReportModel, label};
 
 /// A kind of probe with what it is called and measured by.
-type Row = (&'static str, Quantity);
+type ProbeRow = (&'static str, Quantity);
 
-const ROUND_TRIP: [Row; 5] = [
+const ROUND_TRIP: [ProbeRow; 5] = [
     ("least", Quantity::RoundTripNsMin),
     ("mean", Quantity::RoundTripNsMean),
     ("median", Quantity::RoundTripNsP50),
     ("99 %", Quantity::RoundTripNsP99),
     ("longest", Quantity::RoundTripNsMax),
 ];
-const RESPONSE: [Row; 3] = [
+const RESPONSE: [ProbeRow; 3] = [
     ("median", Quantity::ResponseNsP50),
     ("99 %", Quantity::ResponseNsP99),
     ("longest", Quantity::ResponseNsMax),
@@ -50,7 +50,7 @@ pub(super) fn section(model: &ReportModel<'_>) -> Markup {
 
 fn table(model: &ReportModel<'_>, asked: &[&Trial], point: &Scenario) -> Markup {
     let is = |axis, name: &str| point.coordinate(axis) == Some(&Coordinate::from(name));
-    let rows: &[Row] = match () {
+    let rows: &[ProbeRow] = match () {
         () if is(KIND_AXIS, "shell") => &RESPONSE,
         () if is(KIND_AXIS, "stream") => &[],
         () => &ROUND_TRIP,

@@ -108,7 +108,7 @@ fn strips(model: &ReportModel<'_>) -> Markup {
 
 /// What happened to the packets of a subject's trials.
 #[derive(Default)]
-struct Sums {
+struct CauseSums {
     offered: u64,
     delivered: u64,
     leaked: u64,
@@ -116,7 +116,7 @@ struct Sums {
     dropped: BTreeMap<String, u64>,
 }
 
-impl Sums {
+impl CauseSums {
     fn add(&mut self, trial: &Trial) {
         self.offered += trial.offered;
         self.delivered += trial.delivered;
@@ -136,7 +136,7 @@ fn heading(counter: &str) -> String {
 
 /// Offered, delivered and dropped come from different counters and must add up.
 fn sums(model: &ReportModel<'_>) -> Markup {
-    let mut by_subject: BTreeMap<&str, Sums> = BTreeMap::new();
+    let mut by_subject: BTreeMap<&str, CauseSums> = BTreeMap::new();
     let packets = |trial: &&Trial| matches!(trial.kind, Kind::Rate | Kind::Paced);
     let counted = |trial: &&Trial| matches!(trial.state, State::Accepted | State::Warmup);
     for trial in model.record.trials.iter().filter(packets).filter(counted) {

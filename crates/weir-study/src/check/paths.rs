@@ -3,12 +3,12 @@
 use weir_stats::Coordinate;
 
 use crate::StudyError;
-use crate::loaded::Loaded;
+use crate::loaded::LoadedStudy;
 use crate::path::{ConnectionPath, NEIGHBOURS_MAX};
 use crate::toml_text::{refused, table_start};
 use crate::traffic::ConnectionLoad;
 
-impl Loaded {
+impl LoadedStudy {
     /// Whether its subjects' paths fit its traffic, and its axes of clients and servers.
     pub(crate) fn check_paths(&self) -> Result<(), StudyError> {
         for name in &self.study.subjects {

@@ -1,11 +1,11 @@
 //! What the fields of a preset may ask for.
 
 use crate::StudyError;
-use crate::loaded::Loaded;
+use crate::loaded::LoadedStudy;
 use crate::study::PresetText;
-use crate::workload::Feature;
+use crate::workload::WorkloadFeature;
 
-impl Loaded {
+impl LoadedStudy {
     /// Refuses a preset whose fields ask for what the study does not do.
     pub(crate) fn check_preset(&self, name: &str, preset: &PresetText) -> Result<(), StudyError> {
         let workload = self.workload();
@@ -14,8 +14,8 @@ impl Loaded {
             Err(self.refused_at(&format!("presets.{name}"), message))
         };
         for (is_asked, field, feature) in [
-            (preset.rate_pps > 0, "rate_pps", Feature::Rate),
-            (preset.table_entries > 0, "table_entries", Feature::TableEntries),
+            (preset.rate_pps > 0, "rate_pps", WorkloadFeature::Rate),
+            (preset.table_entries > 0, "table_entries", WorkloadFeature::TableEntries),
         ] {
             if let Some(why) = workload.lacks(feature).filter(|_| is_asked) {
                 return refuse(field, format!("{} {why}", workload.name()));

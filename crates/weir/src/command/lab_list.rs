@@ -8,7 +8,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result, bail};
 use weir_report::{IndexEntry, IndexItem};
 use weir_stats::folder;
-use weir_study::registry::{self, Entry, Item, LIST_BEGINS, LIST_ENDS};
+use weir_study::registry::{self, ClaimItem, LIST_BEGINS, LIST_ENDS, RegistryEntry};
 
 use super::Answer;
 use crate::cli::{LabIndex, LabList};
@@ -26,10 +26,10 @@ pub fn run(args: &LabList) -> Result<Answer> {
     let mut text = String::new();
     let mut shown = 0;
     for entry in &entries {
-        let wanted = |item: &&Item| {
+        let wanted = |item: &&ClaimItem| {
             args.status.as_ref().is_none_or(|status| item.status.to_string() == *status)
         };
-        let items: Vec<&Item> = entry.items.iter().chain(&entry.own).filter(wanted).collect();
+        let items: Vec<&ClaimItem> = entry.items.iter().chain(&entry.own).filter(wanted).collect();
         if items.is_empty() {
             continue;
         }
@@ -50,11 +50,11 @@ pub fn run(args: &LabList) -> Result<Answer> {
 }
 
 /// The number; weir's own claims have names, and are marked only.
-fn short(item: &Item) -> &str {
+fn short(item: &ClaimItem) -> &str {
     if item.kind == registry::ItemKind::Own { "weir" } else { &item.number }
 }
 
-fn write(args: &LabList, entries: &[Entry]) -> Result<Answer> {
+fn write(args: &LabList, entries: &[RegistryEntry]) -> Result<Answer> {
     for entry in entries {
         let path = args.studies.join(&entry.study).join("README.md");
         let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
@@ -108,8 +108,8 @@ pub(super) fn pages(studies: &Path) -> Result<BTreeMap<String, Vec<u8>>> {
     Ok(files)
 }
 
-fn index_entry(entry: &Entry) -> IndexEntry {
-    let item = |item: &Item| {
+fn index_entry(entry: &RegistryEntry) -> IndexEntry {
+    let item = |item: &ClaimItem| {
         let numbers: Vec<String> = item
             .evidence
             .iter()

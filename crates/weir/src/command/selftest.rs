@@ -14,8 +14,10 @@ use crate::terminal::{self, Progress};
 pub fn run(args: &LabSelftest) -> Result<Answer> {
     ensure!((0.01..=60.0).contains(&args.trial), "--trial {}: 0.01 to 60 seconds", args.trial);
     ensure!(args.blocks > 0, "--blocks 0: one pass at least");
-    let options =
-        selftest::Options { trial: Duration::from_secs_f64(args.trial), blocks: args.blocks };
+    let options = selftest::SelfTestOptions {
+        trial: Duration::from_secs_f64(args.trial),
+        blocks: args.blocks,
+    };
     let bar = Progress::new();
     let mut done = 0;
     let total = u64::from(args.blocks + 1) * 2 * selftest::PARTS as u64;
@@ -24,7 +26,7 @@ pub fn run(args: &LabSelftest) -> Result<Answer> {
         done += 1;
     })?;
     drop(bar);
-    let is_whole = report.parts.iter().all(selftest::Part::is_without_loss);
+    let is_whole = report.parts.iter().all(selftest::SelfTestPart::is_without_loss);
     if args.json {
         terminal::print(&format!("{}\n", serde_json::to_string_pretty(&report)?))?;
     } else {
@@ -33,7 +35,7 @@ pub fn run(args: &LabSelftest) -> Result<Answer> {
     Ok(if is_whole { Answer::Yes } else { Answer::No })
 }
 
-fn text_of(report: &selftest::Report) -> String {
+fn text_of(report: &selftest::SelfTestReport) -> String {
     let mut text = format!(
         "{:<32} {:>10} {:>13} {:>12} {:>12} {:>8} {:>7}\n",
         "", "packets/s", "connections/s", "offered", "delivered", "dropped", "missing"

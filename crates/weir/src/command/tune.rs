@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use serde::Serialize;
-use weir_lab::tune::{Reach, TUNINGS, Tuning};
+use weir_lab::tune::{TUNINGS, Tuning, TuningScope};
 
 use super::Answer;
 use crate::cli::Tune;
@@ -38,9 +38,9 @@ pub fn run(args: &Tune) -> Result<Answer> {
 fn lines(row: &Row) -> String {
     let Row { tuning, now } = row;
     let reach = match tuning.reach {
-        Reach::Namespace => "",
-        Reach::Machine => " (whole machine)",
-        Reach::Gone => " (gone)",
+        TuningScope::Namespace => "",
+        TuningScope::Machine => " (whole machine)",
+        TuningScope::Gone => " (gone)",
     };
     let now = now.as_ref().map_or(String::new(), |now| format!("; now {now}"));
     let what = format!("# {}{reach}: {}{now}\n", tuning.then, tuning.why);

@@ -19,7 +19,7 @@ use crate::observe::cpu::{Pinned, REALTIME_LIMIT, another_core, be_realtime};
 use crate::program::generator::Played;
 use crate::topology::Firewall;
 use crate::topology::probe_routes::ProbeLinks;
-use crate::workload::contract::{Outcome, Scheduling, Workload};
+use crate::workload::contract::{Scheduling, Workload, WorkloadOutcome};
 use crate::workload::frames::{ArrivalCounters, FrameWorkload};
 use crate::workload::probe::echo::{Echo, Shell};
 use crate::workload::probe::open_loop::{ProbeSchedule, ProbeTransport, probe};
@@ -122,13 +122,17 @@ impl Workload for ProbeWorkload {
         Ok(())
     }
 
-    fn settle(&mut self, stage: &mut Stage, firewall: &Firewall) -> Result<Outcome, LabError> {
+    fn settle(
+        &mut self,
+        stage: &mut Stage,
+        firewall: &Firewall,
+    ) -> Result<WorkloadOutcome, LabError> {
         let arrived = self.before.settle(stage, firewall, self.played.offered)?;
         let measured = match self.stream.take() {
             Some(stream) => Measured::Stream(stream),
             None => Measured::Probe(Box::new(std::mem::take(&mut self.probe))),
         };
-        Ok(Outcome { played: self.played, arrived, measured })
+        Ok(WorkloadOutcome { played: self.played, arrived, measured })
     }
 }
 

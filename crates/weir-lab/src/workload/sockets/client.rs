@@ -57,7 +57,7 @@ pub(super) struct Fetched {
 }
 
 /// One connection.
-struct Session {
+struct ClientSession {
     socket: TcpStream,
     number: u64,
     planned: Duration,
@@ -65,10 +65,10 @@ struct Session {
     reply: Vec<u8>,
 }
 
-struct Client<'a> {
+struct SocketClient<'a> {
     fetching: &'a Fetching<'a>,
     epoll: rustix::fd::OwnedFd,
-    sessions: Slab<Session>,
+    sessions: Slab<ClientSession>,
     /// Places and numbers of connections with their deadlines, rising.
     deadlines: VecDeque<(Duration, usize, u64)>,
     begun: Instant,
@@ -78,7 +78,7 @@ struct Client<'a> {
 
 /// Opens connections as planned, and waits for each of them; in the current namespace.
 pub(super) fn fetch(fetching: &Fetching<'_>) -> io::Result<Fetched> {
-    let mut client = Client {
+    let mut client = SocketClient {
         fetching,
         epoll: epoll::create(CreateFlags::CLOEXEC)?,
         sessions: Slab::new(),
@@ -123,11 +123,12 @@ pub(super) fn fetch(fetching: &Fetching<'_>) -> io::Result<Fetched> {
     Ok(client.fetched)
 }
 
-impl Client<'_> {
+impl SocketClient<'_> {
     fn open(&mut self, number: u64, planned: Duration) {
         self.fetched.offered += 1;
         let opened = self.connect(number).and_then(|socket| {
-            let session = Session { socket, number, planned, is_open: false, reply: Vec::new() };
+            let session =
+                ClientSession { socket, number, planned, is_open: false, reply: Vec::new() };
             let slot = self.sessions.insert(session);
             let socket = &self.sessions[slot].socket;
             let data = EventData::new_u64(slot as u64);

@@ -27,28 +27,29 @@ use crate::LabError;
 use crate::host::router::GATEWAY_ADDRESS;
 use crate::topology::Firewall;
 use crate::workload::latency;
-use report::Report;
+use report::ProgramReport;
 use weir_study::ClientKind;
 
 /// How long a program may take beyond three times its trial: one that is overloaded ends late.
 const LATE: Duration = Duration::from_secs(30);
 
 /// How a program is called, and what it says.
-pub(super) struct Program {
+pub(super) struct ClientProgram {
     name: &'static str,
     arguments: fn(&SocketPlan<'_>) -> Vec<String>,
-    read: fn(&str) -> Result<Report, String>,
+    read: fn(&str) -> Result<ProgramReport, String>,
     /// What it did, where it ended with an error and said so.
-    not_begun: fn(&str) -> Option<Report>,
+    not_begun: fn(&str) -> Option<ProgramReport>,
 }
 
 /// The program that a client is.
-pub(super) fn program(client: ClientKind) -> Option<Program> {
+pub(super) fn program(client: ClientKind) -> Option<ClientProgram> {
     let name = client.program()?;
-    let wrk = |arguments| Program { name, arguments, read: wrk::read, not_begun: wrk::not_begun };
+    let wrk =
+        |arguments| ClientProgram { name, arguments, read: wrk::read, not_begun: wrk::not_begun };
     Some(match client {
         ClientKind::Sockets | ClientKind::Stateless => return None,
-        ClientKind::Httperf => Program {
+        ClientKind::Httperf => ClientProgram {
             name,
             arguments: httperf::arguments,
             read: httperf::read,
@@ -65,7 +66,7 @@ pub(super) fn ask(
     firewall: &Firewall,
     asking: &SocketPlan<'_>,
     first: u32,
-    program: &Program,
+    program: &ClientProgram,
 ) -> Result<ClientResult, LabError> {
     let endpoints = asking.endpoints;
     let address = Ipv4Addr::from(u32::from(endpoints.client) + first % endpoints.clients);
@@ -86,10 +87,10 @@ pub(super) fn ask(
 /// Runs a program to its end, within a limit; what it did, or what went wrong with it.
 fn run(
     source: &Namespace,
-    program: &Program,
+    program: &ClientProgram,
     arguments: &[String],
     limit: Duration,
-) -> Result<Result<Report, String>, LabError> {
+) -> Result<Result<ProgramReport, String>, LabError> {
     let mut command = source.command(program.name);
     command.args(arguments).env("LC_ALL", "C").stdin(Stdio::null());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -128,7 +129,7 @@ fn wait(child: &mut Child, limit: Duration) -> std::io::Result<bool> {
     Ok(true)
 }
 
-fn record(asking: &SocketPlan<'_>, report: &Report) -> Connections {
+fn record(asking: &SocketPlan<'_>, report: &ProgramReport) -> Connections {
     let failed = report.failed.iter().copied();
     let offered = report.completed + failed.clone().map(|(_, count)| count).sum::<u64>();
     let planned = if asking.client.keeps_a_rate() { asking.planned() } else { offered };
@@ -164,17 +165,17 @@ mod tests {
         let endpoints = ConnectionLoad::default().endpoints;
         let asking = made_up(&endpoints);
         let failed = vec![("descriptors", 200), ("reset", 50), ("refused", 0)];
-        let report = Report { completed: 2000, failed, ..Report::default() };
+        let report = ProgramReport { completed: 2000, failed, ..ProgramReport::default() };
         let connections = record(&asking, &report);
         assert_eq!((connections.offered, connections.given_up), (2250, 0));
         assert_eq!((connections.missing(), connections.resets), (0, 50));
         assert_eq!(connections.failed.len(), 2, "what did not happen is not told");
         assert_eq!(connections.limit("ports"), Some(64_512.0 / 60.0));
         assert_eq!(connections.limit("descriptors"), None, "they are the program's own");
-        let late = record(&asking, &Report { completed: 2000, ..Report::default() });
+        let late = record(&asking, &ProgramReport { completed: 2000, ..ProgramReport::default() });
         assert_eq!((late.offered, late.given_up), (2000, 250));
         let closed = SocketPlan { client: ClientKind::Wrk, ..asking };
-        let closed = record(&closed, &Report { completed: 9, ..Report::default() });
+        let closed = record(&closed, &ProgramReport { completed: 9, ..ProgramReport::default() });
         assert_eq!((closed.offered, closed.given_up), (9, 0), "it has no rate");
     }
 }

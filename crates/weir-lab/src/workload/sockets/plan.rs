@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use weir_stats::Scenario;
-use weir_study::{ClientKind, ConnectionLoad, Endpoints, Loaded, Sockets};
+use weir_study::{ClientKind, ConnectionLoad, Endpoints, LoadedStudy, Sockets};
 
-use crate::program::tcp::Open;
+use crate::program::tcp::ConnectionPlan;
 use crate::topology::Topology;
 use crate::workload::sockets::limits::Resources;
 
@@ -44,9 +44,9 @@ pub(crate) fn plan<'a>(
     load: &'a ConnectionLoad,
     client: ClientKind,
     point: &Scenario,
-    open: &Open,
+    open: &ConnectionPlan,
 ) -> SocketPlan<'a> {
-    let Open { rate, duration, .. } = *open;
+    let ConnectionPlan { rate, duration, .. } = *open;
     // A program has one address, and asks one server.
     let (clients, servers) = client.program().map_or_else(|| load.endpoints_at(point), |_| (1, 1));
     let resources = resources(topology, load, (clients, servers));
@@ -68,7 +68,11 @@ pub(crate) fn resources(
 
 /// Takes as many descriptors as the process may have; what is to be said of the clients' limits
 /// before anything is measured, one text for each number of clients.
-pub(crate) fn before_run(topology: &Topology, loaded: &Loaded, points: &[Scenario]) -> Vec<String> {
+pub(crate) fn before_run(
+    topology: &Topology,
+    loaded: &LoadedStudy,
+    points: &[Scenario],
+) -> Vec<String> {
     let Some(load) = loaded.study.connections().filter(|c| c.sockets.is_some()) else {
         return Vec::new();
     };

@@ -65,7 +65,7 @@ fn listen(device: &str, port: u16) -> io::Result<TcpListener> {
 }
 
 /// One connection.
-struct Session {
+struct ServerSession {
     socket: TcpStream,
     request: Vec<u8>,
 }
@@ -75,7 +75,7 @@ struct Server {
     /// Readable when it is over.
     _end: UnixStream,
     epoll: rustix::fd::OwnedFd,
-    sessions: Slab<Session>,
+    sessions: Slab<ServerSession>,
     replies: u64,
 }
 
@@ -113,7 +113,7 @@ impl Server {
                 Err(_) => return Ok(()),
             };
             socket.set_nonblocking(true)?;
-            let slot = self.sessions.insert(Session { socket, request: Vec::new() });
+            let slot = self.sessions.insert(ServerSession { socket, request: Vec::new() });
             let socket = &self.sessions[slot].socket;
             epoll::add(&self.epoll, socket, EventData::new_u64(slot as u64), EventFlags::IN)?;
         }

@@ -7,7 +7,7 @@
 use super::super::limits::PATIENCE;
 use super::super::plan::SocketPlan;
 use super::lines::{Lines, number};
-use super::report::Report;
+use super::report::ProgramReport;
 
 const TOTAL: &str = "Total: connections {} requests {} replies {} test-duration {} s";
 const REPLY_TIME: &str = "Reply time [ms]: response {} transfer {}";
@@ -49,7 +49,7 @@ pub(super) fn arguments(asking: &SocketPlan<'_>) -> Vec<String> {
     ]
 }
 
-pub(super) fn read(text: &str) -> Result<Report, String> {
+pub(super) fn read(text: &str) -> Result<ProgramReport, String> {
     let lines = Lines::read(text, &FORMS)?;
     let [_, _, replies, seconds] = lines.values(TOTAL, number)?;
     let [informed, completed, moved, wrong, broken] = lines.counts(STATUS)?;
@@ -75,7 +75,7 @@ pub(super) fn read(text: &str) -> Result<Report, String> {
         return Err(format!("its replies are {by_status} by status and {replies} in all"));
     }
     let [response, transfer] = lines.values(REPLY_TIME, number)?;
-    Ok(Report {
+    Ok(ProgramReport {
         seconds,
         completed,
         failed: failed.into_iter().chain([("wrong reply", others)]).collect(),

@@ -2,7 +2,7 @@
 
 /// What a program says that it did.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Report {
+pub(super) struct ProgramReport {
     /// How long, seconds.
     pub(super) seconds: f64,
     /// Replies that were right.

@@ -8,7 +8,7 @@
 use super::super::limits::PATIENCE;
 use super::super::plan::SocketPlan;
 use super::lines::{Lines, gaps, number};
-use super::report::Report;
+use super::report::ProgramReport;
 
 const LATENCY: &str = "Latency {} {} {} {}%";
 const REQUESTS: &str = "{} requests in {}, {} read";
@@ -57,17 +57,17 @@ pub(super) fn arguments(asking: &SocketPlan<'_>, kept: bool) -> Vec<String> {
 
 /// What it says where its first connection fails, which it opens to see that there is a server; it
 /// gives up then.
-pub(super) fn not_begun(said: &str) -> Option<Report> {
+pub(super) fn not_begun(said: &str) -> Option<ProgramReport> {
     let values = gaps("unable to connect to {} {}", said)?;
     let why = match values[1].as_str() {
         "Connection refused" => "refused",
         "Connection timed out" => "timed out",
         _ => "connect error",
     };
-    Some(Report { failed: vec![(why, 1)], ..Report::default() })
+    Some(ProgramReport { failed: vec![(why, 1)], ..ProgramReport::default() })
 }
 
-pub(super) fn read(text: &str) -> Result<Report, String> {
+pub(super) fn read(text: &str) -> Result<ProgramReport, String> {
     let lines = Lines::read(text, &FORMS)?;
     let [requests, seconds, _] = lines.values(REQUESTS, |text| Some(text.to_owned()))?;
     let told = |what: &str| format!("`{what}` in the line `{REQUESTS}` is not understood");
@@ -78,7 +78,7 @@ pub(super) fn read(text: &str) -> Result<Report, String> {
     let [wrong] = lines.counts_if_any(WRONG)?;
     let right = requests.checked_sub(late + wrong);
     let completed = right.ok_or_else(|| format!("{late} late and {wrong} wrong of {requests}"))?;
-    let mut report = Report {
+    let mut report = ProgramReport {
         seconds,
         completed,
         failed: vec![
@@ -88,7 +88,7 @@ pub(super) fn read(text: &str) -> Result<Report, String> {
             ("timed out", late),
             ("wrong reply", wrong),
         ],
-        ..Report::default()
+        ..ProgramReport::default()
     };
     if completed > 0 {
         let [mean, ..]: [String; 4] = lines.values(LATENCY, |text| Some(text.to_owned()))?;
@@ -182,7 +182,8 @@ Transfer/sec:    858.89KB
     #[test]
     fn a_server_that_does_not_answer_ends_it() {
         let failed = |why| not_begun(&format!("unable to connect to 198.19.128.0:80 {why}"));
-        let of = |report: Option<Report>| report.map(|report| (report.completed, report.failed));
+        let of =
+            |report: Option<ProgramReport>| report.map(|report| (report.completed, report.failed));
         assert_eq!(of(failed("Connection refused")), Some((0, vec![("refused", 1)])));
         assert_eq!(of(failed("Connection timed out")), Some((0, vec![("timed out", 1)])));
         assert_eq!(not_begun("unable to create thread 0: no memory"), None);
