@@ -41,7 +41,7 @@ fn check_crate(modules: &Modules) -> Vec<Finding> {
             message += &format!(" {} takes `{name}`;", modules.files[pair[0]]);
         }
         message += " move what they share below both";
-        found.push(Finding::warn(RULE, &modules.files[start], 0, message));
+        found.push(Finding::refuse(RULE, &modules.files[start], 0, message));
         done.extend(group);
     }
     found

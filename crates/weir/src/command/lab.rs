@@ -43,7 +43,8 @@ pub fn run(args: &LabRun) -> Result<Answer> {
         live.show(&progress);
     })?;
     drop(live);
-    write_page(&args.output.join(PAGE), &[NamedRun { name: "", record: &record }], &[])?;
+    let page = args.output.join(lab_runs::PAGE);
+    lab_runs::write_page(&page, &[NamedRun { name: "", record: &record }], &[])?;
     if let Some(subject) = &args.against_itself {
         return self_test(args, &record, subject);
     }
@@ -147,9 +148,6 @@ fn words(quantity: Quantity) -> &'static str {
     }
 }
 
-/// The page of a run, in its folder.
-pub(super) const PAGE: &str = "report.html";
-
 /// Writes the page of a run, with others beside it.
 pub fn report(args: &LabReport) -> Result<Answer> {
     let runs = lab_runs::load(&args.run, &args.beside)?;
@@ -160,15 +158,9 @@ pub fn report(args: &LabReport) -> Result<Answer> {
     for path in &args.verified {
         extras.push(verified(path)?);
     }
-    let path = args.output.clone().unwrap_or_else(|| args.run.join(PAGE));
-    write_page(&path, &lab_runs::named(&runs), &extras)?;
+    let path = args.output.clone().unwrap_or_else(|| args.run.join(lab_runs::PAGE));
+    lab_runs::write_page(&path, &lab_runs::named(&runs), &extras)?;
     terminal::print(&lab_runs::summary(&runs))
-}
-
-/// Writes the page of runs of one study.
-pub(super) fn write_page(path: &Path, runs: &[NamedRun<'_>], extras: &[Extra]) -> Result<()> {
-    fs::write(path, weir_report::page_of_runs(runs, extras))
-        .with_context(|| format!("write {}", path.display()))
 }
 
 /// What manifests say of compiled forms, as a section.

@@ -6,7 +6,7 @@ use anyhow::Result;
 use weir_lab::schedule::kernels::PerKernel;
 use weir_stats::Record;
 
-use super::{Answer, lab, lab_runs};
+use super::{Answer, lab_runs};
 use crate::live::Live;
 use crate::terminal;
 
@@ -23,8 +23,8 @@ pub fn run(output: &Path, kernels: &PerKernel) -> Result<Answer> {
         }
         runs.push((one.name.clone(), record));
         let last = lab_runs::named(&runs).split_off(runs.len() - 1);
-        lab::write_page(&one.folder.join(lab::PAGE), &last, &[])?;
+        lab_runs::write_page(&one.folder.join(lab_runs::PAGE), &last, &[])?;
     }
-    lab::write_page(&output.join(lab::PAGE), &lab_runs::named(&runs), &[])?;
+    lab_runs::write_page(&output.join(lab_runs::PAGE), &lab_runs::named(&runs), &[])?;
     terminal::print(&lab_runs::summary(&runs))
 }

@@ -5,8 +5,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
-use weir_report::NamedRun;
+use weir_report::{Extra, NamedRun};
 use weir_stats::{Record, folder};
+
+/// The page of a run, in its folder.
+pub(super) const PAGE: &str = "report.html";
 
 /// Reads runs of one study, each named by its folder.
 pub fn load(first: &Path, others: &[PathBuf]) -> Result<Vec<(String, Record)>> {
@@ -55,4 +58,12 @@ pub fn summary(runs: &[(String, Record)]) -> String {
         text.push_str(&weir_report::summary(record));
     }
     text
+}
+
+/// Writes the page of runs of one study, and says where it is.
+pub(super) fn write_page(path: &Path, runs: &[NamedRun<'_>], extras: &[Extra]) -> Result<()> {
+    fs::write(path, weir_report::page_of_runs(runs, extras))
+        .with_context(|| format!("write {}", path.display()))?;
+    eprintln!("weir: report: {}", path.display());
+    Ok(())
 }
