@@ -1,9 +1,10 @@
-//! Documents: links that lead somewhere, decisions with their number, glossary words in use, and
+//! Documents: links that lead somewhere, source files that are there, decisions with their number, glossary words in use, and
 //! tests that are where the semantics says.
 
 use super::finding::Finding;
 use crate::tree::Tree;
 
+const ARCHITECTURE: &str = "ARCHITECTURE.md";
 const GLOSSARY: &str = "docs/glossary.md";
 const SEMANTICS: &str = "docs/semantics.md";
 const DECISIONS: &str = "docs/decisions/";
@@ -11,6 +12,7 @@ const DECISIONS: &str = "docs/decisions/";
 pub fn check(tree: &Tree) -> Vec<Finding> {
     let mut found: Vec<_> =
         tree.ending(".md").flat_map(|(path, text)| dead_links(tree, path, text)).collect();
+    found.extend(named_files(tree));
     found.extend(decisions(tree));
     found.extend(glossary(tree));
     found.extend(named_tests(tree));
@@ -33,6 +35,25 @@ fn dead_links(tree: &Tree, path: &str, text: &str) -> Vec<Finding> {
             if !is_elsewhere && !tree.has(&resolve(path, file)) {
                 let message = format!("link to {file}, which is not there");
                 found.push(Finding::refuse("link", path, i + 1, message));
+            }
+        }
+    }
+    found
+}
+
+/// Files of crates that the architecture names, as `weir-model/src/test.rs`, and that are not there.
+fn named_files(tree: &Tree) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for (i, line) in tree.text(ARCHITECTURE).unwrap_or_default().lines().enumerate() {
+        let names = line.split('`').skip(1).step_by(2);
+        let is_file = |name: &&str| {
+            let in_crate = name.starts_with("weir-") && name.contains('/');
+            in_crate && !name.contains([' ', '*', '…'])
+        };
+        for name in names.filter(is_file) {
+            if !tree.has(&format!("crates/{name}")) {
+                let message = format!("{name} is named and not there");
+                found.push(Finding::refuse("file", ARCHITECTURE, i + 1, message));
             }
         }
     }
@@ -152,6 +173,17 @@ mod tests {
             ["link to c.md, which is not there"]
         );
         assert!(messages(&[("docs/a.md", "```\n[c](c.md)\n```")]).is_empty());
+    }
+
+    #[test]
+    fn a_file_that_the_architecture_names_is_there() {
+        let text = "`weir-model/src/a.rs` and `weir_model::A`, `weir-model`, `weir-x/*`\n";
+        let there = ("crates/weir-model/src/a.rs", "");
+        assert!(messages(&[(ARCHITECTURE, text), there]).is_empty());
+        assert_eq!(
+            messages(&[(ARCHITECTURE, text)]),
+            ["weir-model/src/a.rs is named and not there"]
+        );
     }
 
     #[test]
