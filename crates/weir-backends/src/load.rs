@@ -23,11 +23,11 @@ const SAVE: &str = include_str!("load/save.sh");
 const LOAD: &str = include_str!("load/load.sh");
 const UNLOAD: &str = include_str!("load/unload.sh");
 
-/// Programs that the scripts run beside those that load and save a form, the shell's own and
-/// coreutils.
+/// Programs that the scripts run beside those that load and save a form, the shell's own, coreutils,
+/// grep and sed.
 const TOOLS: [&str; 4] = ["awk", "cmp", "find", "flock"];
 
-/// Programs that the scripts of a form run, apart from the shell's own and coreutils.
+/// Programs that the scripts of a form run, apart from the shell's own, coreutils, grep and sed.
 pub(crate) fn tools(footprint: &Footprint) -> Vec<String> {
     let loaders = footprint.loaders();
     let programs = loaders.iter().flat_map(|loader| loader.programs().iter().copied());

@@ -175,12 +175,31 @@ report_state() {
     top=$(top_entry)
     if [ -z "$top" ]; then
         printf 'loaded by weir: nothing\n'
+    elif [ "$(about "$top" boot)" != "$boot" ]; then
+        printf 'loaded by weir: nothing since this machine was started\n'
     elif [ "$(mark_of "$top")" = loaded ]; then
-        printf 'loaded by weir: %s\n' "$(title "$top")"
+        newest=$(newest_in_force) || exit
+        if [ "$top" != "$newest" ]; then
+            printf 'not in force any more, would be set aside: %s\n' "$(title "$top")"
+            [ -n "$newest" ] || return 0
+        fi
+        refuse_what_was_replaced "$newest"
+        printf 'loaded by weir: %s\n' "$(title "$newest")"
+        is_whole "$newest" || printf 'not in force as a whole any more: would be loaded again\n'
     else
         printf 'interrupted: %s of %s, which would be rolled back first\n' \
             "$(interrupted "$top")" "$(title "$top")"
     fi
+}
+
+# Looks, without a trace, at the folder of the state or the nearest above it that is there.
+check_that_state_can_be_written() {
+    folder=$state
+    while [ -n "$folder" ] && [ ! -d "$folder" ]; do
+        folder=${folder%/*}
+    done
+    [ -w "${folder:-/}" ] || die "cannot write to ${folder:-/}, where what is in force would be" \
+        "saved: set WEIR_STATE to a folder that can be written to"
 }
 
 # nft tables of others that have base chains: they stay as they are, and packets meet them, too.
@@ -212,8 +231,13 @@ try_load() {
 # What --check says.
 report() {
     need unshare util-linux
+    need mktemp coreutils
     refuse_other_variant
-    [ -z "$sets" ] || refuse_other_sets
+    if [ -n "$sets" ]; then
+        refuse_other_sets
+        refuse_other_own_sets
+    fi
+    check_that_state_can_be_written
     if [ -n "$allow_edited" ]; then
         printf 'files: not compared with manifest.json\n'
     else

@@ -73,13 +73,14 @@ find_namespace() {
     namespace=${namespace%]}
 }
 
+# All that the scripts run, but for --check and for the tools of the rulesets.
 need_common_tools() {
-    need awk mawk
-    need cmp diffutils
-    need find findutils
-    need flock util-linux
-    need sha256sum coreutils
-    need sync coreutils
+    for tool in awk:mawk cmp:diffutils find:findutils flock:util-linux grep:grep sed:sed; do
+        need "${tool%:*}" "${tool#*:}"
+    done
+    for tool in cat cut head id mkdir mv readlink rm sha256sum sort sync tr; do
+        need "$tool" coreutils
+    done
 }
 
 # The kernel hides the tables of a namespace from all but its root, and a container may hide files.

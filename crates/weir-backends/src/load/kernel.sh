@@ -205,7 +205,10 @@ replacing() {
 
 # Puts back the ruleset that an entry holds.
 put_back() {
-    change_to "$1" old || return
+    change_to "$1" old && put_sets_back "$1"
+}
+
+put_sets_back() {
     if [ -s "$1/old.sets" ]; then
         replacing "$1/old.sets" | "$IPSET" -exist restore || return
     fi
@@ -232,6 +235,20 @@ holds_old() {
 # counters may tell.
 is_untouched() {
     [ ! -s "$1/old.sets" ] && [ "$(about "$1" kind)" = load ] && holds_old "$1"
+}
+
+# Writes the output of a command that shows counters into a file of $entry, and sees that all of it
+# is there: iptables-save and nft do not notice that a disk is full.
+keep_counting() {
+    kept=$entry/$1
+    shift
+    for _ in 1 2 3 4 5; do
+        "$@" >"$kept" || return
+        sum=$(steady <"$kept" | sha256sum) && [ -n "$sum" ] || return
+        [ "$sum" != "$("$@" | steady | sha256sum)" ] || return 0
+        # Other programs change rules, too.
+    done
+    return 1
 }
 
 # Whether a command prints what the file $1 holds, counters aside.
@@ -266,13 +283,69 @@ has_mark() {
     return 1
 }
 
+# The tables of an entry that hold rules of somebody else, as iptables:filter: not those that it
+# saved, and not those of its artefact.
+replaced() {
+    replaced_of iptables "$IPTABLES_SAVE" /proc/net/ip_tables_names "$1" \
+        "$(about "$1" v4_tables) $(about "$1" v4_emptied)" &&
+        replaced_of ip6tables "$IP6TABLES_SAVE" /proc/net/ip6_tables_names "$1" \
+            "$(about "$1" v6_tables) $(about "$1" v6_emptied)"
+}
+
+# The same of one family: $1 names it; $2 and $3 as of read_tables, of the tables $5 of entry $4.
+replaced_of() {
+    tables=$(there "$3" "$5")
+    [ -n "$tables" ] || return 0
+    {
+        steady <"$4/old.$1"
+        printf '# now\n'
+        { read_tables "$2" "$3" "$tables" || printf 'failed\n'; } | steady
+    } | awk -v family="$1" -v mark=":weir:$(about "$4" id) " '
+        $0 == "# now" { now = 1; next }
+        $0 == "failed" { failed = 1; exit }
+        /^\*/ { table = substr($0, 2) }
+        { lines[table, $0] += now ? 1 : -1 }
+        now && (/^ ?-A / || /^:[A-Z]* DROP/) { acts[table] = 1 }
+        now && index($0, mark) == 1 { marked[table] = 1 }
+        END {
+            if (failed) exit 1
+            for (l in lines) if (lines[l] != 0) { split(l, key, SUBSEP); differs[key[1]] = 1 }
+            for (t in acts) if (differs[t] && !marked[t]) print family ":" t
+        }' || die "cannot read the tables of $1 by $2"
+}
+
+# Keeps a copy of what somebody else loaded into the tables of an entry that is put back.
+keep_replaced() {
+    lost=$(replaced "$1") || exit
+    [ -n "$lost" ] || return 0
+    choose_aside
+    mkdir -m 700 -- "$aside" && entry=$aside &&
+        keep_counting old.iptables read_tables "$IPTABLES_SAVE" /proc/net/ip_tables_names \
+            "$(printf '%s\n' "$lost" | sed -n 's/^iptables://p')" &&
+        keep_counting old.ip6tables read_tables "$IP6TABLES_SAVE" /proc/net/ip6_tables_names \
+            "$(printf '%s\n' "$lost" | sed -n 's/^ip6tables://p')" &&
+        flush "$aside/old.iptables" "$aside/old.ip6tables" "$aside" "$WEIR_STATE" || {
+        rm -rf -- "$aside" || :
+        die "somebody replaced $(in_words $lost), and no copy of that can be written to $aside:" \
+            "is the disk full?"
+    }
+    say "somebody replaced $(in_words $lost); a copy of it is kept: $(restoring "$aside")"
+}
+
+# Tables as `replaced` prints them.
+in_words() {
+    words=
+    for table in "$@"; do
+        words="${words:+$words, }table ${table#*:} of ${table%:*}"
+    done
+    printf '%s' "$words"
+}
+
 # Whether all of an entry's artefact is in the kernel, and nothing else of weir.
 is_whole() {
     nft_there=$(weir_tables) || return
     [ "$(printf '%s\n' $nft_there | sort)" = \
         "$(printf '%s\n' $(about "$1" nft_tables) | sort)" ] || return
-    # nft tables say by themselves that they are in force.
-    [ -z "$nft_there" ] || return 0
     artefact=$(about "$1" id)
     for table in $(about "$1" v4_tables); do
         has_mark "$IPTABLES_SAVE" /proc/net/ip_tables_names "$table" "$artefact" || return
@@ -280,6 +353,14 @@ is_whole() {
     for table in $(about "$1" v6_tables); do
         has_mark "$IP6TABLES_SAVE" /proc/net/ip6_tables_names "$table" "$artefact" || return
     done
+    # Of the tables that were emptied, the mark may be gone (iptables -X), as long as no rules came.
+    filled=$(
+        replaced_of iptables "$IPTABLES_SAVE" /proc/net/ip_tables_names "$1" \
+            "$(about "$1" v4_emptied)" &&
+            replaced_of ip6tables "$IP6TABLES_SAVE" /proc/net/ip6_tables_names "$1" \
+                "$(about "$1" v6_emptied)"
+    ) || return
+    [ -z "$filled" ]
 }
 
 # Whether rules of an entry's artefact are in the kernel. The number of a namespace that is gone
@@ -287,12 +368,12 @@ is_whole() {
 # what was in force before.
 is_in_force() {
     artefact=$(about "$1" id)
-    for table in $(about "$1" v4_tables); do
+    for table in $(about "$1" v4_tables) $(about "$1" v4_emptied); do
         if has_mark "$IPTABLES_SAVE" /proc/net/ip_tables_names "$table" "$artefact"; then
             return
         fi
     done
-    for table in $(about "$1" v6_tables); do
+    for table in $(about "$1" v6_tables) $(about "$1" v6_emptied); do
         if has_mark "$IP6TABLES_SAVE" /proc/net/ip6_tables_names "$table" "$artefact"; then
             return
         fi

@@ -34,6 +34,8 @@ done
 trial=
 # What was reached: `before` any change, `changing`, `done`.
 stage=before
+# While `changing`: no rules were changed yet.
+only_sets=
 finish() {
     status=$?
     trap - EXIT HUP INT TERM
@@ -47,9 +49,11 @@ finish() {
         ;;
     changing)
         [ "$status" -ne 0 ] || status=1
-        if is_untouched "$entry" && destroy_created "$entry" && drop "$entry"; then
+        if [ -n "$only_sets" ] && put_sets_back "$entry" && drop "$entry"; then
             say "nothing was changed: the old ruleset is in force"
-        elif put_back "$entry" && drop "$entry"; then
+        elif [ -z "$only_sets" ] && is_untouched "$entry" && destroy_created "$entry" && drop "$entry"; then
+            say "nothing was changed: the old ruleset is in force"
+        elif [ -z "$only_sets" ] && put_back "$entry" && drop "$entry"; then
             say "all changes were undone: the old ruleset is in force"
         else
             say "not all changes could be undone; the old ruleset is saved in $entry," \
@@ -112,15 +116,82 @@ choose_kind() {
     fi
 }
 
+# Sets aside the entries above the newest that is in force.
 forget_what_is_not_in_force() {
     top=$(top_entry)
     [ -n "$top" ] || return 0
-    need_tools_of_entry "$top"
-    if ! is_in_force "$top"; then
+    newest=$(newest_in_force) || exit
+    if [ -z "$newest" ]; then
         set_aside "$(title "$top")"
+        name_sets
+        return
+    fi
+    while [ "$top" != "$newest" ]; do
+        destroy_created "$top" || :
+        set_entry_aside "$top" "$(title "$top")"
+        top=$(top_entry)
+    done
+}
+
+newest_in_force() {
+    number=$(top_entry)
+    number=${number##*/}
+    while [ "${number:-0}" -gt 0 ]; do
+        need_tools_of_entry "$state/$number"
+        if is_in_force "$state/$number"; then
+            printf '%s\n' "$state/$number"
+            return
+        fi
+        number=$((number - 1))
+    done
+}
+
+# Names the sets that entries created which were set aside. They may be somebody else's of the same
+# name, so they are left.
+name_sets() {
+    command -v "$IPSET" >/dev/null 2>&1 || return 0
+    left=$({ created_aside && printf '\n' && "$IPSET" list -n 2>/dev/null; } | awk '
+        $0 == "" { list = 1; next }
+        !list { created[$0] = 1; next }
+        $0 in created { printf " %s", $0 }') || return 0
+    [ -z "$left" ] || say "sets that it created are still there (ipset destroy NAME):$left"
+}
+
+# What is in force must be what the newest entry $1 loaded, or saved: to load the same again would
+# overwrite somebody else's rules, and to unload what is loaded now would not lead back.
+refuse_what_was_replaced() {
+    [ -n "$1" ] || return 0
+    need_tools_of_entry "$1"
+    lost=$(replaced "$1") || exit
+    if [ -n "$lost" ]; then
+        die "somebody replaced $(in_words $lost) after $(title "$1") was loaded:" \
+            "$(unload_command "$1") --force keeps a copy of it and puts back what was in force" \
+            "before that load"
+    fi
+    if [ "$(about "$1" id)" != "$id" ] && ! is_whole "$1"; then
+        die "$(title "$1") is not in force as a whole any more:" \
+            "sh $(quoted "$(about "$1" directory)/load.sh") loads it again, and" \
+            "$(unload_command "$1") --force puts back what was in force before it"
     fi
 }
 
+# An artefact of weir is in force, and nothing says what was in force before it.
+say_what_is_unknown() {
+    [ -z "$(top_entry)" ] || return 0
+    if [ -s "$entry/old.nft" ] ||
+        grep -q '^:weir:' "$entry/old.iptables" "$entry/old.ip6tables"; then
+        say "rules of weir are in force, but $state does not hold what was in force before them" \
+            "(was it removed, or was WEIR_STATE another?): unload.sh will put these rules back"
+    fi
+}
+
+# Others may have changed rules since they were saved.
+refuse_what_was_changed() {
+    holds_old "$entry" || die "another program changed rules after they were saved:" \
+        "start $script again"
+}
+
+need_common_tools
 find_here
 find_namespace
 files=${v4_tables:+iptables.rules}
@@ -130,7 +201,6 @@ trap finish EXIT
 trap 'exit 129' HUP
 trap 'exit 130' INT
 trap 'exit 143' TERM
-need_common_tools
 need_root
 look_around
 source=$here
@@ -146,11 +216,16 @@ recover
 make_state
 forget_what_is_not_in_force
 make_state
+refuse_what_was_replaced "$(top_entry)"
 refuse_other_variant
 choose_kind
 save
+say_what_is_unknown
+only_sets=yes
 announce
 create_sets
+refuse_what_was_changed
+only_sets=
 change_to "$entry" new
 is_whole "$entry" || die "the new ruleset is not in force, though no command failed"
 commit

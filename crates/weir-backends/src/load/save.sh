@@ -1,25 +1,12 @@
 # Saving what is in force, and preparing what comes, before the first change.
 
 # Writes the output of a command into a file of the new entry, and sees that all of it is there:
-# iptables-save, nft and ipset do not notice that a disk is full.
+# ipset does not notice that a disk is full.
 keep() {
     kept=$entry/$1
     shift
     "$@" >"$kept" || return
     "$@" | cmp -s - "$kept"
-}
-
-# The same for what has counters.
-keep_counting() {
-    kept=$entry/$1
-    shift
-    for _ in 1 2 3 4 5; do
-        "$@" >"$kept" || return
-        sum=$(steady <"$kept" | sha256sum) && [ -n "$sum" ] || return
-        [ "$sum" != "$("$@" | steady | sha256sum)" ] || return 0
-        # Other programs change rules, too.
-    done
-    return 1
 }
 
 count() {
@@ -70,21 +57,30 @@ own_names_here() {
     own_names | awk 'FILENAME == ARGV[1] { had[$0] = 1; next } $0 in had' "$entry/had" -
 }
 
-# Of the sets of the artefact, those that its unload destroys: not the user's that are there, and
-# no own ones that an earlier load has to destroy. Own ones that are there are filled under a second
-# name.
+# Of the sets of the artefact, those that its unload destroys: none that were there, unless an
+# entry that was set aside created them. Own ones that are there are filled under a second name.
 names_to_create() {
     printf '%s\n' "$own_mark"
     {
         cat -- "$entry/had" && printf '\n' && cat -- "$entry/own" && printf '\n' &&
-            created_before && printf '\n' && cat -- "$source/names.ipset"
+            created_before && printf '\n' && created_aside && printf '\n' &&
+            cat -- "$source/names.ipset"
     } | awk '
         $0 == "" { part++; next }
         part == 0 { had[$0] = 1; next }
         part == 1 { own[$0] = 1; print $0 "~"; next }
         part == 2 { before[$0] = 1; next }
-        !($0 in had) || ($0 in own && !($0 in before))'
+        part == 3 { aside[$0] = 1; next }
+        !($0 in had) || ($0 in own && $0 in aside && !($0 in before))'
 }
+
+# The names that entries created that were set aside.
+created_aside() (
+    set +f
+    for list in "$state".old/*/created "$state".*.old/*/created; do
+        [ ! -f "$list" ] || cat -- "$list" || exit
+    done
+)
 
 # The names that the entries of earlier loads created.
 created_before() {
@@ -105,6 +101,28 @@ refuse_other_sets() {
             die "a set of the ruleset is there already, of another type or with other options" \
                 "(maxelem, timeout, counters, …): rename it, destroy it, or compile with it"
     fi
+}
+
+# Sets with the names of the artefact's own that are there must be of the same kind: they are
+# replaced, and put back.
+refuse_other_own_sets() {
+    second=$("$IPSET" list -n | awk '
+        FILENAME != ARGV[2] { had[$0] = 1; next } $1 == "create" && ($2 "~") in had { print $2 "~" }' \
+        - "$source/weir.ipset" | head -n 1) || die "cannot list the sets by $IPSET"
+    [ -z "$second" ] || die "set $second is there, a name that load.sh needs for a moment:" \
+        "ipset rename $second OTHER keeps it, ipset destroy $second removes it"
+    existing=$("$IPSET" list -n | awk '
+        FILENAME != ARGV[2] { had[$0] = 1; next } $1 == "create" && $2 in had' \
+        - "$source/weir.ipset") || die "cannot list the sets by $IPSET"
+    printf '%s\n' "$existing" | "$IPSET" -exist restore 2>/dev/null && return
+    printf '%s\n' "$existing" | while IFS= read -r line; do
+        printf '%s\n' "$line" | "$IPSET" -exist restore 2>/dev/null && continue
+        name=${line#create }
+        name=${name%% *}
+        die "set $name is there already, of another type or with other options than the set of" \
+            "that name in this artefact: ipset rename $name OTHER keeps it, ipset destroy $name" \
+            "removes it"
+    done || exit
 }
 
 own_sets() {
@@ -137,6 +155,7 @@ save_own_sets() {
 prepare_sets() {
     full="the sets could not be prepared below $WEIR_STATE: is the disk full?"
     refuse_other_sets
+    refuse_other_own_sets
     keep had "$IPSET" list -n && keep own own_names_here || die "$full"
     save_own_sets
     read -r own_mark </proc/sys/kernel/random/uuid
@@ -147,12 +166,18 @@ prepare_sets() {
 }
 
 # The iptables text to load: rules from the file $1, if there are any, and the tables that nft
-# stands for, emptied.
+# stands for, emptied. The tables of an nft form are marked here: as long as the mark is there,
+# nobody replaced them.
 new_tables() {
-    if [ -n "$2" ]; then
-        cat -- "$source/$1" && printf '\n' || return
-    fi
-    emptied $3
+    {
+        if [ -n "$2" ]; then
+            cat -- "$source/$1" && printf '\n'
+        fi
+        emptied $3
+    } | awk -v mark="${nft_tables:+:weir:$id - [0:0]}" '
+        index($0, ":weir:") == 1 && mark != "" { next }
+        { print }
+        /^\*/ && mark != "" { print mark }'
 }
 
 prepare_new() {

@@ -30,6 +30,8 @@ find_state() {
         if [ -e "$folder" ] || [ -L "$folder" ]; then
             [ ! -L "$folder" ] || die "$folder is a symbolic link:" \
                 "remove it, or set WEIR_STATE to a folder of your own"
+            [ -d "$folder" ] || die "$folder is no folder:" \
+                "set WEIR_STATE to a folder of your own"
             is_private "$folder" || die "$folder belongs to somebody else, or others can write to" \
                 "it; look at what it holds, then chown $user $(quoted "$folder") &&" \
                 "chmod go-w $(quoted "$folder")"
@@ -96,6 +98,16 @@ interrupted() {
     fi
 }
 
+# The command that unloads the newest entry.
+unload_command() {
+    other=$(about "$1" directory)
+    if [ -f "$other/unload.sh" ]; then
+        printf 'sh %s' "$(quoted "$other/unload.sh")"
+    else
+        printf 'sh %s --latest' "$(quoted "$here/unload.sh")"
+    fi
+}
+
 set_mark() {
     mv -- "$1/$2" "$1/$3" && flush "$1"
 }
@@ -120,18 +132,34 @@ choose_aside() {
     done
 }
 
+# The commands that load the ruleset that the folder $1 holds.
+restoring() {
+    loads=
+    [ ! -s "$1/old.iptables" ] || loads="$IPTABLES_RESTORE -c <$(quoted "$1/old.iptables")"
+    [ ! -s "$1/old.ip6tables" ] ||
+        loads="${loads:+$loads && }$IP6TABLES_RESTORE -c <$(quoted "$1/old.ip6tables")"
+    [ ! -s "$1/old.nft" ] || loads="${loads:+$loads && }$NFT -f $(quoted "$1/old.nft")"
+    printf '%s' "${loads:-it has no rules}"
+}
+
+say_aside() {
+    say "what is saved of $1 is not in force here; it is kept in $aside"
+    say "to load the ruleset from before it: $(restoring "$2")"
+}
+
 # What the state holds is not of this namespace as it is now.
 set_aside() {
     choose_aside
+    newest=$(top_entry)
     mv -- "$state" "$aside" || die "cannot move $state away"
-    say "what is saved of $1 is not in force here; it is kept in $aside"
+    say_aside "$1" "$aside/${newest##*/}"
 }
 
 # The same of the newest entry alone: those below it are as they were.
 set_entry_aside() {
     choose_aside
     mkdir -m 700 -- "$aside" && mv -- "$1" "$aside/1" || die "cannot move $1 to $aside"
-    say "what is saved of $2 is not in force here; it is kept in $aside"
+    say_aside "$2" "$aside/1"
 }
 
 # Refuses saved files that are not as they were saved.
@@ -163,6 +191,7 @@ recover() {
     # Copies are there from the first change of rules to the last.
     if [ -e "$top/forcing" ] || [ -n "$copies" ] || is_in_force "$top"; then
         stuck=yes
+        keep_replaced "$top"
         put_back "$top" || die "$what could not be undone; the old ruleset is saved in $top"
         stuck=
     elif holds_old "$top"; then

@@ -69,11 +69,7 @@ choose_entry() {
     if is_mine "$top" || [ -n "$latest" ]; then
         return
     fi
-    other=$(about "$top" directory)
-    if [ -f "$other/unload.sh" ]; then
-        die "$(title "$top") was loaded since: sh $(quoted "$other/unload.sh") unloads it"
-    fi
-    die "$(title "$top") was loaded since: sh $(quoted "$here/unload.sh") --latest unloads it"
+    die "$(title "$top") was loaded since: $(unload_command "$top") unloads it"
 }
 
 check_that_it_is_in_force() {
@@ -83,7 +79,8 @@ check_that_it_is_in_force() {
         return
     fi
     die "the rules of $(title "$top") are not in force any more; what was in force before them" \
-        "is saved in $top, and sh $(quoted "$here/unload.sh") --force puts it back"
+        "is saved in $top, and sh $(quoted "$here/unload.sh")${latest:+ --latest} --force puts it" \
+        "back and keeps a copy of what others loaded"
 }
 
 report() {
@@ -102,13 +99,13 @@ report() {
     printf 'lock: free\nwould unload: %s\nwould put back: %s\n' "$(title "$top")" "$top"
 }
 
+need_common_tools
 find_here
 find_namespace
 trap finish EXIT
 trap 'exit 129' HUP
 trap 'exit 130' INT
 trap 'exit 143' TERM
-need_common_tools
 need_root
 lock
 find_state
@@ -125,6 +122,9 @@ if [ -n "$recovered_mine" ] || { [ -n "$recovered" ] && [ -n "$latest" ]; }; the
 fi
 choose_entry
 check_that_it_is_in_force
+if [ -n "$force" ]; then
+    keep_replaced "$top"
+fi
 mark=unloading
 [ -z "$force" ] || mark=forcing
 set_mark "$top" loaded "$mark" || die "cannot write to $top"

@@ -15,6 +15,7 @@ mod order;
 mod pairs;
 mod process;
 mod refusals;
+mod replaced;
 mod rollback;
 mod rulesets;
 mod sets;

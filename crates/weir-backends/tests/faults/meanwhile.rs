@@ -98,3 +98,27 @@ fn a_rule_that_somebody_adds_meanwhile_leaves_earlier_loads_alone() {
     world.done("linear/unload.sh");
     assert_eq!(world.snapshot(), bare, "sets of the interrupted load are gone, too");
 }
+
+#[test]
+fn a_rule_that_comes_after_the_save_is_not_overwritten() {
+    let Some(world) = World::new("after-save") else { return };
+    world.load_bare();
+    // The save of IPv4 is tested when it is whole.
+    let add = "iptables-legacy -I INPUT -s 198.51.100.66 -j DROP";
+    let adding = Stub::of(RESTORE).after(" --test ", add).write(&world, "adds");
+    for name in ["tree", "ipset", "nft"] {
+        world.load_bare();
+        let bare = world.snapshot();
+        let line = format!("{name}/load.sh");
+        let ended = run_with(&world, &line, &[("IPTABLES_RESTORE", &adding)]);
+        assert_eq!(ended.status, Some(1), "{}", ended.said);
+        assert!(ended.said.contains("start load.sh again"), "{}", ended.said);
+        let now = world.snapshot();
+        assert!(now.contains("198.51.100.66"), "{}", ended.said);
+        world.done(&line);
+        world.done(&format!("{name}/unload.sh"));
+        assert_eq!(world.snapshot(), now, "{name}");
+        world.tool(&["iptables-legacy", "-D", "INPUT", "1"], "");
+        assert_eq!(world.snapshot(), bare, "{name}: no set is left");
+    }
+}

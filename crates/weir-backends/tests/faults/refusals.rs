@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
+use crate::stub::run_with;
 use crate::world::{Ended, World};
 
 #[test]
@@ -157,4 +158,35 @@ fn links_and_folders_of_others_are_no_place_for_the_state() {
     fs::remove_file(inner.join("1/created.next")).unwrap();
     world.done("tree/unload.sh");
     assert_eq!(world.snapshot(), before);
+}
+
+#[test]
+fn a_place_for_the_state_that_cannot_be_written_is_refused_with_the_cure() {
+    let Some(world) = World::new("no-place") else { return };
+    world.load_bare();
+    let before = world.snapshot();
+    let file = world.path("file");
+    fs::write(&file, "mine\n").unwrap();
+    for state in ["/dev/null", &file.display().to_string()] {
+        for line in ["linear/load.sh --check", "linear/load.sh", "linear/unload.sh"] {
+            let ended = run_with(&world, line, &[("WEIR_STATE", state)]);
+            assert!(ended.said.contains(&format!("{state} is no folder")), "{}", ended.said);
+            assert!(ended.said.contains("set WEIR_STATE to"), "{}", ended.said);
+            assert_eq!((ended.status, world.snapshot()), (Some(1), before.clone()), "{line}");
+        }
+    }
+    let read_only = world.path("read-only");
+    fs::create_dir(&read_only).unwrap();
+    for (state, options) in [("", " --check"), ("/deeper/below", " --check"), ("", "")] {
+        let mut command = world.command("unshare");
+        let line = "mount -t tmpfs -o ro,mode=700 weir $1 && shift && sh \"$@\"";
+        command.args(["-m", "sh", "-c", line, "sh"]).arg(&read_only);
+        command.args(world.words(&format!("linear/load.sh{options}")));
+        command.env("WEIR_STATE", format!("{}{state}", read_only.display()));
+        let ended = Ended::of(&command.output().expect("unshare runs"));
+        assert_eq!((ended.status, world.snapshot()), (Some(1), before.clone()));
+        assert!(!ended.said.contains("it loads"), "{}", ended.said);
+        assert!(ended.said.contains("cannot"), "{}", ended.said);
+    }
+    world.done("linear/load.sh --check");
 }

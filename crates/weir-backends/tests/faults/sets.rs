@@ -108,3 +108,44 @@ fn sets_of_a_namespace_with_the_number_of_a_dead_one_are_left_alone() {
     world.done("sets/unload.sh");
     assert_eq!(world.snapshot(), theirs);
 }
+
+#[test]
+fn a_set_with_the_name_of_one_of_the_artefacts_own_is_never_lost() {
+    let Some(world) = World::new("same-name") else { return };
+    world.load_bare();
+    let file = std::fs::read_to_string(world.path("ipset/weir.ipset")).expect("its sets");
+    let create = file.lines().find(|l| l.starts_with("create ")).expect("a set");
+    let name = create.split_whitespace().nth(1).expect("its name");
+
+    // Of another kind.
+    let theirs = format!("create {name} hash:ip comment\nadd {name} 192.0.2.1 comment \"mine\"\n");
+    world.tool(&["ipset", "restore"], &theirs);
+    let before = world.snapshot();
+    for line in ["ipset/load.sh --check", "ipset/load.sh"] {
+        let ended = world.script(line);
+        assert!(ended.said.contains(&format!("ipset rename {name} OTHER")), "{}", ended.said);
+        assert_eq!((ended.status, world.snapshot()), (Some(1), before.clone()), "{line}");
+    }
+    world.tool(&["ipset", "rename", name, &format!("{name}~")], "");
+    let before = world.snapshot();
+    for line in ["ipset/load.sh --check", "ipset/load.sh"] {
+        let ended = world.script(line);
+        assert!(ended.said.contains(&format!("ipset rename {name}~ OTHER")), "{}", ended.said);
+        assert_eq!((ended.status, world.snapshot()), (Some(1), before.clone()), "{line}");
+    }
+    world.tool(&["ipset", "destroy"], "");
+
+    // Of the same kind: it is replaced, and comes back with what it held.
+    world.tool(&["ipset", "restore"], &format!("{create}\n"));
+    let before = world.snapshot();
+    let failing = Stub::of(RESTORE).instead(" -c ", "exit 1").write(&world, "fails");
+    let ended = run_with(&world, "ipset/load.sh", &[("IPTABLES_RESTORE", &failing)]);
+    assert!(!ended.is_done(), "neither the load nor its undoing works: {}", ended.said);
+    let ended = world.script("ipset/unload.sh");
+    assert!(ended.is_done() || ended.said.contains("is not loaded"), "{}", ended.said);
+    assert_eq!(world.snapshot(), before);
+    world.done("ipset/load.sh");
+    assert_ne!(world.snapshot(), before);
+    world.done("ipset/unload.sh");
+    assert_eq!(world.snapshot(), before);
+}

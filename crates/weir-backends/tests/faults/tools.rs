@@ -1,9 +1,10 @@
 //! What tools do to the scripts that call them: tools that are gone, fail, lie, or are others.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 
 use crate::stub::{KILL, RESTORE, Stub, run_with};
-use crate::world::World;
+use crate::world::{Ended, World, tools};
 
 #[test]
 fn a_script_that_lacks_the_tools_of_what_is_loaded_changes_nothing() {
@@ -113,4 +114,60 @@ fn a_reload_that_fails_puts_sets_and_counters_back() {
     assert_eq!(ended.status, Some(1), "{}", ended.said);
     assert!(ended.said.contains("all changes were undone"), "{}", ended.said);
     assert!(counted(), "{}", world.tool(&["ipset", "save", &set], ""));
+}
+
+#[test]
+fn without_any_one_of_the_tools_nothing_is_changed() {
+    let Some(world) = World::new("no-tool") else { return };
+    world.load_bare();
+    let path = std::env::var_os("PATH").expect("a path");
+    let folders: Vec<_> = std::env::split_paths(&path).collect();
+    let find = |tool: &str| folders.iter().map(|f| f.join(tool)).find(|p| p.is_file());
+    // What the shell has built in, what only --check needs or messages name, and the tools of the
+    // rulesets, which other tests take away.
+    let others = [
+        "[", "chmod", "chown", "command", "echo", "false", "ip", "kill", "look", "mktemp",
+        "printf", "pwd", "split", "test", "true",
+    ];
+    let of_rulesets = |tool: &str| tool.contains("tables") || ["nft", "ipset"].contains(&tool);
+    let bin = world.path("bin");
+    fs::create_dir(&bin).unwrap();
+    let all: Vec<_> = tools().into_iter().chain(["sh".to_owned()]).collect();
+    for tool in &all {
+        symlink(find(tool).expect("it is there"), bin.join(tool)).unwrap();
+    }
+    let run = |line: &str| {
+        let mut command = world.command("/bin/sh");
+        command.args(world.words(line)).env("PATH", &bin);
+        Ended::of(&command.output().expect("sh runs"))
+    };
+    let mut tried = 0;
+    for (before, line, after) in
+        [("", "ipset/load.sh", "ipset/unload.sh"), ("ipset/load.sh", "ipset/unload.sh", "")]
+    {
+        if !before.is_empty() {
+            world.done(before);
+        }
+        let in_force = world.snapshot();
+        for tool in all.iter().filter(|t| !of_rulesets(t) && !others.contains(&&***t) && *t != "sh")
+        {
+            let link = bin.join(tool);
+            let target = fs::read_link(&link).unwrap();
+            fs::remove_file(&link).unwrap();
+            let ended = run(line);
+            let told = ended.said.contains(&format!("needs {tool}, which is not installed"));
+            assert!(told, "{line} without {tool}: {}", ended.said);
+            assert_eq!(ended.status, Some(1), "{line} without {tool}");
+            assert_eq!(world.snapshot(), in_force, "{line} without {tool}");
+            symlink(target, link).unwrap();
+            tried += 1;
+        }
+        let ended = run(line);
+        assert!(ended.is_done(), "with all of them: {}", ended.said);
+        if !after.is_empty() {
+            world.done(after);
+        }
+    }
+    println!("{tried} runs without a tool");
+    assert!(tried > 30, "{tried}");
 }

@@ -25,7 +25,7 @@ const KEYWORDS: [&str; 10] =
 /// The programs that the scripts run, as far as the machine has them; each is a point where they
 /// can be killed. They are what stands where a command begins: a program that is only named in a
 /// message must not be among them, for what it starts finds the tools themselves.
-fn tools() -> BTreeSet<String> {
+pub fn tools() -> BTreeSet<String> {
     let (_, artefact) = &ALL[0];
     let Scripts { load, unload } = Scripts::of(artefact);
     let lines = [&load, &unload].into_iter().flat_map(|text| text.lines());
