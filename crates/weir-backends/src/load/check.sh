@@ -238,6 +238,7 @@ report() {
         refuse_other_own_sets
     fi
     check_that_state_can_be_written
+    refuse_to_leave_a_family_without_rules
     if [ -n "$allow_edited" ]; then
         printf 'files: not compared with manifest.json\n'
     else

@@ -51,7 +51,8 @@ finish() {
         [ "$status" -ne 0 ] || status=1
         if [ -n "$only_sets" ] && put_sets_back "$entry" && drop "$entry"; then
             say "nothing was changed: the old ruleset is in force"
-        elif [ -z "$only_sets" ] && is_untouched "$entry" && destroy_created "$entry" && drop "$entry"; then
+        elif [ -z "$only_sets" ] && is_untouched "$entry" && destroy_created "$entry" &&
+            drop "$entry"; then
             say "nothing was changed: the old ruleset is in force"
         elif [ -z "$only_sets" ] && put_back "$entry" && drop "$entry"; then
             say "all changes were undone: the old ruleset is in force"
@@ -175,6 +176,26 @@ refuse_what_was_replaced() {
     fi
 }
 
+# The nft tables of the artefact before go as a whole. Where they are all that filters IPv4 or IPv6,
+# and this artefact has no rules of that family, nothing would filter it.
+refuse_to_leave_a_family_without_rules() {
+    for table in $(weir_tables); do
+        case $table in
+        ip:*) family=4 rules=$v4_tables ;;
+        *) family=6 rules=$v6_tables ;;
+        esac
+        [ -z "$rules" ] || continue
+        case " $nft_tables" in
+        *" ${table%%:*}:"*) continue ;;
+        esac
+        top=$(top_entry)
+        cure="nft delete table ${table%:*} ${table#*:}"
+        [ -z "$top" ] || cure=$(unload_command "$top")
+        die "nft table ${table%:*} ${table#*:} would go, and this artefact has no IPv$family" \
+            "rules to replace it: compile it with the IPv$family ruleset, or start first: $cure"
+    done
+}
+
 # An artefact of weir is in force, and nothing says what was in force before it.
 say_what_is_unknown() {
     [ -z "$(top_entry)" ] || return 0
@@ -217,6 +238,7 @@ make_state
 forget_what_is_not_in_force
 make_state
 refuse_what_was_replaced "$(top_entry)"
+refuse_to_leave_a_family_without_rules
 refuse_other_variant
 choose_kind
 save

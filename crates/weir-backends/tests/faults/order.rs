@@ -3,6 +3,10 @@
 use std::fs;
 use std::process::Output;
 
+use weir_backends::{CompileOptions, Form, compile, write};
+use weir_model::Firewall;
+use weir_syntax::iptables::{self, ParseOptions};
+
 use crate::world::World;
 
 /// Whether what is in force drops a forwarded packet that no rule accepts.
@@ -95,5 +99,40 @@ fn an_undo_that_is_interrupted_is_ended_as_well() {
         assert_eq!(world.snapshot(), old);
         world.unload_all();
         assert_eq!(world.snapshot(), bare);
+    }
+}
+
+#[test]
+fn nft_tables_of_a_family_that_the_next_artefact_lacks_do_not_go() {
+    let Some(world) = World::new("family") else { return };
+    world.load_bare();
+    let bare = world.snapshot();
+    let v4 = "*filter\n:INPUT DROP [0:0]\n:FORWARD DROP [0:0]\n:OUTPUT ACCEPT [0:0]\n\
+        -A INPUT -s 192.0.2.1/32 -j ACCEPT\nCOMMIT\n";
+    let v4 = iptables::parse(v4, &ParseOptions::default()).expect("rules");
+    let firewall = Firewall { v4: Some(v4), v6: None, sets: Vec::new() };
+    let options = CompileOptions { check_packets: 200, ..Default::default() };
+    world.done("nft/load.sh");
+    let loaded = world.snapshot();
+    let tables = world.tool(&["nft", "list", "tables"], "");
+    assert!(tables.contains("table ip6 weir_filter"), "{tables}");
+    for form in [Form::Linear, Form::Nft] {
+        let made = compile(&firewall, form, &options, &mut |_, _| {}).expect("it compiles");
+        let name = format!("{form}-v4");
+        write(&made, &world.path(&name)).expect("it is written");
+        for options in ["", " --check"] {
+            let ended = world.script(&format!("{name}/load.sh{options}"));
+            let cure = format!("first: sh {}", world.path("nft/unload.sh").display());
+            assert!(ended.said.contains(&cure), "{form}: {}", ended.said);
+            assert_eq!((ended.status, world.snapshot()), (Some(1), loaded.clone()), "{form}");
+        }
+    }
+    world.done("nft/unload.sh");
+    for name in ["linear-v4", "nft-v4"] {
+        world.done(&format!("{name}/load.sh"));
+        world.done("nft/load.sh");
+        world.done("nft/unload.sh");
+        world.done(&format!("{name}/unload.sh"));
+        assert_eq!(world.snapshot(), bare, "{name}");
     }
 }
