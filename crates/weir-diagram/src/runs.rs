@@ -6,6 +6,7 @@
 //! in the order of their addresses, most merges touch a single path; in the order of the text,
 //! every one walks both diagrams.
 
+use weir_model::mask::masked_interval;
 use weir_model::{Family, Field, Predicate, Rule, Target, Test, effects_of, tests_of};
 
 /// What is merged as one.
@@ -53,13 +54,12 @@ fn alone(number: usize, rule: &Rule, family: Family) -> Option<Alone> {
     else {
         return None;
     };
-    let hosts = !mask & family.max();
     // Behind a target that writes the address, later rules see another one.
     if effects_of(&rule.target).writes.contains(*field) && !ends(&rule.target) {
         return None;
     }
-    let is_prefix = hosts & hosts.wrapping_add(1) == 0 && value & hosts == 0;
-    is_prefix.then_some(Alone { rule: number, field: *field, span: (*value, value | hosts) })
+    let span = masked_interval(*value, *mask, family.max())?;
+    Some(Alone { rule: number, field: *field, span })
 }
 
 /// The steps of a run, which is emptied.

@@ -1,5 +1,6 @@
 //! Matches and values in a few words.
 
+use weir_model::mask::prefix_mask;
 use weir_model::matching::{OptionValue, Value};
 use weir_model::{Family, Field, Match};
 
@@ -63,12 +64,10 @@ pub(crate) fn span_words(field: Field, (lo, hi): (u128, u128), family: Family) -
     if lo == hi {
         return word(lo);
     }
-    let mask = !(lo ^ hi) & field.max(family);
-    let aligned = lo & !mask == 0 && hi == lo | !mask & field.max(family);
-    match family.prefix_len(mask) {
-        Some(len) if aligned && matches!(field, Field::Saddr | Field::Daddr) => {
-            format!("{}/{len}", word(lo))
-        }
-        _ => format!("{}-{}", word(lo), word(hi)),
+    let is_address = matches!(field, Field::Saddr | Field::Daddr);
+    let mask = prefix_mask((lo, hi), family.max()).filter(|_| is_address);
+    match mask.and_then(|mask| family.prefix_len(mask)) {
+        Some(len) => format!("{}/{len}", word(lo)),
+        None => format!("{}-{}", word(lo), word(hi)),
     }
 }

@@ -9,6 +9,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use weir_model::effect::{UNKNOWN_TARGET, changed_within};
+use weir_model::mask::masked_interval;
 use weir_model::matching::ct_state;
 use weir_model::set::Part;
 use weir_model::{
@@ -225,13 +226,9 @@ impl<'a> Lowering<'a> {
         mask: u128,
         negated: bool,
     ) {
-        let max = field.max(self.family);
-        let host = !mask & max;
-        let contiguous = host & host.wrapping_add(1) == 0;
-        match axis(field) {
-            Some(axis) if contiguous && value & host == 0 => {
-                within(reach, axis, &[(value, value | host)], negated, self.max(axis));
-            }
+        let interval = masked_interval(value, mask, field.max(self.family));
+        match axis(field).zip(interval) {
+            Some((axis, interval)) => within(reach, axis, &[interval], negated, self.max(axis)),
             // Marks, TOS and addresses are always there: where the test does not hold, its
             // negation does.
             _ if matches!(field, Field::Mark | Field::Tos | Field::Saddr | Field::Daddr) => {

@@ -33,4 +33,4 @@ pub use set::{Element, ElementPart, IpSet, SetKind, SetOption};
 pub use span::Span;
 pub use target::{Effect, NatTarget, Target};
 pub use test::{Predicate, Test, Tests, located_tests_of, tests_of};
-pub use weir_packet::{Addr, CtState, Family, Mac, Packet};
+pub use weir_packet::{Addr, CtState, Family, Mac, Packet, mask};

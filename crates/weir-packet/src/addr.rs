@@ -3,6 +3,8 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use crate::mask::host_bits;
+
 /// Address family of a packet, a ruleset or a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Family {
@@ -55,8 +57,10 @@ impl Family {
     /// assert_eq!(Family::V4.prefix_len(0xffff_00ff), None);
     /// ```
     pub const fn prefix_len(self, mask: u128) -> Option<u32> {
-        let ones = mask.count_ones();
-        if self.mask(ones) == mask { Some(ones) } else { None }
+        match host_bits(mask, self.max()) {
+            Some(host) if mask <= self.max() => Some(self.bits() - host.count_ones()),
+            _ => None,
+        }
     }
 }
 

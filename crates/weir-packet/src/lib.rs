@@ -9,6 +9,7 @@
 mod addr;
 mod build;
 pub mod checksum;
+pub mod mask;
 mod packet;
 mod parse;
 pub mod pcap;

@@ -6,6 +6,7 @@
 //! between is no evidence of anything.
 
 use weir_model::effect::changed_within;
+use weir_model::mask::masked_interval;
 use weir_model::{
     Family, Field, FieldSet, IfaceMatch, Match, Predicate, Rule, Table, Test, tests_of,
 };
@@ -128,7 +129,7 @@ fn apart(p: &Predicate, q: &Predicate, field: Field, max: u128) -> bool {
         (In(a), In(b)) => a.iter().all(|x| b.iter().all(|y| x.1 < y.0 || y.1 < x.0)),
         (Masked { value: v, mask: m }, Masked { value: w, mask: n }) => (v ^ w) & m & n != 0,
         (In(a), Masked { value, mask }) | (Masked { value, mask }, In(a)) => {
-            match span_of(*value, *mask, max) {
+            match masked_interval(*value, *mask, max) {
                 Some((lo, hi)) => a.iter().all(|x| x.1 < lo || hi < x.0),
                 None => a.iter().all(|x| x.0 == x.1 && x.0 & mask != *value),
             }
@@ -152,12 +153,12 @@ fn inside(p: &Predicate, q: &Predicate, max: u128) -> bool {
         (_, Present) => true,
         (In(a), In(b)) => a.iter().all(|x| within(x, b)),
         (Masked { value: v, mask: m }, Masked { value: w, mask: n }) => n & !m == 0 && v & n == *w,
-        (In(a), Masked { value, mask }) => match span_of(*value, *mask, max) {
+        (In(a), Masked { value, mask }) => match masked_interval(*value, *mask, max) {
             Some(span) => a.iter().all(|x| within(x, &[span])),
             None => a.iter().all(|x| x.0 == x.1 && x.0 & mask == *value),
         },
         (Masked { value, mask }, In(b)) => {
-            span_of(*value, *mask, max).is_some_and(|span| within(&span, b))
+            masked_interval(*value, *mask, max).is_some_and(|span| within(&span, b))
         }
         (AnyBit(m), AnyBit(n)) => m & !n == 0,
         (Device { name: a, prefix: pa }, Device { name: b, prefix: pb }) => match (pa, pb) {
@@ -167,12 +168,6 @@ fn inside(p: &Predicate, q: &Predicate, max: u128) -> bool {
         },
         _ => false,
     }
-}
-
-/// The values under a mask as one span; `None` where the mask has holes.
-fn span_of(value: u128, mask: u128, max: u128) -> Option<(u128, u128)> {
-    let free = !mask & max;
-    (free & free.wrapping_add(1) == 0).then_some((value, value | free))
 }
 
 /// The tests before the first that looks at a transport header; all of them where none does.

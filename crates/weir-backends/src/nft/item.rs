@@ -4,6 +4,7 @@
 //! the value is absent becomes [`Cond::Unless`], a test of one of two ports [`Cond::Any`]; the
 //! emitter gives them a chain of their own. What nft cannot say is refused by name.
 
+use weir_model::mask::masked_interval;
 use weir_model::nft::{self, Credit, Load, Statement, With};
 use weir_model::{
     Effect, Family, Field, Match, Name, NatTarget, Predicate, Rule, RuleId, Target, Test,
@@ -248,13 +249,14 @@ fn fragment_test(p: Predicate, negated: bool, family: Family) -> Result<nft::Tes
 
 /// A mask that is a prefix is a span, as sets and maps hold it; bit tests stay bit tests.
 fn masked(field: Field, value: u128, mask: u128, max: u128) -> With {
-    let low = max & !mask;
-    let is_prefix = low & low.wrapping_add(1) == 0;
-    let combines = matches!(field, Field::Saddr | Field::Daddr | Field::Mark | Field::CtMark);
-    if combines && is_prefix && (mask == max || matches!(field, Field::Saddr | Field::Daddr)) {
-        With::Spans(vec![(value, value | low)])
-    } else {
-        With::Masked { mask, wanted: value }
+    let combines = match field {
+        Field::Saddr | Field::Daddr => true,
+        Field::Mark | Field::CtMark => mask == max,
+        _ => false,
+    };
+    match masked_interval(value, mask, max).filter(|_| combines) {
+        Some(interval) => With::Spans(vec![interval]),
+        None => With::Masked { mask, wanted: value },
     }
 }
 

@@ -8,6 +8,7 @@
 
 use weir_model::Effect;
 use weir_model::Family;
+use weir_model::mask::masked_interval;
 use weir_model::matching::Value;
 use weir_model::nft::{
     Chain, Element, Load, Map, Rule, Ruleset, Statement, Table, Test, Verdict, With,
@@ -211,11 +212,10 @@ fn test(of: &Test, family: Family) -> Test {
     let mut negated = of.negated;
     let mut with = match &of.with {
         With::Masked { mask, wanted } if wanted & !mask == 0 => {
-            let low = max & !mask;
-            let is_prefix = low & low.wrapping_add(1) == 0;
             let is_address = matches!(of.load, Load::Saddr | Load::Daddr);
-            if is_prefix && (low == 0 || is_address) {
-                With::Spans(vec![(*wanted, wanted | low)])
+            let interval = masked_interval(*wanted, *mask, max);
+            if let Some((lo, hi)) = interval.filter(|(lo, hi)| lo == hi || is_address) {
+                With::Spans(vec![(lo, hi)])
             } else if *wanted == 0 {
                 negated = !negated;
                 With::AnyBit(*mask)

@@ -1,5 +1,6 @@
 //! One rule's tests as iptables' matches.
 
+use weir_model::mask::prefix_mask;
 use weir_model::matching::{IcmpType, Masked, Neg, PortSide, TcpFlags, TtlOp, ct_state as old};
 use weir_model::nft::{ElementKey, Key, Load, Test, With, ct_state, ct_status};
 use weir_model::{
@@ -105,9 +106,7 @@ impl Draft {
             With::Masked { mask, wanted } => (*wanted, *wanted, Some(*mask)),
             With::Spans(spans) if spans.len() == 1 => {
                 let (lo, hi) = spans[0];
-                let mask = self.family.max() & !(hi - lo);
-                let is_prefix = (hi - lo) & (hi - lo).wrapping_add(1) == 0 && lo & (hi - lo) == 0;
-                (lo, hi, is_prefix.then_some(mask))
+                (lo, hi, prefix_mask((lo, hi), self.family.max()))
             }
             _ => return unusual(test),
         };
