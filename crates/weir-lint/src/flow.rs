@@ -23,8 +23,8 @@ use std::cell::{Cell as Counter, OnceCell};
 use weir_model::{Firewall, Rule, Ruleset, Table, Target};
 
 use self::index::Index;
-use crate::match_space::{Lowering, MatchSpace};
-use crate::space::{Axis, HyperRect};
+use weir_partition::{HyperRect, NumberAxis};
+use weir_partition::{Lowering, MatchSpace};
 
 /// Cells that a set may fall into; with more, nothing is said.
 const CELLS: usize = 128;
@@ -111,8 +111,9 @@ impl<'a> Flow<'a> {
 
     /// Whether a rule may match ICMPv6 neighbour solicitations or advertisements.
     pub fn may_be_neighbour(&self, at: At) -> bool {
-        let proto = |c: &HyperRect| c.within(Axis::Proto, (58, 58));
-        let kinds = |c: HyperRect| c.within(Axis::Icmp, (135 << 8, (136 << 8) | 0xff)).is_some();
+        let proto = |c: &HyperRect| c.within(NumberAxis::Proto, (58, 58));
+        let kinds =
+            |c: HyperRect| c.within(NumberAxis::Icmp, (135 << 8, (136 << 8) | 0xff)).is_some();
         self.reach(at).cells.iter().any(|c| proto(c).is_some_and(kinds))
     }
 

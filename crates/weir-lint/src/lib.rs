@@ -8,11 +8,12 @@
 //! holds.
 //!
 //! What is said to be shadowed or redundant is certain: packets are reasoned about as sets
-//! ([`space`]), rules as what they do to such sets ([`match_space`]), chains as what is left of
+//! ([`weir_partition::rect`]), rules as what they do to such sets
+//! ([`weir_partition::MatchSpace`]), chains as what is left of
 //! them ([`flow`]). Where that is too much work nothing is said. All of it is a few passes over the
 //! rules: 23,000 of them take about a second.
 //!
-//! Left out: printing, and any change that is not asked for. It needs the model alone; that the
+//! Left out: printing, and any change that is not asked for. It needs the model and its sets of packets alone; that the
 //! findings are right is tested against the interpreter and the diagrams.
 
 #![forbid(unsafe_code)]
@@ -29,10 +30,8 @@ mod flow;
 mod levels;
 mod lint;
 mod lints;
-mod match_space;
 mod options;
 mod registry;
-mod space;
 mod suppress;
 
 pub use self::check::{Checked, check, findings};

@@ -4,11 +4,12 @@
 //! a tree of the highest upper ends above them: those that meet a span are found in the time that
 //! reading them takes. The field with the fewest is taken.
 
-use crate::match_space::MatchSpace;
-use crate::space::{Axis, HyperRect, Span};
+use weir_partition::MatchSpace;
+use weir_partition::{HyperRect, Interval, NumberAxis};
 
 /// The fields that large rulesets differ in.
-const AXES: [Axis; 4] = [Axis::Saddr, Axis::Daddr, Axis::Dport, Axis::Mac];
+const AXES: [NumberAxis; 4] =
+    [NumberAxis::Saddr, NumberAxis::Daddr, NumberAxis::Dport, NumberAxis::Mac];
 /// Chains this short are looked through.
 const SHORT: usize = 16;
 
@@ -30,7 +31,7 @@ impl Index {
         };
         let rules: Vec<usize> = (0..reaches.len()).filter(|i| wanted(*i)).collect();
         let axes = (rules.len() > SHORT)
-            .then(|| AXES.map(|axis| Spans::new(cells().map(|(i, c)| (c.span(axis), i)))));
+            .then(|| AXES.map(|axis| Spans::new(cells().map(|(i, c)| (c.interval(axis), i)))));
         Index { rules, axes }
     }
 
@@ -40,7 +41,7 @@ impl Index {
         let mut best: Option<Vec<usize>> = None;
         for (axis, spans) in AXES.iter().zip(axes) {
             let limit = best.as_ref().map_or(usize::MAX, Vec::len);
-            if let Some(found) = spans.meeting(cell.span(*axis), limit) {
+            if let Some(found) = spans.meeting(cell.interval(*axis), limit) {
                 best = Some(found);
             }
         }
@@ -53,15 +54,15 @@ impl Index {
 
 /// Spans in the order of their lower ends.
 struct Spans {
-    spans: Vec<(Span, usize)>,
+    spans: Vec<(Interval, usize)>,
     /// Node `n` holds the highest upper end below it; its children are `2n` and `2n + 1`.
     highest: Vec<u128>,
     leaves: usize,
 }
 
 impl Spans {
-    fn new(spans: impl Iterator<Item = (Span, usize)>) -> Spans {
-        let mut spans: Vec<(Span, usize)> = spans.collect();
+    fn new(spans: impl Iterator<Item = (Interval, usize)>) -> Spans {
+        let mut spans: Vec<(Interval, usize)> = spans.collect();
         spans.sort_unstable();
         let leaves = spans.len().next_power_of_two();
         let mut highest = vec![0; 2 * leaves];
@@ -75,7 +76,7 @@ impl Spans {
     }
 
     /// Those that meet a span; `None` where they are as many as `limit`, or more.
-    fn meeting(&self, (lo, hi): Span, limit: usize) -> Option<Vec<usize>> {
+    fn meeting(&self, (lo, hi): Interval, limit: usize) -> Option<Vec<usize>> {
         let end = self.spans.partition_point(|((l, _), _)| *l <= hi);
         let mut found = Vec::new();
         let mut open = vec![1usize];
@@ -105,7 +106,7 @@ mod tests {
 
     #[test]
     fn all_spans_that_meet_and_no_others_are_found() {
-        let spans: Vec<(Span, usize)> = (0..40)
+        let spans: Vec<(Interval, usize)> = (0..40)
             .map(|i| {
                 let lo = (i * 37 % 40) as u128;
                 ((lo, lo + (i % 7) as u128), i)
@@ -116,7 +117,7 @@ mod tests {
             for hi in [lo, lo + 3, 60] {
                 let mut found = index.meeting((lo, hi), usize::MAX).expect("no limit");
                 found.sort_unstable();
-                let meets = |s: &&(Span, usize)| s.0.0 <= hi && lo <= s.0.1;
+                let meets = |s: &&(Interval, usize)| s.0.0 <= hi && lo <= s.0.1;
                 let all: Vec<usize> = spans.iter().filter(meets).map(|s| s.1).collect();
                 assert_eq!(found, all, "{lo}-{hi}");
                 let cut = index.meeting((lo, hi), all.len());

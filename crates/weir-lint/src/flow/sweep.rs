@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use weir_model::{Policy, Target};
 
 use super::{At, CALLERS, CELLS, DEPTH, Flow};
-use crate::space::HyperRect;
+use weir_partition::HyperRect;
 
 /// The fate that packets must meet.
 #[derive(Clone, Copy, Debug, PartialEq)]

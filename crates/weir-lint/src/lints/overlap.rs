@@ -39,8 +39,8 @@ fn pairs(table: &TableContext<'_>, at: At) -> Vec<Finding> {
             continue;
         }
         let (a, b) = (&table.flow.reach(at).cells, &table.flow.reach(earlier).cells);
-        let within = |a: &[_], b: &[crate::space::HyperRect]| {
-            b.iter().all(|b| a.iter().any(|a: &crate::space::HyperRect| a.holds(b)))
+        let within = |a: &[_], b: &[weir_partition::HyperRect]| {
+            b.iter().all(|b| a.iter().any(|a: &weir_partition::HyperRect| a.holds(b)))
         };
         match (within(a, b), within(b, a)) {
             (true, false) => general = general.or(Some(earlier)),

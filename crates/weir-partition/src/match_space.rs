@@ -17,14 +17,15 @@ use weir_model::{
     Ruleset, SetOption, Table, Test, effects_of, located_tests_of,
 };
 
-use crate::space::{Axis, Bits, Class, HyperRect, Span, complement, shape};
+use crate::interval::{Interval, IntervalSet};
+use crate::rect::{CodeAxis, CodeSet, HyperRect, NumberAxis, header};
 
 /// Cells that a rule's packets are described by, at most.
 const CELLS: usize = 64;
 
 /// What a rule does to sets of packets.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct MatchSpace {
+pub struct MatchSpace {
     /// The packets that it matches, and maybe more.
     pub cells: Vec<HyperRect>,
     /// Exactly those.
@@ -35,14 +36,35 @@ pub(crate) struct MatchSpace {
     pub asks: Vec<HyperRect>,
 }
 
+/// A test that no axis says: it holds or not, whatever the other fields are.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Atom {
+    /// A mask with holes, or a field without an axis.
+    Masked {
+        /// A field that every packet has.
+        field: Field,
+        /// Wanted bits.
+        value: u128,
+        /// Bits looked at.
+        mask: u128,
+    },
+    /// Membership in an ipset whose content lasts.
+    Set {
+        /// The set.
+        name: Name,
+        /// Source (`true`) or destination for each part of an element.
+        dirs: Vec<bool>,
+    },
+}
+
 /// What all rules of a table have in common.
-pub(crate) struct Lowering<'a> {
+pub struct Lowering<'a> {
     family: Family,
     firewall: &'a Firewall,
     /// Device names of the rules; a name is a value of the two device classes.
     devices: Vec<(Name, bool)>,
     /// Numbers of the atoms.
-    atoms: HashMap<String, u32>,
+    atoms: HashMap<Atom, u32>,
     /// Fields that some target of the table may change.
     changing: FieldSet,
     /// Some target of the table is not known.
@@ -52,6 +74,7 @@ pub(crate) struct Lowering<'a> {
 }
 
 impl<'a> Lowering<'a> {
+    /// Of a table of a ruleset; sets are looked up in the firewall.
     pub fn new(firewall: &'a Firewall, ruleset: &'a Ruleset, table: &'a Table) -> Self {
         let rules = || table.chains.iter().flat_map(|c| &c.rules);
         let devices: BTreeSet<(Name, bool)> = rules()
@@ -80,23 +103,24 @@ impl<'a> Lowering<'a> {
     /// The packets that a built-in chain may see: what has no device there has the empty name.
     pub fn entering(&self, chain: &str) -> HyperRect {
         let all = HyperRect::all(self.family);
-        let missing = Bits::of([self.devices.len()]);
+        let missing = CodeSet::of([self.devices.len()]);
         let class = match chain {
-            "INPUT" | "PREROUTING" => Class::Oif,
-            "OUTPUT" => Class::Iif,
+            "INPUT" | "PREROUTING" => CodeAxis::Oif,
+            "OUTPUT" => CodeAxis::Iif,
             _ => return all,
         };
         let cell = all.among(class, missing).unwrap_or(all);
         // ip_local_deliver puts datagrams together before the hook.
         match (chain, self.family) {
             ("INPUT", Family::V4) => {
-                let whole = cell.among(Class::Shape, shape::fragments().not());
+                let whole = cell.among(CodeAxis::Header, header::fragments().complement());
                 whole.unwrap_or(cell)
             }
             _ => cell,
         }
     }
 
+    /// What a rule of the table does.
     pub fn reach(&mut self, rule: &Rule) -> MatchSpace {
         let mut reach =
             MatchSpace { exact: true, cells: vec![self.world()], ..MatchSpace::default() };
@@ -111,17 +135,17 @@ impl<'a> Lowering<'a> {
     }
 
     /// All packets, with the device values that there are.
-    fn world(&self) -> HyperRect {
+    pub fn world(&self) -> HyperRect {
         let all = HyperRect::all(self.family);
-        let devices = Bits::of(0..self.devices.len() + 2);
-        let shapes = Bits::of([0, 1, 2, 3, 4]);
+        let devices = CodeSet::of(0..self.devices.len() + 2);
+        let shapes = CodeSet::of([0, 1, 2, 3, 4]);
         // A packet without an entry has no translation.
-        let states = Bits::of([0].into_iter().chain(4..16).chain([16]));
+        let states = CodeSet::of([0].into_iter().chain(4..16).chain([16]));
         let worlds = [
-            (Class::Iif, devices),
-            (Class::Oif, devices),
-            (Class::Shape, shapes),
-            (Class::Ct, states),
+            (CodeAxis::Iif, devices),
+            (CodeAxis::Oif, devices),
+            (CodeAxis::Header, shapes),
+            (CodeAxis::Ct, states),
         ];
         worlds
             .into_iter()
@@ -162,20 +186,22 @@ impl<'a> Lowering<'a> {
     /// A match that asks for the transport header: without it the packet dies (xt_tcpudp.c,
     /// xt_multiport.c), or does not match.
     fn readable(&self, reach: &mut MatchSpace, from: Option<&Match>) {
-        let (mut hot, mut read) = (vec![shape::PORTS, shape::CUT], vec![shape::WHOLE]);
+        let (mut hot, mut read) = (vec![header::PORTS, header::CUT], vec![header::WHOLE]);
         match from {
             Some(Match::Multiport { .. }) => {
-                hot = vec![shape::CUT];
-                read.push(shape::PORTS);
+                hot = vec![header::CUT];
+                read.push(header::PORTS);
             }
-            Some(Match::Tcp { .. }) if self.family == Family::V4 => hot.push(shape::OFFSET_1),
+            Some(Match::Tcp { .. }) if self.family == Family::V4 => hot.push(header::OFFSET_1),
             _ => {}
         }
-        let (hot, read) = (Bits::of(hot), Bits::of(read));
+        let (hot, read) = (CodeSet::of(hot), CodeSet::of(read));
         let cells = std::mem::take(&mut reach.cells);
         let exact = reach.exact;
-        reach.hot.extend(cells.iter().filter_map(|c| Some((c.among(Class::Shape, hot)?, exact))));
-        reach.cells = cells.iter().filter_map(|c| c.among(Class::Shape, read)).collect();
+        reach
+            .hot
+            .extend(cells.iter().filter_map(|c| Some((c.among(CodeAxis::Header, hot)?, exact))));
+        reach.cells = cells.iter().filter_map(|c| c.among(CodeAxis::Header, read)).collect();
     }
 
     fn field(
@@ -187,27 +213,27 @@ impl<'a> Lowering<'a> {
     ) {
         match (field, predicate) {
             (Field::Iif | Field::Oif, Predicate::Device { name, prefix }) => {
-                let class = if field == Field::Iif { Class::Iif } else { Class::Oif };
+                let class = if field == Field::Iif { CodeAxis::Iif } else { CodeAxis::Oif };
                 match self.device(name, *prefix) {
                     Some(bits) => among(reach, class, bits, negated),
                     None => reach.exact = false,
                 }
             }
-            (Field::Fragment, _) => among(reach, Class::Shape, shape::fragments(), negated),
+            (Field::Fragment, _) => among(reach, CodeAxis::Header, header::fragments(), negated),
             (Field::TcpFlags, Predicate::Masked { value, mask }) => {
-                let flags = Bits::of((0..256).filter(|f| *f as u128 & mask == *value));
-                among(reach, Class::Flags, flags, negated);
+                let flags = CodeSet::of((0..256).filter(|f| *f as u128 & mask == *value));
+                among(reach, CodeAxis::Flags, flags, negated);
             }
             (Field::CtState, Predicate::AnyBit(mask)) => {
-                among(reach, Class::Ct, states(*mask as u16), negated);
+                among(reach, CodeAxis::Ct, states(*mask as u16), negated);
             }
             (Field::PktType, Predicate::In(spans)) => {
                 let in_spans = |v: &usize| predicate.holds(*v as u128);
                 debug_assert!(!spans.is_empty());
-                among(reach, Class::PktType, Bits::of((0..256).filter(in_spans)), negated);
+                among(reach, CodeAxis::PktType, CodeSet::of((0..256).filter(in_spans)), negated);
             }
             (_, Predicate::Present) => {}
-            (_, Predicate::In(spans)) => match axis(field) {
+            (_, Predicate::In(spans)) => match NumberAxis::of(field) {
                 Some(axis) => within(reach, axis, spans, negated, self.max(axis)),
                 None => reach.exact = false,
             },
@@ -227,32 +253,60 @@ impl<'a> Lowering<'a> {
         negated: bool,
     ) {
         let interval = masked_interval(value, mask, field.max(self.family));
-        match axis(field).zip(interval) {
+        match NumberAxis::of(field).zip(interval) {
             Some((axis, interval)) => within(reach, axis, &[interval], negated, self.max(axis)),
             // Marks, TOS and addresses are always there: where the test does not hold, its
             // negation does.
             _ if matches!(field, Field::Mark | Field::Tos | Field::Saddr | Field::Daddr) => {
-                let atom = self.atom(format!("{field:?} {value:x}/{mask:x}"));
+                let atom = self.atom(Atom::Masked { field, value, mask });
                 where_atom(reach, atom, !negated);
             }
             _ => reach.exact = false,
         }
     }
 
-    /// The highest value of an axis that a packet can have there.
-    fn max(&self, axis: Axis) -> u128 {
-        match axis {
-            Axis::Saddr | Axis::Daddr => Field::Saddr.max(self.family),
-            Axis::Mac => (1 << 48) - 1,
-            Axis::Sport | Axis::Dport | Axis::Icmp => 0xffff,
-            Axis::Proto | Axis::Ttl => 0xff,
-            Axis::Mark | Axis::Length => u32::MAX.into(),
+    /// The family of the ruleset.
+    pub const fn family(&self) -> Family {
+        self.family
+    }
+
+    /// The atoms of the rules that were lowered so far, and their numbers.
+    pub(crate) fn atoms(&self) -> impl Iterator<Item = (&Atom, u32)> {
+        self.atoms.iter().map(|(atom, number)| (atom, *number))
+    }
+
+    /// The code of a device, by its name: that of the name itself or of the longest prefix, else
+    /// the missing device or any other.
+    pub(crate) fn device_of(&self, device: &str) -> usize {
+        let exact = |(n, prefix): &(Name, bool)| !prefix && **n == *device;
+        let begins =
+            |(_, (n, prefix)): &(usize, &(Name, bool))| *prefix && device.starts_with(&**n);
+        let longest = || {
+            let prefixes = self.devices.iter().enumerate().filter(begins);
+            prefixes.max_by_key(|(_, (n, _))| n.len()).map(|(i, _)| i)
+        };
+        let missing = self.devices.len();
+        match self.devices.iter().position(exact) {
+            Some(i) => i,
+            None if device.is_empty() => missing,
+            None => longest().unwrap_or(missing + 1),
         }
     }
 
-    fn atom(&mut self, text: String) -> u32 {
+    /// The highest value of an axis that a packet can have there.
+    fn max(&self, axis: NumberAxis) -> u128 {
+        match axis {
+            NumberAxis::Saddr | NumberAxis::Daddr => Field::Saddr.max(self.family),
+            NumberAxis::Mac => (1 << 48) - 1,
+            NumberAxis::Sport | NumberAxis::Dport | NumberAxis::Icmp => 0xffff,
+            NumberAxis::Proto | NumberAxis::Ttl => 0xff,
+            NumberAxis::Mark | NumberAxis::Length => u32::MAX.into(),
+        }
+    }
+
+    fn atom(&mut self, atom: Atom) -> u32 {
         let next = self.atoms.len() as u32;
-        *self.atoms.entry(text).or_insert(next)
+        *self.atoms.entry(atom).or_insert(next)
     }
 
     /// The values of a device class that a test of a name holds for.
@@ -260,7 +314,7 @@ impl<'a> Lowering<'a> {
     /// A value stands for the devices that have exactly that name; or, where the name is a prefix,
     /// for those that begin so and are not named more closely; then come the missing device and
     /// all others.
-    fn device(&self, name: &str, prefix: bool) -> Option<Bits> {
+    fn device(&self, name: &str, prefix: bool) -> Option<CodeSet> {
         let named = |n: &Name, p: bool| match (prefix, p) {
             (true, _) => n.starts_with(name),
             (false, false) => **n == *name,
@@ -268,7 +322,7 @@ impl<'a> Lowering<'a> {
         };
         let known = self.devices.iter().any(|(n, p)| **n == *name && *p == prefix);
         let values = self.devices.iter().enumerate().filter(|(_, (n, p))| named(n, *p));
-        known.then(|| Bits::of(values.map(|(i, _)| i)))
+        known.then(|| CodeSet::of(values.map(|(i, _)| i)))
     }
 
     fn set(&mut self, reach: &mut MatchSpace, rule: &Rule, index: usize) {
@@ -288,29 +342,13 @@ impl<'a> Lowering<'a> {
             reach.exact = false;
             return;
         }
-        let atom = self.atom(format!("set {} {:?}", m.name, m.dirs));
+        let atom = self.atom(Atom::Set { name: m.name.clone(), dirs: m.dirs.clone() });
         where_atom(reach, atom, !m.negated);
     }
 }
 
-fn axis(field: Field) -> Option<Axis> {
-    Some(match field {
-        Field::Saddr => Axis::Saddr,
-        Field::Daddr => Axis::Daddr,
-        Field::Sport => Axis::Sport,
-        Field::Dport => Axis::Dport,
-        Field::SourceMac => Axis::Mac,
-        Field::Proto => Axis::Proto,
-        Field::Icmp => Axis::Icmp,
-        Field::Mark => Axis::Mark,
-        Field::Length => Axis::Length,
-        Field::Ttl => Axis::Ttl,
-        _ => return None,
-    })
-}
-
 /// Every combination of a conntrack state and the two translations is a value.
-fn states(mask: u16) -> Bits {
+fn states(mask: u16) -> CodeSet {
     let states = [
         ct_state::INVALID,
         ct_state::NEW,
@@ -318,15 +356,18 @@ fn states(mask: u16) -> Bits {
         ct_state::ESTABLISHED,
         ct_state::UNTRACKED,
     ];
-    Bits::of((0..20).filter(|v| {
+    CodeSet::of((0..20).filter(|v| {
         let snat = if v & 1 != 0 { ct_state::SNAT } else { 0 };
         let dnat = if v & 2 != 0 { ct_state::DNAT } else { 0 };
         (states[v / 4] | snat | dnat) & mask != 0
     }))
 }
 
-fn within(reach: &mut MatchSpace, axis: Axis, spans: &[Span], negated: bool, max: u128) {
-    let spans = if negated { complement(spans, max) } else { spans.to_vec() };
+fn within(reach: &mut MatchSpace, axis: NumberAxis, spans: &[Interval], negated: bool, max: u128) {
+    let spans = match negated {
+        true => IntervalSet::of(spans.iter().copied()).complement(max).into_intervals(),
+        false => spans.to_vec(),
+    };
     if reach.cells.len() * spans.len() > CELLS {
         reach.exact = false;
         return;
@@ -336,8 +377,8 @@ fn within(reach: &mut MatchSpace, axis: Axis, spans: &[Span], negated: bool, max
     reach.cells = cells.iter().flat_map(parts).collect();
 }
 
-fn among(reach: &mut MatchSpace, class: Class, bits: Bits, negated: bool) {
-    let bits = if negated { bits.not() } else { bits };
+fn among(reach: &mut MatchSpace, class: CodeAxis, bits: CodeSet, negated: bool) {
+    let bits = if negated { bits.complement() } else { bits };
     reach.cells = reach.cells.iter().filter_map(|c| c.among(class, bits)).collect();
 }
 
@@ -346,10 +387,10 @@ fn where_atom(reach: &mut MatchSpace, atom: u32, holds: bool) {
 }
 
 /// `--ports`: one of the two ports in the spans, or neither.
-fn either(reach: &mut MatchSpace, spans: &[Span], negated: bool) {
+fn either(reach: &mut MatchSpace, spans: &[Interval], negated: bool) {
     if negated {
-        within(reach, Axis::Sport, spans, true, 0xffff);
-        within(reach, Axis::Dport, spans, true, 0xffff);
+        within(reach, NumberAxis::Sport, spans, true, 0xffff);
+        within(reach, NumberAxis::Dport, spans, true, 0xffff);
         return;
     }
     if reach.cells.len() * spans.len() * 2 > CELLS {
@@ -357,7 +398,7 @@ fn either(reach: &mut MatchSpace, spans: &[Span], negated: bool) {
         return;
     }
     let mut other = MatchSpace { cells: reach.cells.clone(), ..MatchSpace::default() };
-    within(reach, Axis::Sport, spans, false, 0xffff);
-    within(&mut other, Axis::Dport, spans, false, 0xffff);
+    within(reach, NumberAxis::Sport, spans, false, 0xffff);
+    within(&mut other, NumberAxis::Dport, spans, false, 0xffff);
     reach.cells.append(&mut other.cells);
 }

@@ -2,81 +2,142 @@
 //!
 //! What a rule matches is nearly always a box: a span of source addresses, and one of destination
 //! addresses, and one of ports, and so on, every field for itself. A [`HyperRect`] is such a box; a
-//! set of packets is a list of cells. Two operations are all that is needed: whether two cells have
+//! set of packets is a list of boxes. Two operations are all that is needed: whether two boxes have
 //! a packet in common, and what of one the other leaves ([`HyperRect::minus`]), which is at most
-//! two cells a field.
+//! two boxes a field.
 //!
-//! Two fields are not what they seem. *Shape* says whether a packet's transport header can be read
-//! at all: ports are three-valued, and a header that is cut short drops the packet on the spot.
-//! *Atoms* are tests that are no spans (an odd mask, membership in a set): each is taken as a field
-//! of its own that holds or not. Cells so describe more packets than there are; who proves that
-//! nothing is left proves it for the real ones, too.
+//! Two fields are not what they seem. The *header* axis says whether a packet's transport header
+//! can be read at all: ports are three-valued, and a header that is cut short drops the packet on
+//! the spot. *Atoms* are tests that are no intervals (an odd mask, membership in a set): each is
+//! taken as a field of its own that holds or not. Boxes so describe more packets than there are;
+//! who proves that nothing is left proves it for the real ones, too.
 
-use weir_model::Family;
+use weir_model::{Family, Field};
+
+use crate::interval::Interval;
 
 /// Fields that are spans of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Axis {
+pub enum NumberAxis {
+    /// Source address.
     Saddr,
+    /// Destination address.
     Daddr,
+    /// Destination port.
     Dport,
+    /// Source port.
     Sport,
+    /// Source MAC address.
     Mac,
+    /// Protocol.
     Proto,
+    /// ICMP type and code.
     Icmp,
+    /// Packet mark.
     Mark,
+    /// Length from the network header on.
     Length,
+    /// Time to live.
     Ttl,
+}
+
+impl NumberAxis {
+    /// All of them.
+    pub const ALL: [NumberAxis; AXES] = [
+        NumberAxis::Saddr,
+        NumberAxis::Daddr,
+        NumberAxis::Dport,
+        NumberAxis::Sport,
+        NumberAxis::Mac,
+        NumberAxis::Proto,
+        NumberAxis::Icmp,
+        NumberAxis::Mark,
+        NumberAxis::Length,
+        NumberAxis::Ttl,
+    ];
+
+    /// The axis of a field; `None` where it is none.
+    pub fn of(field: Field) -> Option<NumberAxis> {
+        NumberAxis::ALL.into_iter().find(|axis| axis.field() == field)
+    }
+
+    /// The field whose values it has.
+    pub const fn field(self) -> Field {
+        match self {
+            NumberAxis::Saddr => Field::Saddr,
+            NumberAxis::Daddr => Field::Daddr,
+            NumberAxis::Dport => Field::Dport,
+            NumberAxis::Sport => Field::Sport,
+            NumberAxis::Mac => Field::SourceMac,
+            NumberAxis::Proto => Field::Proto,
+            NumberAxis::Icmp => Field::Icmp,
+            NumberAxis::Mark => Field::Mark,
+            NumberAxis::Length => Field::Length,
+            NumberAxis::Ttl => Field::Ttl,
+        }
+    }
 }
 
 /// Fields that are sets of few values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Class {
-    Shape,
+pub enum CodeAxis {
+    /// How much of the transport header there is: a constant of [`header`].
+    Header,
+    /// Input device.
     Iif,
+    /// Output device.
     Oif,
+    /// State of the connection and whether it is translated.
     Ct,
+    /// TCP flags.
     Flags,
+    /// How the device classed the packet.
     PktType,
 }
 
 const AXES: usize = 10;
 const CLASSES: usize = 6;
 
-/// Lowest and highest value, both included.
-pub(crate) type Span = (u128, u128);
-
 /// A set of numbers below 256.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Bits([u128; 2]);
+pub struct CodeSet([u128; 2]);
 
-impl Bits {
-    pub const NONE: Bits = Bits([0; 2]);
-    pub const ALL: Bits = Bits([u128::MAX; 2]);
+impl CodeSet {
+    /// None of them.
+    pub const NONE: CodeSet = CodeSet([0; 2]);
+    /// All of them.
+    pub const ALL: CodeSet = CodeSet([u128::MAX; 2]);
 
-    pub fn of(values: impl IntoIterator<Item = usize>) -> Bits {
-        values.into_iter().fold(Bits::NONE, |mut bits, v| {
+    /// Some numbers.
+    ///
+    /// # Panics
+    /// Where one is above 255.
+    pub fn of(values: impl IntoIterator<Item = usize>) -> CodeSet {
+        values.into_iter().fold(CodeSet::NONE, |mut bits, v| {
             bits.0[v / 128] |= 1 << (v % 128);
             bits
         })
     }
 
-    pub fn and(self, other: Bits) -> Bits {
-        Bits([self.0[0] & other.0[0], self.0[1] & other.0[1]])
+    /// Those in both.
+    pub fn and(self, other: CodeSet) -> CodeSet {
+        CodeSet([self.0[0] & other.0[0], self.0[1] & other.0[1]])
     }
 
-    pub fn not(self) -> Bits {
-        Bits([!self.0[0], !self.0[1]])
+    /// The others.
+    pub fn complement(self) -> CodeSet {
+        CodeSet([!self.0[0], !self.0[1]])
     }
 
+    /// Whether there is none.
     pub fn is_empty(self) -> bool {
         self.0 == [0; 2]
     }
 }
 
-/// Values of [`Class::Shape`].
-pub(crate) mod shape {
-    use super::Bits;
+/// Codes of [`CodeAxis::Header`].
+pub mod header {
+    use super::CodeSet;
 
     /// The transport header is there.
     pub const WHOLE: usize = 0;
@@ -90,16 +151,16 @@ pub(crate) mod shape {
     pub const LATER: usize = 4;
 
     /// Second and later fragments.
-    pub fn fragments() -> Bits {
-        Bits::of([OFFSET_1, LATER])
+    pub fn fragments() -> CodeSet {
+        CodeSet::of([OFFSET_1, LATER])
     }
 }
 
 /// A box of packets.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct HyperRect {
-    spans: [Span; AXES],
-    bits: [Bits; CLASSES],
+pub struct HyperRect {
+    spans: [Interval; AXES],
+    bits: [CodeSet; CLASSES],
     /// Tests by number, sorted, and whether they hold.
     atoms: Vec<(u32, bool)>,
 }
@@ -110,22 +171,23 @@ impl HyperRect {
         let width = if family == Family::V4 { u32::MAX.into() } else { u128::MAX };
         let mut cell = HyperRect {
             spans: [(0, u32::MAX.into()); AXES],
-            bits: [Bits::ALL; CLASSES],
+            bits: [CodeSet::ALL; CLASSES],
             atoms: Vec::new(),
         };
-        cell.spans[Axis::Saddr as usize] = (0, width);
-        cell.spans[Axis::Daddr as usize] = (0, width);
+        cell.spans[NumberAxis::Saddr as usize] = (0, width);
+        cell.spans[NumberAxis::Daddr as usize] = (0, width);
         // One value more than there are addresses stands for the packet that has none.
-        cell.spans[Axis::Mac as usize] = (0, 1 << 48);
+        cell.spans[NumberAxis::Mac as usize] = (0, 1 << 48);
         cell
     }
 
-    pub fn span(&self, axis: Axis) -> Span {
+    /// Its values on an axis.
+    pub fn interval(&self, axis: NumberAxis) -> Interval {
         self.spans[axis as usize]
     }
 
     /// The part within a span; `None` where there is none.
-    pub fn within(&self, axis: Axis, (lo, hi): Span) -> Option<HyperRect> {
+    pub fn within(&self, axis: NumberAxis, (lo, hi): Interval) -> Option<HyperRect> {
         let (l, h) = self.spans[axis as usize];
         let span = (lo.max(l), hi.min(h));
         if span.0 > span.1 {
@@ -137,7 +199,7 @@ impl HyperRect {
     }
 
     /// The part whose value is among those; `None` where there is none.
-    pub fn among(&self, class: Class, bits: Bits) -> Option<HyperRect> {
+    pub fn among(&self, class: CodeAxis, bits: CodeSet) -> Option<HyperRect> {
         let both = self.bits[class as usize].and(bits);
         if both.is_empty() {
             return None;
@@ -185,7 +247,7 @@ impl HyperRect {
     /// Whether every packet of the other is in this one.
     pub fn holds(&self, other: &HyperRect) -> bool {
         self.spans.iter().zip(&other.spans).all(|(a, b)| a.0 <= b.0 && b.1 <= a.1)
-            && self.bits.iter().zip(&other.bits).all(|(a, b)| b.and(a.not()).is_empty())
+            && self.bits.iter().zip(&other.bits).all(|(a, b)| b.and(a.complement()).is_empty())
             && self.atoms.iter().all(|(atom, holds)| other.atom(*atom) == Some(*holds))
     }
 
@@ -216,7 +278,7 @@ impl HyperRect {
             rest.spans[axis] = (l.max(*lo), h.min(*hi));
         }
         for (class, bits) in other.bits.iter().enumerate() {
-            let outside = rest.bits[class].and(bits.not());
+            let outside = rest.bits[class].and(bits.complement());
             if !outside.is_empty() {
                 let mut piece = rest.clone();
                 piece.bits[class] = outside;
@@ -234,30 +296,15 @@ impl HyperRect {
     }
 }
 
-/// The spans of `0..=max` that a list of spans leaves out, in order.
-pub(crate) fn complement(spans: &[Span], max: u128) -> Vec<Span> {
-    let mut sorted = spans.to_vec();
-    sorted.sort_unstable();
-    let mut out = Vec::new();
-    let mut next = Some(0);
-    for (lo, hi) in sorted {
-        let Some(from) = next else { break };
-        if lo > from {
-            out.push((from, lo - 1));
-        }
-        next = if hi >= max { None } else { Some(from.max(hi + 1)) };
-    }
-    out.extend(next.map(|from| (from, max)));
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn cell(saddr: Span, dport: Span) -> HyperRect {
+    fn cell(saddr: Interval, dport: Interval) -> HyperRect {
         let all = HyperRect::all(Family::V4);
-        all.within(Axis::Saddr, saddr).and_then(|c| c.within(Axis::Dport, dport)).expect("a box")
+        all.within(NumberAxis::Saddr, saddr)
+            .and_then(|c| c.within(NumberAxis::Dport, dport))
+            .expect("a box")
     }
 
     #[test]
@@ -266,7 +313,7 @@ mod tests {
         let mut left = Vec::new();
         a.minus(&b, &mut left);
         let size = |c: &HyperRect| {
-            let (s, d) = (c.span(Axis::Saddr), c.span(Axis::Dport));
+            let (s, d) = (c.interval(NumberAxis::Saddr), c.interval(NumberAxis::Dport));
             (s.1 - s.0 + 1) * (d.1 - d.0 + 1)
         };
         let cut = a.and(&b).expect("they meet");
@@ -297,13 +344,5 @@ mod tests {
         all.minus(&yes, &mut left);
         assert_eq!(left, [no]);
         assert_eq!(yes.where_atom(3, false), None);
-    }
-
-    #[test]
-    fn complements_join_what_overlaps() {
-        assert_eq!(complement(&[(5, 9), (0, 2), (7, 12)], 20), [(3, 4), (13, 20)]);
-        assert_eq!(complement(&[(0, 20)], 20), []);
-        assert_eq!(complement(&[], 20), [(0, 20)]);
-        assert_eq!(complement(&[(3, u128::MAX)], u128::MAX), [(0, 2)]);
     }
 }

@@ -1,0 +1,149 @@
+//! Sets of numbers as lists of intervals.
+//!
+//! Addresses, ports, marks and protocols are numbers, and rules mostly test them by intervals. An
+//! [`IntervalSet`] holds its intervals sorted, apart from each other and never touching: then two
+//! sets are equal exactly where their lists are, and every operation is one walk along both lists.
+
+/// Lowest and highest value, both included.
+pub type Interval = (u128, u128);
+
+/// Sorts intervals and joins those that overlap or touch. An interval that ends before it begins
+/// stays what it is.
+///
+/// ```
+/// use weir_partition::interval::joined;
+/// assert_eq!(joined(vec![(80, 80), (443, 443), (70, 90), (91, 92)]), [(70, 92), (443, 443)]);
+/// ```
+pub fn joined(mut intervals: Vec<Interval>) -> Vec<Interval> {
+    intervals.sort_unstable();
+    let mut out: Vec<Interval> = Vec::with_capacity(intervals.len());
+    for (lo, hi) in intervals {
+        match out.last_mut() {
+            Some(last) if lo <= last.1.saturating_add(1) => last.1 = last.1.max(hi),
+            _ => out.push((lo, hi)),
+        }
+    }
+    out
+}
+
+/// A set of numbers.
+///
+/// ```
+/// use weir_partition::IntervalSet;
+/// let high = IntervalSet::of([(1024, 65535)]);
+/// let web = IntervalSet::of([(80, 80), (443, 443), (8080, 8080)]);
+/// assert_eq!(web.and(&high), IntervalSet::of([(8080, 8080)]));
+/// assert_eq!(web.minus(&high), IntervalSet::of([(80, 80), (443, 443)]));
+/// assert!(!web.is_disjoint(&high) && !high.covers(&web));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
+pub struct IntervalSet(Vec<Interval>);
+
+impl IntervalSet {
+    /// The numbers of some intervals, in any order. One that ends before it begins holds nothing:
+    /// `-m udp` takes such a span of ports, and matches nothing.
+    pub fn of(intervals: impl IntoIterator<Item = Interval>) -> IntervalSet {
+        IntervalSet(joined(intervals.into_iter().filter(|(lo, hi)| lo <= hi).collect()))
+    }
+
+    /// Its intervals, sorted.
+    pub fn intervals(&self) -> &[Interval] {
+        &self.0
+    }
+
+    /// Its intervals, sorted, as a list of its own.
+    pub fn into_intervals(self) -> Vec<Interval> {
+        self.0
+    }
+
+    /// Whether no number is in it.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether a number is in it.
+    pub fn contains(&self, value: u128) -> bool {
+        let before = self.0.partition_point(|(lo, _)| *lo <= value);
+        before > 0 && value <= self.0[before - 1].1
+    }
+
+    /// The numbers in both.
+    pub fn and(&self, other: &IntervalSet) -> IntervalSet {
+        let (mut a, mut b) = (self.0.iter().peekable(), other.0.iter().peekable());
+        let mut out = Vec::new();
+        while let (Some(x), Some(y)) = (a.peek(), b.peek()) {
+            let (lo, hi) = (x.0.max(y.0), x.1.min(y.1));
+            if lo <= hi {
+                out.push((lo, hi));
+            }
+            if x.1 <= y.1 {
+                a.next()
+            } else {
+                b.next()
+            };
+        }
+        IntervalSet(out)
+    }
+
+    /// The numbers in either.
+    pub fn or(&self, other: &IntervalSet) -> IntervalSet {
+        IntervalSet(joined(self.0.iter().chain(&other.0).copied().collect()))
+    }
+
+    /// The numbers of `0..=max` that are not in it.
+    pub fn complement(&self, max: u128) -> IntervalSet {
+        let mut out = Vec::with_capacity(self.0.len() + 1);
+        let mut next = Some(0);
+        for (lo, hi) in &self.0 {
+            let Some(from) = next.filter(|from| *from <= max) else { break };
+            if *lo > from {
+                out.push((from, max.min(lo - 1)));
+            }
+            next = if *hi >= max { None } else { Some(hi + 1) };
+        }
+        out.extend(next.filter(|from| *from <= max).map(|from| (from, max)));
+        IntervalSet(out)
+    }
+
+    /// The numbers in it that are not in the other.
+    pub fn minus(&self, other: &IntervalSet) -> IntervalSet {
+        self.and(&other.complement(u128::MAX))
+    }
+
+    /// Whether every number of the other is in it.
+    pub fn covers(&self, other: &IntervalSet) -> bool {
+        other.0.iter().all(|(lo, hi)| {
+            let before = self.0.partition_point(|(from, _)| from <= lo);
+            before > 0 && *hi <= self.0[before - 1].1
+        })
+    }
+
+    /// Whether no number is in both.
+    pub fn is_disjoint(&self, other: &IntervalSet) -> bool {
+        self.and(other).is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn complement(intervals: &[Interval], max: u128) -> Vec<Interval> {
+        IntervalSet::of(intervals.iter().copied()).complement(max).into_intervals()
+    }
+
+    #[test]
+    fn complements_join_what_overlaps() {
+        assert_eq!(complement(&[(5, 9), (0, 2), (7, 12)], 20), [(3, 4), (13, 20)]);
+        assert_eq!(complement(&[(0, 20)], 20), []);
+        assert_eq!(complement(&[], 20), [(0, 20)]);
+        assert_eq!(complement(&[(3, u128::MAX)], u128::MAX), [(0, 2)]);
+        assert_eq!(complement(&[(3, 4), (30, 40)], 20), [(0, 2), (5, 20)]);
+    }
+
+    #[test]
+    fn an_interval_written_backwards_holds_nothing() {
+        assert!(IntervalSet::of([(90, 80)]).is_empty());
+        assert_eq!(complement(&[(90, 80)], 100), [(0, 100)]);
+    }
+}

@@ -1,0 +1,127 @@
+//! Boxes of random runs against the interpreter's own walk, packet by packet.
+
+use weir_model::{Family, Firewall, Hook, Packet, Policy, Ruleset, TableName, Target};
+use weir_partition::{
+    BoxBudget, Decision, Lowering, NotPartitioned, RunBox, leaves_chain, partition,
+};
+use weir_semantics::{AlwaysFalse, Interpreter, Verdict};
+use weir_syntax::iptables::ParseOptions;
+use weir_testkit::random::{self, Rng, Shape};
+use weir_traffic::{TrafficOptions, packets};
+
+/// A filter table with one chain, whose rules are a run of a random chain. Jumps become counters,
+/// so that what is listed is what counts.
+fn run_of(seed: u64) -> Firewall {
+    let mut rng = Rng::new(seed);
+    let shape = Shape { tables: false, opaque: false, ..Shape::random(&mut rng, 12) };
+    let text = random::ruleset(seed, &shape);
+    let family = if shape.v6 { Family::V6 } else { Family::V4 };
+    let options = ParseOptions { family: Some(family), ..ParseOptions::default() };
+    let read = weir_syntax::iptables::parse(&text, &options);
+    let mut ruleset: Ruleset = read.unwrap_or_else(|e| panic!("seed {seed}: {e:?}\n{text}"));
+    let table = ruleset.tables.iter_mut().find(|t| t.name == TableName::Filter).expect("a filter");
+    let longest = table.chains.iter().max_by_key(|c| c.rules.len()).cloned().expect("a chain");
+    for chain in &mut table.chains {
+        chain.rules.clear();
+        if &*chain.name == "FORWARD" {
+            chain.policy = Some(Policy::Accept);
+            chain.rules = longest.rules.clone();
+            for rule in &mut chain.rules {
+                match &rule.target {
+                    Target::Jump(_) => rule.target = Target::None,
+                    Target::Goto(_) => rule.target = Target::Return,
+                    _ => {}
+                }
+            }
+        }
+    }
+    match family {
+        Family::V4 => Firewall { v4: Some(ruleset), ..Firewall::default() },
+        Family::V6 => Firewall { v6: Some(ruleset), ..Firewall::default() },
+    }
+}
+
+/// The rules that count a packet in the chain, by index, and whether it is dropped.
+fn walked(interpreter: &Interpreter<'_>, packet: &Packet) -> (Vec<usize>, bool) {
+    let mut packet = packet.clone();
+    let (verdict, log) =
+        interpreter.walk(TableName::Filter, Hook::Forward, &mut packet, &mut AlwaysFalse);
+    let rules = log.hits.iter().filter_map(|hit| hit.place()?.number);
+    (rules.map(|n| n as usize - 1).collect(), verdict == Verdict::Drop)
+}
+
+fn said(run: &RunBox, targets: &[Target]) -> (Vec<usize>, bool) {
+    let mut rules = run.credited.clone();
+    let dropped = match run.decision {
+        Decision::Rule(rule) => {
+            rules.push(rule);
+            targets[rule] == Target::Drop
+        }
+        Decision::CutHeader(_) => true,
+        Decision::None => false,
+    };
+    (rules, dropped)
+}
+
+#[test]
+fn every_packet_is_in_one_box_and_meets_what_the_box_says() {
+    let (mut compared, mut decided, mut cut, mut credited) = (0, 0, 0, 0);
+    for seed in 0..150 {
+        let mut firewall = run_of(seed);
+        let own = firewall.clone();
+        let ruleset = firewall.v4.as_mut().or(firewall.v6.as_mut()).expect("a ruleset");
+        let context = own.v4.as_ref().or(own.v6.as_ref()).expect("a ruleset");
+        let table = context.table(&TableName::Filter).expect("a filter");
+        let mut lowering = Lowering::new(&own, context, table);
+        let rules = &table.chain("FORWARD").expect("a chain").rules;
+        let budget = BoxBudget::default();
+        let boxes = partition(&mut lowering, rules, budget);
+        let end = boxes.as_ref().map_or_else(|e| e.rule(), |_| rules.len());
+        let run = &rules[..end];
+        let boxes = partition(&mut lowering, run, budget).expect("the rules before it fit");
+        for (i, a) in boxes.iter().enumerate() {
+            assert!(boxes[i + 1..].iter().all(|b| !a.packets.meets(&b.packets)), "seed {seed}");
+        }
+        let chains = ruleset.tables.iter_mut().flat_map(|t| &mut t.chains);
+        chains.filter(|c| &*c.name == "FORWARD").for_each(|c| c.rules.truncate(end));
+        let ruleset = ruleset.clone();
+        let interpreter = Interpreter::new(&firewall);
+        let targets: Vec<Target> = run.iter().map(|r| r.target.clone()).collect();
+        let options = TrafficOptions { count: 400, seed, ..TrafficOptions::default() };
+        for packet in packets(&ruleset, &[], &options) {
+            let point = lowering.point(&packet, &|_, _| false);
+            let of: Vec<&RunBox> = boxes.iter().filter(|b| b.packets.holds(&point)).collect();
+            let [one] = of[..] else {
+                panic!("seed {seed}: {} boxes hold {packet:?}", of.len());
+            };
+            let (is, expected) = (said(one, &targets), walked(&interpreter, &packet));
+            assert_eq!(is, expected, "seed {seed}: {one:?} {packet:?}");
+            compared += 1;
+            decided += usize::from(matches!(one.decision, Decision::Rule(_)));
+            cut += usize::from(matches!(one.decision, Decision::CutHeader(_)));
+            credited += one.credited.len();
+        }
+    }
+    println!("{compared} packets: {decided} decided, {cut} with a cut header, {credited} credits");
+    assert!(compared > 10_000 && decided > 1000 && cut > 10 && credited > 100);
+}
+
+#[test]
+fn a_budget_that_is_exceeded_names_the_rule() {
+    let text = "*filter\n:INPUT ACCEPT\n:FORWARD ACCEPT\n:OUTPUT ACCEPT\n\
+                -A FORWARD -s 10.0.0.0/8 -j ACCEPT\n-A FORWARD -d 10.0.0.0/8 -j DROP\n\
+                -A FORWARD -p tcp -m tcp --dport 22 -j ACCEPT\nCOMMIT\n";
+    let ruleset = weir_syntax::iptables::parse(text, &ParseOptions::default()).expect("a ruleset");
+    let firewall = Firewall { v4: Some(ruleset.clone()), ..Firewall::default() };
+    let table = ruleset.table(&TableName::Filter).expect("a filter");
+    let rules = &table.chain("FORWARD").expect("a chain").rules;
+    assert!(rules.iter().all(|r| leaves_chain(&r.target)));
+    let mut lowering = Lowering::new(&firewall, &ruleset, table);
+    let all = partition(&mut lowering, rules, BoxBudget::default()).expect("a small run");
+    let budget = |boxes| BoxBudget { boxes, ..BoxBudget::default() };
+    assert_eq!(partition(&mut lowering, rules, budget(all.len())), Ok(all));
+    let refused = partition(&mut lowering, rules, budget(7));
+    assert_eq!(refused, Err(NotPartitioned::TooMany { rule: 2 }));
+    let few = BoxBudget { comparisons: 2, ..BoxBudget::default() };
+    assert_eq!(partition(&mut lowering, rules, few), Err(NotPartitioned::TooMany { rule: 1 }));
+}
