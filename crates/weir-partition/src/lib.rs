@@ -2,11 +2,16 @@
 //!
 //! The linter asks which packets are left for a rule, a pass whether two rules may change places, a
 //! back end which rules can match a value. All of them reason about sets of packets, and this crate
-//! is where they do. It has three levels, each built on the one before.
+//! is where they do. It has four levels, each built on the one before.
 //!
 //! **Values of one field.** Rules test a number by intervals ([`IntervalSet`]), by bits under a
-//! mask ([`BitPattern`]); a prefix is both. Devices are names and prefixes of names. [`predicate`]
-//! answers for any two tests of a field whether they exclude or imply each other.
+//! mask ([`BitPattern`]), or, addresses mostly, by a [`Prefix`], which is both. Devices are names
+//! and prefixes of names. [`predicate`] answers for any two tests of a field whether they exclude
+//! or imply each other.
+//!
+//! **Rules by their tests.** [`TestAlgebra`] answers for two rules what it can tell from their
+//! tests alone: are they disjoint, does one cover the other, may they change places? It takes no
+//! memory and is cautious; it serves passes that compare neighbours.
 //!
 //! **Rules as boxes.** A [`HyperRect`] has an interval, or a set of codes, on each axis. The axis
 //! of the transport header keeps ports three-valued: they are there, or absent in a later fragment,
@@ -37,6 +42,7 @@
 
 #![forbid(unsafe_code)]
 
+mod algebra;
 mod barrier;
 mod boxes;
 pub mod interval;
@@ -44,13 +50,16 @@ mod match_space;
 mod pattern;
 mod point;
 pub mod predicate;
+mod prefix;
 pub mod rect;
 mod stretches;
 
+pub use self::algebra::{TestAlgebra, approach, other_device};
 pub use self::barrier::{Barrier, barrier, keeps_state, looks_at_transport, may_drop, only_counts};
 pub use self::boxes::{BoxBudget, Decision, NotPartitioned, RunBox, leaves_chain, partition};
 pub use self::interval::{Interval, IntervalSet};
 pub use self::match_space::{Atom, Lowering, MatchSpace};
 pub use self::pattern::BitPattern;
+pub use self::prefix::Prefix;
 pub use self::rect::{CodeAxis, CodeSet, HyperRect, NumberAxis};
 pub use self::stretches::{ListsTooLong, RuleLists, Stretches, stretches};

@@ -5,7 +5,7 @@ use weir_model::{Family, Field, Name, Predicate};
 use weir_partition::interval::Interval;
 use weir_partition::predicate::{implies, is_disjoint};
 use weir_partition::{
-    BitPattern, CodeAxis, CodeSet, HyperRect, IntervalSet, NumberAxis, stretches,
+    BitPattern, CodeAxis, CodeSet, HyperRect, IntervalSet, NumberAxis, Prefix, stretches,
 };
 
 /// The highest number of the small field.
@@ -135,6 +135,16 @@ proptest! {
         if implies(&p, &q, Field::Iif, Family::V4) {
             prop_assert!(names().all(|n| !p.holds_device(n) || q.holds_device(n)));
         }
+    }
+
+    #[test]
+    fn prefixes_are_bit_patterns(a in 0..=MAX, b in 0..=MAX, m in 120u32..=128, n in 120u32..=128) {
+        let v6 = Family::V6;
+        let (p, q) = (Prefix::of(v6, a, m), Prefix::of(v6, b, n));
+        let of = |p: Prefix| BitPattern::new(p.addr, v6.mask(p.len));
+        prop_assert_eq!(p.covers(v6, q), of(p).covers(of(q)));
+        prop_assert_eq!(p.overlaps(v6, q), !of(p).is_disjoint(of(q)));
+        prop_assert_eq!(of(p).interval(v6.max()), Some((p.addr, p.last(v6))));
     }
 
     #[test]

@@ -17,7 +17,6 @@ mod checked;
 pub mod cost;
 mod pass;
 pub mod passes;
-pub mod prefix;
 pub mod price;
 pub mod programs;
 mod rewrite;
@@ -25,7 +24,6 @@ pub mod run;
 pub mod sets;
 pub mod skeleton;
 pub mod structure;
-mod test_algebra;
 pub mod tree;
 
 pub use chains::ChainNames;
@@ -33,10 +31,10 @@ pub use check::{CheckOptions, Counterexample, Progress};
 pub use checked::{CheckedRun, Refused, RunOptions, Step, Tried, Unproven, Why, run_checked};
 pub use cost::{CostModel, Slopes};
 pub use pass::{Context, Counting, Equivalence, Pass, PassOptions};
-pub use prefix::Prefix;
-pub use run::{Axis, Barrier};
+pub use run::Axis;
 pub use skeleton::{Skeleton, SkeletonError};
 pub use weir_artefact::Evidence;
+pub use weir_partition::Prefix;
 
 use weir_artefact::manifest::{CompiledRun, Kept};
 use weir_model::{IpSet, RuleId, Ruleset};

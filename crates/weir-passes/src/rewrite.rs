@@ -5,11 +5,11 @@ use std::collections::HashSet;
 use weir_artefact::manifest::Kept;
 use weir_model::effect::{conntrack_of, conntrack_of_all};
 use weir_model::{Chain, Hook, Policy, Rule, RuleId, Ruleset, Table, TableName, Target, tool};
+use weir_partition::TestAlgebra;
 
 use crate::Rewritten;
 use crate::pass::{Context, chain_mut};
 use crate::programs::program_of;
-use crate::test_algebra::TestAlgebra;
 
 /// Runs a pass over the chains that are not another program's; those are put back as they were.
 pub(crate) fn leave_programs_alone(

@@ -1,8 +1,6 @@
 //! Cutting a chain into barriers and runs.
 //!
-//! A *barrier* is a rule that must be tried exactly as often, and in the same order among its like,
-//! as before: it keeps a budget or a memory, looks into a set that others may change, asks what no
-//! field models, or has a target that weir does not know. It is never moved, copied or merged.
+//! A *barrier* ([`Barrier`]) is never moved, copied or merged.
 //!
 //! A *run* is a stretch of rules between barriers that all test one address by a plain prefix.
 //! Whatever else they test stays on the rule: those tests may be of any merge class, since a run
@@ -10,10 +8,8 @@
 
 use std::fmt;
 
-use weir_model::effect::UNKNOWN_TARGET;
-use weir_model::{
-    Family, Hotdrop, Layer, Name, Rule, RuleId, RulePlace, Ruleset, Target, Test, effects_of, test,
-};
+use weir_model::{Family, Name, Rule, RuleId, RulePlace, Ruleset};
+use weir_partition::{Barrier, barrier};
 
 use crate::Prefix;
 
@@ -72,77 +68,6 @@ impl fmt::Display for Axis {
             Axis::Source => "source",
             Axis::Destination => "destination",
         })
-    }
-}
-
-/// Why a rule stays where it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Barrier {
-    /// A match that keeps a budget or a memory.
-    Stateful,
-    /// A match whose answer the packet does not give.
-    Opaque,
-    /// A match that looks into a set, whose content may change.
-    Set,
-    /// A target that weir does not know.
-    UnknownTarget,
-    /// A target whose effect depends on more than the packet.
-    TargetState,
-}
-
-impl fmt::Display for Barrier {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Barrier::Stateful => "has a match that keeps a budget or a memory",
-            Barrier::Opaque => "has a match whose answer the packet does not give",
-            Barrier::Set => "looks into a set, whose content may change",
-            Barrier::UnknownTarget => "has a target that weir does not know",
-            Barrier::TargetState => "has a target whose effect depends on more than the packet",
-        })
-    }
-}
-
-/// Why the rule is a barrier, or `None` where it may be compiled.
-pub fn barrier(rule: &Rule, family: Family) -> Option<Barrier> {
-    for t in test::tests_of(rule, family) {
-        match t {
-            Test::Opaque { stateful: true, .. } => return Some(Barrier::Stateful),
-            Test::Opaque { stateful: false, .. } => return Some(Barrier::Opaque),
-            Test::Set { .. } => return Some(Barrier::Set),
-            Test::Field { .. } | Test::EitherPort { .. } | Test::Never => {}
-        }
-    }
-    match effects_of(&rule.target) {
-        UNKNOWN_TARGET => Some(Barrier::UnknownTarget),
-        row if row.stateful => Some(Barrier::TargetState),
-        _ => None,
-    }
-}
-
-/// Whether a rule keeps a budget, a memory or another state of its own, or may do so for all that
-/// weir knows: it must stand exactly as often as before.
-pub fn keeps_state(rule: &Rule, family: Family) -> bool {
-    let stateful = |t: &Test| matches!(t, Test::Opaque { stateful: true, .. });
-    test::tests_of(rule, family).iter().any(stateful) || effects_of(&rule.target).stateful
-}
-
-/// Whether a rule does nothing but count, and nothing is dropped on the way.
-pub fn only_counts(rule: &Rule, family: Family) -> bool {
-    rule.target == Target::None && !may_drop(rule, family)
-}
-
-/// Whether a truncated packet may be dropped by trying the rule.
-pub fn may_drop(rule: &Rule, family: Family) -> bool {
-    test::tests_of(rule, family).iter().any(looks_at_transport)
-}
-
-/// Whether the test reads a transport header: it drops a packet that has too little of one.
-pub(crate) fn looks_at_transport(test: &Test) -> bool {
-    match test {
-        Test::Field { field, .. } => field.row().layer == Layer::Transport,
-        Test::EitherPort { .. } => true,
-        Test::Opaque { hotdrop, .. } => *hotdrop != Hotdrop::Never,
-        Test::Set { .. } | Test::Never => false,
     }
 }
 
@@ -285,28 +210,13 @@ impl Places {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_model::matching::{Match, SetMatch, Stateful};
-    use weir_model::{Addr, AddrMatch};
+    use weir_model::matching::{Match, Stateful};
+    use weir_model::{Addr, AddrMatch, Target};
 
     fn rule(source: Option<(u128, u32)>) -> Rule {
         let mut rule = Rule::new(Target::Accept);
         rule.base.saddr = source.map(|(addr, len)| Prefix { addr, len }.to_match(Family::V4));
         rule
-    }
-
-    #[test]
-    fn a_budget_a_set_and_an_unknown_target_are_barriers() {
-        let plain = rule(Some((0x0a00_0000, 8)));
-        assert_eq!(barrier(&plain, Family::V4), None);
-        let mut limited = plain.clone();
-        limited
-            .matches
-            .push(Match::Stateful(Box::new(Stateful { module: "limit", options: vec![] })));
-        assert_eq!(barrier(&limited, Family::V4), Some(Barrier::Stateful));
-        let mut in_set = plain.clone();
-        let set = SetMatch { negated: false, name: "s".into(), dirs: vec![true], options: vec![] };
-        in_set.matches.push(Match::Set(set));
-        assert_eq!(barrier(&in_set, Family::V4), Some(Barrier::Set));
     }
 
     #[test]

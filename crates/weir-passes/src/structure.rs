@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use weir_model::effect::named::Objects;
 use weir_model::effect::{Conntrack, conntrack_of_all};
 use weir_model::{Chain, Firewall, RuleId, Ruleset, TableName, Target};
+use weir_partition::keeps_state;
 
-use crate::run::keeps_state;
 use crate::{Context, Equivalence};
 
 /// A way in which a rewritten ruleset is wrong for any packets.

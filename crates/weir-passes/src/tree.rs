@@ -27,8 +27,9 @@ use std::ops::Range;
 
 use weir_artefact::manifest::{CompiledRun, Kept};
 use weir_model::{Chain, Family, Name, Rule, Ruleset, Table, Target, test};
+use weir_partition::only_counts;
 
-use crate::run::{self, Axis, Item, Places, Segment, only_counts};
+use crate::run::{self, Axis, Item, Places, Segment};
 use crate::{ChainNames, CostModel, Rewritten};
 use plan::{Kid, Plan, Planner, TooManyCopies};
 

@@ -17,12 +17,11 @@ use weir_model::matching::{
     AddrMatch, FragmentMatch, Host, Neg, OptionValue, ProtoMatch, TtlOp, Value,
 };
 use weir_model::{Addr, Family, Match, Rule, Ruleset, Span, located_tests_of};
+use weir_partition::{Barrier, TestAlgebra, approach, barrier, keeps_state};
 
 use crate::Rewritten;
 use crate::pass::{Context, Equivalence, Pass};
 use crate::rewrite::rewrite_chains;
-use crate::run::{Barrier, barrier, keeps_state};
-use crate::test_algebra::{TestAlgebra, approach};
 
 /// The pass.
 #[derive(Clone, Copy, Debug)]

@@ -34,13 +34,12 @@ use weir_model::{
     Chain, Family, Field, Hook, Match, Policy, Rule, Ruleset, Table, TableName, Target, Test,
     effects_of,
 };
+use weir_partition::{TestAlgebra, barrier};
 use weir_semantics::tables_at;
 
 use super::way::{Kind, Way};
 use crate::pass::{Context, Counting, Equivalence, Pass};
 use crate::rewrite::{raw_chain, rewritable};
-use crate::run::barrier;
-use crate::test_algebra::TestAlgebra;
 use crate::{ChainNames, Rewritten};
 
 /// The pass.
@@ -170,7 +169,7 @@ fn at_table(rule: &Rule, ruleset: &Ruleset, table: &Table, hook: Hook) -> Option
     let mut accepts = false;
     let kind = Kind { table, algebra, tests: &tests };
     let way = kind.walk(hook.chain(), &mut |rule, _| {
-        use crate::run::Barrier::{Opaque, Set};
+        use weir_partition::Barrier::{Opaque, Set};
         accepts |= rule.target == Target::Accept;
         let asked = barrier(rule, ruleset.family).filter(|b| !matches!(b, Set | Opaque));
         asked.is_none() && is_unnoticed(&rule.target)

@@ -13,10 +13,10 @@ use std::collections::{HashMap, HashSet};
 
 use weir_model::matching::Base;
 use weir_model::{Chain, Family, Match, Name, Rule, Ruleset, Table, Target};
+use weir_partition::barrier;
 
 use crate::pass::{Context, Pass};
 use crate::rewrite::rewrite_chains;
-use crate::run::barrier;
 use crate::{Prefix, Rewritten};
 
 /// The pass.

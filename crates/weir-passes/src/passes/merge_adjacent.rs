@@ -10,10 +10,11 @@
 use weir_artefact::Deviation;
 use weir_model::matching::{Neg, PortSpan};
 use weir_model::{Family, Match, Rule, Ruleset, Span};
+use weir_partition::barrier;
 
 use crate::pass::{Context, Counting, Equivalence, Pass};
 use crate::rewrite::rewrite_chains;
-use crate::run::{Axis, barrier};
+use crate::run::Axis;
 use crate::{Prefix, Rewritten};
 
 /// The pass.

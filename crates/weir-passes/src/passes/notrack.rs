@@ -30,13 +30,12 @@ use weir_model::{
     Family,
     matching::{IcmpType, Neg, PortSpan},
 };
+use weir_partition::{Barrier, TestAlgebra, barrier};
 use weir_semantics::tables_at;
 
 use super::way::{Kind, Way};
 use crate::pass::{Context, Equivalence, Pass};
 use crate::rewrite::{raw_chain, rewritable};
-use crate::run::{Barrier, barrier};
-use crate::test_algebra::TestAlgebra;
 use crate::{ChainNames, Rewritten};
 
 /// Last word of the chain's name, by which the check knows the pass's rules.

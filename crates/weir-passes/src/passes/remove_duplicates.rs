@@ -8,12 +8,11 @@
 use std::collections::{HashMap, HashSet};
 
 use weir_model::{Match, RuleId, Ruleset, TableName};
+use weir_partition::{TestAlgebra, barrier};
 
 use crate::Rewritten;
 use crate::pass::{Context, Pass};
 use crate::rewrite::{leaves_the_chain, remove, rewritable};
-use crate::run::barrier;
-use crate::test_algebra::TestAlgebra;
 
 /// The pass.
 #[derive(Clone, Copy, Debug)]

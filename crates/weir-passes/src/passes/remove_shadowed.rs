@@ -14,12 +14,11 @@ use std::collections::HashSet;
 
 use weir_diagram::{At, Full, PacketSet, Space, SpaceOptions};
 use weir_model::{Chain, Family, Firewall, Rule, RuleId, Ruleset};
+use weir_partition::{TestAlgebra, barrier};
 
 use crate::Rewritten;
 use crate::pass::{Context, Pass};
 use crate::rewrite::{leaves_the_chain, remove};
-use crate::run::barrier;
-use crate::test_algebra::TestAlgebra;
 
 /// The pass.
 #[derive(Clone, Copy, Debug)]

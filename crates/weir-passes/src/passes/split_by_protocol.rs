@@ -10,10 +10,10 @@
 //! packet with malformed extension headers at the first such test.
 
 use weir_model::{Chain, Family, ProtoMatch, Rule, Ruleset, Target};
+use weir_partition::barrier;
 
 use crate::pass::{Context, Counting, Pass, chain_mut};
 use crate::rewrite::rewritable;
-use crate::run::barrier;
 use crate::{ChainNames, CostModel, Rewritten};
 
 /// The pass.

@@ -7,7 +7,7 @@
 
 use weir_model::{Rule, Table, Target, Test};
 
-use crate::test_algebra::{TestAlgebra, approach};
+use weir_partition::{TestAlgebra, approach};
 
 /// What becomes of a kind in a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

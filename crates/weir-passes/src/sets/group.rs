@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use weir_model::matching::{Match, Neg, PortSpan};
 use weir_model::{Family, Rule, Span, Target};
+use weir_partition::{only_counts, other_device};
 
 use crate::Prefix;
-use crate::run::{Axis, Item, only_counts};
-use crate::test_algebra::other_device;
+use crate::run::{Axis, Item};
 
 /// How far back a rule looks for its group.
 const GROUPS_BACK_MAX: usize = 64;

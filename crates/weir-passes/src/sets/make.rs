@@ -8,7 +8,7 @@ use weir_model::{Addr, Element, ElementPart, Family, IpSet, Name, Rule, SetKind,
 
 use super::Work;
 use super::group::{self, Fold, Group, PrefixSet};
-use crate::run::{self, Axis, Item};
+use crate::run::{Axis, Item};
 use crate::{CostModel, Prefix};
 
 /// Sets that a group of overlapping rules which do not decide may become.
@@ -85,7 +85,7 @@ impl Work<'_> {
         let name = self.name();
         let kind = match fold {
             Fold::Addr(_) => {
-                if run::may_drop(shape, family) {
+                if weir_partition::may_drop(shape, family) {
                     rule.matches.insert(0, look(&name, axis, false, true));
                 }
                 rule.matches.push(look(&name, axis, false, false));

@@ -1,21 +1,43 @@
 //! What two rules have to do with each other, told from their tests alone.
 //!
-//! Three questions: can a packet match both ([`TestAlgebra::disjoint`]), does one hold whenever the other
-//! does ([`TestAlgebra::covers`]), may they change places ([`TestAlgebra::commute`])? The answers are cautious:
-//! "no" may mean "I cannot tell". A test of a field that some rule of the table may have changed in
-//! between is no evidence of anything.
+//! Three questions: can a packet match both ([`TestAlgebra::disjoint`]), does one hold whenever the
+//! other does ([`TestAlgebra::covers`]), may they change places ([`TestAlgebra::commute`])? The
+//! answers are cautious: "no" may mean "I cannot tell". A test of a field that some rule of the
+//! table may have changed in between is no evidence of anything.
 
 use weir_model::effect::changed_within;
-use weir_model::mask::masked_interval;
 use weir_model::{
     Family, Field, FieldSet, IfaceMatch, Match, Predicate, Rule, Table, Test, tests_of,
 };
 
-use crate::run::{barrier, looks_at_transport};
+use crate::barrier::{barrier, looks_at_transport};
+use crate::predicate::{implies, is_disjoint};
 
 /// What can be told of the rules of one table.
+///
+/// ```
+/// use weir_model::matching::ProtoMatch;
+/// use weir_model::{Family, Rule, Table, TableName, Target};
+/// use weir_partition::TestAlgebra;
+/// let rule = |proto| {
+///     let mut rule = Rule::new(Target::Accept);
+///     rule.base.proto = Some(ProtoMatch { negated: false, proto });
+///     rule
+/// };
+/// let table = Table {
+///     name: TableName::Filter,
+///     chains: vec![],
+///     leading_comments: vec![],
+///     trailing_comments: vec![],
+/// };
+/// let algebra = TestAlgebra::of(&table, Family::V4);
+/// assert!(algebra.commute(&rule(6), &rule(17)));
+/// assert!(!algebra.commute(&rule(6), &rule(6)));
+/// let all = algebra.tests(&Rule::new(Target::Drop));
+/// assert!(algebra.covers(&all, &algebra.tests(&rule(6))));
+/// ```
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct TestAlgebra {
+pub struct TestAlgebra {
     family: Family,
     /// Fields that a rule of the table may change while the packet walks it.
     altered: FieldSet,
@@ -65,11 +87,10 @@ impl TestAlgebra {
         if f != g || self.alters(*f) {
             return false;
         }
-        let max = Field::max(*f, self.family);
         match (np, nq) {
-            (false, false) => apart(p, q, *f, max),
-            (false, true) => inside(p, q, max),
-            (true, false) => inside(q, p, max),
+            (false, false) => is_disjoint(p, q, *f, self.family),
+            (false, true) => implies(p, q, *f, self.family),
+            (true, false) => implies(q, p, *f, self.family),
             (true, true) => false,
         }
     }
@@ -82,15 +103,14 @@ impl TestAlgebra {
         let Test::Field { field, predicate, negated } = test else {
             return !matches!(test, Test::Set { .. } | Test::Opaque { .. }) && by.contains(test);
         };
-        let max = Field::max(*field, self.family);
         let is_presence = *field == Field::Sport && *predicate == Predicate::Present && !negated;
         by.iter().any(|t| match t {
             Test::Field { field: g, predicate: q, negated: nq } if g == field => {
                 match (negated, nq) {
-                    (false, false) => inside(q, predicate, max),
+                    (false, false) => implies(q, predicate, *field, self.family),
                     (false, true) => *predicate == Predicate::Present,
-                    (true, false) => apart(q, predicate, *field, max),
-                    (true, true) => inside(predicate, q, max),
+                    (true, false) => is_disjoint(q, predicate, *field, self.family),
+                    (true, true) => implies(predicate, q, *field, self.family),
                 }
             }
             Test::Field { field: Field::Sport | Field::Dport, .. } | Test::EitherPort { .. } => {
@@ -122,56 +142,8 @@ impl TestAlgebra {
     }
 }
 
-/// Whether no value has both.
-fn apart(p: &Predicate, q: &Predicate, field: Field, max: u128) -> bool {
-    use Predicate::{AnyBit, Device, In, Masked};
-    match (p, q) {
-        (In(a), In(b)) => a.iter().all(|x| b.iter().all(|y| x.1 < y.0 || y.1 < x.0)),
-        (Masked { value: v, mask: m }, Masked { value: w, mask: n }) => (v ^ w) & m & n != 0,
-        (In(a), Masked { value, mask }) | (Masked { value, mask }, In(a)) => {
-            match masked_interval(*value, *mask, max) {
-                Some((lo, hi)) => a.iter().all(|x| x.1 < lo || hi < x.0),
-                None => a.iter().all(|x| x.0 == x.1 && x.0 & mask != *value),
-            }
-        }
-        (AnyBit(m), AnyBit(n)) => field == Field::CtState && m & n == 0 && (m | n) < 32,
-        (Device { name: a, prefix: pa }, Device { name: b, prefix: pb }) => match (pa, pb) {
-            (false, false) => a != b,
-            (true, false) => !b.starts_with(&**a),
-            (false, true) => !a.starts_with(&**b),
-            (true, true) => !a.starts_with(&**b) && !b.starts_with(&**a),
-        },
-        _ => false,
-    }
-}
-
-/// Whether every value of the first is one of the second.
-fn inside(p: &Predicate, q: &Predicate, max: u128) -> bool {
-    use Predicate::{AnyBit, Device, In, Masked, Present};
-    let within = |x: &(u128, u128), b: &[(u128, u128)]| b.iter().any(|y| y.0 <= x.0 && x.1 <= y.1);
-    match (p, q) {
-        (_, Present) => true,
-        (In(a), In(b)) => a.iter().all(|x| within(x, b)),
-        (Masked { value: v, mask: m }, Masked { value: w, mask: n }) => n & !m == 0 && v & n == *w,
-        (In(a), Masked { value, mask }) => match masked_interval(*value, *mask, max) {
-            Some(span) => a.iter().all(|x| within(x, &[span])),
-            None => a.iter().all(|x| x.0 == x.1 && x.0 & mask == *value),
-        },
-        (Masked { value, mask }, In(b)) => {
-            masked_interval(*value, *mask, max).is_some_and(|span| within(&span, b))
-        }
-        (AnyBit(m), AnyBit(n)) => m & !n == 0,
-        (Device { name: a, prefix: pa }, Device { name: b, prefix: pb }) => match (pa, pb) {
-            (_, true) => a.starts_with(&**b),
-            (false, false) => a == b,
-            (true, false) => false,
-        },
-        _ => false,
-    }
-}
-
 /// The tests before the first that looks at a transport header; all of them where none does.
-pub(crate) fn approach(tests: &[Test]) -> &[Test] {
+pub fn approach(tests: &[Test]) -> &[Test] {
     let first = tests.iter().position(looks_at_transport).unwrap_or(tests.len());
     &tests[..first]
 }
@@ -195,8 +167,8 @@ fn header(rule: &Rule) -> Option<std::mem::Discriminant<Match>> {
 }
 
 /// Whether no packet has both devices.
-pub(crate) fn other_device(a: Option<&IfaceMatch>, b: Option<&IfaceMatch>) -> bool {
+pub fn other_device(a: Option<&IfaceMatch>, b: Option<&IfaceMatch>) -> bool {
     let (Some(a), Some(b)) = (a, b) else { return false };
     let device = |m: &IfaceMatch| Predicate::Device { name: m.name.clone(), prefix: m.prefix };
-    !a.negated && !b.negated && apart(&device(a), &device(b), Field::Iif, 0)
+    !a.negated && !b.negated && is_disjoint(&device(a), &device(b), Field::Iif, Family::V4)
 }

@@ -22,7 +22,7 @@ impl Prefix {
     /// The prefix of that length which holds the address.
     ///
     /// ```
-    /// use weir_passes::Prefix;
+    /// use weir_partition::Prefix;
     /// use weir_model::Family;
     /// let p = Prefix::of(Family::V4, 0xc000_02ff, 24);
     /// assert_eq!(p.addr, 0xc000_0200);
