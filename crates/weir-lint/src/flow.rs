@@ -21,10 +21,9 @@ mod sweep;
 use std::cell::{Cell as Counter, OnceCell};
 
 use weir_model::{Firewall, Rule, Ruleset, Table, Target};
+use weir_partition::{HyperRect, Lowering, MatchSpace, NumberAxis};
 
 use self::index::Index;
-use weir_partition::{HyperRect, NumberAxis};
-use weir_partition::{Lowering, MatchSpace};
 
 /// Cells that a set may fall into; with more, nothing is said.
 const CELLS: usize = 128;

@@ -4,8 +4,7 @@
 //! a tree of the highest upper ends above them: those that meet a span are found in the time that
 //! reading them takes. The field with the fewest is taken.
 
-use weir_partition::MatchSpace;
-use weir_partition::{HyperRect, Interval, NumberAxis};
+use weir_partition::{HyperRect, Interval, MatchSpace, NumberAxis};
 
 /// The fields that large rulesets differ in.
 const AXES: [NumberAxis; 4] =

@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 
 use weir_model::{Policy, Target};
+use weir_partition::HyperRect;
 
 use super::{At, CALLERS, CELLS, DEPTH, Flow};
-use weir_partition::HyperRect;
 
 /// The fate that packets must meet.
 #[derive(Clone, Copy, Debug, PartialEq)]
