@@ -2,19 +2,16 @@
 //!
 //! All rules of a run test the same value: an address, a port, a mark, a MAC address, a device, or
 //! two of them. A packet has one value, so that only the rules whose test holds that value can
-//! match it. The values fall into stretches over which this list of rules is the same: between two
-//! neighbouring ends of the rules' spans nothing changes. Each stretch is an element of a map, and
-//! equal lists are one *class*. So overlapping prefixes, several verdicts, and rules that go on
-//! (LOG before ACCEPT) all cost one lookup.
-//!
-//! A list is cut after the first rule that decides whatever else the packet is: what stands behind
-//! it cannot match there. Still the lists of deeply nested prefixes can add up to the square of
-//! the rules; then the run is refused, and a shorter one tried.
+//! match it. The values fall into stretches over which this list of rules is the same
+//! ([`weir_partition::stretches()`]). Each stretch is an element of a map, and equal lists are one
+//! *class*. So overlapping prefixes, several verdicts, and rules that go on (LOG before ACCEPT) all
+//! cost one lookup. Where the lists grow too long the run is refused, and a shorter one tried.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use weir_model::Family;
 use weir_model::nft::{self, ElementKey, Key, Load, With};
+use weir_partition::{Interval, RuleLists, Stretches, stretches};
 
 use super::cond::Cond;
 use super::item::{Act, Item};
@@ -192,102 +189,46 @@ impl Classes {
 pub(super) fn classes(places: &[&Place], decides: &[bool], family: Family) -> Option<Classes> {
     let numeric = places[0].keys.len() == 1
         && matches!(places[0].keys[0].first(), Some(ElementKey::Span(..)));
-    if numeric { stretches(places, decides, family) } else { exact(places, decides) }
+    if numeric { by_stretches(places, decides, family) } else { exact(places, decides) }
 }
 
-struct Interner<'a> {
-    decides: &'a [bool],
-    known: HashMap<Vec<u32>, usize>,
-    lists: Vec<Vec<u32>>,
-    budget: usize,
+/// Rules that the lists of a run may hold together.
+fn budget(decides: &[bool]) -> usize {
+    8 * decides.len() + 4096
 }
 
-impl<'a> Interner<'a> {
-    fn new(decides: &'a [bool]) -> Self {
-        let budget = 8 * decides.len() + 4096;
-        Interner { decides, known: HashMap::new(), lists: Vec::new(), budget }
-    }
-
-    /// The class of the rules in `active`, which come in order.
-    fn class(&mut self, active: impl Iterator<Item = u32>) -> Option<usize> {
-        let mut list = Vec::new();
-        for i in active {
-            list.push(i);
-            if self.decides[i as usize] {
-                break;
-            }
-        }
-        if let Some(&class) = self.known.get(&list) {
-            self.budget = self.budget.checked_sub(list.len() / 64)?;
-            return Some(class);
-        }
-        self.budget = self.budget.checked_sub(list.len())?;
-        self.lists.push(list.clone());
-        self.known.insert(list, self.lists.len() - 1);
-        Some(self.lists.len() - 1)
-    }
-}
-
-fn stretches(places: &[&Place], decides: &[bool], family: Family) -> Option<Classes> {
-    let mut starts = Vec::new();
-    let mut events: Vec<(u128, bool, u32)> = Vec::new();
-    for (i, place) in places.iter().enumerate() {
-        for key in &place.keys[0] {
-            let ElementKey::Span(lo, hi) = *key else { return None };
-            events.push((lo, true, i as u32));
-            starts.push(lo);
-            if let Some(after) = hi.checked_add(1) {
-                events.push((after, false, i as u32));
-                starts.push(after);
-            }
-        }
-    }
-    starts.sort_unstable();
-    starts.dedup();
-    events.sort_unstable();
-    let mut interner = Interner::new(decides);
-    let mut active = BTreeSet::new();
-    let mut next = 0;
-    let mut elements: Vec<(u128, u128, usize)> = Vec::new();
-    for (n, &start) in starts.iter().enumerate() {
-        // At one value all ends come before all starts: false sorts first.
-        while let Some(&(at, opens, i)) = events.get(next).filter(|e| e.0 == start) {
-            debug_assert_eq!(at, start);
-            if opens {
-                active.insert(i);
-            } else {
-                active.remove(&i);
-            }
-            next += 1;
-        }
-        if active.is_empty() {
-            continue;
-        }
-        let last = starts.get(n + 1).map_or(u128::MAX, |s| s - 1);
-        elements.push((start, last, interner.class(active.iter().copied())?));
-    }
-    Some(shape(elements, interner.lists, family))
+fn by_stretches(places: &[&Place], decides: &[bool], family: Family) -> Option<Classes> {
+    let interval = |key: &ElementKey| match key {
+        ElementKey::Span(lo, hi) => Some((*lo, *hi)),
+        ElementKey::Device(_) => None,
+    };
+    let of = |place: &&Place| place.keys[0].iter().map(interval).collect::<Option<Vec<_>>>();
+    let rules: Vec<Vec<Interval>> = places.iter().map(of).collect::<Option<_>>()?;
+    let found = stretches(&rules, decides, budget(decides)).ok()?;
+    Some(shape(found, family))
 }
 
 /// The cheapest map that holds the stretches: single values and blocks of one size are looked up
 /// in a hash table, all else in a tree of spans.
-fn shape(elements: Vec<(u128, u128, usize)>, lists: Vec<Vec<u32>>, family: Family) -> Classes {
-    let size = elements.first().map_or(1, |(lo, hi, _)| hi - lo).wrapping_add(1);
+fn shape(found: Stretches, family: Family) -> Classes {
+    let Stretches { lists, stretches } = found;
+    let size = stretches.first().map_or(1, |((lo, hi), _)| hi - lo).wrapping_add(1);
     let blocks = size.is_power_of_two()
-        && elements.iter().all(|(lo, hi, _)| hi - lo == size - 1 && lo & (size - 1) == 0);
+        && stretches.iter().all(|((lo, hi), _)| hi - lo == size - 1 && lo & (size - 1) == 0);
     if blocks {
         let mask = (size > 1).then_some(family.max() & !(size - 1));
-        let elements = elements.into_iter().map(|(lo, _, c)| (vec![ElementKey::Span(lo, lo)], c));
+        let of = |((lo, _), class)| (vec![ElementKey::Span(lo, lo)], class);
+        let elements = stretches.into_iter().map(of);
         return Classes { lists, elements: elements.collect(), interval: false, mask };
     }
-    let mut joined: Vec<(u128, u128, usize)> = Vec::with_capacity(elements.len());
-    for (lo, hi, class) in elements {
+    let mut joined: Vec<(Interval, usize)> = Vec::with_capacity(stretches.len());
+    for ((lo, hi), class) in stretches {
         match joined.last_mut() {
-            Some(last) if last.2 == class && last.1.checked_add(1) == Some(lo) => last.1 = hi,
-            _ => joined.push((lo, hi, class)),
+            Some(((_, end), last)) if *last == class && end.checked_add(1) == Some(lo) => *end = hi,
+            _ => joined.push(((lo, hi), class)),
         }
     }
-    let elements = joined.into_iter().map(|(lo, hi, c)| (vec![ElementKey::Span(lo, hi)], c));
+    let elements = joined.into_iter().map(|((lo, hi), c)| (vec![ElementKey::Span(lo, hi)], c));
     Classes { lists, elements: elements.collect(), interval: true, mask: None }
 }
 
@@ -305,12 +246,12 @@ fn exact(places: &[&Place], decides: &[bool]) -> Option<Classes> {
     }
     let mut keys: Vec<_> = groups.into_iter().collect();
     keys.sort_unstable();
-    let mut interner = Interner::new(decides);
+    let mut lists = RuleLists::new(decides, budget(decides));
     let mut elements = Vec::with_capacity(keys.len());
     for (key, members) in keys {
-        elements.push((key, interner.class(members.into_iter())?));
+        elements.push((key, lists.class(members.into_iter()).ok()?));
     }
-    Some(Classes { lists: interner.lists, elements, interval: false, mask: None })
+    Some(Classes { lists: lists.into_lists(), elements, interval: false, mask: None })
 }
 
 fn product(keys: &[Vec<ElementKey>]) -> Vec<Vec<ElementKey>> {

@@ -10,6 +10,7 @@ use weir_model::{
     Effect, Family, Field, Match, Name, NatTarget, Predicate, Rule, RuleId, Target, Test,
     located_tests_of,
 };
+use weir_partition::interval::joined;
 use weir_syntax::nft::{print_effect, print_nat, print_reject};
 
 use super::cond::{Cond, ct_state_test};
@@ -150,7 +151,7 @@ fn lower_test(
             out.push(Cond::Test(field_test(field, predicate, negated, family)?));
         }
         Test::EitherPort { spans, negated } => {
-            let with = With::Spans(normal(spans));
+            let with = With::Spans(joined(spans));
             let tests = [Load::Sport, Load::Dport].map(|load| nft::Test {
                 load,
                 with: with.clone(),
@@ -225,7 +226,7 @@ fn field_test(
     let max = field.max(family);
     let with = match predicate {
         Predicate::Present => With::Spans(vec![(0, max)]),
-        Predicate::In(spans) => With::Spans(normal(spans)),
+        Predicate::In(spans) => With::Spans(joined(spans)),
         Predicate::Masked { value, mask } if value & !mask != 0 => {
             // Can never be equal: the span of no value.
             let _ = value;
@@ -272,29 +273,11 @@ fn whole_types(mut test: nft::Test) -> nft::Test {
     test
 }
 
-/// Sorts spans and joins those that touch: nft refuses overlaps.
-pub(super) fn normal(mut spans: Vec<(u128, u128)>) -> Vec<(u128, u128)> {
-    spans.sort_unstable();
-    let mut out: Vec<(u128, u128)> = Vec::with_capacity(spans.len());
-    for (lo, hi) in spans {
-        match out.last_mut() {
-            Some(last) if lo <= last.1.saturating_add(1) => last.1 = last.1.max(hi),
-            _ => out.push((lo, hi)),
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use weir_model::matching;
 
     use super::*;
-
-    #[test]
-    fn spans_that_touch_are_joined() {
-        assert_eq!(normal(vec![(80, 80), (443, 443), (70, 90), (91, 92)]), [(70, 92), (443, 443)]);
-    }
 
     #[test]
     fn a_mask_with_holes_stays_a_mask() {
