@@ -2,6 +2,7 @@
 
 use weir_model::matching::ct_state;
 use weir_model::{Family, Field};
+use weir_partition::IntervalSet;
 
 use crate::layout::{Block, Layout, Levels, ct_bit};
 use crate::store::{Full, Ref, Store};
@@ -135,16 +136,8 @@ pub(crate) fn spans_in(
     levels: Levels,
     spans: &[(u128, u128)],
 ) -> Result<Ref, Full> {
-    let mut sorted: Vec<_> = spans.iter().copied().filter(|(lo, hi)| lo <= hi).collect();
-    sorted.sort_unstable();
-    let mut joined: Vec<(u128, u128)> = Vec::with_capacity(sorted.len());
-    for (lo, hi) in sorted {
-        match joined.last_mut() {
-            Some(last) if lo <= last.1.saturating_add(1) => last.1 = last.1.max(hi),
-            _ => joined.push((lo, hi)),
-        }
-    }
-    span_tree(store, levels, levels.bits, 0, &joined)
+    let set = IntervalSet::of(spans.iter().copied());
+    span_tree(store, levels, levels.bits, 0, set.intervals())
 }
 
 /// Of the values that begin with `base` and differ in the lowest `bits`, those in the spans.
