@@ -6,10 +6,10 @@
 //! only counts stays in the list, apart from what it does not match. So the boxes never overlap,
 //! and together they are all packets.
 //!
-//! Rules that differ in several fields can cut the packets into more boxes than there are rules to
-//! the power of the fields. So there is a budget. Where it is exceeded, the error names the rule:
-//! the rules before it make a run of their own. A run over one field alone is cut much faster by
-//! [`stretches`](crate::stretches()).
+//! Rules that differ in several fields can cut the packets into very many boxes: about the number
+//! of rules to the power of the number of fields. So there is a budget. Where it is exceeded, the
+//! error names the rule; the rules before it make a run of their own. A run over one field alone is
+//! cut much faster by [`stretches`](crate::stretches()).
 
 use thiserror::Error;
 use weir_model::{Ends, Rule, Target, effects_of};

@@ -92,6 +92,16 @@ impl BitPattern {
         out
     }
 
+    /// A number with the bits that are wanted, and those of another number elsewhere.
+    ///
+    /// ```
+    /// use weir_partition::BitPattern;
+    /// assert_eq!(BitPattern::new(0x0a00, 0xff00).with_rest(0x1234), 0x0a34);
+    /// ```
+    pub const fn with_rest(self, number: u128) -> u128 {
+        number & !self.mask | self.value
+    }
+
     /// Its numbers up to `max` (all ones) as one interval; `None` where the mask has holes.
     pub const fn interval(self, max: u128) -> Option<Interval> {
         masked_interval(self.value, self.mask, max)

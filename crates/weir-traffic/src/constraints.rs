@@ -14,6 +14,7 @@ use weir_model::{
     Test, tests_of,
 };
 use weir_packet::{Ct, Fragment, PktType, Transport};
+use weir_partition::BitPattern;
 use weir_semantics::Entry;
 
 use crate::rng::Rng;
@@ -392,13 +393,12 @@ fn solve(tests: &[(&Predicate, bool)], max: u128, default: u128, rng: &mut Rng) 
         return Some(default);
     }
     // All masks together: what is left free may be anything.
-    let (mut bits, mut mask) = (0, 0);
+    let mut wanted = Some(BitPattern::ALL);
     let mut candidates = Vec::new();
     for (predicate, negated) in tests {
         match (predicate, negated) {
             (Predicate::Masked { value, mask: m }, false) => {
-                bits |= value;
-                mask |= m;
+                wanted = wanted.and_then(|w| w.and(BitPattern::new(*value, *m)));
             }
             (Predicate::Masked { value, mask }, true) => {
                 candidates.extend([value ^ (mask & mask.wrapping_neg()), value.wrapping_sub(1)]);
@@ -425,7 +425,8 @@ fn solve(tests: &[(&Predicate, bool)], max: u128, default: u128, rng: &mut Rng) 
         }
     }
     candidates.extend([default, 0]);
-    let under = |v: u128| (v & !mask | bits) & max;
+    // Masks that contradict each other leave nothing, whatever is tried.
+    let under = |v: u128| wanted.map_or(v, |w| w.with_rest(v)) & max;
     let found = candidates.iter().map(|v| under(*v)).chain(candidates.iter().copied());
     if let Some(v) = found.into_iter().find(|v| holds(*v)) {
         return Some(v);
