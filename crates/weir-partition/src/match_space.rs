@@ -313,13 +313,16 @@ impl<'a> Lowering<'a> {
     ///
     /// A value stands for the devices that have exactly that name; or, where the name is a prefix,
     /// for those that begin so and are not named more closely; then come the missing device and
-    /// all others.
+    /// all others. The empty prefix is every device, the missing one included.
     fn device(&self, name: &str, prefix: bool) -> Option<CodeSet> {
         let named = |n: &Name, p: bool| match (prefix, p) {
             (true, _) => n.starts_with(name),
             (false, false) => **n == *name,
             (false, true) => false,
         };
+        if prefix && name.is_empty() {
+            return Some(CodeSet::of(0..self.devices.len() + 2));
+        }
         let known = self.devices.iter().any(|(n, p)| **n == *name && *p == prefix);
         let values = self.devices.iter().enumerate().filter(|(_, (n, p))| named(n, *p));
         known.then(|| CodeSet::of(values.map(|(i, _)| i)))

@@ -107,6 +107,24 @@ fn every_packet_is_in_one_box_and_meets_what_the_box_says() {
 }
 
 #[test]
+fn no_device_is_beside_the_empty_prefix() {
+    let text = "*filter\n:INPUT ACCEPT\n:FORWARD ACCEPT\n:OUTPUT ACCEPT\n\
+                -A FORWARD -i eth1 -j ACCEPT\n-A FORWARD ! -i + -j DROP\nCOMMIT\n";
+    let ruleset = weir_syntax::iptables::parse(text, &ParseOptions::default()).expect("a ruleset");
+    let firewall = Firewall { v4: Some(ruleset.clone()), ..Firewall::default() };
+    let table = ruleset.table(&TableName::Filter).expect("a filter");
+    let rules = &table.chain("FORWARD").expect("a chain").rules;
+    let mut lowering = Lowering::new(&firewall, &ruleset, table);
+    assert_eq!(lowering.reach(&rules[1]).cells, []);
+    let interpreter = Interpreter::new(&firewall);
+    for device in ["", "eth1", "eth2"] {
+        let mut packet = Packet::new(Family::V4, Default::default(), Default::default(), 17);
+        packet.iif = device.to_owned();
+        assert!(!walked(&interpreter, &packet).1, "{device}");
+    }
+}
+
+#[test]
 fn a_budget_that_is_exceeded_names_the_rule() {
     let text = "*filter\n:INPUT ACCEPT\n:FORWARD ACCEPT\n:OUTPUT ACCEPT\n\
                 -A FORWARD -s 10.0.0.0/8 -j ACCEPT\n-A FORWARD -d 10.0.0.0/8 -j DROP\n\
