@@ -180,21 +180,21 @@ fn sudo_needs_no_password() -> bool {
 }
 
 #[derive(Debug, PartialEq)]
-enum Outcome {
+enum StepOutcome {
     Passed,
     Failed,
     /// Left out, and why.
     Absent(String),
 }
 
-fn outcome(passed: bool) -> Outcome {
-    if passed { Outcome::Passed } else { Outcome::Failed }
+fn outcome(passed: bool) -> StepOutcome {
+    if passed { StepOutcome::Passed } else { StepOutcome::Failed }
 }
 
 struct Step {
     name: &'static str,
     seconds: f64,
-    outcome: Outcome,
+    outcome: StepOutcome,
 }
 
 #[derive(Default)]
@@ -227,13 +227,13 @@ impl Steps {
 
     /// Notes a step that cannot run here.
     fn leave_out(&mut self, name: &'static str, why: &str) {
-        self.done.push(Step { name, seconds: 0.0, outcome: Outcome::Absent(why.to_owned()) });
+        self.done.push(Step { name, seconds: 0.0, outcome: StepOutcome::Absent(why.to_owned()) });
     }
 
     /// Why steps were left out.
     fn reasons(&self) -> String {
         let reason = |s: &Step| match &s.outcome {
-            Outcome::Absent(why) => Some(format!("{}: {why}", s.name)),
+            StepOutcome::Absent(why) => Some(format!("{}: {why}", s.name)),
             _ => None,
         };
         self.done.iter().filter_map(reason).collect::<Vec<_>>().join("\n")
@@ -244,12 +244,12 @@ impl Steps {
         println!();
         for Step { name, seconds, outcome } in &self.done {
             match outcome {
-                Outcome::Passed => println!("{name:<12} passed {seconds:>7.1} s"),
-                Outcome::Failed => println!("{name:<12} FAILED {seconds:>7.1} s"),
-                Outcome::Absent(why) => println!("{name:<12} LEFT OUT: {why}"),
+                StepOutcome::Passed => println!("{name:<12} passed {seconds:>7.1} s"),
+                StepOutcome::Failed => println!("{name:<12} FAILED {seconds:>7.1} s"),
+                StepOutcome::Absent(why) => println!("{name:<12} LEFT OUT: {why}"),
             }
         }
-        self.done.iter().all(|s| s.outcome != Outcome::Failed)
+        self.done.iter().all(|s| s.outcome != StepOutcome::Failed)
     }
 }
 
@@ -257,17 +257,17 @@ impl Steps {
 mod tests {
     use super::*;
 
-    fn step(outcome: Outcome) -> Step {
+    fn step(outcome: StepOutcome) -> Step {
         Step { name: "x", seconds: 1.0, outcome }
     }
 
     #[test]
     fn one_failed_step_fails_the_whole() {
-        let mut steps = Steps { done: vec![step(Outcome::Passed)] };
+        let mut steps = Steps { done: vec![step(StepOutcome::Passed)] };
         assert!(steps.summary());
-        steps.done.push(step(Outcome::Absent("not installed".to_owned())));
+        steps.done.push(step(StepOutcome::Absent("not installed".to_owned())));
         assert!(steps.summary());
-        steps.done.insert(0, step(Outcome::Failed));
+        steps.done.insert(0, step(StepOutcome::Failed));
         assert!(!steps.summary());
     }
 

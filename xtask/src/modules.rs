@@ -119,7 +119,7 @@ impl Modules {
     ) -> Result<usize, String> {
         let at = self.modules.len();
         self.modules.push(Module { file, parent, ..Module::default() });
-        let mut reader = Reader::default();
+        let mut reader = ItemReader::default();
         for item in items.iter().filter(|item| !is_for_tests(attributes(item))) {
             let syn::Item::Mod(module) = item else {
                 reader.visit_item(item);
@@ -138,7 +138,7 @@ impl Modules {
             self.modules[at].children.insert(name, child);
         }
         let module = &mut self.modules[at];
-        let Reader { items, types, imports, globs, paths } = reader;
+        let ItemReader { items, types, imports, globs, paths } = reader;
         (module.items, module.types, module.imports) = (items, types, imports);
         (module.globs, module.paths) = (globs, paths);
         Ok(at)
@@ -192,7 +192,7 @@ impl Modules {
 
 /// Gathers what the items of a module define, import and use.
 #[derive(Default)]
-struct Reader {
+struct ItemReader {
     items: BTreeSet<String>,
     types: Vec<(String, usize)>,
     imports: BTreeMap<String, Vec<String>>,
@@ -200,7 +200,7 @@ struct Reader {
     paths: BTreeSet<Vec<String>>,
 }
 
-impl Reader {
+impl ItemReader {
     fn define_type(&mut self, name: &syn::Ident) {
         self.items.insert(name.to_string());
         self.types.push((name.to_string(), name.span().start().line));
@@ -278,7 +278,7 @@ impl Reader {
     }
 }
 
-impl<'ast> Visit<'ast> for Reader {
+impl<'ast> Visit<'ast> for ItemReader {
     fn visit_item(&mut self, item: &'ast syn::Item) {
         if is_for_tests(attributes(item)) {
             return;

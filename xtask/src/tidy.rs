@@ -18,11 +18,11 @@ mod testdata;
 
 use crate::tree::Tree;
 
-use self::finding::Finding;
+use self::finding::TidyFinding;
 
 /// All findings, without those that a line allows, in the order of the files.
-pub fn check(tree: &Tree) -> Vec<Finding> {
-    let checks: [fn(&Tree) -> Vec<Finding>; 10] = [
+pub fn check(tree: &Tree) -> Vec<TidyFinding> {
+    let checks: [fn(&Tree) -> Vec<TidyFinding>; 10] = [
         arrows::check,
         banned::check,
         comments::check,
@@ -41,7 +41,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
 }
 
 /// Prints findings; whether none is refused.
-pub fn print(found: &[Finding]) -> bool {
+pub fn print(found: &[TidyFinding]) -> bool {
     for f in found {
         println!("{f}");
     }
@@ -51,7 +51,7 @@ pub fn print(found: &[Finding]) -> bool {
 }
 
 /// Whether the line, or the one above it, allows the rule and gives a reason.
-fn is_allowed(tree: &Tree, finding: &Finding) -> bool {
+fn is_allowed(tree: &Tree, finding: &TidyFinding) -> bool {
     let Some(text) = tree.text(&finding.path) else { return false };
     let mark = format!("tidy: allow({}): ", finding.rule);
     let first = finding.line.saturating_sub(2);
@@ -88,8 +88,8 @@ mod tests {
 
     #[test]
     fn only_what_is_refused_fails() {
-        let warning = Finding::warn("size", "a", 1, "long");
+        let warning = TidyFinding::warn("size", "a", 1, "long");
         assert!(print(std::slice::from_ref(&warning)));
-        assert!(!print(&[warning, Finding::refuse("path", "a", 0, "bad")]));
+        assert!(!print(&[warning, TidyFinding::refuse("path", "a", 0, "bad")]));
     }
 }

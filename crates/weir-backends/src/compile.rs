@@ -6,7 +6,7 @@ use weir_model::{Chain, Family, Firewall, IpSet, Name};
 use weir_passes::{CheckedRun, passes};
 use weir_syntax::{ipset, iptables};
 
-use crate::form::{CompileError, CompileOptions, Progress};
+use crate::form::{CompileError, CompileOptions, ProgressFn};
 use crate::{counters, load, memory, nft, read_back, share, steps};
 
 /// Compiles a firewall to a form that is equal to it.
@@ -19,7 +19,7 @@ pub fn compile(
     firewall: &Firewall,
     form: Form,
     options: &CompileOptions,
-    progress: &mut Progress<'_>,
+    progress: &mut ProgressFn<'_>,
 ) -> Result<Artefact, CompileError> {
     if let Some(levels) = &options.levels {
         let rise = levels.windows(2).all(|w| w[0] < w[1]);
@@ -39,7 +39,7 @@ fn by_iptables(
     firewall: &Firewall,
     form: Form,
     options: &CompileOptions,
-    progress: &mut Progress<'_>,
+    progress: &mut ProgressFn<'_>,
 ) -> Result<Artefact, CompileError> {
     let id = identity(firewall, form, options);
     let names = steps::names(form, options)?;
@@ -81,7 +81,7 @@ fn by_iptables(
 fn by_nft(
     firewall: &Firewall,
     options: &CompileOptions,
-    progress: &mut Progress<'_>,
+    progress: &mut ProgressFn<'_>,
 ) -> Result<Artefact, CompileError> {
     let id = identity(firewall, Form::Nft, options);
     let names = steps::names(Form::Nft, options)?;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use weir_artefact::manifest::Summed;
 use weir_model::{Counter, CreditMap, Element, Family, Firewall, IpSet, RuleId, tool};
 use weir_passes::check::classes;
-use weir_passes::run::Places;
+use weir_passes::run::RulePlaces;
 use weir_syntax::ipset;
 
 /// The credit map of a form that is iptables again. Sets named in `own` are weir's: their elements
@@ -17,7 +17,7 @@ pub fn credit_map(before: &Firewall, after: &Firewall, own: &[(Family, IpSet)]) 
     let mut out = BTreeMap::new();
     for ruleset in before.rulesets() {
         let family = ruleset.family;
-        let places = Places::of(ruleset);
+        let places = RulePlaces::of(ruleset);
         let mut counters: Vec<Vec<Counter>> = vec![Vec::new(); places.len()];
         let mut add = |credit: &[RuleId], counter: Counter| {
             for id in credit {
@@ -70,7 +70,7 @@ pub fn take_summed(
         for (id, first) in classes(rules.chain(sets.map(|e| &e.credit[..]))) {
             members.entry(first).or_default().insert(id);
         }
-        let places = Places::of(ruleset);
+        let places = RulePlaces::of(ruleset);
         for ids in members.into_values() {
             let rules: Vec<String> = ids.iter().map(|id| places.name(*id)).collect();
             let counters: BTreeSet<Counter> =

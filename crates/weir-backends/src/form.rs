@@ -6,9 +6,9 @@ use weir_artefact::Form;
 use weir_artefact::manifest::Share;
 use weir_model::{Family, Span};
 use weir_passes::programs::Program;
-use weir_passes::{CostModel, Counterexample, Refused};
+use weir_passes::{CostModel, Counterexample, RefusedPass};
 
-pub use weir_passes::Progress;
+pub use weir_passes::ProgressFn;
 
 /// How a ruleset is compiled.
 #[derive(Clone, Debug)]
@@ -87,7 +87,7 @@ pub enum CompileError {
     },
     /// A pass made something that is not equal. Nothing is written.
     #[error(transparent)]
-    Pass(#[from] Refused),
+    Pass(#[from] RefusedPass),
     /// The text of the form does not read back as the form. Nothing is written.
     #[error("the text of the {form} form does not say what was checked: {what}")]
     Printed {

@@ -20,7 +20,7 @@ mod steps;
 pub mod written;
 
 pub use compile::compile;
-pub use form::{CompileError, CompileOptions, Progress, Refusal};
+pub use form::{CompileError, CompileOptions, ProgressFn, Refusal};
 pub use load::write;
 pub use weir_artefact::{Artefact, Form};
 pub use weir_passes::Counterexample;

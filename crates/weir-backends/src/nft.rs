@@ -37,17 +37,17 @@ use weir_model::nft::{self, Credit};
 use weir_model::{CreditMap, Family, Firewall, RuleId, Ruleset, Span, tool};
 use weir_passes::check::{self, CheckOptions};
 use weir_passes::programs::Program;
-use weir_passes::run::Places;
+use weir_passes::run::RulePlaces;
 use weir_passes::{CheckedRun, Context, Pass as _, passes};
 
-use crate::form::{CompileError, CompileOptions, Progress, Refusal};
+use crate::form::{CompileError, CompileOptions, ProgressFn, Refusal};
 use crate::steps;
 
 pub use self::agree::check;
 use self::emit::Compiled;
 pub use self::form::{Moved, NftForm};
 use self::places::places;
-use self::table::{DEPTH_MAX, Plan};
+use self::table::{DEPTH_MAX, TablePlan};
 
 /// Compiles a firewall to nft.
 ///
@@ -57,7 +57,7 @@ use self::table::{DEPTH_MAX, Plan};
 pub fn compile(
     firewall: &Firewall,
     options: &CompileOptions,
-    progress: &mut Progress<'_>,
+    progress: &mut ProgressFn<'_>,
 ) -> Result<NftForm, CompileError> {
     let run = steps::run(firewall, &[], options, "nft", progress)?;
     compile_run(firewall, &run, true, options, progress)
@@ -69,7 +69,7 @@ pub(crate) fn compile_run(
     run: &CheckedRun,
     maps: bool,
     options: &CompileOptions,
-    progress: &mut Progress<'_>,
+    progress: &mut ProgressFn<'_>,
 ) -> Result<NftForm, CompileError> {
     let firewall = &run.firewall;
     let mut builder = Builder {
@@ -132,7 +132,7 @@ fn check_rest(
     before: Vec<Ruleset>,
     after: &Firewall,
     options: &CompileOptions,
-    progress: &mut Progress<'_>,
+    progress: &mut ProgressFn<'_>,
 ) -> Result<u64, CompileError> {
     if before.iter().all(|r| r.rules().next().is_none()) {
         return Ok(0);
@@ -182,7 +182,7 @@ impl Builder {
         }
         let mut rest = ruleset.clone();
         for (at, table) in ruleset.tables.iter().enumerate() {
-            let mut plan = Plan::new(table, family, &options.programs);
+            let mut plan = TablePlan::new(table, family, &options.programs);
             self.refuse(&plan, ruleset);
             let mut is_deep = false;
             match emit(&plan, guard, self.maps) {
@@ -243,7 +243,7 @@ impl Builder {
         if rest.rules().next().is_none() {
             return rest;
         }
-        let (options, places) = (steps::pass_options(options, "nft"), Places::of(original));
+        let (options, places) = (steps::pass_options(options, "nft"), RulePlaces::of(original));
         let context = Context { options: &options, places: &places, sets: &[] };
         let made = passes::chain_tree::ChainTree.run(&rest, &context);
         self.compiled.extend(made.compiled);
@@ -251,7 +251,7 @@ impl Builder {
     }
 
     /// Notes what nft cannot say, and what stays in iptables for it.
-    fn refuse(&mut self, plan: &Plan<'_>, ruleset: &Ruleset) {
+    fn refuse(&mut self, plan: &TablePlan<'_>, ruleset: &Ruleset) {
         let (family, table) = (ruleset.family, plan.table);
         let stays: Vec<&str> = table
             .name
@@ -289,7 +289,7 @@ impl Builder {
     }
 
     /// Notes which chains other programs keep, a line a program.
-    fn foreign(&mut self, plan: &Plan<'_>, stays: &str) {
+    fn foreign(&mut self, plan: &TablePlan<'_>, stays: &str) {
         let (family, table) = (plan.family, plan.table.name);
         for program in Program::ALL {
             let mut chains = plan.foreign.iter().filter(|(_, p)| *p == program).map(|(c, _)| c);
@@ -360,7 +360,11 @@ impl Builder {
 
 /// The table with its runs; without them where chains would be called too deep, or where nobody
 /// wants them. The depth where even that does not help.
-fn emit(plan: &Plan<'_>, guard: bool, maps: bool) -> Result<(nft::Table, Vec<Compiled>), usize> {
+fn emit(
+    plan: &TablePlan<'_>,
+    guard: bool,
+    maps: bool,
+) -> Result<(nft::Table, Vec<Compiled>), usize> {
     let mut deepest = 0;
     for runs in [true, false].into_iter().filter(|runs| maps || !runs) {
         let (written, compiled) = plan.emit(guard, runs);

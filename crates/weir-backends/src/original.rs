@@ -13,13 +13,13 @@ use weir_syntax::nft::print_element_key;
 
 /// Originals by their place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Originals {
+pub struct OriginalIds {
     ids: BTreeMap<String, RuleId>,
 }
 
-impl Originals {
+impl OriginalIds {
     /// The places of a file's rules.
-    pub fn of_file(firewall: &Firewall) -> Originals {
+    pub fn of_file(firewall: &Firewall) -> OriginalIds {
         let mut places = Vec::new();
         for ruleset in firewall.rulesets() {
             for table in &ruleset.tables {
@@ -31,19 +31,19 @@ impl Originals {
                 }
             }
         }
-        Originals::of(places)
+        OriginalIds::of(places)
     }
 
     /// The places that an artefact's manifest names.
-    pub fn of_manifest(counters: &CreditMap) -> Originals {
+    pub fn of_manifest(counters: &CreditMap) -> OriginalIds {
         let rules = counters.0.keys().filter(|k| !k.ends_with("/policy"));
-        Originals::of(rules.cloned().collect())
+        OriginalIds::of(rules.cloned().collect())
     }
 
-    fn of(mut places: Vec<String>) -> Originals {
+    fn of(mut places: Vec<String>) -> OriginalIds {
         places.sort_unstable();
         let ids = places.into_iter().zip(0..).map(|(place, n)| (place, RuleId(n))).collect();
-        Originals { ids }
+        OriginalIds { ids }
     }
 
     /// The place of a rule.

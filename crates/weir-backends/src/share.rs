@@ -9,7 +9,7 @@ use weir_artefact::manifest::{Cause, HookShare, Kept, Share};
 use weir_model::{Chain, Family, Firewall, Name, Rule, RuleId, Ruleset, Table};
 use weir_partition::barrier;
 use weir_passes::programs::{Program, program_of};
-use weir_passes::run::Places;
+use weir_passes::run::RulePlaces;
 
 /// Why a rule is left that nothing else keeps where it is.
 const ALONE: &str = "too few rules of a kind stand beside each other there";
@@ -26,7 +26,7 @@ pub(crate) fn of_iptables(
     let mut share = Share::default();
     for ruleset in before.rulesets() {
         let Some(after) = after.ruleset(ruleset.family) else { continue };
-        let places = Places::of(ruleset);
+        let places = RulePlaces::of(ruleset);
         for table in &ruleset.tables {
             let standing = standing(after, table);
             let cause = |chain: &Chain, rule: &Rule| -> Option<String> {

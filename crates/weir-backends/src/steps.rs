@@ -3,7 +3,9 @@
 use weir_artefact::{Checked, CheckedPass, Form};
 use weir_model::Firewall;
 use weir_passes::check::CheckOptions;
-use weir_passes::{CheckedRun, Pass, PassOptions, Progress, RunOptions, Step, passes, run_checked};
+use weir_passes::{
+    CheckedRun, Pass, PassOptions, PassStep, ProgressFn, RunOptions, passes, run_checked,
+};
 
 use crate::form::{CompileError, CompileOptions};
 
@@ -57,7 +59,7 @@ pub(crate) fn run(
     names: &[&str],
     options: &CompileOptions,
     id: &str,
-    progress: &mut Progress<'_>,
+    progress: &mut ProgressFn<'_>,
 ) -> Result<CheckedRun, CompileError> {
     let passes: Vec<&dyn Pass> = names.iter().filter_map(|n| passes::by_name(n)).collect();
     let pass = pass_options(options, id);
@@ -78,13 +80,13 @@ pub(crate) fn pass_options(options: &CompileOptions, id: &str) -> PassOptions {
 }
 
 /// What the manifest says of the checks.
-pub(crate) fn checked(steps: &[Step], options: &CompileOptions) -> Checked {
+pub(crate) fn checked(steps: &[PassStep], options: &CompileOptions) -> Checked {
     let passes: Vec<CheckedPass> = steps.iter().map(of_step).collect();
     let packets = passes.iter().map(|p| p.evidence.packets()).sum();
     Checked { packets, seed: options.seed, passes }
 }
 
-fn of_step(step: &Step) -> CheckedPass {
+fn of_step(step: &PassStep) -> CheckedPass {
     let tenth = |n: f64| (n * 10.0).round() / 10.0;
     CheckedPass {
         pass: step.pass.to_owned(),

@@ -9,7 +9,7 @@ use weir_syntax::iptables::{self, ParseOptions};
 use weir_syntax::{Diagnostic, ipset};
 
 use crate::nft::to_iptables::{self, OpaqueDictionary};
-use crate::original::Originals;
+use crate::original::OriginalIds;
 
 /// Reads the texts of an artefact. `original` tells what the words of nft stand for.
 ///
@@ -38,7 +38,7 @@ pub fn firewall(artefact: &Artefact, original: &Firewall) -> Result<Firewall, St
     for summed in &manifest.summed {
         counters.0.extend(summed.rules.first().map(|r| (r.clone(), summed.counters.clone())));
     }
-    Originals::of_manifest(&counters).credit_artefact(&counters, &mut out, &mut tables);
+    OriginalIds::of_manifest(&counters).credit_artefact(&counters, &mut out, &mut tables);
     for family in [Family::V4, Family::V6] {
         if tables.tables.iter().any(|t| t.family == family) {
             let said =

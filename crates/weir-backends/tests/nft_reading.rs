@@ -10,7 +10,7 @@ use weir_packet::Transport;
 use weir_semantics::{AlwaysFalse, AlwaysTrue, Entry, Interpreter, Oracle};
 use weir_syntax::iptables::{self, ParseOptions};
 use weir_testkit::data;
-use weir_testkit::random::{Rng, Shape, ruleset};
+use weir_testkit::random::{RulesShape, TestRng, ruleset};
 use weir_traffic::{TrafficOptions, packets};
 
 fn firewall(text: &str) -> Firewall {
@@ -204,10 +204,10 @@ fn deviates(packet: &Packet) -> bool {
 
 #[test]
 fn tables_of_nft_mean_the_same_in_the_words_of_iptables() {
-    let mut rng = Rng::new(12);
+    let mut rng = TestRng::new(12);
     let mut compared = 0;
     for i in 0..40 {
-        let (shape, seed) = (Shape::random(&mut rng, 40), rng.number());
+        let (shape, seed) = (RulesShape::random(&mut rng, 40), rng.number());
         let text = ruleset(seed, &shape);
         let Some(form) = compiled(&text) else { continue };
         let (before, after) = (firewall(&text), said(&text, &form));
@@ -264,10 +264,10 @@ fn what_iptables_has_no_words_for_is_named() {
 
 #[test]
 fn generated_rulesets_read_back_as_written_and_as_listed() {
-    let mut rng = Rng::new(11);
+    let mut rng = TestRng::new(11);
     let mut read = 0;
     for i in 0..40 {
-        let shape = Shape::random(&mut rng, 40);
+        let shape = RulesShape::random(&mut rng, 40);
         let seed = rng.number();
         let text = ruleset(seed, &shape);
         let Some(form) = compiled(&text) else { continue };

@@ -10,7 +10,7 @@ use weir_semantics::Entry;
 use weir_semantics::Interpreter;
 use weir_semantics::Verdict;
 use weir_semantics::digest::{content, translating};
-use weir_semantics::{Fact, Oracle, Question, Subject, Translation, Write};
+use weir_semantics::{Fact, Oracle, Question, QuestionSubject, Translation, Write};
 use weir_syntax::iptables::{ParseOptions, parse};
 use weir_traffic::{TrafficOptions, packets};
 
@@ -18,7 +18,7 @@ use self::rulesets::{Rng, SETS, TESTS, random_rules};
 use crate::comparison::{Identity, Level, Way};
 use crate::compose::RulesetDiagram;
 use crate::encode::{decode, encode};
-use crate::journey::{Side, pieces};
+use crate::journey::{ComparedSide, pieces};
 use crate::space::{Space, SpaceOptions};
 use crate::stateful_identity::StatefulIdentity;
 use crate::store::Ref;
@@ -121,7 +121,7 @@ impl Oracle for Seeded {
     }
 
     fn drops(&mut self, q: &Question<'_>) -> bool {
-        self.answer(&Question { subject: Subject::Target, ..*q })
+        self.answer(&Question { subject: QuestionSubject::Target, ..*q })
     }
 
     fn knows(&mut self, fact: Fact, hook: Hook, packet: &Packet) -> bool {
@@ -176,7 +176,7 @@ impl<'f> Agreement<'f> {
         let space = Space::with(family, &[firewall], SpaceOptions::default()).expect("room");
         let mut meaning = RulesetDiagram::new(space);
         let who = StatefulIdentity::new(firewall, Identity::Credit);
-        let side = Side::new(firewall, family, 0, who.clone(), false);
+        let side = ComparedSide::new(firewall, family, 0, who.clone(), false);
         let entries = Entry::ALL.map(Way::Entry);
         let hooks = [Hook::Prerouting, Hook::Forward, Hook::Output, Hook::Postrouting];
         let ways = entries.into_iter().chain(hooks.map(Way::Hook)).map(|way| {
@@ -338,7 +338,8 @@ fn every_case_of_the_verdicts_has_the_outcome_of_the_interpreter() {
         let firewall = firewall(&case.rules, &case.sets, family);
         let agreement = Agreement::new(&firewall, family);
         let mut all = sent(&firewall, 60, 1);
-        let said = |p: &weir_testkit::verdicts::Sent| weir_syntax::packet::parse_packet(&p.words);
+        let said =
+            |p: &weir_testkit::verdicts::SentPacket| weir_syntax::packet::parse_packet(&p.words);
         all.extend(case.packet.iter().map(|p| said(p).expect("good words")));
         compared += agreement.check(&all, 2, &case.name);
     }

@@ -15,17 +15,17 @@ use weir_semantics::Verdict;
 use weir_semantics::digest::{content, dropping};
 
 use crate::at::At;
-use crate::change::Change;
+use crate::change::PacketChange;
 use crate::compose::RulesetDiagram;
 use crate::library::{ChainDiagrams, ChainId, ChainKey};
 use crate::merging::{Merging, merge};
-use crate::place::Place;
+use crate::place::TablePlace;
 use crate::presence::spans_in;
-use crate::runs::{Step, steps};
+use crate::runs::{MergeStep, steps};
 use crate::stateful_identity::StatefulIdentity;
 use crate::store::{Full, Ref, Store};
 use crate::terminal::{Ask, Exit, Terminal};
-use crate::variable::Seen;
+use crate::variable::StateInput;
 
 /// Why there is no diagram.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,17 +75,17 @@ impl<'t> Chains<'t> {
     /// reaches itself. Without recursion: chains may nest deeply.
     fn order(&self, start: usize) -> Result<Vec<usize>, &'t str> {
         #[derive(Clone, Copy, PartialEq)]
-        enum Mark {
+        enum OrderMark {
             New,
             Open,
             Done,
         }
-        let mut marks = vec![Mark::New; self.table.chains.len()];
-        marks[start] = Mark::Open;
+        let mut marks = vec![OrderMark::New; self.table.chains.len()];
+        marks[start] = OrderMark::Open;
         let (mut stack, mut order) = (vec![(start, 0)], Vec::new());
         while let Some((chain, rule)) = stack.last_mut() {
             let Some(next) = self.table.chains[*chain].rules.get(*rule) else {
-                marks[*chain] = Mark::Done;
+                marks[*chain] = OrderMark::Done;
                 order.push(*chain);
                 stack.pop();
                 continue;
@@ -93,12 +93,12 @@ impl<'t> Chains<'t> {
             *rule += 1;
             let to = next.target.chain().and_then(|name| self.by_name.get(&**name));
             match to.map(|to| (*to, marks[*to])) {
-                Some((to, Mark::Open)) => return Err(&self.table.chains[to].name),
-                Some((to, Mark::New)) => {
-                    marks[to] = Mark::Open;
+                Some((to, OrderMark::Open)) => return Err(&self.table.chains[to].name),
+                Some((to, OrderMark::New)) => {
+                    marks[to] = OrderMark::Open;
                     stack.push((to, 0));
                 }
-                Some((_, Mark::Done)) | None => {}
+                Some((_, OrderMark::Done)) | None => {}
             }
         }
         Ok(order)
@@ -114,7 +114,7 @@ impl<'f> RulesetDiagram<'f> {
         &mut self,
         table: &'f Table,
         who: &StatefulIdentity,
-        place: Place,
+        place: TablePlace,
         keep: &mut [Ref],
         from: usize,
     ) -> Result<Ref, Unknown> {
@@ -150,7 +150,7 @@ impl<'f> RulesetDiagram<'f> {
         chains: &Chains<'f>,
         chain: &'f Chain,
         who: &StatefulIdentity,
-        place: Place,
+        place: TablePlace,
     ) -> Result<ChainId, Unknown> {
         let sets_of = self.space.sets_of();
         let said = ChainKey::new(&chain.rules, (who, place, sets_of), |name| chains.meant(name));
@@ -227,7 +227,7 @@ impl<'f> RulesetDiagram<'f> {
         chains: &Chains<'_>,
         rule: &Rule,
         who: u64,
-        place: Place,
+        place: TablePlace,
     ) -> Result<Ref, Unknown> {
         let made = |name: &str| chains.meant(name).map(|meant| self.chains_made.get(meant));
         let mut out = match &rule.target {
@@ -290,7 +290,7 @@ impl<'f> RulesetDiagram<'f> {
         &mut self,
         rule: &Rule,
         test: &Test,
-        place: Place,
+        place: TablePlace,
         (holds, then): (Ref, Ref),
     ) -> Result<Ref, Full> {
         let Test::Opaque { index, .. } = test else { return Ok(then) };
@@ -299,7 +299,7 @@ impl<'f> RulesetDiagram<'f> {
         if writes.is_empty() {
             return Ok(then);
         }
-        let mut change = Change::default();
+        let mut change = PacketChange::default();
         self.set_chosen(&mut change, writes, content(m), place);
         let change = self.terminals.change_number(&change);
         let changed = Terminal { change, ..Terminal::of(Exit::Continue) };
@@ -342,13 +342,19 @@ impl<'f> RulesetDiagram<'f> {
     }
 
     /// The ask of a match.
-    fn ask_of(&self, rule: &Rule, index: usize, (who, content): (u64, u64), place: Place) -> Ask {
+    fn ask_of(
+        &self,
+        rule: &Rule,
+        index: usize,
+        (who, content): (u64, u64),
+        place: TablePlace,
+    ) -> Ask {
         let m = &rule.matches[index];
         let reads = match m {
             Match::Set(_) => FieldSet::ALL,
             _ => match_effects(m, self.space.layout.family).reads,
         };
-        Ask { who, content, of: Seen { hook: place.at.hook, reads, change: 0 } }
+        Ask { who, content, of: StateInput { hook: place.at.hook, reads, change: 0 } }
     }
 
     /// Whether a stateful test drops the packet is asked first, and that it was asked remembered.
@@ -376,9 +382,9 @@ struct Rules<'m, 'f, 'c> {
     meaning: &'m mut RulesetDiagram<'f>,
     chains: &'c Chains<'f>,
     rules: &'f [Rule],
-    steps: Vec<Step>,
+    steps: Vec<MergeStep>,
     who: &'c StatefulIdentity,
-    place: Place,
+    place: TablePlace,
 }
 
 impl Merging for Rules<'_, '_, '_> {
@@ -390,11 +396,11 @@ impl Merging for Rules<'_, '_, '_> {
 
     fn leaf(&mut self, number: usize) -> Result<Ref, Unknown> {
         match &self.steps[number] {
-            Step::Rule(number) => {
+            MergeStep::Rule(number) => {
                 let rule = &self.rules[*number];
                 self.meaning.rule(self.chains, rule, self.who.of(rule), self.place)
             }
-            Step::Union { rule, field, spans } => {
+            MergeStep::Union { rule, field, spans } => {
                 let all = Rule::new(self.rules[*rule].target.clone());
                 let ends = self.meaning.rule(self.chains, &all, 0, self.place)?;
                 let space = &mut self.meaning.space;

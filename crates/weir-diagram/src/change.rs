@@ -9,24 +9,24 @@ use std::collections::{BTreeMap, HashMap};
 
 /// Where a bit comes from: the exclusive or of some bits and a constant.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Source {
+pub(crate) struct BitSource {
     /// Levels of the bits before the change, ascending, none twice.
     pub bits: Vec<u32>,
     /// Flipped in the end.
     pub flip: bool,
 }
 
-impl Source {
-    pub const fn constant(value: bool) -> Source {
-        Source { bits: Vec::new(), flip: value }
+impl BitSource {
+    pub const fn constant(value: bool) -> BitSource {
+        BitSource { bits: Vec::new(), flip: value }
     }
 
-    pub fn bit(level: u32, flip: bool) -> Source {
-        Source { bits: vec![level], flip }
+    pub fn bit(level: u32, flip: bool) -> BitSource {
+        BitSource { bits: vec![level], flip }
     }
 
     /// Adds another source, modulo two.
-    pub fn xor(&mut self, other: &Source) {
+    pub fn xor(&mut self, other: &BitSource) {
         for level in &other.bits {
             match self.bits.binary_search(level) {
                 Ok(at) => drop(self.bits.remove(at)),
@@ -69,9 +69,9 @@ impl TtlMap {
 
 /// What was done to a packet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Change {
+pub(crate) struct PacketChange {
     /// New bits, by their level; a bit that is not here is as it was.
-    pub bits: BTreeMap<u32, Source>,
+    pub bits: BTreeMap<u32, BitSource>,
     /// What becomes of the time to live, once its bits are replaced.
     pub ttl: TtlMap,
     /// The bits of the time to live are among those replaced.
@@ -80,9 +80,9 @@ pub(crate) struct Change {
     pub unmodelled: Vec<u64>,
 }
 
-impl Default for Change {
+impl Default for PacketChange {
     fn default() -> Self {
-        Change {
+        PacketChange {
             bits: BTreeMap::new(),
             ttl: TtlMap::SAME,
             writes_ttl: false,
@@ -91,21 +91,21 @@ impl Default for Change {
     }
 }
 
-impl Change {
+impl PacketChange {
     /// The value of a bit after this change, in terms of the bits before. `question` renames what
     /// is no bit of a field.
     fn resolve(
         &self,
-        source: &Source,
+        source: &BitSource,
         fields_end: u32,
         question: &mut dyn FnMut(u32) -> u32,
-    ) -> Source {
-        let mut out = Source::constant(source.flip);
+    ) -> BitSource {
+        let mut out = BitSource::constant(source.flip);
         for level in &source.bits {
             match self.bits.get(level) {
                 Some(earlier) => out.xor(earlier),
-                None if *level < fields_end => out.xor(&Source::bit(*level, false)),
-                None => out.xor(&Source::bit(question(*level), false)),
+                None if *level < fields_end => out.xor(&BitSource::bit(*level, false)),
+                None => out.xor(&BitSource::bit(question(*level), false)),
             }
         }
         out
@@ -114,11 +114,11 @@ impl Change {
     /// This, then another.
     pub fn then(
         &self,
-        next: &Change,
+        next: &PacketChange,
         fields_end: u32,
         question: &mut dyn FnMut(u32) -> u32,
-    ) -> Change {
-        let mut out = Change {
+    ) -> PacketChange {
+        let mut out = PacketChange {
             bits: self.bits.clone(),
             ttl: if next.writes_ttl { next.ttl } else { self.ttl.then(next.ttl) },
             writes_ttl: self.writes_ttl || next.writes_ttl,
@@ -126,7 +126,7 @@ impl Change {
         };
         for (level, source) in &next.bits {
             let source = self.resolve(source, fields_end, question);
-            if source == Source::bit(*level, false) {
+            if source == BitSource::bit(*level, false) {
                 out.bits.remove(level);
             } else {
                 out.bits.insert(*level, source);
@@ -138,15 +138,15 @@ impl Change {
 
 /// Values that were met before have the same number.
 #[derive(Debug)]
-pub(crate) struct Interner<T> {
+pub(crate) struct ValueInterner<T> {
     numbers: HashMap<T, u32>,
     all: Vec<T>,
 }
 
-impl<T: Clone + Eq + std::hash::Hash> Interner<T> {
+impl<T: Clone + Eq + std::hash::Hash> ValueInterner<T> {
     /// `first` has number 0.
     pub fn new(first: T) -> Self {
-        let mut interner = Interner { numbers: HashMap::new(), all: Vec::new() };
+        let mut interner = ValueInterner { numbers: HashMap::new(), all: Vec::new() };
         interner.number(&first);
         interner
     }
@@ -195,19 +195,19 @@ mod tests {
 
     #[test]
     fn changes_compose_bit_by_bit() {
-        let change = |bits: &[(u32, Source)]| Change {
+        let change = |bits: &[(u32, BitSource)]| PacketChange {
             bits: bits.iter().cloned().collect(),
-            ..Change::default()
+            ..PacketChange::default()
         };
-        let copy = change(&[(1, Source::bit(2, true))]);
-        let set = change(&[(2, Source::constant(true)), (1, Source::bit(1, true))]);
+        let copy = change(&[(1, BitSource::bit(2, true))]);
+        let set = change(&[(2, BitSource::constant(true)), (1, BitSource::bit(1, true))]);
         let mut same = |level| level;
         // 1 is a flipped copy of 2, flipped again: 2 as it was.
         let both = copy.then(&set, 10, &mut same);
-        assert_eq!(both, change(&[(1, Source::bit(2, false)), (2, Source::constant(true))]));
+        assert_eq!(both, change(&[(1, BitSource::bit(2, false)), (2, BitSource::constant(true))]));
         let other_way = set.then(&copy, 10, &mut same);
-        assert_eq!(other_way.bits[&1], Source::constant(false));
-        let twice = change(&[(1, Source::bit(1, true))]);
-        assert_eq!(twice.then(&twice, 10, &mut same), Change::default());
+        assert_eq!(other_way.bits[&1], BitSource::constant(false));
+        let twice = change(&[(1, BitSource::bit(1, true))]);
+        assert_eq!(twice.then(&twice, 10, &mut same), PacketChange::default());
     }
 }

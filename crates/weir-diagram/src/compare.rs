@@ -5,7 +5,7 @@ use weir_model::effect::{Conntrack, conntrack_of_all};
 use weir_model::{Family, Field, Firewall, Hook, Policy, Ruleset, TableName, match_effects};
 use weir_semantics::Entry;
 use weir_semantics::Interpreter;
-use weir_semantics::{Difference, Log, Outcome, Verdict};
+use weir_semantics::{Log, Outcome, OutcomeDifference, Verdict};
 
 use crate::assembled::{drops_of_fragments, is_dead};
 use crate::at::At;
@@ -16,7 +16,7 @@ use crate::comparison::{
 };
 use crate::compose::RulesetDiagram;
 use crate::fragments::put_together_by_one;
-use crate::journey::{Side, pieces};
+use crate::journey::{ComparedSide, pieces};
 use crate::layout::Order;
 use crate::order::orders;
 use crate::space::{PacketSet, Space, SpaceOptions};
@@ -226,7 +226,7 @@ impl<'f> Pair<'f> {
         let from = meaning.space.store.len();
         let sides = [(0, self.before), (1, self.after)].map(|(number, firewall)| {
             let who = StatefulIdentity::new(firewall, self.options.identity);
-            Side::new(firewall, self.family, number, who, self.options.conntrack)
+            ComparedSide::new(firewall, self.family, number, who, self.options.conntrack)
         });
         let pieces = pieces(self.way, &sides);
         // Table by table: where all are equal, so is the way that they make up.
@@ -364,7 +364,7 @@ impl<'f> Pair<'f> {
     }
 
     /// Sends a witness through both; `None` where nothing differs.
-    fn reproduce(&self, witness: &Witness) -> Option<(Difference, (Verdict, Verdict))> {
+    fn reproduce(&self, witness: &Witness) -> Option<(OutcomeDifference, (Verdict, Verdict))> {
         let run = |firewall: &'f Firewall, other: &Firewall| {
             let mut interpreter = Interpreter::comparing(firewall, other);
             if self.options.conntrack {
@@ -386,15 +386,15 @@ impl<'f> Pair<'f> {
         let (a, asked_a) = run(self.before, self.after);
         let (b, asked_b) = run(self.after, self.before);
         let difference = if a.verdict != b.verdict {
-            Difference::Verdict
+            OutcomeDifference::Verdict
         } else if self.options.level == Level::Verdict {
             return None;
         } else if a.effects != b.effects {
-            Difference::Effects
+            OutcomeDifference::Effects
         } else if asked_a != asked_b {
-            Difference::Stateful
+            OutcomeDifference::Stateful
         } else if a.verdict == Verdict::Accept && a.packet.mark != b.packet.mark {
-            Difference::Packet
+            OutcomeDifference::Packet
         } else {
             return None;
         };

@@ -2,7 +2,7 @@
 
 use weir_model::{Family, Hook, Packet};
 use weir_semantics::Entry;
-use weir_semantics::{Difference, Verdict};
+use weir_semantics::{OutcomeDifference, Verdict};
 
 use crate::fragments::Fragments;
 use crate::layout::Order;
@@ -178,7 +178,7 @@ pub struct Differs {
     /// One of them, with the answers that its difference needs. It was sent through both rulesets.
     pub witness: Witness,
     /// What differs for the witness.
-    pub difference: Difference,
+    pub difference: OutcomeDifference,
     /// The verdicts that the witness met, before and after.
     pub verdicts: (Verdict, Verdict),
     /// Where the verdict itself changed, by what it was and what it is: the biggest first. Empty

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use weir_model::Field;
 
-use crate::change::{Change, Source, TtlMap};
+use crate::change::{BitSource, PacketChange, TtlMap};
 use crate::layout::Levels;
 use crate::library::Library;
 use crate::merging::{Merging, merge};
@@ -136,7 +136,7 @@ impl RulesetDiagram<'_> {
         // Maps of the time to live are known by the change they are part of.
         seen.ttl = (asks_ttl && change.ttl != TtlMap::SAME).then_some(0);
         if seen.ttl.is_some() {
-            let only = Change { ttl: change.ttl, ..Change::default() };
+            let only = PacketChange { ttl: change.ttl, ..PacketChange::default() };
             seen.ttl = Some(self.terminals.change_number(&only));
         }
         let asked = self.terminals.asked(terminal.asked).to_vec();
@@ -185,7 +185,7 @@ impl RulesetDiagram<'_> {
         let change = self.terminals.change(terminal.change).clone();
         let support = self.support(g);
         let end = self.space.layout.end;
-        let mut places: HashMap<u32, Source> = HashMap::new();
+        let mut places: HashMap<u32, BitSource> = HashMap::new();
         for level in &support.levels {
             if let Some(source) = change.bits.get(level) {
                 places.insert(*level, source.clone());
@@ -196,7 +196,7 @@ impl RulesetDiagram<'_> {
             let (change, asked) = (terminal.change, terminal.asked);
             let renamed = terminals.renamed(question, change, asked, &mut space.variables);
             if renamed != question {
-                places.insert(end + question, Source::bit(end + renamed, false));
+                places.insert(end + question, BitSource::bit(end + renamed, false));
             }
         }
         self.with_places(g, &places, change.ttl)
@@ -206,7 +206,7 @@ impl RulesetDiagram<'_> {
     pub fn with_places(
         &mut self,
         g: Ref,
-        places: &HashMap<u32, Source>,
+        places: &HashMap<u32, BitSource>,
         ttl: TtlMap,
     ) -> Result<Ref, Full> {
         let store = &mut self.space.store;
@@ -300,7 +300,7 @@ impl Operator for Fill {
 struct Substitution<'s> {
     store: &'s mut Store,
     code: u32,
-    places: &'s HashMap<u32, Source>,
+    places: &'s HashMap<u32, BitSource>,
     ttl: TtlMap,
     ttl_levels: Levels,
 }
@@ -347,7 +347,7 @@ impl Substitution<'_> {
         self.choose(bit, high, low)
     }
 
-    fn condition(&mut self, source: &Source) -> Result<Ref, Full> {
+    fn condition(&mut self, source: &BitSource) -> Result<Ref, Full> {
         let mut out = if source.flip { Ref::ONE } else { Ref::ZERO };
         for level in source.bits.iter().rev() {
             let bit = self.store.node(*level, Ref::ZERO, Ref::ONE)?;

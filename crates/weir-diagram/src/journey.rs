@@ -12,12 +12,12 @@ use weir_semantics::{Entry, tables_at};
 
 use crate::at::At;
 use crate::chain::Unknown;
-use crate::change::{Change, Source, TtlMap};
+use crate::change::{BitSource, PacketChange, TtlMap};
 use crate::comparison::{Level, Way};
 use crate::compose::RulesetDiagram;
 use crate::layout::{Block, ct_bit};
 use crate::library::Library;
-use crate::place::Place;
+use crate::place::TablePlace;
 use crate::presence::{codes, masked, spans_in};
 use crate::space::Space;
 use crate::stateful_identity::StatefulIdentity;
@@ -27,7 +27,7 @@ use crate::variable::{Choice, FreeVariable};
 
 /// One of the firewalls that are compared.
 #[derive(Debug)]
-pub(crate) struct Side<'f> {
+pub(crate) struct ComparedSide<'f> {
     ruleset: Option<&'f Ruleset>,
     who: StatefulIdentity,
     /// Conntrack is in use: nat is consulted.
@@ -36,7 +36,7 @@ pub(crate) struct Side<'f> {
     number: usize,
 }
 
-impl<'f> Side<'f> {
+impl<'f> ComparedSide<'f> {
     pub fn new(
         firewall: &'f Firewall,
         family: Family,
@@ -46,7 +46,7 @@ impl<'f> Side<'f> {
     ) -> Self {
         let ruleset = firewall.ruleset(family);
         let uses = || ruleset.is_some_and(|r| r.rules().any(|(_, _, r)| needs_conntrack(r)));
-        Side { ruleset, who, conntrack: conntrack || uses(), number }
+        ComparedSide { ruleset, who, conntrack: conntrack || uses(), number }
     }
 
     /// Whether some rule sends packets to this host.
@@ -67,8 +67,8 @@ pub(crate) struct Piece {
 }
 
 /// The tables on a way, in their order. A forwarded packet may also come to INPUT: by REDIRECT.
-pub(crate) fn pieces(way: Way, sides: &[Side<'_>]) -> Vec<(Piece, At)> {
-    let redirects = sides.iter().any(Side::redirects);
+pub(crate) fn pieces(way: Way, sides: &[ComparedSide<'_>]) -> Vec<(Piece, At)> {
+    let redirects = sides.iter().any(ComparedSide::redirects);
     let hooks: &[Hook] = match way {
         Way::Hook(Hook::Prerouting) => &[Hook::Prerouting],
         Way::Hook(Hook::Input) | Way::Assembled => &[Hook::Input],
@@ -95,7 +95,7 @@ impl<'f> RulesetDiagram<'f> {
     /// The diagram of a piece. `keep`: diagrams in use that are younger than `from`.
     pub fn piece(
         &mut self,
-        side: &Side<'f>,
+        side: &ComparedSide<'f>,
         piece: (Piece, At),
         keep: &mut [Ref],
         from: usize,
@@ -113,7 +113,7 @@ impl<'f> RulesetDiagram<'f> {
 
     fn try_piece(
         &mut self,
-        side: &Side<'f>,
+        side: &ComparedSide<'f>,
         (piece, at): (Piece, At),
         keep: &mut [Ref],
         from: usize,
@@ -125,7 +125,8 @@ impl<'f> RulesetDiagram<'f> {
         if piece.table == TableName::Nat && !side.conntrack {
             return Ok(Ref::ZERO);
         }
-        let made = self.table(table, &side.who, Place { at, table: piece.table }, keep, from)?;
+        let made =
+            self.table(table, &side.who, TablePlace { at, table: piece.table }, keep, from)?;
         Ok(match piece.table {
             TableName::Raw => {
                 let made = self.before_conntrack(made, piece.hook, side.conntrack)?;
@@ -224,7 +225,7 @@ impl<'f> RulesetDiagram<'f> {
     /// What goes on in the end was accepted. Fields are no longer told: the effects say all.
     pub fn finished(&mut self, f: Ref, level: Level) -> Result<Ref, Unknown> {
         let redirected = self.space.layout.levels(Block::Redirected).first;
-        let places = [(redirected, Source::constant(false))].into();
+        let places = [(redirected, BitSource::constant(false))].into();
         let f = self.with_places(f, &places, TtlMap::SAME)?;
         let RulesetDiagram { space, terminals, .. } = self;
         let code = space.store.fresh_code();
@@ -263,7 +264,7 @@ impl<'f> RulesetDiagram<'f> {
     /// ip_forward and ip6_forward take one off before the FORWARD hook.
     fn hop(&mut self) -> Result<Ref, Full> {
         let RulesetDiagram { space, terminals, .. } = self;
-        let change = Change { ttl: TtlMap::add(-1), ..Change::default() };
+        let change = PacketChange { ttl: TtlMap::add(-1), ..PacketChange::default() };
         let change = terminals.change_number(&change);
         let lives = terminals.leaf(Terminal { change, ..Terminal::of(Exit::Continue) });
         let expires = terminals.exit(Exit::Verdict(Verdict::Expired));
@@ -284,7 +285,7 @@ impl<'f> RulesetDiagram<'f> {
     /// The raw table runs before conntrack: no entry is there yet, except over `lo`, where the
     /// packet brings the one that OUTPUT made.
     fn before_conntrack(&mut self, raw: Ref, hook: Hook, in_use: bool) -> Result<Ref, Unknown> {
-        let mut change = Change::default();
+        let mut change = PacketChange::default();
         self.set_connection(&mut change, 0);
         let places = change.bits.iter().map(|(level, source)| (*level, source.clone())).collect();
         let mut without = self.with_places(raw, &places, TtlMap::SAME)?;
@@ -308,8 +309,8 @@ impl<'f> RulesetDiagram<'f> {
         &mut self,
         raw: Ref,
         without: Ref,
-        change: &Change,
-        mut places: HashMap<u32, Source>,
+        change: &PacketChange,
+        mut places: HashMap<u32, BitSource>,
     ) -> Result<Ref, Full> {
         let mut questions = self.support(raw).questions;
         let Space { layout, variables, .. } = &self.space;
@@ -327,7 +328,7 @@ impl<'f> RulesetDiagram<'f> {
         for question in questions {
             let RulesetDiagram { space, terminals, .. } = self;
             let renamed = terminals.renamed(question, change, 0, &mut space.variables);
-            places.insert(end + question, Source::bit(end + renamed, false));
+            places.insert(end + question, BitSource::bit(end + renamed, false));
         }
         let another = self.with_places(raw, &places, TtlMap::SAME)?;
         let entry = self.space.presence.entry;
@@ -344,7 +345,7 @@ impl<'f> RulesetDiagram<'f> {
         Ok(space.store.map(code, raw, &mut |leaf| {
             let terminal = terminals.get(leaf);
             let mut change = terminals.change(terminal.change).clone();
-            if change.bits.get(&entry) != Some(&Source::constant(true)) {
+            if change.bits.get(&entry) != Some(&BitSource::constant(true)) {
                 return leaf;
             }
             let is_connection = |level: &u32| {
@@ -399,14 +400,14 @@ impl<'f> RulesetDiagram<'f> {
             has(code, ct_bit::ENTRY) && (has(code, ct_bit::SNAT) || has(code, ct_bit::DNAT))
         })?;
         let again = space.store.minus(translated, consulted)?;
-        let mut change = Change::default();
+        let mut change = PacketChange::default();
         let (content, end) = (translating(), space.layout.end);
         let mut put = |field: Field, choice: &dyn Fn(u32) -> Choice| {
             let levels = space.layout.field(field);
             for bit in (0..levels.bits).rev() {
                 let variable = FreeVariable::Chosen { content, hook, change: 0, bit: choice(bit) };
                 let number = space.variables.number(variable, || None);
-                change.bits.insert(levels.of_bit(bit), Source::bit(end + number, false));
+                change.bits.insert(levels.of_bit(bit), BitSource::bit(end + number, false));
             }
         };
         put(Field::Daddr, &|bit| Choice::Addr(bit as u8));

@@ -148,11 +148,11 @@ pub(crate) struct Layout {
     /// Level of the first variable that is no bit of a field.
     pub end: u32,
     /// Classes of device names.
-    pub devices: Devices,
+    pub devices: DeviceCodes,
 }
 
 impl Layout {
-    pub fn new(family: Family, order: Order, devices: Devices) -> Layout {
+    pub fn new(family: Family, order: Order, devices: DeviceCodes) -> Layout {
         let mut layout = Layout { family, blocks: Vec::new(), end: 0, devices };
         for block in order.blocks() {
             let bits = match block {
@@ -194,21 +194,21 @@ impl Layout {
 
 /// Classes of device names that no rule tells apart.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Devices {
+pub(crate) struct DeviceCodes {
     /// Names, and prefixes (true), that rules ask for; sorted.
     asked: Vec<(String, bool)>,
     /// One name of each class; the first is the empty name.
     names: Vec<String>,
 }
 
-impl Devices {
+impl DeviceCodes {
     /// The classes of the names and prefixes asked for. `lo` always has a class of its own.
-    pub fn new(asked: impl IntoIterator<Item = (String, bool)>) -> Devices {
+    pub fn new(asked: impl IntoIterator<Item = (String, bool)>) -> DeviceCodes {
         let mut asked: Vec<_> = asked.into_iter().collect();
         asked.push(("lo".to_owned(), false));
         asked.sort();
         asked.dedup();
-        let mut devices = Devices { asked, names: Vec::new() };
+        let mut devices = DeviceCodes { asked, names: Vec::new() };
         // A class is known by the set of tests that hold for it: one example for each name, for
         // each prefix something that no other test names, and something that none names at all.
         let mut candidates = vec![String::new()];
@@ -274,7 +274,7 @@ mod tests {
     #[test]
     fn names_that_no_rule_tells_apart_share_a_class() {
         let asked = [("eth0", false), ("eth", true), ("ppp", true), ("eth1", false)];
-        let devices = Devices::new(asked.map(|(n, p)| (n.to_owned(), p)));
+        let devices = DeviceCodes::new(asked.map(|(n, p)| (n.to_owned(), p)));
         let class = |name| devices.class(name);
         assert_eq!(class("eth7"), class("eth123"));
         assert_eq!(class("wlan0"), class("tun0"));
@@ -291,7 +291,7 @@ mod tests {
     fn levels_follow_one_another_without_a_gap() {
         for order in Order::ALL {
             for family in [Family::V4, Family::V6] {
-                let layout = Layout::new(family, order, Devices::new([]));
+                let layout = Layout::new(family, order, DeviceCodes::new([]));
                 let mut end = 0;
                 for (block, levels) in layout.blocks() {
                     assert_eq!(levels.first, end, "{block:?}");

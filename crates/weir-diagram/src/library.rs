@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use weir_model::{Base, Match, Rule, Target};
 
-use crate::place::Place;
+use crate::place::TablePlace;
 use crate::stateful_identity::StatefulIdentity;
 use crate::store::Ref;
 
@@ -31,7 +31,7 @@ pub(crate) struct ChainId(usize);
 /// All that the meaning of a chain depends on.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ChainKey<'f> {
-    place: Place,
+    place: TablePlace,
     /// Whose sets its rules look into, where they do.
     sets_of: Option<usize>,
     rules: Vec<RuleKey<'f>>,
@@ -58,7 +58,7 @@ impl<'f> ChainKey<'f> {
     /// `meant` knows the chains that are jumped to; `sets_of` is whose sets are looked into.
     pub fn new(
         rules: &'f [Rule],
-        (who, place, sets_of): (&StatefulIdentity, Place, usize),
+        (who, place, sets_of): (&StatefulIdentity, TablePlace, usize),
         meant: impl Fn(&str) -> Option<ChainId>,
     ) -> ChainKey<'f> {
         let looks = rules.iter().flat_map(|r| &r.matches).any(|m| matches!(m, Match::Set(_)));

@@ -17,7 +17,7 @@ use crate::chain::Unknown;
 use crate::comparison::{Identity, Level, Way};
 use crate::compose::RulesetDiagram;
 use crate::encode::encode;
-use crate::journey::{Side, pieces};
+use crate::journey::{ComparedSide, pieces};
 use crate::space::{Space, SpaceOptions};
 use crate::stateful_identity::StatefulIdentity;
 use crate::store::Ref;
@@ -60,7 +60,7 @@ impl<'f> Lookup<'f> {
         let mut meaning = RulesetDiagram::new(Space::with(family, &[firewall], options)?);
         meaning.space.store.steps_max = steps_max;
         let who = StatefulIdentity::new(firewall, Identity::Credit);
-        let side = [Side::new(firewall, family, 0, who.clone(), false)];
+        let side = [ComparedSide::new(firewall, family, 0, who.clone(), false)];
         let mut ways = Vec::new();
         for entry in Entry::ALL {
             let (way, from) = (Way::Entry(entry), meaning.space.store.len());
@@ -133,15 +133,15 @@ impl<'f> Lookup<'f> {
 /// What was asked on one journey, and answered.
 #[derive(Clone, Debug, Default)]
 pub struct Heard {
-    asks: Vec<Ask>,
-    chosen: Vec<Chosen>,
+    asks: Vec<AskedTest>,
+    chosen: Vec<ChosenTranslation>,
     written: Vec<Written>,
     /// Where routing took the packet.
     went: Option<Entry>,
 }
 
 #[derive(Clone, Debug)]
-struct Ask {
+struct AskedTest {
     content: u64,
     of: Of,
     answer: bool,
@@ -155,7 +155,7 @@ enum Of {
 
 /// What a translation made of a packet that it left open.
 #[derive(Clone, Debug)]
-struct Chosen {
+struct ChosenTranslation {
     content: u64,
     hook: Hook,
     addr: Addr,
@@ -237,7 +237,7 @@ impl RecordingOracle<'_> {
 
     /// How often a stateful question was put.
     fn times(&self, who: u64, content: u64) -> u32 {
-        let same = |a: &&Ask| {
+        let same = |a: &&AskedTest| {
             a.content == content && matches!(a.of, Of::Stateful { who: w, .. } if w == who)
         };
         self.heard.asks.iter().filter(same).count() as u32
@@ -257,7 +257,7 @@ impl Oracle for RecordingOracle<'_> {
         let answer = self.answers.answer(question);
         if question.stateful {
             let (content, of) = (question.content, self.of(question));
-            self.heard.asks.push(Ask { content, of, answer });
+            self.heard.asks.push(AskedTest { content, of, answer });
             return answer;
         }
         // The negated test of a set and the plain one are the same question.
@@ -269,21 +269,21 @@ impl Oracle for RecordingOracle<'_> {
             _ => (question.content, answer),
         };
         let of = Of::Stateless(question.hook);
-        self.heard.asks.push(Ask { content, of, answer: plain });
+        self.heard.asks.push(AskedTest { content, of, answer: plain });
         answer
     }
 
     fn drops(&mut self, question: &Question<'_>) -> bool {
         let answer = self.answers.drops(question);
         let (content, of) = (question.content, self.of(question));
-        self.heard.asks.push(Ask { content, of, answer });
+        self.heard.asks.push(AskedTest { content, of, answer });
         answer
     }
 
     fn knows(&mut self, fact: Fact, hook: Hook, packet: &Packet) -> bool {
         let answer = self.answers.knows(fact, hook, packet);
         let (content, of) = (fact.content(), Of::Stateless(hook));
-        self.heard.asks.push(Ask { content, of, answer });
+        self.heard.asks.push(AskedTest { content, of, answer });
         answer
     }
 
@@ -291,14 +291,14 @@ impl Oracle for RecordingOracle<'_> {
         let answer = self.answers.translated(hook, packet);
         let (addr, port) = answer.unwrap_or((packet.daddr, packet.ports().map(|p| p.1)));
         let content = translating();
-        self.heard.chosen.push(Chosen { content, hook, addr, port, changed: false });
+        self.heard.chosen.push(ChosenTranslation { content, hook, addr, port, changed: false });
         answer
     }
 
     fn comes_back(&mut self, question: &Question<'_>) -> bool {
         let answer = self.answers.comes_back(question);
         let (content, of) = (question.content, self.of(question));
-        self.heard.asks.push(Ask { content, of, answer });
+        self.heard.asks.push(AskedTest { content, of, answer });
         answer
     }
 
@@ -323,7 +323,7 @@ impl Oracle for RecordingOracle<'_> {
         let old_port = packet.ports().map(|(s, d)| if source { s } else { d });
         let changed = addr != old || port.is_some() && old_port.is_some() && port != old_port;
         let content = content(target);
-        self.heard.chosen.push(Chosen { content, hook, addr, port, changed });
+        self.heard.chosen.push(ChosenTranslation { content, hook, addr, port, changed });
         Some((addr, port))
     }
 

@@ -13,7 +13,7 @@ use crate::Space;
 use crate::at::At;
 use crate::presence::{codes, ct_bits_of, devices, masked, spans_in};
 use crate::store::{Full, Ref};
-use crate::variable::{FreeVariable, Seen};
+use crate::variable::{FreeVariable, StateInput};
 /// A test as booleans.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lowered {
@@ -60,7 +60,7 @@ impl Space<'_> {
                 let m = &rule.matches[*index];
                 let Match::Set(set) = m else { return Ok(Lowered::NEVER) };
                 if self.changes_set(set) {
-                    let of = Seen { hook: at.hook, reads: FieldSet::ALL, change: 0 };
+                    let of = StateInput { hook: at.hook, reads: FieldSet::ALL, change: 0 };
                     let variable = FreeVariable::Stateful { who, content: content(m), nth: 0, of };
                     return self.ask(variable, || m.clone()).map(Lowered::plain);
                 }
@@ -69,7 +69,7 @@ impl Space<'_> {
             Test::Opaque { index, stateful, hotdrop } => {
                 let m = &rule.matches[*index];
                 let reads = match_effects(m, self.layout.family).reads;
-                let of = Seen { hook: at.hook, reads, change: 0 };
+                let of = StateInput { hook: at.hook, reads, change: 0 };
                 let variable = |content| match stateful {
                     true => FreeVariable::Stateful { who, content, nth: 0, of },
                     false => FreeVariable::Stateless { content, hook: at.hook, change: 0 },
@@ -174,7 +174,7 @@ impl Space<'_> {
     /// conntrack_mt in xt_conntrack.c: without an entry only the state is looked at.
     fn conntrack_test(
         &mut self,
-        c: &weir_model::matching::Conntrack,
+        c: &weir_model::matching::ConntrackMatch,
         asked: Ref,
         at: At,
     ) -> Result<Ref, Full> {

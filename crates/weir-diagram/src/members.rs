@@ -147,7 +147,7 @@ impl Space<'_> {
             let element = order[i];
             let mut out = if element.nomatch { EXCEPT } else { IN };
             for (part, src) in element.parts.iter().zip(dirs).rev() {
-                let reader = Reader { layout, presence, set, src: *src };
+                let reader = ElementReader { layout, presence, set, src: *src };
                 let holds = reader.holds(store, element, part)?;
                 out = store.and(holds, out)?;
             }
@@ -198,14 +198,14 @@ fn mask_of(set: &IpSet, family: Family) -> u128 {
 }
 
 /// Reads the parts of a packet that an element asks for.
-struct Reader<'a> {
+struct ElementReader<'a> {
     layout: &'a Layout,
     presence: Presence,
     set: &'a IpSet,
     src: bool,
 }
 
-impl Reader<'_> {
+impl ElementReader<'_> {
     fn holds(&self, store: &mut Store, element: &Element, part: &ElementPart) -> Result<Ref, Full> {
         let family = self.layout.family;
         match part {

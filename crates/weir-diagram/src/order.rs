@@ -11,7 +11,7 @@ use weir_model::{Chain, Family, Firewall, Rule, Ruleset, Table};
 use crate::chain::Unknown;
 use crate::comparison::{Identity, Way};
 use crate::compose::RulesetDiagram;
-use crate::journey::{Side, pieces};
+use crate::journey::{ComparedSide, pieces};
 use crate::layout::Order;
 use crate::space::{Space, SpaceOptions};
 use crate::stateful_identity::StatefulIdentity;
@@ -99,8 +99,13 @@ fn steps(
     let mut meaning = RulesetDiagram::new(Space::with(family, &[firewall], options)?);
     meaning.space.store.steps_max = steps_max;
     let from = meaning.space.store.len();
-    let side =
-        [Side::new(firewall, family, 0, StatefulIdentity::new(firewall, Identity::Credit), false)];
+    let side = [ComparedSide::new(
+        firewall,
+        family,
+        0,
+        StatefulIdentity::new(firewall, Identity::Credit),
+        false,
+    )];
     let mut keep = Vec::new();
     for way in ways {
         for piece in pieces(*way, &side) {

@@ -6,12 +6,12 @@ use crate::at::At;
 
 /// Where rules stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Place {
+pub(crate) struct TablePlace {
     pub at: At,
     pub table: TableName,
 }
 
-impl Place {
+impl TablePlace {
     /// The hook.
     pub fn hook(self) -> Hook {
         self.at.hook.unwrap_or(Hook::Forward)

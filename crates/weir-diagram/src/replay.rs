@@ -6,7 +6,7 @@ use weir_model::matching::SetMatch;
 use weir_model::{Addr, Firewall, Hook, Match, Packet};
 use weir_semantics::digest::{content, translating};
 use weir_semantics::interpreter::usual_choice;
-use weir_semantics::{Fact, Oracle, Question, Subject, Translation, Write};
+use weir_semantics::{Fact, Oracle, Question, QuestionSubject, Translation, Write};
 
 use crate::comparison::Identity;
 use crate::stateful_identity::StatefulIdentity;
@@ -23,12 +23,12 @@ pub struct Replay<'w> {
     who: StatefulIdentity,
     counts: HashMap<(u64, u64), u32>,
     /// Stateful tests that were asked, with their answers.
-    pub(crate) asked: Vec<Asked>,
+    pub(crate) asked: Vec<AskedQuestion>,
 }
 
 /// A stateful test that was asked, and answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Asked {
+pub(crate) struct AskedQuestion {
     who: u64,
     content: u64,
     hook: Hook,
@@ -67,7 +67,7 @@ impl Oracle for Replay<'_> {
             let answer = best.is_some_and(|o| o.answer);
             *nth += 1;
             let packet = content(question.packet);
-            self.asked.push(Asked {
+            self.asked.push(AskedQuestion {
                 who: ask.0,
                 content: ask.1,
                 hook: question.hook,
@@ -95,7 +95,7 @@ impl Oracle for Replay<'_> {
     }
 
     fn drops(&mut self, question: &Question<'_>) -> bool {
-        self.answer(&Question { subject: Subject::Target, ..*question })
+        self.answer(&Question { subject: QuestionSubject::Target, ..*question })
     }
 
     fn knows(&mut self, fact: Fact, hook: Hook, packet: &Packet) -> bool {

@@ -11,7 +11,7 @@ use weir_model::{Family, Field, Predicate, Rule, Target, Test, effects_of, tests
 
 /// What is merged as one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum MergeStep {
     /// The rule of that number.
     Rule(usize),
     /// Rules that end alike where an address is in one of the spans; the number of the first.
@@ -27,7 +27,7 @@ struct Alone {
 }
 
 /// The steps of a chain, in an order that means the same as its rules.
-pub(crate) fn steps(rules: &[Rule], family: Family) -> Vec<Step> {
+pub(crate) fn steps(rules: &[Rule], family: Family) -> Vec<MergeStep> {
     let (mut out, mut run) = (Vec::with_capacity(rules.len()), Vec::<Alone>::new());
     for (number, rule) in rules.iter().enumerate() {
         let alone = alone(number, rule, family);
@@ -37,7 +37,7 @@ pub(crate) fn steps(rules: &[Rule], family: Family) -> Vec<Step> {
         }
         match alone {
             Some(alone) => run.push(alone),
-            None => out.push(Step::Rule(number)),
+            None => out.push(MergeStep::Rule(number)),
         }
     }
     flush(&mut run, rules, &mut out);
@@ -63,7 +63,7 @@ fn alone(number: usize, rule: &Rule, family: Family) -> Option<Alone> {
 }
 
 /// The steps of a run, which is emptied.
-fn flush(run: &mut Vec<Alone>, rules: &[Rule], out: &mut Vec<Step>) {
+fn flush(run: &mut Vec<Alone>, rules: &[Rule], out: &mut Vec<MergeStep>) {
     let mut by_address = run.clone();
     by_address.sort_by_key(|alone| alone.span);
     if by_address.windows(2).all(|w| w[0].span.1 < w[1].span.0) {
@@ -73,8 +73,8 @@ fn flush(run: &mut Vec<Alone>, rules: &[Rule], out: &mut Vec<Step>) {
     let alike = |a: &Alone, b: &Alone| ends(target(a)) && target(a) == target(b);
     for part in run.chunk_by(alike) {
         out.push(match part {
-            [one] => Step::Rule(one.rule),
-            more => Step::Union {
+            [one] => MergeStep::Rule(one.rule),
+            more => MergeStep::Union {
                 rule: more[0].rule,
                 field: more[0].field,
                 spans: more.iter().map(|a| a.span).collect(),

@@ -9,7 +9,7 @@ use weir_semantics::digest::content;
 
 use crate::at::At;
 use crate::encode::encode;
-use crate::layout::{Devices, Layout, Order};
+use crate::layout::{DeviceCodes, Layout, Order};
 use crate::operators::Over;
 use crate::possible::possible;
 use crate::presence::Presence;
@@ -97,7 +97,7 @@ impl<'f> Space<'f> {
         firewalls: &[&'f Firewall],
         options: SpaceOptions,
     ) -> Result<Space<'f>, Full> {
-        let devices = Devices::new(firewalls.iter().flat_map(|f| devices_of(f, family)));
+        let devices = DeviceCodes::new(firewalls.iter().flat_map(|f| devices_of(f, family)));
         let layout = Layout::new(family, options.order, devices);
         let mut store = Store::new(options.memory_bytes);
         let presence = Presence::new(&mut store, &layout)?;

@@ -2,25 +2,25 @@
 
 use weir_model::effect::{SetWrites, UNKNOWN_TARGET};
 use weir_model::matching::ct_state;
-use weir_model::target::{Effect, Extension, NatRange, NatTarget, TtlChange};
+use weir_model::target::{Effect, ExtensionTarget, NatRange, NatTarget, TtlChange};
 use weir_model::{Addr, Ends, Field, FieldSet, Hook, Target, effects_of};
 use weir_semantics::Verdict;
 use weir_semantics::connmark::{MarkMove, connmark_of};
 use weir_semantics::digest::{content, dropping};
 
 use crate::chain::Unknown;
-use crate::change::{Change, Source, TtlMap};
+use crate::change::{BitSource, PacketChange, TtlMap};
 use crate::compose::RulesetDiagram;
 use crate::layout::{Block, ct_bit};
-use crate::place::Place;
+use crate::place::TablePlace;
 use crate::presence::{codes, ct_bits_of, masked};
 use crate::store::{Full, Ref};
 use crate::terminal::{Ask, Exit, Terminal};
-use crate::variable::{Choice, FieldBit, FreeVariable, Seen};
+use crate::variable::{Choice, FieldBit, FreeVariable, StateInput};
 
 impl RulesetDiagram<'_> {
     /// What a target does that is neither a jump nor a plain verdict.
-    pub fn target(&mut self, target: &Target, who: u64, place: Place) -> Result<Ref, Unknown> {
+    pub fn target(&mut self, target: &Target, who: u64, place: TablePlace) -> Result<Ref, Unknown> {
         let effects = self.terminals.effect(place.hook(), place.table, target);
         let decided = |exit| Terminal { effects, ..Terminal::of(exit) };
         match target {
@@ -32,7 +32,8 @@ impl RulesetDiagram<'_> {
                 let ask = everything(who, digest, place);
                 let asked = self.terminals.ask(ask);
                 let row = effects_of(target);
-                let mut change = Change { unmodelled: vec![digest], ..Change::default() };
+                let mut change =
+                    PacketChange { unmodelled: vec![digest], ..PacketChange::default() };
                 self.set_unknown(&mut change, row.unknown, (who, digest));
                 let change = self.terminals.change_number(&change);
                 let back = match row.ends {
@@ -56,7 +57,7 @@ impl RulesetDiagram<'_> {
                 let digest = content(&**opaque);
                 let asked = self.terminals.ask(everything(who, digest, place));
                 let unmodelled = vec![digest];
-                let mut change = Change { unmodelled, ..Change::default() };
+                let mut change = PacketChange { unmodelled, ..PacketChange::default() };
                 self.set_unknown(&mut change, UNKNOWN_TARGET.unknown, (who, digest));
                 let change = self.terminals.change_number(&change);
                 let go_on = Terminal { asked, change, ..decided(Exit::Continue) };
@@ -79,7 +80,7 @@ impl RulesetDiagram<'_> {
 
     fn effect(&mut self, effect: &Effect, target: &Target, effects: u32) -> Result<Ref, Unknown> {
         let only = Terminal { effects, ..Terminal::of(Exit::Continue) };
-        let mut change = Change::default();
+        let mut change = PacketChange::default();
         if effects_of(target).unmodelled {
             change.unmodelled.push(content(effect));
         }
@@ -119,13 +120,13 @@ impl RulesetDiagram<'_> {
     fn extension(
         &mut self,
         target: &Target,
-        extension: &Extension,
+        extension: &ExtensionTarget,
         effects: u32,
-        (who, place): (u64, Place),
+        (who, place): (u64, TablePlace),
     ) -> Result<Ref, Unknown> {
         let row = effects_of(target);
         let digest = content(extension);
-        let mut change = Change::default();
+        let mut change = PacketChange::default();
         if row.unmodelled {
             change.unmodelled.push(digest);
         }
@@ -173,17 +174,22 @@ impl RulesetDiagram<'_> {
     ///
     /// Variables are numbered in the order of the levels that they stand for, so that a diagram
     /// whose bits they replace keeps its shape.
-    fn set_unknown(&mut self, change: &mut Change, fields: FieldSet, (who, content): (u64, u64)) {
+    fn set_unknown(
+        &mut self,
+        change: &mut PacketChange,
+        fields: FieldSet,
+        (who, content): (u64, u64),
+    ) {
         self.set_bits(change, fields, |bit| FreeVariable::Written { who, content, nth: 0, bit });
     }
 
     /// Fields take values that the packet determines, in a way that is not modelled.
     pub fn set_chosen(
         &mut self,
-        change: &mut Change,
+        change: &mut PacketChange,
         fields: FieldSet,
         content: u64,
-        place: Place,
+        place: TablePlace,
     ) {
         let hook = place.hook();
         self.set_bits(change, fields, |bit| {
@@ -194,7 +200,7 @@ impl RulesetDiagram<'_> {
 
     fn set_bits(
         &mut self,
-        change: &mut Change,
+        change: &mut PacketChange,
         fields: FieldSet,
         variable: impl Fn(FieldBit) -> FreeVariable,
     ) {
@@ -206,40 +212,40 @@ impl RulesetDiagram<'_> {
         bits.sort_unstable_by_key(|(level, _)| *level);
         for (level, bit) in bits {
             let number = self.space.variables.number(variable(bit), || None);
-            change.bits.insert(level, Source::bit(self.space.layout.end + number, false));
+            change.bits.insert(level, BitSource::bit(self.space.layout.end + number, false));
         }
         change.writes_ttl |= fields.contains(Field::Ttl);
     }
 
     /// `field = (field & !mask) ^ value`.
-    fn set_masked(&self, change: &mut Change, field: Field, value: u32, mask: u32) {
+    fn set_masked(&self, change: &mut PacketChange, field: Field, value: u32, mask: u32) {
         let levels = self.space.layout.field(field);
         for bit in 0..levels.bits {
             let level = levels.of_bit(bit);
             match (mask >> bit & 1 == 1, value >> bit & 1 == 1) {
-                (true, set) => drop(change.bits.insert(level, Source::constant(set))),
-                (false, true) => drop(change.bits.insert(level, Source::bit(level, true))),
+                (true, set) => drop(change.bits.insert(level, BitSource::constant(set))),
+                (false, true) => drop(change.bits.insert(level, BitSource::bit(level, true))),
                 (false, false) => {}
             }
         }
     }
 
     /// The connection of an untracked packet: nothing is known of it.
-    pub fn set_untracked(&self, change: &mut Change) {
+    pub fn set_untracked(&self, change: &mut PacketChange) {
         let untracked = crate::encode::ct_code(weir_packet::Ct::of(weir_model::CtState::Untracked));
         self.set_connection(change, untracked);
     }
 
     /// Another code for the connection, and no mark.
-    pub fn set_connection(&self, change: &mut Change, code: u32) {
+    pub fn set_connection(&self, change: &mut PacketChange, code: u32) {
         let ct = self.space.layout.field(Field::CtState);
         for bit in 0..ct_bit::COUNT {
-            change.bits.insert(ct.of_bit(bit), Source::constant(code >> bit & 1 == 1));
+            change.bits.insert(ct.of_bit(bit), BitSource::constant(code >> bit & 1 == 1));
         }
         self.set_masked(change, Field::CtMark, 0, u32::MAX);
     }
 
-    fn connmark(&self, change: &mut Change, extension: &Extension) {
+    fn connmark(&self, change: &mut PacketChange, extension: &ExtensionTarget) {
         let (mark, ct_mark) = (Field::Mark, Field::CtMark);
         match connmark_of(extension) {
             None => {}
@@ -254,24 +260,30 @@ impl RulesetDiagram<'_> {
     }
 
     /// `to = (to & !to_mask) ^ (from & from_mask)`.
-    fn copy_mark(&self, change: &mut Change, from: (Field, u32), to: (Field, u32)) {
+    fn copy_mark(&self, change: &mut PacketChange, from: (Field, u32), to: (Field, u32)) {
         let (from_levels, to_levels) =
             (self.space.layout.field(from.0), self.space.layout.field(to.0));
         for bit in 0..32 {
             let level = to_levels.of_bit(bit);
             let kept = to.1 >> bit & 1 == 0;
-            let mut source = if kept { Source::bit(level, false) } else { Source::constant(false) };
+            let mut source =
+                if kept { BitSource::bit(level, false) } else { BitSource::constant(false) };
             if from.1 >> bit & 1 == 1 {
-                source.xor(&Source::bit(from_levels.of_bit(bit), false));
+                source.xor(&BitSource::bit(from_levels.of_bit(bit), false));
             }
-            if source != Source::bit(level, false) {
+            if source != BitSource::bit(level, false) {
                 change.bits.insert(level, source);
             }
         }
     }
 
     /// Address translation: `translate` of the interpreter, for all packets.
-    fn translation(&mut self, nat: &NatTarget, effects: u32, place: Place) -> Result<Ref, Full> {
+    fn translation(
+        &mut self,
+        nat: &NatTarget,
+        effects: u32,
+        place: TablePlace,
+    ) -> Result<Ref, Full> {
         let accept = Terminal { effects, ..Terminal::of(Exit::Verdict(Verdict::Accept)) };
         if matches!(place.hook(), Hook::Input | Hook::Postrouting) {
             // The last table of every journey: nobody looks at the packet any more.
@@ -302,18 +314,18 @@ impl RulesetDiagram<'_> {
         let addr = self.space.layout.field(if source { Field::Saddr } else { Field::Daddr });
         if let Some((value, mask)) = new.addr {
             for bit in (0..addr.bits).filter(|b| mask >> b & 1 == 1) {
-                change.bits.insert(addr.of_bit(bit), Source::constant(value >> bit & 1 == 1));
+                change.bits.insert(addr.of_bit(bit), BitSource::constant(value >> bit & 1 == 1));
             }
         }
         if matches!(nat, NatTarget::Redirect(_)) {
             let redirected = self.space.layout.levels(Block::Redirected).first;
-            change.bits.insert(redirected, Source::constant(true));
+            change.bits.insert(redirected, BitSource::constant(true));
         }
         let without_port = change.clone();
         let port = self.space.layout.field(if source { Field::Sport } else { Field::Dport });
         for bit in 0..16 {
             if let Some(value) = new.port {
-                let set = Source::constant(value >> bit & 1 == 1);
+                let set = BitSource::constant(value >> bit & 1 == 1);
                 change.bits.insert(port.of_bit(bit), set);
             } else if let Some(chosen) = new.port_bits.get(bit as usize) {
                 change.bits.insert(port.of_bit(bit), chosen.clone());
@@ -345,7 +357,7 @@ impl RulesetDiagram<'_> {
     /// The terminals of a translation, `same` or not.
     fn translated(
         &mut self,
-        mut change: Change,
+        mut change: PacketChange,
         same: Ref,
         source: bool,
         effects: u32,
@@ -355,7 +367,7 @@ impl RulesetDiagram<'_> {
         let kept = self.terminals.leaf(Terminal { change: number, ..accept });
         let bit = if source { ct_bit::SNAT } else { ct_bit::DNAT };
         let level = self.space.layout.field(Field::CtState).of_bit(bit);
-        change.bits.insert(level, Source::constant(true));
+        change.bits.insert(level, BitSource::constant(true));
         let number = self.terminals.change_number(&change);
         let changed = self.terminals.leaf(Terminal { change: number, ..accept });
         self.space.store.either(same, kept, changed)
@@ -367,7 +379,7 @@ impl RulesetDiagram<'_> {
         nat: &NatTarget,
         range: &NatRange,
         addrs: Option<(Addr, Addr)>,
-        place: Place,
+        place: TablePlace,
         new: &mut New,
     ) -> Result<(), Full> {
         let digest = content(nat);
@@ -388,8 +400,8 @@ impl RulesetDiagram<'_> {
                 let fixed = (lo.0 ^ hi.0).checked_ilog2().map_or(0, |top| top + 1);
                 for bit in 0..bits {
                     let source = match bit < fixed {
-                        true => Source::bit(ask(Choice::Addr(bit as u8)), false),
-                        false => Source::constant(lo.0 >> bit & 1 == 1),
+                        true => BitSource::bit(ask(Choice::Addr(bit as u8)), false),
+                        false => BitSource::constant(lo.0 >> bit & 1 == 1),
                     };
                     new.open.bits.insert(addr.of_bit(bit), source);
                 }
@@ -399,7 +411,8 @@ impl RulesetDiagram<'_> {
             if lo == hi {
                 new.port = Some(lo);
             } else {
-                new.port_bits = (0..16).map(|b| Source::bit(ask(Choice::Port(b)), false)).collect();
+                new.port_bits =
+                    (0..16).map(|b| BitSource::bit(ask(Choice::Port(b)), false)).collect();
             }
         }
         new.changed = Some(ask(Choice::Changed));
@@ -408,8 +421,8 @@ impl RulesetDiagram<'_> {
 }
 
 /// An ask of a target that may depend on every field.
-fn everything(who: u64, content: u64, place: Place) -> Ask {
-    let of = Seen { hook: Some(place.hook()), reads: FieldSet::ALL, change: 0 };
+fn everything(who: u64, content: u64, place: TablePlace) -> Ask {
+    let of = StateInput { hook: Some(place.hook()), reads: FieldSet::ALL, change: 0 };
     Ask { who, content, of }
 }
 
@@ -419,9 +432,9 @@ struct New {
     /// Value and mask.
     addr: Option<(u128, u128)>,
     port: Option<u16>,
-    port_bits: Vec<Source>,
+    port_bits: Vec<BitSource>,
     /// Bits of the address that are left open.
-    open: Change,
+    open: PacketChange,
     /// The variable that tells whether anything changed, where that is left open.
     changed: Option<u32>,
 }
@@ -433,7 +446,7 @@ impl New {
             addr: None,
             port: None,
             port_bits: Vec::new(),
-            open: Change::default(),
+            open: PacketChange::default(),
             changed: None,
         }
     }

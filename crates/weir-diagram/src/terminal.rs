@@ -12,10 +12,10 @@ use weir_model::{Field, FieldSet, Hook, TableName, Target};
 use weir_semantics::Verdict;
 use weir_semantics::digest::content;
 
-use crate::change::{Change, Interner, TtlMap};
+use crate::change::{PacketChange, TtlMap, ValueInterner};
 use crate::layout::{Layout, Levels};
 use crate::store::Ref;
-use crate::variable::{FreeVariable, FreeVariables, Seen};
+use crate::variable::{FreeVariable, FreeVariables, StateInput};
 
 /// How rules are left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -62,18 +62,18 @@ pub(crate) struct Ask {
     /// Digest of the match or target.
     pub content: u64,
     /// Of which packet.
-    pub of: Seen,
+    pub of: StateInput,
 }
 
 /// All terminals that were met.
 #[derive(Debug)]
 pub(crate) struct Terminals {
-    all: Interner<Terminal>,
+    all: ValueInterner<Terminal>,
     /// Hook, table, and the target's digest.
-    effects: Interner<(Hook, TableName, u64)>,
-    lists: Interner<Vec<u32>>,
-    asked: Interner<Vec<Ask>>,
-    changes: Interner<Change>,
+    effects: ValueInterner<(Hook, TableName, u64)>,
+    lists: ValueInterner<Vec<u32>>,
+    asked: ValueInterner<Vec<Ask>>,
+    changes: ValueInterner<PacketChange>,
     /// The level of the first question.
     fields_end: u32,
     /// Where the fields stand.
@@ -91,14 +91,14 @@ pub(crate) const HOLE: Ref = Ref::ONE;
 
 impl Terminals {
     pub fn new(layout: &Layout) -> Terminals {
-        let mut all = Interner::new(Terminal::of(Exit::Continue));
+        let mut all = ValueInterner::new(Terminal::of(Exit::Continue));
         all.number(&Terminal::of(Exit::Hole));
         Terminals {
             all,
-            effects: Interner::new((Hook::Prerouting, TableName::Raw, 0)),
-            lists: Interner::new(Vec::new()),
-            asked: Interner::new(Vec::new()),
-            changes: Interner::new(Change::default()),
+            effects: ValueInterner::new((Hook::Prerouting, TableName::Raw, 0)),
+            lists: ValueInterner::new(Vec::new()),
+            asked: ValueInterner::new(Vec::new()),
+            changes: ValueInterner::new(PacketChange::default()),
             fields_end: layout.end,
             fields: FIELDS.iter().map(|row| (row.field, layout.field(row.field))).collect(),
             pairs: HashMap::new(),
@@ -121,11 +121,11 @@ impl Terminals {
         *self.all.get(leaf.terminal().unwrap_or(0))
     }
 
-    pub fn change(&self, number: u32) -> &Change {
+    pub fn change(&self, number: u32) -> &PacketChange {
         self.changes.get(number)
     }
 
-    pub fn change_number(&mut self, change: &Change) -> u32 {
+    pub fn change_number(&mut self, change: &PacketChange) -> u32 {
         self.changes.number(change)
     }
 
@@ -247,13 +247,13 @@ impl Terminals {
     /// What a budget or a memory sees of a packet after a change and some asks.
     fn seen_after(
         &mut self,
-        of: Seen,
+        of: StateInput,
         change: u32,
         asked: u32,
         questions: &mut FreeVariables,
-    ) -> Seen {
+    ) -> StateInput {
         let both = self.change_then(change, of.change, asked, questions);
-        Seen { change: self.only(both, of.reads), ..of }
+        StateInput { change: self.only(both, of.reads), ..of }
     }
 
     /// What a change does to some fields.

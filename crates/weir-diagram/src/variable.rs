@@ -25,7 +25,7 @@ pub(crate) enum FreeVariable {
         /// How often it was asked on this journey before.
         nth: u32,
         /// Where it is asked, and of which packet.
-        of: Seen,
+        of: StateInput,
     },
     /// A bit of what a target writes that depends on more than the packet.
     Written {
@@ -54,7 +54,7 @@ pub(crate) enum FreeVariable {
 
 /// What a budget or a memory sees of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Seen {
+pub(crate) struct StateInput {
     /// Where.
     pub hook: Option<Hook>,
     /// The fields that it looks at.

@@ -4,7 +4,7 @@ use weir_diagram::{
     Answer, CompareOptions, Comparison, Differs, Identity, Level, Scope, Way, compare,
 };
 use weir_model::{Family, Firewall, Hook};
-use weir_semantics::{Difference, Entry, Interpreter, Verdict};
+use weir_semantics::{Entry, Interpreter, OutcomeDifference, Verdict};
 use weir_syntax::iptables::{ParseOptions, parse};
 
 fn v4(text: &str) -> Firewall {
@@ -48,7 +48,7 @@ fn disjoint_rules_may_change_places_and_overlapping_ones_may_not() {
     assert_equal(&filter(&format!("{a}{b}")), &filter(&format!("{b}{a}")));
     let (one, other) = (filter(&format!("{a}{c}")), filter(&format!("{c}{a}")));
     let found = differs(&one, &other, &by_text());
-    assert_eq!(found.difference, Difference::Verdict);
+    assert_eq!(found.difference, OutcomeDifference::Verdict);
     assert_eq!(found.verdicts, (Verdict::Drop, Verdict::Accept));
     assert!(found.changes[0].newly_allowed());
     assert_eq!(found.regions[0].to_string(), "ip saddr 10.1.0.0/16 ip ttl 2-255");
@@ -109,7 +109,7 @@ fn effects_and_their_order_count_unless_only_verdicts_are_asked_for() {
         filter(&format!("{}{}", log("b"), log("a"))),
     );
     let found = differs(&one, &other, &by_text());
-    assert_eq!(found.difference, Difference::Effects);
+    assert_eq!(found.difference, OutcomeDifference::Effects);
     assert!(found.changes.is_empty());
     let verdict = CompareOptions { level: Level::Verdict, ..by_text() };
     assert!(compared(&one, &other, &verdict).is_equal());
@@ -184,7 +184,7 @@ fn a_stateful_test_is_known_by_its_rule_or_by_its_text() {
     assert!(!compared(&one, &shifted, &CompareOptions::default()).is_equal());
     let twice = filter(&format!("{}{}{}", limit(1), limit(1), limit(2)));
     let found = differs(&one, &twice, &by_text());
-    assert!(matches!(found.difference, Difference::Stateful | Difference::Verdict));
+    assert!(matches!(found.difference, OutcomeDifference::Stateful | OutcomeDifference::Verdict));
 }
 
 #[test]
@@ -380,7 +380,10 @@ fn the_mark_that_a_match_leaves_is_part_of_the_packet() {
     let differs = |a: &Firewall, b: &Firewall| {
         let found = compare(a, b, &by_text()).expect("no mistake");
         assert!(found.differences().count() > 0, "{found:?}");
-        assert!(found.differences().all(|(_, d)| d.difference == Difference::Packet), "{found:?}");
+        assert!(
+            found.differences().all(|(_, d)| d.difference == OutcomeDifference::Packet),
+            "{found:?}"
+        );
     };
     differs(&mangle(socket), &mangle(""));
     differs(&both(socket, mark), &both(mark, socket));

@@ -93,7 +93,7 @@ fn every_short_chain_is_equal_to_its_reverse_exactly_when_no_packet_tells_them_a
                 equal += 1;
             }
             Answer::Differs(found) => {
-                let order = found.difference == weir_semantics::Difference::Effects;
+                let order = found.difference == weir_semantics::OutcomeDifference::Effects;
                 assert!(differs || order, "{chain:?} is taken as different: {found:?}");
                 different += 1;
             }

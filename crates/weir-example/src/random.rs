@@ -1,19 +1,19 @@
 //! A small seeded generator (SplitMix64): the same numbers on every machine, for ever.
 
 /// A stream of numbers that depends on its seed alone.
-pub(crate) struct Random {
+pub(crate) struct ExampleRng {
     state: u64,
 }
 
-impl Random {
+impl ExampleRng {
     /// A stream. `purpose` keeps streams of one seed apart.
-    pub(crate) fn new(seed: u64, purpose: &str) -> Random {
+    pub(crate) fn new(seed: u64, purpose: &str) -> ExampleRng {
         // FNV-1a of the purpose: a new stream must not shift the ones that exist.
         let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
         for byte in purpose.bytes() {
             hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         }
-        Random { state: seed ^ hash }
+        ExampleRng { state: seed ^ hash }
     }
 
     /// The next 64 bits.
@@ -49,20 +49,20 @@ mod tests {
     #[test]
     fn a_seed_gives_the_published_stream() {
         // First values of SplitMix64 from state 0 (Steele, Lea, Flood 2014; Vigna's splitmix64.c).
-        let mut random = Random { state: 0 };
+        let mut random = ExampleRng { state: 0 };
         assert_eq!(random.next(), 0xe220_a839_7b1d_cdaf);
         assert_eq!(random.next(), 0x6e78_9e6a_a1b9_65f4);
     }
 
     #[test]
     fn purposes_keep_streams_apart() {
-        assert_eq!(Random::new(1, "a").next(), Random::new(1, "a").next());
-        assert_ne!(Random::new(1, "a").next(), Random::new(1, "b").next());
+        assert_eq!(ExampleRng::new(1, "a").next(), ExampleRng::new(1, "a").next());
+        assert_ne!(ExampleRng::new(1, "a").next(), ExampleRng::new(1, "b").next());
     }
 
     #[test]
     fn below_reaches_both_ends_and_no_further() {
-        let mut random = Random::new(1, "ends");
+        let mut random = ExampleRng::new(1, "ends");
         let seen: std::collections::BTreeSet<usize> = (0..1000).map(|_| random.below(5)).collect();
         assert_eq!(seen.into_iter().collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
     }

@@ -6,7 +6,7 @@
 
 use std::fmt::Write;
 
-use crate::random::Random;
+use crate::random::ExampleRng;
 use crate::text::TableText;
 
 /// What [`services()`] writes.
@@ -37,7 +37,7 @@ const PORTS: [u16; 8] = [80, 80, 443, 443, 8080, 5432, 6379, 9090];
 /// Kubernetes, pkg/proxy/iptables/proxier.go: the chains, their order, and the marks.
 pub fn services(options: &ServicesOptions) -> String {
     assert!((1..=20_000).contains(&options.count), "1 to 20,000 services");
-    let mut random = Random::new(options.seed, "services");
+    let mut random = ExampleRng::new(options.seed, "services");
     let mut text = String::new();
     filter().print(&mut text);
     nat(options, &mut random).print(&mut text);
@@ -59,7 +59,7 @@ fn filter() -> TableText {
     filter
 }
 
-fn nat(options: &ServicesOptions, random: &mut Random) -> TableText {
+fn nat(options: &ServicesOptions, random: &mut ExampleRng) -> TableText {
     let builtin = [
         ("PREROUTING", "ACCEPT"),
         ("INPUT", "ACCEPT"),
@@ -99,7 +99,7 @@ fn nat(options: &ServicesOptions, random: &mut Random) -> TableText {
 }
 
 /// One service with its endpoints, one to five.
-fn service(nat: &mut TableText, number: usize, random: &mut Random) {
+fn service(nat: &mut TableText, number: usize, random: &mut ExampleRng) {
     // Addresses spread over 10.96.0.0/12, each used once: the factor is odd.
     let spread = (number * 40_503 + 1) % (1 << 20);
     let (second, third, fourth) = (96 + (spread >> 16), spread >> 8 & 255, spread & 255);
@@ -130,7 +130,7 @@ fn service(nat: &mut TableText, number: usize, random: &mut Random) {
 }
 
 /// The hash in the name of a chain.
-fn name(random: &mut Random) -> String {
+fn name(random: &mut ExampleRng) -> String {
     (0..NAME_LENGTH).map(|_| char::from(*random.pick(LETTERS))).collect()
 }
 

@@ -48,12 +48,12 @@ pub struct Tuple {
     /// Protocol number.
     pub proto: u8,
     /// What tells connections between the same addresses apart.
-    pub key: Key,
+    pub key: ConntrackKey,
 }
 
 /// What tells connections of a protocol apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Key {
+pub enum ConntrackKey {
     /// Source and destination port.
     Ports(u16, u16),
     /// ICMP or ICMPv6: identifier, type, code.
@@ -64,7 +64,7 @@ pub enum Key {
 
 /// An entry to be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct ConntrackEntry {
     /// The direction of the first packet.
     pub original: Tuple,
     /// The direction of answers.
@@ -85,10 +85,12 @@ impl Tuple {
     /// The other direction, where nothing is translated.
     pub fn reversed(self) -> Tuple {
         let key = match self.key {
-            Key::Ports(s, d) => Key::Ports(d, s),
+            ConntrackKey::Ports(s, d) => ConntrackKey::Ports(d, s),
             // nf_conntrack_proto_icmp.c and _icmpv6.c, invmap.
-            Key::Icmp(id, kind, code) => Key::Icmp(id, icmp_answer(self.family, kind), code),
-            Key::None => Key::None,
+            ConntrackKey::Icmp(id, kind, code) => {
+                ConntrackKey::Icmp(id, icmp_answer(self.family, kind), code)
+            }
+            ConntrackKey::None => ConntrackKey::None,
         };
         Tuple { saddr: self.daddr, daddr: self.saddr, key, ..self }
     }
@@ -135,7 +137,7 @@ impl ConnectionTable {
     ///
     /// # Errors
     /// Where the socket is broken.
-    pub fn create(&mut self, entries: &[Entry]) -> Result<usize, KernelError> {
+    pub fn create(&mut self, entries: &[ConntrackEntry]) -> Result<usize, KernelError> {
         let mut refused = 0;
         for some in entries.chunks(256) {
             let mut messages = Messages::default();
@@ -160,7 +162,7 @@ impl ConnectionTable {
     }
 }
 
-fn push_entry(m: &mut Messages, entry: &Entry) {
+fn push_entry(m: &mut Messages, entry: &ConntrackEntry) {
     m.begin(MSG_NEW, CREATE | EXCL, family_number(entry.original.family), 0);
     m.nested(TUPLE_ORIG, |m| push_tuple(m, &entry.original));
     m.nested(TUPLE_REPLY, |m| push_tuple(m, &entry.reply));
@@ -206,7 +208,7 @@ fn push_expectation(m: &mut Messages, master: &Tuple, announced: &Tuple) {
     m.nested(EXPECT_TUPLE, |m| push_tuple(m, announced));
     let all = Addr(announced.family.max());
     let key = match announced.key {
-        Key::Ports(..) => Key::Ports(u16::MAX, u16::MAX),
+        ConntrackKey::Ports(..) => ConntrackKey::Ports(u16::MAX, u16::MAX),
         other => other,
     };
     let mask = Tuple { saddr: all, daddr: all, key, ..*announced };
@@ -228,17 +230,17 @@ fn push_tuple(m: &mut Messages, tuple: &Tuple) {
     m.nested(2, |m| {
         m.attribute(1, &[tuple.proto]);
         match tuple.key {
-            Key::Ports(source, destination) => {
+            ConntrackKey::Ports(source, destination) => {
                 m.attribute(2, &source.to_be_bytes());
                 m.attribute(3, &destination.to_be_bytes());
             }
-            Key::Icmp(id, kind, code) => {
+            ConntrackKey::Icmp(id, kind, code) => {
                 let first = if tuple.family == Family::V4 { 4 } else { 7 };
                 m.attribute(first, &id.to_be_bytes());
                 m.attribute(first + 1, &[kind]);
                 m.attribute(first + 2, &[code]);
             }
-            Key::None => {}
+            ConntrackKey::None => {}
         }
     });
 }

@@ -6,14 +6,14 @@ use std::process::{Command, Stdio};
 use serde::Serialize;
 use weir_packet::{Addr, Family};
 
-use crate::bpf::{self, Kind};
-use crate::conntrack::{ConnectionTable, Entry, Key, Tuple};
+use crate::bpf::{self, ProgramKind};
+use crate::conntrack::{ConnectionTable, ConntrackEntry, ConntrackKey, Tuple};
 use crate::nflog::Nflog;
 use crate::{KernelError, Namespace, Session, VethOptions};
 
 /// One thing that was tried.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Probe {
+pub struct DoctorProbe {
     /// What.
     pub name: String,
     /// Whether it is there.
@@ -31,7 +31,7 @@ const SET_TYPES: [&str; 6] =
     ["hash:ip", "hash:net", "hash:ip,port", "hash:net,port", "bitmap:ip", "list:set"];
 
 /// Tries everything. Nothing outside of namespaces of our own changes.
-pub fn probes() -> Vec<Probe> {
+pub fn probes() -> Vec<DoctorProbe> {
     let mut out = vec![root(), kernel(), processors()];
     out.extend(programs());
     let namespace = Session::new().and_then(|s| Ok((s.namespace("doctor")?, s)));
@@ -55,24 +55,29 @@ pub fn probes() -> Vec<Probe> {
     out
 }
 
-fn found(name: &str, detail: String, lacking: &str) -> Probe {
+fn found(name: &str, detail: String, lacking: &str) -> DoctorProbe {
     let (name, lacking) = (name.to_owned(), lacking.to_owned());
-    Probe { name, ok: true, detail, lacking, cure: String::new() }
+    DoctorProbe { name, ok: true, detail, lacking, cure: String::new() }
 }
 
-fn lacks(name: &str, detail: String, lacking: &str, cure: &str) -> Probe {
+fn lacks(name: &str, detail: String, lacking: &str, cure: &str) -> DoctorProbe {
     let (lacking, cure) = (lacking.to_owned(), cure.to_owned());
-    Probe { name: name.to_owned(), ok: false, detail, lacking, cure }
+    DoctorProbe { name: name.to_owned(), ok: false, detail, lacking, cure }
 }
 
-fn judge<E: ToString>(name: &str, result: Result<String, E>, lacking: &str, cure: &str) -> Probe {
+fn judge<E: ToString>(
+    name: &str,
+    result: Result<String, E>,
+    lacking: &str,
+    cure: &str,
+) -> DoctorProbe {
     match result {
         Ok(detail) => found(name, detail, lacking),
         Err(e) => lacks(name, e.to_string(), lacking, cure),
     }
 }
 
-fn root() -> Probe {
+fn root() -> DoctorProbe {
     let lacking = "rules, namespaces and counters are root's; files can be read and compiled";
     if rustix::process::geteuid().is_root() {
         found("root", "yes".to_owned(), lacking)
@@ -81,7 +86,7 @@ fn root() -> Probe {
     }
 }
 
-fn kernel() -> Probe {
+fn kernel() -> DoctorProbe {
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
     let numbers: Vec<u32> =
         release.split(['.', '-']).map_while(|n| n.parse().ok()).take(2).collect();
@@ -92,7 +97,7 @@ fn kernel() -> Probe {
     }
 }
 
-fn processors() -> Probe {
+fn processors() -> DoctorProbe {
     let count = std::thread::available_parallelism().map_or(1, usize::from);
     let lacking = "generator and firewall of the lab share one processor";
     let detail = count.to_string();
@@ -104,7 +109,7 @@ fn processors() -> Probe {
 }
 
 /// The programs that weir, its artefacts and its build run.
-fn programs() -> Vec<Probe> {
+fn programs() -> Vec<DoctorProbe> {
     [
         ("ip", &["ip", "-V"][..], "no namespace can be made", "apt install iproute2"),
         (
@@ -177,7 +182,7 @@ fn version(argv: &[&str]) -> Result<String, String> {
     }
 }
 
-fn veth(session: &Session, namespace: &Namespace) -> Probe {
+fn veth(session: &Session, namespace: &Namespace) -> DoctorProbe {
     let options = VethOptions { gro: true, ..VethOptions::default() };
     let made = session.veth(namespace, "probe0", namespace, "probe1", &options);
     let cure = "a kernel with CONFIG_VETH";
@@ -185,7 +190,7 @@ fn veth(session: &Session, namespace: &Namespace) -> Probe {
 }
 
 /// The legacy tables, each by loading an empty one.
-fn iptables(namespace: &Namespace) -> Vec<Probe> {
+fn iptables(namespace: &Namespace) -> Vec<DoctorProbe> {
     let families =
         [("iptables", "iptables-legacy-restore"), ("ip6tables", "ip6tables-legacy-restore")];
     families
@@ -207,7 +212,7 @@ fn iptables(namespace: &Namespace) -> Vec<Probe> {
         .collect()
 }
 
-fn ipset(namespace: &Namespace) -> Vec<Probe> {
+fn ipset(namespace: &Namespace) -> Vec<DoctorProbe> {
     let lacking = "the ipset form is limited to the types that are there";
     let missing: Vec<&str> = SET_TYPES
         .into_iter()
@@ -231,7 +236,7 @@ fn ipset(namespace: &Namespace) -> Vec<Probe> {
     vec![judge("ipset types", result, lacking, "a kernel with CONFIG_IP_SET and these types")]
 }
 
-fn nft(namespace: &Namespace) -> Vec<Probe> {
+fn nft(namespace: &Namespace) -> Vec<DoctorProbe> {
     let load =
         |text: &str| namespace.run(&["nft", "-f", "-"], text.as_bytes()).map(|_| "yes".into());
     let maps = "table ip probe_maps {\n  map m {\n    type ipv4_addr . inet_service : verdict\n    \
@@ -263,14 +268,14 @@ fn nft(namespace: &Namespace) -> Vec<Probe> {
     ]
 }
 
-fn ctnetlink(namespace: &Namespace) -> Probe {
+fn ctnetlink(namespace: &Namespace) -> DoctorProbe {
     let make = || -> Result<String, KernelError> {
         let mut table = ConnectionTable::open(namespace)?;
         let (saddr, daddr) = (Addr(0xc000_0201), Addr(0xc000_0202));
-        let key = Key::Ports(1, 2);
+        let key = ConntrackKey::Ports(1, 2);
         let original = Tuple { family: Family::V4, saddr, daddr, proto: 17, key };
         let reply = original.reversed();
-        let entry = Entry {
+        let entry = ConntrackEntry {
             original,
             reply,
             answered: true,
@@ -291,19 +296,19 @@ fn ctnetlink(namespace: &Namespace) -> Probe {
     judge("ctnetlink", make(), "verify tries no ESTABLISHED or RELATED packets", cure)
 }
 
-fn nflog(namespace: &Namespace) -> Probe {
+fn nflog(namespace: &Namespace) -> DoctorProbe {
     let bound = Nflog::bind(namespace, 64_977, 64).map(|_| "group 64977".to_owned());
     let cure = "a kernel with CONFIG_NETFILTER_NETLINK_LOG";
     judge("nflog", bound, "verify cannot watch packets", cure)
 }
 
-fn bpf_probes() -> Vec<Probe> {
+fn bpf_probes() -> Vec<DoctorProbe> {
     let btf = Path::new("/sys/kernel/btf/vmlinux");
     let btf = match btf.metadata() {
         Ok(m) => Ok(format!("{} KiB", m.len() / 1024)),
         Err(e) => Err(e),
     };
-    let xdp = bpf::load(Kind::Xdp);
+    let xdp = bpf::load(ProgramKind::Xdp);
     let live = match &xdp {
         Ok(program) => bpf::run_live_frames(program),
         Err(e) => Err(e.kind().into()),
@@ -325,7 +330,7 @@ fn bpf_probes() -> Vec<Probe> {
         judge("live frames", live.map(yes), "the lab has no generator", "Linux 5.18 or newer"),
         judge(
             "BPF at a netfilter hook",
-            bpf::load(Kind::Netfilter).map(drop).map(yes),
+            bpf::load(ProgramKind::Netfilter).map(drop).map(yes),
             "no eBPF form on this kernel",
             "Linux 6.4 or newer, with CONFIG_NETFILTER_BPF_LINK",
         ),

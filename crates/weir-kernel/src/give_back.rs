@@ -5,16 +5,16 @@ use std::path::{Path, PathBuf};
 use rustix::mount::{UnmountFlags, unmount};
 
 use crate::ioctl::{Feature, set_feature};
-use crate::record::{self, Borrowed, Record};
+use crate::record::{self, Borrowed, SessionRecord};
 use crate::{KernelError, Namespace};
 
 /// Where the namespace that devices were borrowed from is mounted during a run.
 pub(crate) fn home(run: &str) -> PathBuf {
-    Record::directory(run).join("home")
+    SessionRecord::directory(run).join("home")
 }
 
 /// Moves what a session borrowed back; a line for each device.
-pub(crate) fn give_back(record: &Record, namespaces: &[String]) -> Vec<String> {
+pub(crate) fn give_back(record: &SessionRecord, namespaces: &[String]) -> Vec<String> {
     if record.borrowed.is_empty() {
         return Vec::new();
     }

@@ -24,7 +24,7 @@ pub(crate) struct PidNamespace {
 
 /// What became of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum ProcessFate {
     /// It runs.
     Alive,
     /// It has ended.
@@ -79,29 +79,33 @@ impl PidNamespace {
     }
 
     /// What became of a process that another process wrote down.
-    pub(crate) fn fate(&self, noted: Noted<'_>) -> Fate {
+    pub(crate) fn fate(&self, noted: Noted<'_>) -> ProcessFate {
         if noted.boot.is_some_and(|boot| boot != self.boot) {
             // A boot id can be mounted over, and a process that runs proves that it was.
             let is_here = noted.namespace == Some(self.inode);
-            return if is_here && noted.id.is_alive() { Fate::Alive } else { Fate::Dead };
+            return if is_here && noted.id.is_alive() {
+                ProcessFate::Alive
+            } else {
+                ProcessFate::Dead
+            };
         }
         let namespace = match noted.namespace {
             Some(inode) if inode == self.inode => return fate_here(noted.id),
             other => other,
         };
-        let seen = Seen::of(noted.id.pid, namespace, self.inode);
+        let seen = Candidates::of(noted.id.pid, namespace, self.inode);
         if seen.candidates.iter().any(|id| id.start == noted.id.start || !is_our_time(id.pid)) {
-            return Fate::Alive;
+            return ProcessFate::Alive;
         }
         // A namespace of which one process is seen lies below this one: all of it is seen.
         if !seen.is_partial && (self.inode == INITIAL || seen.has_namespace) {
-            return Fate::Dead;
+            return ProcessFate::Dead;
         }
         let of = match namespace {
             Some(inode) => format!("of the PID namespace {inode}"),
             None => "of a PID namespace that is not written down".to_owned(),
         };
-        Fate::Unknown(format!("its owner is process {} {of}", noted.id.pid))
+        ProcessFate::Unknown(format!("its owner is process {} {of}", noted.id.pid))
     }
 
     /// The id that a process has here; `None` where it has ended or cannot be seen.
@@ -112,19 +116,19 @@ impl PidNamespace {
         if noted.namespace == Some(self.inode) {
             return Some(noted.id).filter(|id| id.is_alive());
         }
-        let seen = Seen::of(noted.id.pid, Some(noted.namespace?), self.inode);
+        let seen = Candidates::of(noted.id.pid, Some(noted.namespace?), self.inode);
         seen.candidates.into_iter().find(|id| id.start == noted.id.start)
     }
 }
 
 /// What became of a process of this PID namespace.
-fn fate_here(id: ProcessId) -> Fate {
+fn fate_here(id: ProcessId) -> ProcessFate {
     match ProcessId::of(id.pid) {
-        None => Fate::Dead,
-        Some(other) if other == id => Fate::Alive,
+        None => ProcessFate::Dead,
+        Some(other) if other == id => ProcessFate::Alive,
         // A time namespace moves the start times that are read in it.
-        Some(_) if is_our_time(id.pid) => Fate::Dead,
-        Some(_) => Fate::Unknown(format!("process {} is in another time namespace", id.pid)),
+        Some(_) if is_our_time(id.pid) => ProcessFate::Dead,
+        Some(_) => ProcessFate::Unknown(format!("process {} is in another time namespace", id.pid)),
     }
 }
 
@@ -136,7 +140,7 @@ fn is_our_time(pid: u32) -> bool {
 
 /// Processes that have an id in their own namespace.
 #[derive(Default)]
-struct Seen {
+struct Candidates {
     candidates: Vec<ProcessId>,
     /// Whether any process of the namespace is there.
     has_namespace: bool,
@@ -144,10 +148,10 @@ struct Seen {
     is_partial: bool,
 }
 
-impl Seen {
+impl Candidates {
     /// Those with the id `pid` in `namespace`, or in any; `own` is the namespace of this process.
-    fn of(pid: u32, namespace: Option<u64>, own: u64) -> Seen {
-        let mut seen = Seen::default();
+    fn of(pid: u32, namespace: Option<u64>, own: u64) -> Candidates {
+        let mut seen = Candidates::default();
         for local in process::all() {
             let status = fs::read_to_string(format!("/proc/{local}/status")).unwrap_or_default();
             let ids = ids_of(&status);
@@ -191,9 +195,9 @@ mod tests {
     #[test]
     fn a_process_of_this_namespace_is_judged_by_its_start() {
         let (here, own) = (PidNamespace::own().unwrap(), ProcessId::own());
-        assert_eq!(here.fate(noted(own, &here)), Fate::Alive);
+        assert_eq!(here.fate(noted(own, &here)), ProcessFate::Alive);
         let other = ProcessId { start: own.start + 1, ..own };
-        assert_eq!(here.fate(noted(other, &here)), Fate::Dead);
+        assert_eq!(here.fate(noted(other, &here)), ProcessFate::Dead);
         assert_eq!(here.here(noted(own, &here)), Some(own));
         assert_eq!(here.here(noted(other, &here)), None);
     }
@@ -202,9 +206,9 @@ mod tests {
     fn of_an_earlier_boot_only_a_process_that_runs_is_alive() {
         let (here, own) = (PidNamespace::own().unwrap(), ProcessId::own());
         let earlier = |id| Noted { boot: Some("earlier"), ..noted(id, &here) };
-        assert_eq!(here.fate(earlier(own)), Fate::Alive, "a boot id that was mounted over");
+        assert_eq!(here.fate(earlier(own)), ProcessFate::Alive, "a boot id that was mounted over");
         let other = ProcessId { start: own.start + 1, ..own };
-        assert_eq!(here.fate(earlier(other)), Fate::Dead);
+        assert_eq!(here.fate(earlier(other)), ProcessFate::Dead);
         assert_eq!(here.here(earlier(own)), None);
     }
 
@@ -213,12 +217,14 @@ mod tests {
         let (own, boot) = (ProcessId::own(), PidNamespace::own().unwrap().boot);
         let elsewhere = |inode| PidNamespace { boot: boot.clone(), inode };
         let gone = Noted { id: own, boot: None, namespace: Some(7) };
-        assert_eq!(elsewhere(INITIAL).fate(gone), Fate::Dead);
-        let Fate::Unknown(why) = elsewhere(8).fate(gone) else { panic!("it cannot be seen") };
+        assert_eq!(elsewhere(INITIAL).fate(gone), ProcessFate::Dead);
+        let ProcessFate::Unknown(why) = elsewhere(8).fate(gone) else {
+            panic!("it cannot be seen")
+        };
         assert!(why.ends_with("of the PID namespace 7"), "{why}");
         // Without a namespace the process itself is found, whoever looks.
         let nowhere = Noted { namespace: None, ..gone };
-        assert_eq!(elsewhere(8).fate(nowhere), Fate::Alive);
+        assert_eq!(elsewhere(8).fate(nowhere), ProcessFate::Alive);
     }
 
     #[test]

@@ -23,9 +23,9 @@ use rustix::mount::{UnmountFlags, unmount};
 use crate::beneath;
 use crate::give_back::give_back;
 use crate::paths::{BPF, NETNS, PINS, SESSIONS, SYSCTLS};
-use crate::pid_namespace::{Fate, PidNamespace};
+use crate::pid_namespace::{PidNamespace, ProcessFate};
 use crate::process::{self, ProcessId};
-use crate::record::{self, Record};
+use crate::record::{self, SessionRecord};
 
 /// How long a killed process may take to end.
 const KILL_LIMIT: Duration = Duration::from_secs(5);
@@ -62,9 +62,9 @@ pub fn reap() -> Reaped {
             }
         };
         match here.fate(record.noted(record.owner)) {
-            Fate::Alive => (),
-            Fate::Dead => reaped.removed.append(&mut remove(&record, &here)),
-            Fate::Unknown(why) => {
+            ProcessFate::Alive => (),
+            ProcessFate::Dead => reaped.removed.append(&mut remove(&record, &here)),
+            ProcessFate::Unknown(why) => {
                 let cure = "run `weir reap` there or on the host";
                 reaped.left.push(format!("session {run}: {why}, which is not seen here; {cure}"));
             }
@@ -87,12 +87,12 @@ fn lock() -> Option<OwnedFd> {
 
 /// All sessions by run: from their files, and from names that tell an owner; or why a file is not
 /// used.
-fn sessions() -> BTreeMap<String, Result<Record, String>> {
+fn sessions() -> BTreeMap<String, Result<SessionRecord, String>> {
     let files = entries(SESSIONS);
-    let mut sessions: BTreeMap<String, Result<Record, String>> = files
+    let mut sessions: BTreeMap<String, Result<SessionRecord, String>> = files
         .iter()
         .filter_map(|name| name.strip_suffix(".json"))
-        .map(|run| (run.to_owned(), Record::read(run).map_err(|error| error.to_string())))
+        .map(|run| (run.to_owned(), SessionRecord::read(run).map_err(|error| error.to_string())))
         .collect();
     let named = entries(NETNS)
         .into_iter()
@@ -101,7 +101,7 @@ fn sessions() -> BTreeMap<String, Result<Record, String>> {
         .chain(files.iter().filter_map(|n| n.strip_suffix(".d")).map(str::to_owned));
     for run in named {
         let Some(owner) = record::owner_of(&run) else { continue };
-        sessions.entry(run.clone()).or_insert_with(|| Ok(Record::new(run, owner, None)));
+        sessions.entry(run.clone()).or_insert_with(|| Ok(SessionRecord::new(run, owner, None)));
     }
     sessions
 }
@@ -112,7 +112,7 @@ fn entries(directory: &str) -> Vec<String> {
 }
 
 /// Removes everything of one session. Paths of its record are reached without following links.
-pub(crate) fn remove(record: &Record, here: &PidNamespace) -> Vec<String> {
+pub(crate) fn remove(record: &SessionRecord, here: &PidNamespace) -> Vec<String> {
     let mut removed = Vec::new();
     for child in &record.children {
         let Some(child) = here.here(record.noted(*child)) else { continue };
@@ -120,7 +120,7 @@ pub(crate) fn remove(record: &Record, here: &PidNamespace) -> Vec<String> {
             removed.push(format!("process {}", child.pid));
         }
     }
-    let pins = Record::pin_directory(&record.run);
+    let pins = SessionRecord::pin_directory(&record.run);
     for pin in record.pins.iter().chain([&pins]) {
         if beneath::remove(Path::new(BPF), pin).is_ok() {
             removed.push(format!("pins {}", pin.display()));
@@ -140,9 +140,9 @@ pub(crate) fn remove(record: &Record, here: &PidNamespace) -> Vec<String> {
             removed.push(format!("sysctl {}", sysctl.path.display()));
         }
     }
-    let _ = fs::remove_dir_all(Record::directory(&record.run));
-    let _ = fs::remove_file(Record::path(&record.run).with_extension("new"));
-    let _ = fs::remove_file(Record::path(&record.run));
+    let _ = fs::remove_dir_all(SessionRecord::directory(&record.run));
+    let _ = fs::remove_file(SessionRecord::path(&record.run).with_extension("new"));
+    let _ = fs::remove_file(SessionRecord::path(&record.run));
     removed
 }
 

@@ -19,7 +19,7 @@ use crate::process::ProcessId;
 
 /// A session file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Record {
+pub(crate) struct SessionRecord {
     /// Name of the session; the names of its namespaces are `weir-<run>-<role>`.
     pub run: String,
     /// The process that owns it.
@@ -109,10 +109,10 @@ pub(crate) fn run_of(namespace: &str) -> Option<&str> {
     owner_of(run).map(|_| run)
 }
 
-impl Record {
+impl SessionRecord {
     /// Of a session that has made nothing.
-    pub fn new(run: String, owner: Owner, boot: Option<&str>) -> Record {
-        Record {
+    pub fn new(run: String, owner: Owner, boot: Option<&str>) -> SessionRecord {
+        SessionRecord {
             run,
             owner: owner.id,
             pid_namespace: owner.pid_namespace,
@@ -147,7 +147,7 @@ impl Record {
 
     /// Writes the file: whole, or not at all.
     pub fn write(&self) -> Result<(), KernelError> {
-        let path = Record::path(&self.run);
+        let path = SessionRecord::path(&self.run);
         let new = path.with_extension("new");
         let text = serde_json::to_string_pretty(self).expect("a record is plain data");
         let write = || -> io::Result<()> {
@@ -162,8 +162,8 @@ impl Record {
     /// # Errors
     /// Files that are links, or that hold anything that weir does not write: what is named here is
     /// killed, removed and written to.
-    pub fn read(run: &str) -> Result<Record, KernelError> {
-        let path = Record::path(run);
+    pub fn read(run: &str) -> Result<SessionRecord, KernelError> {
+        let path = SessionRecord::path(run);
         let failed =
             |message: String| KernelError::Record { path: path.display().to_string(), message };
         let kind = fs::symlink_metadata(&path).map_err(KernelError::path("read", &path))?;
@@ -171,7 +171,7 @@ impl Record {
             return Err(failed("it is not a regular file".to_owned()));
         }
         let text = fs::read_to_string(&path).map_err(KernelError::path("read", &path))?;
-        let record: Record =
+        let record: SessionRecord =
             serde_json::from_str(&text).map_err(|error| failed(error.to_string()))?;
         record.check(run).map_err(failed)?;
         Ok(record)
@@ -223,24 +223,24 @@ mod tests {
     fn a_file_that_names_what_no_session_makes_is_refused() {
         let owner = Owner { id: ProcessId { pid: 7, start: 9 }, pid_namespace: Some(5) };
         let run = "7.9.5.0";
-        let whole = Record {
+        let whole = SessionRecord {
             namespaces: vec![format!("weir-{run}-fw_1")],
             pins: vec!["/sys/fs/bpf/weir/x".into()],
             sysctls: vec![saved("/proc/sys/net/core/message_burst")],
-            ..Record::new(run.to_owned(), owner, Some("boot"))
+            ..SessionRecord::new(run.to_owned(), owner, Some("boot"))
         };
         assert_eq!(whole.check(run), Ok(()));
         let wrong = [
-            Record { run: "../../..".to_owned(), ..whole.clone() },
-            Record { run: "7.9.5.1".to_owned(), ..whole.clone() },
-            Record { owner: ProcessId { pid: 1, start: 9 }, ..whole.clone() },
-            Record { pid_namespace: None, ..whole.clone() },
-            Record { namespaces: vec!["weir-7.9.5.1-fw".to_owned()], ..whole.clone() },
-            Record { namespaces: vec![format!("weir-{run}-../../x")], ..whole.clone() },
-            Record { pins: vec!["/sys/fs/bpf/../../../srv".into()], ..whole.clone() },
-            Record { pins: vec!["/sys/fs/bpf".into()], ..whole.clone() },
-            Record { sysctls: vec![saved("/proc/sys/../sysrq-trigger")], ..whole.clone() },
-            Record { sysctls: vec![saved("/etc/passwd")], ..whole.clone() },
+            SessionRecord { run: "../../..".to_owned(), ..whole.clone() },
+            SessionRecord { run: "7.9.5.1".to_owned(), ..whole.clone() },
+            SessionRecord { owner: ProcessId { pid: 1, start: 9 }, ..whole.clone() },
+            SessionRecord { pid_namespace: None, ..whole.clone() },
+            SessionRecord { namespaces: vec!["weir-7.9.5.1-fw".to_owned()], ..whole.clone() },
+            SessionRecord { namespaces: vec![format!("weir-{run}-../../x")], ..whole.clone() },
+            SessionRecord { pins: vec!["/sys/fs/bpf/../../../srv".into()], ..whole.clone() },
+            SessionRecord { pins: vec!["/sys/fs/bpf".into()], ..whole.clone() },
+            SessionRecord { sysctls: vec![saved("/proc/sys/../sysrq-trigger")], ..whole.clone() },
+            SessionRecord { sysctls: vec![saved("/etc/passwd")], ..whole.clone() },
         ];
         for record in wrong {
             assert!(record.check(run).is_err(), "{record:?}");

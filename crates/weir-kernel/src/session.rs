@@ -12,7 +12,7 @@ use crate::namespace::{die_with, run_to_end, sysctl_path, write_sysctl};
 use crate::paths;
 use crate::pid_namespace::PidNamespace;
 use crate::process::ProcessId;
-use crate::record::{self, Owner, Record, SavedSysctl};
+use crate::record::{self, Owner, SavedSysctl, SessionRecord};
 use crate::{KernelError, Namespace, reaper};
 
 static COUNT: AtomicU32 = AtomicU32::new(0);
@@ -25,7 +25,7 @@ static COUNT: AtomicU32 = AtomicU32::new(0);
 #[derive(Debug)]
 pub struct Session {
     run: String,
-    record: Mutex<Record>,
+    record: Mutex<SessionRecord>,
     pids: PidNamespace,
 }
 
@@ -69,9 +69,9 @@ impl Session {
         let owner = ProcessId::own();
         let run = record::run_name(owner, &here, COUNT.fetch_add(1, Ordering::Relaxed));
         let owner = Owner { id: owner, pid_namespace: Some(here.inode()) };
-        let record = Record::new(run.clone(), owner, Some(here.boot()));
+        let record = SessionRecord::new(run.clone(), owner, Some(here.boot()));
         record.write()?;
-        let own = Record::directory(&run);
+        let own = SessionRecord::directory(&run);
         fs::create_dir_all(&own).map_err(KernelError::path("create", &own))?;
         Ok(Session { run, record: Mutex::new(record), pids: here })
     }
@@ -83,7 +83,7 @@ impl Session {
 
     /// A folder of the session's own, removed with it.
     pub fn directory(&self) -> PathBuf {
-        Record::directory(&self.run)
+        SessionRecord::directory(&self.run)
     }
 
     /// Makes a network namespace `weir-<run>-<role>` with its loopback device up.
@@ -145,7 +145,7 @@ impl Session {
     /// # Errors
     /// Where no BPF file system is mounted on `/sys/fs/bpf`.
     pub fn pin_directory(&self) -> Result<PathBuf, KernelError> {
-        let path = Record::pin_directory(&self.run);
+        let path = SessionRecord::pin_directory(&self.run);
         fs::create_dir_all(&path).map_err(KernelError::path("create", &path))?;
         Ok(path)
     }
@@ -167,13 +167,13 @@ impl Session {
     }
 
     /// Changes the record and writes it before anything else happens.
-    pub(crate) fn change(&self, f: impl FnOnce(&mut Record)) -> Result<(), KernelError> {
+    pub(crate) fn change(&self, f: impl FnOnce(&mut SessionRecord)) -> Result<(), KernelError> {
         let mut record = self.lock();
         f(&mut record);
         record.write()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Record> {
+    fn lock(&self) -> MutexGuard<'_, SessionRecord> {
         self.record.lock().unwrap_or_else(|e| e.into_inner())
     }
 }

@@ -48,16 +48,16 @@ pub struct TableCounters {
 }
 
 /// Where the entry's fields lie (struct ipt_entry, struct ip6t_entry).
-struct Layout {
+struct EntryLayout {
     target_offset: usize,
     next_offset: usize,
     counters: usize,
 }
 
-fn layout(family: Family) -> Layout {
+fn layout(family: Family) -> EntryLayout {
     match family {
-        Family::V4 => Layout { target_offset: 88, next_offset: 90, counters: 96 },
-        Family::V6 => Layout { target_offset: 140, next_offset: 142, counters: 152 },
+        Family::V4 => EntryLayout { target_offset: 88, next_offset: 90, counters: 96 },
+        Family::V6 => EntryLayout { target_offset: 140, next_offset: 142, counters: 152 },
     }
 }
 
@@ -221,19 +221,19 @@ fn u16_at(bytes: &[u8], at: usize) -> u16 {
     u16::from_ne_bytes([bytes[at], bytes[at + 1]])
 }
 
-fn target_name<'e>(entry: &'e [u8], layout: &Layout) -> Option<&'e [u8]> {
+fn target_name<'e>(entry: &'e [u8], layout: &EntryLayout) -> Option<&'e [u8]> {
     let at = usize::from(u16_at(entry, layout.target_offset));
     let name = entry.get(at + 2..at + 31)?;
     name.split(|b| *b == 0).next()
 }
 
 /// Chain heads and the end of the table are entries with this target.
-fn is_error_target(entry: &[u8], layout: &Layout) -> bool {
+fn is_error_target(entry: &[u8], layout: &EntryLayout) -> bool {
     target_name(entry, layout) == Some(b"ERROR")
 }
 
 /// One walk over the table: each entry's place, `None` for the implied end of a user chain.
-fn walk(bytes: &[u8], info: &Info, layout: &Layout) -> Option<Vec<Option<EntryPlace>>> {
+fn walk(bytes: &[u8], info: &Info, layout: &EntryLayout) -> Option<Vec<Option<EntryPlace>>> {
     let mut out: Vec<Option<EntryPlace>> = Vec::with_capacity(info.entries);
     let (mut at, mut number) = (0, 0);
     let mut chain = String::new();

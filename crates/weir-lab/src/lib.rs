@@ -37,5 +37,5 @@ pub mod workload;
 
 pub use error::LabError;
 pub use schedule::clock::RunProgress;
-pub use schedule::options::{RunOptions, SELF_TESTS};
+pub use schedule::options::{SELF_TESTS, StudyRunOptions};
 pub use schedule::run::{planned, run};

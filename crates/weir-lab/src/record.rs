@@ -5,8 +5,8 @@ use std::path::Path;
 
 use weir_stats::run::FORMAT;
 use weir_stats::{
-    Axis, NoiseFloor, Preset, Run as RunRecord, Scenario, State, Subject, TrialCounts, claim,
-    series,
+    NoiseFloor, Preset, Run as RunRecord, RunSubject, Scenario, ScenarioAxis, State, TrialCounts,
+    claim, series,
 };
 
 use crate::LabError;
@@ -80,10 +80,10 @@ pub(crate) fn finish(run: &RunState<'_>, complete: bool) -> RunRecord {
     }
 }
 
-fn axes(run: &RunState<'_>) -> Vec<Axis> {
+fn axes(run: &RunState<'_>) -> Vec<ScenarioAxis> {
     let axis = |(name, values): (&String, &Vec<weir_stats::Coordinate>)| {
         let text = &run.loaded.study.axes[name];
-        Axis {
+        ScenarioAxis {
             name: name.clone(),
             title: text.title.clone(),
             values: values.clone(),
@@ -93,10 +93,10 @@ fn axes(run: &RunState<'_>) -> Vec<Axis> {
     run.axes.iter().map(axis).collect()
 }
 
-fn subjects(run: &RunState<'_>) -> Vec<Subject> {
+fn subjects(run: &RunState<'_>) -> Vec<RunSubject> {
     let subject = |name: &String| {
         let subject = &run.loaded.subjects.0[name];
-        Subject {
+        RunSubject {
             name: name.clone(),
             title: subject.title.clone(),
             about: subject.about.clone(),

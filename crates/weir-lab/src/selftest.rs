@@ -18,7 +18,7 @@ use crate::LabError;
 use crate::frames::flows::{Flows, Popularity, Protocol, Size};
 use crate::observe::cpu::last_core;
 use crate::program::tcp::ConnectionPlan;
-use crate::topology::{Firewall, Topology};
+use crate::topology::{TestFirewall, Topology};
 use crate::trial::empty;
 use crate::trial::runner::{DropSource, TrialRunner};
 use crate::workload::frames::FrameWorkload;
@@ -234,7 +234,7 @@ fn one_link(
 
 fn frames(
     runner: &mut TrialRunner,
-    firewall: &Firewall,
+    firewall: &TestFirewall,
     flows: &Flows,
     options: &SelfTestOptions,
     part: &mut SelfTestPart,
@@ -250,7 +250,7 @@ fn frames(
 }
 
 /// Lets a firewall receive each packet by itself.
-fn without_gro(runner: &mut TrialRunner, firewall: &Firewall) -> Result<(), LabError> {
+fn without_gro(runner: &mut TrialRunner, firewall: &TestFirewall) -> Result<(), LabError> {
     let namespace = &firewall.namespace;
     let ends = runner.stage.ends.as_mut().expect("a firewall is between them");
     let Devices { input, output } = runner.stage.topology.devices();
@@ -263,7 +263,7 @@ fn without_gro(runner: &mut TrialRunner, firewall: &Firewall) -> Result<(), LabE
 
 fn connect(
     runner: &mut TrialRunner,
-    firewall: &Firewall,
+    firewall: &TestFirewall,
     (clients, servers): (u32, u32),
     options: &SelfTestOptions,
     part: &mut SelfTestPart,

@@ -29,7 +29,7 @@ use crate::program::tcp::TcpEnds;
 use crate::topology::local::{Link, LocalTestbed};
 use crate::topology::remote::RemoteTestbed;
 
-pub use crate::topology::firewall::Firewall;
+pub use crate::topology::firewall::TestFirewall;
 
 /// The source and the sink of a run, and the machine that its firewalls are on.
 pub struct Topology {
@@ -137,7 +137,7 @@ impl Topology {
     }
 
     /// Gives the cables to a firewall, where one pair serves all of them.
-    pub(crate) fn select(&mut self, firewall: &Firewall) -> Result<(), LabError> {
+    pub(crate) fn select(&mut self, firewall: &TestFirewall) -> Result<(), LabError> {
         match &mut self.remote {
             Some(remote) => remote.select(&self.local, firewall),
             None => Ok(()),
@@ -158,7 +158,7 @@ impl Topology {
     ///
     /// # Errors
     /// Where the kernel refuses.
-    pub fn firewall(&mut self, ipv6: bool) -> Result<Firewall, LabError> {
+    pub fn firewall(&mut self, ipv6: bool) -> Result<TestFirewall, LabError> {
         if let Some(remote) = &mut self.remote {
             return remote.firewall(&mut self.local, &mut self.sink, (ipv6, self.is_probed));
         }
@@ -190,7 +190,7 @@ impl Topology {
         path: ConnectionPath,
         ends: &mut TcpEnds,
         endpoints: &Endpoints,
-    ) -> Result<Firewall, LabError> {
+    ) -> Result<TestFirewall, LabError> {
         let local = &mut self.local;
         match (path, &mut self.remote) {
             (ConnectionPath::Gateway, Some(remote)) => remote.between(local, ends, endpoints),
@@ -210,7 +210,7 @@ impl Topology {
         &mut self,
         endpoints: &Endpoints,
         ports: u16,
-    ) -> Result<Firewall, LabError> {
+    ) -> Result<TestFirewall, LabError> {
         gateway::for_sockets(&mut self.local, endpoints, ports)
     }
 
@@ -218,7 +218,7 @@ impl Topology {
     ///
     /// # Errors
     /// Where the kernel refuses.
-    pub fn lone_host(&mut self) -> Result<Firewall, LabError> {
+    pub fn lone_host(&mut self) -> Result<TestFirewall, LabError> {
         self.local.lone_host()
     }
 

@@ -9,7 +9,7 @@ use std::net::Ipv4Addr;
 
 use weir_lab::frames;
 use weir_packet::pcap;
-use weir_stats::{Kind, Quantity, Record, State, Trial};
+use weir_stats::{Quantity, Record, State, Trial, TrialKind};
 
 use common::{frame, run_study};
 
@@ -55,7 +55,11 @@ fn run(name: &str, text: &str) -> Record {
     run_study(&study).unwrap()
 }
 
-fn of<'a>(record: &'a Record, subject: &'a str, kind: Kind) -> impl Iterator<Item = &'a Trial> {
+fn of<'a>(
+    record: &'a Record,
+    subject: &'a str,
+    kind: TrialKind,
+) -> impl Iterator<Item = &'a Trial> {
     record.trials.iter().filter(move |trial| {
         trial.subject == subject && trial.kind == kind && trial.state != State::Warmup
     })
@@ -86,7 +90,7 @@ command = 'cp "FOLDER/all.pcap" "$FRAMES"; cp "FOLDER/all.pcap.verdicts" "$FRAME
 "#,
     );
     let mut shares = Vec::new();
-    for trial in of(&record, "strict", Kind::Rate) {
+    for trial in of(&record, "strict", TrialKind::Rate) {
         assert_eq!(trial.state, State::Accepted, "{trial:?}");
         // Even to one frame, wherever the trial ended.
         let illegal = trial.scenario.coordinate("illegal").unwrap().number().unwrap();
@@ -95,7 +99,7 @@ command = 'cp "FOLDER/all.pcap" "$FRAMES"; cp "FOLDER/all.pcap.verdicts" "$FRAME
     }
     assert_eq!(shares, [0.0, 0.0], "where nothing is to be dropped nothing can leak");
     let leaking = |trial: &&Trial| trial.to_drop > 0;
-    let mut leaked = of(&record, "careless", Kind::Rate).filter(leaking).peekable();
+    let mut leaked = of(&record, "careless", TrialKind::Rate).filter(leaking).peekable();
     assert!(leaked.peek().is_some());
     for trial in leaked {
         assert_eq!(trial.state, State::Failed, "what it lets through is no merit");
@@ -130,7 +134,7 @@ flood_axis = "flood"
 "#,
     );
     for (subject, share) in [("strict", 0.0), ("open", 1.0)] {
-        let arrived: Vec<f64> = of(&record, subject, Kind::Connections)
+        let arrived: Vec<f64> = of(&record, subject, TrialKind::Connections)
             .filter_map(|trial| {
                 assert_eq!(trial.state, State::Accepted, "{trial:?}");
                 assert_eq!(Quantity::ConnectionFailureRatio.of(trial), Some(0.0));

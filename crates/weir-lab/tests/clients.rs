@@ -4,7 +4,7 @@
 
 mod common;
 
-use weir_stats::{Connections, Kind, Quantity, Record, State, Trial};
+use weir_stats::{Connections, Quantity, Record, State, Trial, TrialKind};
 use weir_testkit::{lacking, lacks_root};
 
 use common::run_study;
@@ -102,7 +102,7 @@ fn of<'a>(record: &'a Record, subject: &str, firewall: &str) -> Vec<(&'a Trial, 
 
 /// What every trial through the firewall that passes has to be.
 fn check_passed(trial: &Trial, connections: &Connections) {
-    assert_eq!((trial.kind, trial.state), (Kind::Sockets, State::Accepted), "{trial:?}");
+    assert_eq!((trial.kind, trial.state), (TrialKind::Sockets, State::Accepted), "{trial:?}");
     assert!(connections.completed > 0 && connections.failed.is_empty(), "{connections:?}");
     assert_eq!((connections.missing(), connections.invalid), (0, 0), "{connections:?}");
     assert!(Quantity::SocketsPerSecond.of(trial).unwrap() > 0.0);

@@ -8,7 +8,7 @@ use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 use weir_kernel::Session;
 use weir_lab::host::router::{FIREWALL_MAC, SOURCE_MAC};
 use weir_lab::program::tcp::{BothEnds, ConnectionPlan, Opened, TcpEnds};
-use weir_lab::topology::{Firewall, Topology};
+use weir_lab::topology::{TestFirewall, Topology};
 use weir_stats::{Close, Connections};
 use weir_study::ConnectionPath;
 use weir_study::Devices;
@@ -20,7 +20,7 @@ static ALONE: Mutex<()> = Mutex::new(());
 struct Pipeline {
     topology: Topology,
     ends: TcpEnds,
-    firewall: Firewall,
+    firewall: TestFirewall,
     secret: u32,
     flood: u32,
     duration: Duration,

@@ -9,7 +9,7 @@ use weir_lab::frames::Frame;
 use weir_lab::host::router::{FIREWALL_MAC, SOURCE_MAC};
 use weir_lab::program::generator::{Generator, Play};
 use weir_lab::program::sink::Arrived;
-use weir_lab::topology::{Firewall, Topology};
+use weir_lab::topology::{TestFirewall, Topology};
 use weir_study::Devices;
 
 /// UDP frames from 192.0.2.n to 198.51.100.2, each of another length.
@@ -46,7 +46,7 @@ static ALONE: Mutex<()> = Mutex::new(());
 
 struct Pipeline {
     topology: Topology,
-    firewall: Firewall,
+    firewall: TestFirewall,
     generator: Generator,
     _alone: MutexGuard<'static, ()>,
 }

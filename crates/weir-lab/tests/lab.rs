@@ -9,11 +9,11 @@ use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
 use weir_lab::run;
-use weir_lab::{LabError, RunOptions, SELF_TESTS, frames};
+use weir_lab::{LabError, SELF_TESTS, StudyRunOptions, frames};
 use weir_packet::pcap;
 use weir_stats::compare::self_test;
 use weir_stats::search::Goal;
-use weir_stats::{Kind, Record, State, Trial};
+use weir_stats::{Record, State, Trial, TrialKind};
 use weir_study::StudyError;
 
 use common::{frame, options, run_study};
@@ -115,7 +115,11 @@ fn study(name: &str, subjects: &str, axes: &str) -> PathBuf {
     inner
 }
 
-fn of<'a>(record: &'a Record, subject: &'a str, kind: Kind) -> impl Iterator<Item = &'a Trial> {
+fn of<'a>(
+    record: &'a Record,
+    subject: &'a str,
+    kind: TrialKind,
+) -> impl Iterator<Item = &'a Trial> {
     record.trials.iter().filter(move |trial| trial.subject == subject && trial.kind == kind)
 }
 
@@ -132,17 +136,17 @@ fn a_study_runs_from_its_file_to_its_records() {
         record.run.subjects.iter().map(|subject| subject.limit.as_deref()).collect();
     let nothing = "its command says that there is nothing to measure at rules=8";
     assert_eq!(limits, [None, None, Some(nothing), None]);
-    let picky = of(&record, "picky", Kind::Rate);
+    let picky = of(&record, "picky", TrialKind::Rate);
     assert_eq!(picky.filter(|t| t.state == State::Accepted).count(), 2 * 2, "without rules alone");
     for subject in ["none", "linear"] {
         let accepted: Vec<&Trial> =
-            of(&record, subject, Kind::Rate).filter(|t| t.state == State::Accepted).collect();
+            of(&record, subject, TrialKind::Rate).filter(|t| t.state == State::Accepted).collect();
         assert_eq!(accepted.len(), 2 * 2 * 2, "points, blocks, legs");
         assert!(accepted.iter().all(|t| t.missing() == 0 && t.delivered > 0 && t.pps > 0.0));
     }
-    assert_eq!(of(&record, "linear", Kind::Load).count(), 2 * 2);
-    assert!(of(&record, "linear", Kind::Add).all(|trial| trial.additions() == 3));
-    assert_eq!(of(&record, "linear", Kind::Add).count(), 2);
+    assert_eq!(of(&record, "linear", TrialKind::Load).count(), 2 * 2);
+    assert!(of(&record, "linear", TrialKind::Add).all(|trial| trial.additions() == 3));
+    assert_eq!(of(&record, "linear", TrialKind::Add).count(), 2);
     let read = weir_stats::folder::load(&study.with_file_name("records")).unwrap();
     assert!(read == record, "records are read as they were written");
     assert!(matches!(run_study(&study), Err(LabError::Occupied(_))), "records are kept");
@@ -155,12 +159,12 @@ fn loads_are_timed_where_the_devices_are_and_do_not_decide_about_rates() {
     let record = run_study(&study).unwrap();
     let accepted =
         |subject, kind| of(&record, subject, kind).filter(|t| t.state == State::Accepted).count();
-    assert_eq!(accepted("bound", Kind::Load), 2, "its devices are there");
-    assert_eq!(accepted("untimed", Kind::Load), 0);
+    assert_eq!(accepted("bound", TrialKind::Load), 2, "its devices are there");
+    assert_eq!(accepted("untimed", TrialKind::Load), 0);
     for subject in ["none", "bound", "untimed"] {
-        assert_eq!(accepted(subject, Kind::Rate), 2 * 2, "{subject}: blocks, legs");
+        assert_eq!(accepted(subject, TrialKind::Rate), 2 * 2, "{subject}: blocks, legs");
     }
-    assert_eq!(accepted("picky", Kind::Rate), 0, "it has nothing to measure in its firewall");
+    assert_eq!(accepted("picky", TrialKind::Rate), 0, "it has nothing to measure in its firewall");
     let limits: Vec<Option<&str>> =
         record.run.subjects.iter().map(|subject| subject.limit.as_deref()).collect();
     let untimed = "its loads are not timed at rules=8: its command says that there is nothing to \
@@ -185,7 +189,8 @@ blocks = 1
 loads = 1
 "#;
     let study = common::study("again", "today-small", SUBJECTS, text);
-    let options = |name: &str| RunOptions { against_itself: Some(name.to_owned()), ..options() };
+    let options =
+        |name: &str| StudyRunOptions { against_itself: Some(name.to_owned()), ..options() };
     let run_again = |name: &str, out: &str| {
         run(&study, &study.with_file_name(out), &options(name), &mut |_| ())
     };
@@ -210,7 +215,9 @@ fn packets_that_rules_drop_are_counted_by_the_rules() {
     let study = study("dropping", r#""linear""#, axes);
     let record = run_study(&study).unwrap();
     let mut seen = 0;
-    for trial in of(&record, "linear", Kind::Rate).filter(|trial| trial.state == State::Accepted) {
+    for trial in
+        of(&record, "linear", TrialKind::Rate).filter(|trial| trial.state == State::Accepted)
+    {
         let rules = trial.dropped.iter().find(|drop| drop.counter == "rules").unwrap();
         assert!(rules.packets > 0);
         assert_eq!(rules.packets, trial.to_drop);
@@ -218,7 +225,8 @@ fn packets_that_rules_drop_are_counted_by_the_rules() {
         seen += 1;
     }
     assert_eq!(seen, 4);
-    let checked = of(&record, "linear", Kind::Rate).find(|t| t.state == State::Warmup).unwrap();
+    let checked =
+        of(&record, "linear", TrialKind::Rate).find(|t| t.state == State::Warmup).unwrap();
     let reason = checked.dropped.iter().find(|drop| drop.counter == "skb: NETFILTER_DROP").unwrap();
     assert_eq!(reason.packets, checked.to_drop, "the kernel's reasons agree with the rules");
 }
@@ -228,7 +236,7 @@ fn a_firewall_that_lets_everything_pass_is_caught() {
     let axes = r#"{ rules = [8], source = ["half"] }"#;
     let study = study("leaking", r#""leaky""#, axes);
     let record = run_study(&study).unwrap();
-    assert!(of(&record, "leaky", Kind::Rate).all(|trial| trial.state == State::Failed));
+    assert!(of(&record, "leaky", TrialKind::Rate).all(|trial| trial.state == State::Failed));
     let why = record.trials.last().unwrap().why.clone().unwrap();
     assert!(why.contains("packets arrived that the ruleset drops"), "{why}");
 }
@@ -242,7 +250,8 @@ fn a_disturbed_trial_is_repeated_and_the_last_one_counted() {
     // No machine is as quiet as that.
     fs::write(&path, format!("{text}\n[noise]\nspin_ratio = 0.0\nrepeats = 1\n")).unwrap();
     let record = run_study(&study).unwrap();
-    let states: Vec<State> = of(&record, "none", Kind::Rate).map(|trial| trial.state).collect();
+    let states: Vec<State> =
+        of(&record, "none", TrialKind::Rate).map(|trial| trial.state).collect();
     let twice = [State::Disturbed, State::Accepted];
     assert_eq!(states, [&[State::Warmup][..], &twice, &twice, &twice, &twice].concat());
     assert_eq!((record.run.counts.disturbed, record.run.counts.given_up), (4, 4));
@@ -255,11 +264,11 @@ fn the_highest_rate_without_much_loss_is_searched() {
     let out = study.with_file_name("records");
     // Wide enough for any machine to come to an end.
     let goal = Goal { loss_ratio: 0.05, width: 0.3, ..Goal::PARTIAL_LOSS };
-    let options = RunOptions { search: Some(goal), ..options() };
+    let options = StudyRunOptions { search: Some(goal), ..options() };
     let record = run(&study, &out, &options, &mut |_| ()).unwrap();
     let text = fs::read_to_string(out.join("search.jsonl")).unwrap();
     let found: serde_json::Value = serde_json::from_str(text.trim()).unwrap();
-    let paced = of(&record, "linear", Kind::Paced).count() as u64;
+    let paced = of(&record, "linear", TrialKind::Paced).count() as u64;
     assert_eq!(found["found"]["trials"], paced, "every trial of the search is kept");
     let (lower, upper) = (&found["found"]["lower"], &found["found"]["upper"]);
     let (Some(lower), Some(upper)) = (lower.as_f64(), upper.as_f64()) else {
@@ -275,7 +284,7 @@ fn a_search_where_every_frame_has_to_be_dropped_is_refused() {
         let verdicts = frames::verdicts_path(&study.with_file_name("far.pcap"));
         fs::write(verdicts, format!("{verdict}\n").repeat(16)).unwrap();
         let goal = Goal { loss_ratio: 0.05, width: 0.3, ..Goal::PARTIAL_LOSS };
-        let options = RunOptions { search: Some(goal), ..options() };
+        let options = StudyRunOptions { search: Some(goal), ..options() };
         run(&study, &study.with_file_name("records"), &options, &mut |_| ())
     };
     assert_eq!(search("search-some", "accept").unwrap().searches.len(), 1);
@@ -294,7 +303,7 @@ fn a_rate_is_offered_and_what_is_lost_is_told() {
     fs::write(&path, text.replace("blocks = 2", "blocks = 2\nrate_pps = 10000")).unwrap();
     let record = run_study(&study).unwrap();
     let paced: Vec<&Trial> =
-        of(&record, "linear", Kind::Paced).filter(|t| t.state == State::Accepted).collect();
+        of(&record, "linear", TrialKind::Paced).filter(|t| t.state == State::Accepted).collect();
     assert_eq!(paced.len(), 4);
     assert!(paced.iter().all(|t| t.rate_pps == 10_000.0 && t.loss_ratio() == 0.0));
     assert!(paced.iter().all(|t| (1..=500).contains(&t.offered)), "0.05 s of 10,000 a second");
@@ -313,9 +322,11 @@ fn connecting(name: &str, subjects: &str, traffic: &str) -> PathBuf {
 
 #[test]
 fn connections_are_complete_and_add_up_in_every_trial() {
-    for (close, kind) in
-        [("fin", Kind::Connections), ("reset", Kind::ConnectionsReset), ("never", Kind::Handshakes)]
-    {
+    for (close, kind) in [
+        ("fin", TrialKind::Connections),
+        ("reset", TrialKind::ConnectionsReset),
+        ("never", TrialKind::Handshakes),
+    ] {
         let traffic = format!("kind = \"connections\"\nclose = \"{close}\"");
         let study = connecting(&format!("connecting-{close}"), r#""none", "linear""#, &traffic);
         let record = run_study(&study).unwrap();
@@ -341,7 +352,7 @@ fn a_firewall_that_refuses_connections_fails_every_trial() {
     let traffic = "kind = \"connections\"\nclient = \"192.0.2.1\"\nclients = 4";
     let study = connecting("connecting-refused", r#""linear""#, traffic);
     let record = run_study(&study).unwrap();
-    let trials: Vec<&Trial> = of(&record, "linear", Kind::Connections).collect();
+    let trials: Vec<&Trial> = of(&record, "linear", TrialKind::Connections).collect();
     assert_eq!(trials.len(), 1 + 4, "validated once, not repeated");
     for trial in trials {
         assert_eq!(trial.state, State::Failed);
@@ -360,7 +371,8 @@ fn an_axis_sets_the_rate_of_connections() {
     fs::write(&path, text.replace("[0, 8]", "[0, 2000]").replace("[8]", "[2000]")).unwrap();
     let record = run_study(&study).unwrap();
     let mut seen = 0;
-    for trial in of(&record, "none", Kind::Connections).filter(|t| t.state == State::Accepted) {
+    for trial in of(&record, "none", TrialKind::Connections).filter(|t| t.state == State::Accepted)
+    {
         let connections = trial.connections().unwrap();
         assert_eq!(trial.rate_pps, 2000.0);
         assert_eq!(connections.offered + connections.given_up, 100, "0.05 s of 2,000 a second");
@@ -391,7 +403,9 @@ nft 'add table ip t; add chain ip t f { type filter hook forward priority 0; };
     fs::write(&path, text.replace("trial_seconds = 0.05", "trial_seconds = 20.0")).unwrap();
     let record = run_study(&study).unwrap();
     let mut seen = 0;
-    for trial in of(&record, "tracking", Kind::Concurrent).filter(|t| t.state == State::Accepted) {
+    for trial in
+        of(&record, "tracking", TrialKind::Concurrent).filter(|t| t.state == State::Accepted)
+    {
         let table = trial.collected.table.as_ref().unwrap();
         assert_eq!(trial.connections().unwrap().completed, 30_000);
         assert_eq!((table.before, table.after, table.peak()), (0, 30_000, 30_000));

@@ -4,7 +4,7 @@
 
 mod common;
 
-use weir_stats::{Kind, Record, State, Trial};
+use weir_stats::{Record, State, Trial, TrialKind};
 
 use common::run_study;
 
@@ -66,7 +66,7 @@ fn record() -> Record {
 fn of<'a>(record: &'a Record, subject: &str) -> Vec<&'a Trial> {
     let all = record.trials.iter().filter(|trial| trial.state != State::Warmup);
     let trials: Vec<&Trial> =
-        all.filter(|trial| trial.subject == subject && trial.kind == Kind::Rate).collect();
+        all.filter(|trial| trial.subject == subject && trial.kind == TrialKind::Rate).collect();
     assert!(trials.len() >= 2, "{subject}");
     trials
 }

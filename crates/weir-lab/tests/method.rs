@@ -5,7 +5,7 @@
 
 use weir_stats::random::Random;
 use weir_stats::series::{Selection, ratio};
-use weir_stats::{Difference, Estimate, Kind, Quantity, Scenario, Trial};
+use weir_stats::{Estimate, Quantity, RatioDifference, Scenario, Trial, TrialKind};
 use weir_study::plan::block;
 use weir_study::{PlannedTrial, Variant};
 
@@ -55,7 +55,7 @@ fn trial(step: &PlannedTrial, pps: f64) -> Trial {
         delivered: 1,
         seconds: 1.0,
         pps,
-        ..Trial::new(Kind::Rate, step.scenario.clone(), &step.variant.subject)
+        ..Trial::new(TrialKind::Rate, step.scenario.clone(), &step.variant.subject)
     }
 }
 
@@ -91,7 +91,7 @@ fn interleaving_finds_a_small_difference_on_a_drifting_machine() {
 fn the_same_twice_is_seldom_called_different() {
     let different = (0..100)
         .filter(|seed| {
-            estimate(&interleaved(*seed), "same", *seed).difference(0.02) != Difference::None
+            estimate(&interleaved(*seed), "same", *seed).difference(0.02) != RatioDifference::None
         })
         .count();
     assert!(different <= 5, "{different} of 100");
@@ -101,7 +101,8 @@ fn the_same_twice_is_seldom_called_different() {
 fn one_subject_after_another_is_caught_to_mislead() {
     let wrong = (0..100)
         .filter(|seed| {
-            estimate(&one_after_another(*seed), "same", *seed).difference(0.02) != Difference::None
+            estimate(&one_after_another(*seed), "same", *seed).difference(0.02)
+                != RatioDifference::None
         })
         .count();
     assert!(wrong >= 50, "{wrong} of 100: the drift alone makes a difference");

@@ -2,7 +2,7 @@
 
 mod common;
 
-use weir_stats::{Connections, Kind, Member, Record, State, Trial};
+use weir_stats::{Connections, Member, Record, State, Trial, TrialKind};
 
 const SUBJECTS: &str = r#"
 [direct]
@@ -53,7 +53,7 @@ loads = 0
 "#;
 
 fn of<'a>(record: &'a Record, subject: &'a str) -> impl Iterator<Item = &'a Trial> {
-    let is_one = |trial: &&Trial| trial.kind == Kind::Connections;
+    let is_one = |trial: &&Trial| trial.kind == TrialKind::Connections;
     record.trials.iter().filter(is_one).filter(move |trial| trial.subject == subject)
 }
 

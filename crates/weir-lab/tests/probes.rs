@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use weir_lab::{LabError, frames};
 use weir_packet::pcap;
-use weir_stats::{Kind, Record, State, Trial};
+use weir_stats::{Record, State, Trial, TrialKind};
 use weir_study::StudyError;
 
 use common::{frame, run_study};
@@ -87,9 +87,11 @@ fn every_question_is_answered_and_what_the_rules_drop_is_lost() {
         loads = ["idle", "frames"]"#;
     let study = study("probes", r#""none", "every-second""#, probe);
     let record = run_study(&study).unwrap();
-    for (kind, planned, probe) in
-        [(Kind::RoundTrip, 50, "icmp"), (Kind::RoundTrip, 50, "udp"), (Kind::Response, 5, "shell")]
-    {
+    for (kind, planned, probe) in [
+        (TrialKind::RoundTrip, 50, "icmp"),
+        (TrialKind::RoundTrip, 50, "udp"),
+        (TrialKind::Response, 5, "shell"),
+    ] {
         for load in ["idle", "frames"] {
             let trial = asked(&record, "none", probe, load);
             let found = trial.probe().unwrap();

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use weir_lab::run;
-use weir_lab::{LabError, RunOptions};
+use weir_lab::{LabError, StudyRunOptions};
 use weir_stats::search::Goal;
 use weir_study::StudyError;
 use weir_study::load;
@@ -50,7 +50,7 @@ fn refused(name: &str, study: &str, subjects: &str) -> String {
 }
 
 /// What is said of a run of a study with options; what it wrote is none.
-fn run_refused(name: &str, study: &str, subjects: &str, options: &RunOptions) -> LabError {
+fn run_refused(name: &str, study: &str, subjects: &str, options: &StudyRunOptions) -> LabError {
     let folder = written(name, study, subjects);
     let out = folder.with_file_name("records");
     let error = run(&folder, &out, options, &mut |_| ()).unwrap_err();
@@ -79,7 +79,7 @@ fn with_traffic(traffic: &str) -> String {
 
 #[test]
 fn a_search_of_what_plays_no_frames_is_refused_before_the_run() {
-    let search = RunOptions { search: Some(Goal::ZERO_LOSS), ..RunOptions::default() };
+    let search = StudyRunOptions { search: Some(Goal::ZERO_LOSS), ..StudyRunOptions::default() };
     // Frames can be searched: what stops this run is that its command makes none.
     let frames = run_refused("search-frames", STUDY, SUBJECTS, &search);
     assert!(
@@ -104,13 +104,13 @@ fn a_search_of_what_plays_no_frames_is_refused_before_the_run() {
 
 #[test]
 fn options_that_exclude_a_search_are_refused_by_name() {
-    let search = RunOptions { search: Some(Goal::ZERO_LOSS), ..RunOptions::default() };
-    let resume = RunOptions { resume: true, ..search.clone() };
+    let search = StudyRunOptions { search: Some(Goal::ZERO_LOSS), ..StudyRunOptions::default() };
+    let resume = StudyRunOptions { resume: true, ..search.clone() };
     let said = run_refused("search-resume", STUDY, SUBJECTS, &resume).to_string();
     assert!(said.contains("`--search` and `--resume` exclude each other"), "{said}");
-    let itself = RunOptions { against_itself: Some("none".to_owned()), ..search.clone() };
+    let itself = StudyRunOptions { against_itself: Some("none".to_owned()), ..search.clone() };
     let study = STUDY.replace("[presets.quick]", "[presets.aa]");
-    let itself = RunOptions { preset: "aa".to_owned(), ..itself };
+    let itself = StudyRunOptions { preset: "aa".to_owned(), ..itself };
     let said = run_refused("search-aa", &study, SUBJECTS, &itself).to_string();
     assert!(said.contains("`--search` and `--aa` exclude each other"), "{said}");
     let paced = STUDY.replace("loads = 1", "loads = 1\nrate_pps = 1000");
@@ -120,10 +120,10 @@ fn options_that_exclude_a_search_are_refused_by_name() {
 
 #[test]
 fn a_subject_against_itself_has_to_fit_the_study() {
-    let itself = |name: &str| RunOptions {
+    let itself = |name: &str| StudyRunOptions {
         against_itself: Some(name.to_owned()),
         preset: "quick".to_owned(),
-        ..RunOptions::default()
+        ..StudyRunOptions::default()
     };
     let other = "[other]\ntitle = \"t\"\nabout = \"a\"\nload = \"true\"\n";
     let subjects = |more: &str| format!("{SUBJECTS}{other}{more}");

@@ -4,7 +4,7 @@
 
 mod common;
 
-use weir_stats::{Kind, Quantity, Record, State, Trial};
+use weir_stats::{Quantity, Record, State, Trial, TrialKind};
 
 use common::run_study;
 
@@ -62,7 +62,7 @@ fn real_clients_fetch_or_say_what_kept_them_from_it() {
     let mut seen = 0;
     for trial in of(&record, "open", 64) {
         seen += 1;
-        assert_eq!((trial.kind, trial.state), (Kind::Sockets, State::Accepted), "{trial:?}");
+        assert_eq!((trial.kind, trial.state), (TrialKind::Sockets, State::Accepted), "{trial:?}");
         let connections = trial.connections().unwrap();
         assert!(connections.completed > 0 && connections.failed.is_empty(), "{connections:?}");
         assert_eq!(connections.offered + connections.given_up, 200, "0.2 s of 1,000 a second");

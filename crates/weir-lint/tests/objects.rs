@@ -6,7 +6,7 @@ use weir_diagram::{CompareError, CompareOptions, Identity, compare};
 use weir_lint::{FixOptions, Left, fix};
 use weir_model::effect::named::{Objects, load_order};
 use weir_model::{Family, Firewall, Ruleset};
-use weir_semantics::{AlwaysTrue, Difference, Entry, Interpreter};
+use weir_semantics::{AlwaysTrue, Entry, Interpreter, OutcomeDifference};
 use weir_syntax::iptables::{ParseOptions, parse};
 use weir_syntax::packet::parse_packet;
 
@@ -172,7 +172,7 @@ fn the_interpreter_sees_which_rule_made_a_table() {
         a.difference(&b)
     };
     assert_eq!(differ("100/sec"), None);
-    assert_eq!(differ("1/hour"), Some(Difference::Stateful));
+    assert_eq!(differ("1/hour"), Some(OutcomeDifference::Stateful));
 }
 
 /// The estimator is made in mangle, and asked in filter.

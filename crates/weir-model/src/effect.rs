@@ -43,12 +43,12 @@ mod tests {
     use super::*;
     use crate::field::Field;
     use crate::matching::{Opaque, OptionValue, Value};
-    use crate::target::{Effect, Extension, Target};
+    use crate::target::{Effect, ExtensionTarget, Target};
 
     fn other(module: &'static str, options: &[&'static str]) -> Target {
         let option = |name: &&'static str| OptionValue { negated: false, name, value: Value::Flag };
         let options = options.iter().map(option).collect();
-        Target::Effect(Box::new(Effect::Other(Extension { module, options })))
+        Target::Effect(Box::new(Effect::Other(ExtensionTarget { module, options })))
     }
 
     #[test]

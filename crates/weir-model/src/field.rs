@@ -81,7 +81,7 @@ pub enum Merge {
 
 /// One row of the table.
 #[derive(Clone, Copy, Debug)]
-pub struct Row {
+pub struct FieldRow {
     /// Which field.
     pub field: Field,
     /// weir's word for it, as in `--packet` and JSON.
@@ -110,13 +110,13 @@ const fn row(
     iptables: &'static str,
     nft: (&'static str, &'static str),
     merge: Merge,
-) -> Row {
-    Row { field, name, layer, bits, offset, iptables, nft, merge }
+) -> FieldRow {
+    FieldRow { field, name, layer, bits, offset, iptables, nft, merge }
 }
 
 /// All fields, in the order of [`Field`].
 #[rustfmt::skip]
-pub const FIELDS: [Row; 18] = {
+pub const FIELDS: [FieldRow; 18] = {
     use Layer::{Link, Meta, Network, Transport};
     use Merge::{Break, Combine, Keep};
     [
@@ -154,7 +154,7 @@ pub enum Read {
 
 impl Field {
     /// The field's row.
-    pub fn row(self) -> &'static Row {
+    pub fn row(self) -> &'static FieldRow {
         &FIELDS[self as usize]
     }
 

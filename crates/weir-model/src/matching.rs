@@ -148,7 +148,7 @@ pub enum Match {
     /// `-m state --state`: bits of [`ct_state`].
     State(Neg<u16>),
     /// `-m conntrack`.
-    Conntrack(Box<Conntrack>),
+    Conntrack(Box<ConntrackMatch>),
     /// `-m length`.
     Length(Neg<(u16, u16)>),
     /// `-m ttl` (v4) or `-m hl` (v6).
@@ -171,7 +171,7 @@ pub enum Match {
     /// Keeps a budget or a memory.
     Stateful(Box<Stateful>),
     /// Depends on the host, on time, or on bytes that no field models.
-    Host(Box<Host>),
+    Host(Box<HostMatch>),
     /// A module that weir does not know.
     Opaque(Box<Opaque>),
 }
@@ -234,7 +234,7 @@ pub mod ct_state {
 
 /// `-m conntrack` with all of its options.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Conntrack {
+pub struct ConntrackMatch {
     /// `--ctstate`: bits of [`ct_state`].
     pub state: Option<Neg<u16>>,
     /// `--ctproto`.
@@ -263,10 +263,10 @@ pub struct Conntrack {
     pub original_dir: Option<bool>,
 }
 
-impl Conntrack {
+impl ConntrackMatch {
     /// The state set, where the match tests nothing else.
     pub fn only_state(&self) -> Option<&Neg<u16>> {
-        let Conntrack {
+        let ConntrackMatch {
             state,
             proto: None,
             orig_src: None,
@@ -325,7 +325,7 @@ pub struct Stateful {
 
 /// A match whose answer the packet's modelled fields do not give.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Host {
+pub struct HostMatch {
     /// Module name, as in `-m owner`.
     pub module: &'static str,
     /// Its options with typed values, in the order `iptables-save` prints them.

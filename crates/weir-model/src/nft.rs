@@ -36,7 +36,7 @@ pub struct Chain {
     /// Name: a valid nft identifier that is no keyword.
     pub name: String,
     /// Where it is attached, for base chains.
-    pub base: Option<Base>,
+    pub base: Option<BaseChain>,
     /// The iptables name, where it had to be changed.
     pub comment: Option<String>,
     /// Its rules.
@@ -45,7 +45,7 @@ pub struct Chain {
 
 /// How a base chain is attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Base {
+pub struct BaseChain {
     /// `type`.
     pub kind: ChainKind,
     /// Hook.
@@ -82,7 +82,7 @@ pub enum Statement {
     /// The rule goes on only if the test holds.
     Test(Test),
     /// The rule goes on only if the caller says so.
-    Opaque(Opaque),
+    Opaque(OpaqueStatement),
     /// `counter`, and the originals it is part of.
     Counter(Vec<Credit>),
     /// A verdict.
@@ -324,7 +324,7 @@ pub enum With {
 
 /// A test that no loaded value models, as nft text.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Opaque {
+pub struct OpaqueStatement {
     /// nft text of the test.
     pub text: String,
     /// The original rule.
@@ -337,7 +337,7 @@ pub struct Opaque {
     pub inverted: bool,
 }
 
-impl Opaque {
+impl OpaqueStatement {
     /// It tests the packet's conntrack entry. Without one the rule ends there, negated or not
     /// (`nft_ct_get_eval` in net/netfilter/nft_ct.c).
     #[must_use]

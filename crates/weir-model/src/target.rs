@@ -23,7 +23,7 @@ pub enum Target {
     /// Hands the packet to user space or a local socket (`NFQUEUE`, `QUEUE`, `TPROXY`, `SYNPROXY`),
     /// from where it may come back to the next table (`SYNPROXY`: the next rule): module and
     /// options.
-    Divert(Box<Extension>),
+    Divert(Box<ExtensionTarget>),
     /// Address translation: ends the nat table.
     Nat(Box<NatTarget>),
     /// Does something, and the walk goes on with the next rule.
@@ -34,7 +34,7 @@ pub enum Target {
 
 /// An extension target by name and typed options.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Extension {
+pub struct ExtensionTarget {
     /// Name, as in `-j LOG`.
     pub module: &'static str,
     /// Options with typed values, in the order `iptables-save` prints them.
@@ -111,7 +111,7 @@ pub enum Effect {
     /// Any other: `LOG`, `NFLOG`, `CONNMARK`, `CT`, `TCPMSS`, `CHECKSUM`, `SET`, `TEE`, `AUDIT`,
     /// `TRACE`, … Its module and options; nothing later in the walk depends on it except through
     /// conntrack, sets and the connection's mark.
-    Other(Extension),
+    Other(ExtensionTarget),
 }
 
 /// What `TTL` does.

@@ -6,14 +6,14 @@ use weir_partition::{
 };
 use weir_semantics::{AlwaysFalse, Interpreter, Verdict};
 use weir_syntax::iptables::ParseOptions;
-use weir_testkit::random::{self, Rng, Shape};
+use weir_testkit::random::{self, RulesShape, TestRng};
 use weir_traffic::{TrafficOptions, packets};
 
 /// A filter table with one chain, whose rules are a run of a random chain. Jumps become counters,
 /// so that what is listed is what counts.
 fn run_of(seed: u64) -> Firewall {
-    let mut rng = Rng::new(seed);
-    let shape = Shape { tables: false, opaque: false, ..Shape::random(&mut rng, 12) };
+    let mut rng = TestRng::new(seed);
+    let shape = RulesShape { tables: false, opaque: false, ..RulesShape::random(&mut rng, 12) };
     let text = random::ruleset(seed, &shape);
     let family = if shape.v6 { Family::V6 } else { Family::V4 };
     let options = ParseOptions { family: Some(family), ..ParseOptions::default() };

@@ -28,7 +28,7 @@ pub use self::proof::{Proof, prove};
 use crate::Equivalence;
 
 /// Called with what is being done and how much of it is done, 0.0 to 1.0.
-pub type Progress<'a> = dyn FnMut(&str, f64) + 'a;
+pub type ProgressFn<'a> = dyn FnMut(&str, f64) + 'a;
 
 /// What is sent through both.
 #[derive(Clone, Debug)]
@@ -65,7 +65,7 @@ pub fn equal<'f>(
     boundaries: &[&Firewall],
     options: &CheckOptions,
     mut form: impl FnMut(&Packet, Entry, &Outcome<'f>, &mut dyn Oracle) -> Option<Differs>,
-    progress: &mut Progress<'_>,
+    progress: &mut ProgressFn<'_>,
 ) -> Result<Checked, Box<Counterexample>> {
     let old = Interpreter::new(before);
     let mut answers = Bytes(Seeded(options.seed));

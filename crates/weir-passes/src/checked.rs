@@ -21,8 +21,8 @@ use weir_diagram::{CompareOptions, Identity};
 use weir_model::{Family, Firewall, IpSet, Packet, Ruleset};
 use weir_semantics::{Entry, Seeded};
 
-use crate::check::{self, Bytes, CheckOptions, Counterexample, Judge, Progress, Proof};
-use crate::run::Places;
+use crate::check::{self, Bytes, CheckOptions, Counterexample, Judge, ProgressFn, Proof};
+use crate::run::RulePlaces;
 use crate::structure::{self, Broken};
 use crate::{Context, Counting, Equivalence, Pass, PassOptions, Rewritten};
 
@@ -66,7 +66,7 @@ pub struct CheckedRun {
     /// What was left as it is, and why.
     pub kept: Vec<Kept>,
     /// What each pass did.
-    pub steps: Vec<Step>,
+    pub steps: Vec<PassStep>,
     /// What passes that changed something do differently on purpose.
     pub deviations: Vec<Deviation>,
 }
@@ -76,7 +76,7 @@ pub type Tried = Option<(f64, f64)>;
 
 /// One pass of a run.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Step {
+pub struct PassStep {
     /// The pass.
     pub pass: &'static str,
     /// Rules before and after, sets' elements not counted.
@@ -116,7 +116,7 @@ impl fmt::Display for Unproven {
 /// A pass whose result is not equal. Nothing of the run is kept.
 #[derive(Debug, thiserror::Error)]
 #[error("pass {pass} changes the meaning: {why}")]
-pub struct Refused {
+pub struct RefusedPass {
     /// The pass.
     pub pass: &'static str,
     /// In what.
@@ -161,9 +161,9 @@ pub fn run_checked(
     firewall: &Firewall,
     passes: &[&dyn Pass],
     options: &RunOptions,
-    progress: &mut Progress<'_>,
-) -> Result<CheckedRun, Refused> {
-    let places = [Family::V4, Family::V6].map(|f| firewall.ruleset(f).map(Places::of));
+    progress: &mut ProgressFn<'_>,
+) -> Result<CheckedRun, RefusedPass> {
+    let places = [Family::V4, Family::V6].map(|f| firewall.ruleset(f).map(RulePlaces::of));
     let mut run = CheckedRun {
         firewall: firewall.clone(),
         own: Vec::new(),
@@ -179,26 +179,26 @@ pub fn run_checked(
             progress(&format!("{}: {what}", pass.name()), done);
         };
         step(&mut run, *pass, &places, options, &mut sample, &mut show)
-            .map_err(|why| Refused { pass: pass.name(), why })?;
+            .map_err(|why| RefusedPass { pass: pass.name(), why })?;
     }
     Ok(run)
 }
 
 /// Packets for the ruleset that the next pass is given, where some were made already.
-type Sample = Option<Vec<(Entry, Vec<Packet>)>>;
+type PreparedPackets = Option<Vec<(Entry, Vec<Packet>)>>;
 
 fn step(
     run: &mut CheckedRun,
     pass: &dyn Pass,
-    places: &[Option<Places>; 2],
+    places: &[Option<RulePlaces>; 2],
     options: &RunOptions,
-    sample: &mut Sample,
-    progress: &mut Progress<'_>,
+    sample: &mut PreparedPackets,
+    progress: &mut ProgressFn<'_>,
 ) -> Result<(), Why> {
     let count = |f: &Firewall| f.rulesets().flat_map(Ruleset::rules).count();
     let rules = count(&run.firewall);
     let note = |run: &mut CheckedRun, rules, tried, evidence| {
-        run.steps.push(Step { pass: pass.name(), rules, tried, evidence });
+        run.steps.push(PassStep { pass: pass.name(), rules, tried, evidence });
     };
     if pass.counters() == Counting::Loses && !options.pass.allow_counters {
         let why = "it loses counters (--allow counters lets it)".to_owned();
@@ -276,8 +276,8 @@ fn compare(
     after: &Firewall,
     equivalence: Equivalence,
     options: &RunOptions,
-    sample: &mut Sample,
-    progress: &mut Progress<'_>,
+    sample: &mut PreparedPackets,
+    progress: &mut ProgressFn<'_>,
 ) -> Result<(Tried, Evidence<Unproven>), Why> {
     progress("checking packets", 0.1);
     let own = sample.take().unwrap_or_else(|| check::sample(before, &options.check, 1));

@@ -27,8 +27,10 @@ pub mod structure;
 pub mod tree;
 
 pub use chains::ChainNames;
-pub use check::{CheckOptions, Counterexample, Progress};
-pub use checked::{CheckedRun, Refused, RunOptions, Step, Tried, Unproven, Why, run_checked};
+pub use check::{CheckOptions, Counterexample, ProgressFn};
+pub use checked::{
+    CheckedRun, PassStep, RefusedPass, RunOptions, Tried, Unproven, Why, run_checked,
+};
 pub use cost::{CostModel, Slopes};
 pub use pass::{Context, Counting, Equivalence, Pass, PassOptions};
 pub use run::Axis;

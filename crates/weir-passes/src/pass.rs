@@ -9,7 +9,7 @@
 use weir_model::{Chain, Family, IpSet, RuleId, Ruleset, TableName};
 
 use crate::programs::{Program, program_of};
-use crate::run::Places;
+use crate::run::RulePlaces;
 use crate::{CostModel, Rewritten};
 
 /// What becomes of the counters of rules that a pass removes, merges or moves.
@@ -78,7 +78,7 @@ pub struct Context<'a> {
     /// How to work.
     pub options: &'a PassOptions,
     /// Places of the ruleset as read: reports name its rules.
-    pub places: &'a Places,
+    pub places: &'a RulePlaces,
     /// All sets that there are, those of earlier passes included.
     pub sets: &'a [IpSet],
 }

@@ -7,7 +7,7 @@
 use serde::Serialize;
 use weir_model::set::Method;
 use weir_model::{ElementPart, Firewall, IpSet, Match, Rule, Target};
-use weir_semantics::trace::{Step, Trace};
+use weir_semantics::trace::{Trace, TraceStep};
 
 use crate::CostModel;
 
@@ -52,7 +52,7 @@ impl Bill {
 pub fn of(trace: &Trace<'_>, firewall: &Firewall, length: usize, tracked: bool) -> Bill {
     let mut bill = Bill { conntrack: tracked.into(), ..Bill::default() };
     for step in &trace.steps {
-        let Step::Rule { rule, failed, .. } = step else { continue };
+        let TraceStep::Rule { rule, failed, .. } = step else { continue };
         bill.checks += 1;
         match failed {
             None => {

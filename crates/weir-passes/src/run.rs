@@ -73,7 +73,7 @@ impl fmt::Display for Axis {
 
 /// A rule of a chain with what the passes ask of it again and again.
 #[derive(Clone, Copy, Debug)]
-pub struct Item<'a> {
+pub struct RunItem<'a> {
     /// The rule.
     pub rule: &'a Rule,
     /// The prefix it tests on each axis; the whole space where it tests none.
@@ -86,11 +86,11 @@ pub struct Item<'a> {
     pub pinned: bool,
 }
 
-impl<'a> Item<'a> {
+impl<'a> RunItem<'a> {
     /// What there is to know of a rule.
     pub fn of(rule: &'a Rule, family: Family) -> Self {
         let prefix = |axis: Axis| axis.prefix_of(rule, family).unwrap_or(Prefix::ALL);
-        Item {
+        RunItem {
             rule,
             source: prefix(Axis::Source),
             destination: prefix(Axis::Destination),
@@ -114,7 +114,7 @@ impl<'a> Item<'a> {
 }
 
 /// For each rule and axis, how many rules from there on a run over that axis may hold.
-pub fn extents(items: &[Item<'_>]) -> Vec<[usize; 2]> {
+pub fn extents(items: &[RunItem<'_>]) -> Vec<[usize; 2]> {
     let mut out = vec![[0; 2]; items.len() + 1];
     for (i, item) in items.iter().enumerate().rev() {
         for (a, axis) in Axis::BOTH.into_iter().enumerate() {
@@ -135,7 +135,7 @@ pub enum Segment {
 }
 
 /// Cuts a chain at its barriers.
-pub fn segments(items: &[Item<'_>]) -> Vec<Segment> {
+pub fn segments(items: &[RunItem<'_>]) -> Vec<Segment> {
     let mut out = Vec::new();
     let mut start = 0;
     for (i, item) in items.iter().enumerate() {
@@ -154,9 +154,9 @@ pub fn segments(items: &[Item<'_>]) -> Vec<Segment> {
 
 /// Where each original rule stands, by its identity; for reports.
 #[derive(Clone, Debug, Default)]
-pub struct Places(Vec<RulePlace>, &'static str);
+pub struct RulePlaces(Vec<RulePlace>, &'static str);
 
-impl Places {
+impl RulePlaces {
     /// Places of a ruleset as read: rules in reading order.
     pub fn of(ruleset: &Ruleset) -> Self {
         let tool = weir_model::tool(ruleset.family);
@@ -178,7 +178,7 @@ impl Places {
         out.sort_by_key(|(id, _)| *id);
         let dense = out.iter().enumerate().all(|(i, (id, _))| i as u32 == *id);
         assert!(dense, "rules of a ruleset as read are numbered in order, each once");
-        Places(out.into_iter().map(|(_, p)| p).collect(), tool)
+        RulePlaces(out.into_iter().map(|(_, p)| p).collect(), tool)
     }
 
     /// The place of a rule as the manifest writes it: `iptables/filter/FORWARD/3`.
@@ -227,7 +227,7 @@ mod tests {
             .matches
             .push(Match::Stateful(Box::new(Stateful { module: "limit", options: vec![] })));
         let rules = [plain.clone(), plain.clone(), limited, plain];
-        let items: Vec<_> = rules.iter().map(|r| Item::of(r, Family::V4)).collect();
+        let items: Vec<_> = rules.iter().map(|r| RunItem::of(r, Family::V4)).collect();
         assert_eq!(
             segments(&items),
             [
@@ -244,7 +244,7 @@ mod tests {
         let mut negated = rule(None);
         negated.base.saddr =
             Some(AddrMatch { negated: true, addr: Addr(0x0a00_0000), mask: Addr(0xff00_0000) });
-        assert!(Item::of(&rule(Some((0x0a00_0000, 8))), Family::V4).runs_over(Axis::Source));
-        assert!(!Item::of(&negated, Family::V4).runs_over(Axis::Source));
+        assert!(RunItem::of(&rule(Some((0x0a00_0000, 8))), Family::V4).runs_over(Axis::Source));
+        assert!(!RunItem::of(&negated, Family::V4).runs_over(Axis::Source));
     }
 }

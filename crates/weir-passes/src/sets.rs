@@ -23,7 +23,7 @@ mod make;
 use weir_artefact::manifest::{CompiledRun, Kept};
 use weir_model::{Chain, Family, IpSet, Name, Rule, RuleId, Ruleset, Table};
 
-use crate::run::{self, Item, Places, Segment};
+use crate::run::{self, RulePlaces, RunItem, Segment};
 use crate::{CostModel, Rewritten};
 use group::Group;
 
@@ -41,7 +41,7 @@ pub struct SetOptions {
 /// Rewrites every chain's groups of like rules as sets.
 ///
 /// `places` are those of the ruleset as read: reports name its rules.
-pub fn compile(ruleset: &Ruleset, options: &SetOptions, places: &Places) -> Rewritten {
+pub fn compile(ruleset: &Ruleset, options: &SetOptions, places: &RulePlaces) -> Rewritten {
     assert!(options.stem.len() <= 22, "a set's name has at most 31 bytes");
     let mut work = Work {
         family: ruleset.family,
@@ -72,7 +72,7 @@ pub fn compile(ruleset: &Ruleset, options: &SetOptions, places: &Places) -> Rewr
 struct Work<'a> {
     family: Family,
     options: &'a SetOptions,
-    places: &'a Places,
+    places: &'a RulePlaces,
     sets: Vec<IpSet>,
     numbers: u32,
     compiled: Vec<CompiledRun>,
@@ -82,7 +82,8 @@ struct Work<'a> {
 
 impl Work<'_> {
     fn chain(&mut self, chain: &Chain) -> Chain {
-        let items: Vec<Item<'_>> = chain.rules.iter().map(|r| Item::of(r, self.family)).collect();
+        let items: Vec<RunItem<'_>> =
+            chain.rules.iter().map(|r| RunItem::of(r, self.family)).collect();
         let before = self.compiled.len();
         let mut rules = Vec::with_capacity(items.len());
         for segment in run::segments(&items) {
@@ -104,7 +105,7 @@ impl Work<'_> {
 
     /// A stretch without barriers: groups in an order that means the same, or as it was where no
     /// group is long enough.
-    fn stretch(&mut self, items: &[Item<'_>], out: &mut Vec<Rule>) {
+    fn stretch(&mut self, items: &[RunItem<'_>], out: &mut Vec<Rule>) {
         let groups = group::gather(items, self.family);
         let before = self.compiled.len();
         let mut rules = Vec::with_capacity(items.len());

@@ -29,9 +29,9 @@ use weir_artefact::manifest::{CompiledRun, Kept};
 use weir_model::{Chain, Family, Name, Rule, Ruleset, Table, Target, test};
 use weir_partition::only_counts;
 
-use crate::run::{self, Axis, Item, Places, Segment};
+use crate::run::{self, Axis, RulePlaces, RunItem, Segment};
 use crate::{ChainNames, CostModel, Rewritten};
-use plan::{Kid, Plan, Planner, TooManyCopies};
+use plan::{Kid, Planner, TooManyCopies, TreePlan};
 
 /// How trees are to be shaped.
 #[derive(Clone, Debug, Default)]
@@ -45,7 +45,7 @@ pub struct TreeOptions {
 /// Rewrites every chain's runs as trees.
 ///
 /// `places` are those of the ruleset as read: reports name its rules.
-pub fn compile(ruleset: &Ruleset, options: &TreeOptions, places: &Places) -> Rewritten {
+pub fn compile(ruleset: &Ruleset, options: &TreeOptions, places: &RulePlaces) -> Rewritten {
     let mut out = Rewritten {
         ruleset: Ruleset { tables: Vec::new(), ..ruleset.clone() },
         sets: Vec::new(),
@@ -87,7 +87,7 @@ fn shell(table: &Table) -> Table {
 struct Trees<'a> {
     family: Family,
     options: &'a TreeOptions,
-    places: &'a Places,
+    places: &'a RulePlaces,
     names: ChainNames,
     made: Vec<Chain>,
     compiled: Vec<CompiledRun>,
@@ -95,15 +95,15 @@ struct Trees<'a> {
 }
 
 /// A stretch of rules and what becomes of it.
-enum Part {
+enum TreeSegment {
     List(Range<usize>),
-    Tree(Range<usize>, Axis, Plan),
+    Tree(Range<usize>, Axis, TreePlan),
 }
 
 impl Trees<'_> {
     fn chain(&mut self, chain: &Chain) -> Chain {
-        let mut items: Vec<Item<'_>> =
-            chain.rules.iter().map(|r| Item::of(r, self.family)).collect();
+        let mut items: Vec<RunItem<'_>> =
+            chain.rules.iter().map(|r| RunItem::of(r, self.family)).collect();
         order_counting_rules(&mut items, self.family);
         let compiled_before = self.compiled.len();
         let rules = self.sequence(&mut items, &Axis::BOTH, None, true);
@@ -116,7 +116,7 @@ impl Trees<'_> {
         Chain { rules, ..chain.clone() }
     }
 
-    fn report_kept(&mut self, items: &[Item<'_>]) {
+    fn report_kept(&mut self, items: &[RunItem<'_>]) {
         for item in items {
             let why = match item.barrier {
                 Some(b) => b.to_string(),
@@ -134,7 +134,7 @@ impl Trees<'_> {
     /// The content of a chain that tries the rules in order and then goes on with `then`.
     fn sequence(
         &mut self,
-        items: &mut [Item<'_>],
+        items: &mut [RunItem<'_>],
         axes: &[Axis],
         then: Option<Name>,
         report: bool,
@@ -145,7 +145,7 @@ impl Trees<'_> {
         let mut open = true;
         for part in parts.into_iter().rev() {
             match part {
-                Part::List(range) => {
+                TreeSegment::List(range) => {
                     let list = items[range].iter().map(|i| i.rule.clone());
                     if open {
                         content = list.chain(then.take().map(goto)).collect();
@@ -154,7 +154,7 @@ impl Trees<'_> {
                         content.splice(0..0, list);
                     }
                 }
-                Part::Tree(range, axis, plan) => {
+                TreeSegment::Tree(range, axis, plan) => {
                     let run = &items[range];
                     let comes_back = !open && run.iter().all(|i| stays(&i.rule.target));
                     if !open && !comes_back {
@@ -193,7 +193,7 @@ impl Trees<'_> {
         name
     }
 
-    fn report(&mut self, items: &[Item<'_>], axis: Axis, before: usize, at_root: usize) {
+    fn report(&mut self, items: &[RunItem<'_>], axis: Axis, before: usize, at_root: usize) {
         // Rules that a pass made have no place.
         let first = items.iter().find_map(|i| self.places.of_rule(i.rule)).unwrap_or_default();
         let made = &self.made[before..];
@@ -203,7 +203,7 @@ impl Trees<'_> {
     }
 
     /// Cuts rules into lists and trees.
-    fn parts(&self, items: &mut [Item<'_>], axes: &[Axis]) -> Vec<Part> {
+    fn parts(&self, items: &mut [RunItem<'_>], axes: &[Axis]) -> Vec<TreeSegment> {
         let mut parts = Vec::new();
         let mut list_from = 0;
         let mut at = 0;
@@ -211,7 +211,7 @@ impl Trees<'_> {
         let mut hopeless = [0; 2];
         let mut extents = run::extents(items);
         while at < items.len() {
-            let mut best: Option<(f64, Range<usize>, Axis, Plan)> = None;
+            let mut best: Option<(f64, Range<usize>, Axis, TreePlan)> = None;
             let mut copied = None;
             for &axis in axes {
                 let a = axis as usize;
@@ -232,11 +232,11 @@ impl Trees<'_> {
             }
             if let Some((_, range, axis, plan)) = best {
                 if list_from < at {
-                    parts.push(Part::List(list_from..at));
+                    parts.push(TreeSegment::List(list_from..at));
                 }
                 at = range.end;
                 list_from = at;
-                parts.push(Part::Tree(range, axis, plan));
+                parts.push(TreeSegment::Tree(range, axis, plan));
             } else if let Some((range, axis)) = copied {
                 pin_widest(&mut items[range], axis);
                 extents = run::extents(items);
@@ -245,12 +245,16 @@ impl Trees<'_> {
             }
         }
         if list_from < at {
-            parts.push(Part::List(list_from..at));
+            parts.push(TreeSegment::List(list_from..at));
         }
         parts
     }
 
-    fn plan(&self, items: &[Item<'_>], axis: Axis) -> Result<Option<(Plan, f64)>, TooManyCopies> {
+    fn plan(
+        &self,
+        items: &[RunItem<'_>],
+        axis: Axis,
+    ) -> Result<Option<(TreePlan, f64)>, TooManyCopies> {
         let cost = &self.options.cost;
         let budget = (items.len() as f64 * cost.copies_ratio_max) as usize + 64;
         let levels = self.options.levels.as_deref();
@@ -260,19 +264,19 @@ impl Trees<'_> {
     /// The content of a node's chain, which ends by going on with `then`.
     fn node(
         &mut self,
-        plan: &Plan,
-        items: &[Item<'_>],
+        plan: &TreePlan,
+        items: &[RunItem<'_>],
         axis: Axis,
         axes: &[Axis],
         then: Option<&Name>,
     ) -> Vec<Rule> {
         let (kids, rest) = match plan {
-            Plan::Leaf(rules) => return self.leaf(rules, items, axis, axes, then),
-            Plan::Node { kids, rest } => (kids, rest),
+            TreePlan::Leaf(rules) => return self.leaf(rules, items, axis, axes, then),
+            TreePlan::Node { kids, rest } => (kids, rest),
         };
         let mut content = Vec::new();
         for Kid { prefix, inline, plan } in kids {
-            if let (true, Plan::Leaf(rules)) = (inline, plan) {
+            if let (true, TreePlan::Leaf(rules)) = (inline, plan) {
                 content.extend(rules.iter().map(|&r| items[r as usize].rule.clone()));
                 continue;
             }
@@ -293,19 +297,19 @@ impl Trees<'_> {
     fn leaf(
         &mut self,
         rules: &[u32],
-        items: &[Item<'_>],
+        items: &[RunItem<'_>],
         axis: Axis,
         axes: &[Axis],
         then: Option<&Name>,
     ) -> Vec<Rule> {
-        let mut own: Vec<Item<'_>> = rules.iter().map(|&r| items[r as usize]).collect();
+        let mut own: Vec<RunItem<'_>> = rules.iter().map(|&r| items[r as usize]).collect();
         let left: Vec<Axis> = axes.iter().copied().filter(|&a| a != axis).collect();
         self.sequence(&mut own, &left, then.cloned(), false)
     }
 }
 
 /// Leaves the widest prefixes of a run where they are.
-fn pin_widest(items: &mut [Item<'_>], axis: Axis) {
+fn pin_widest(items: &mut [RunItem<'_>], axis: Axis) {
     let widest = items.iter().map(|i| i.prefix(axis).len).min().unwrap_or(0);
     for item in items.iter_mut().filter(|i| i.prefix(axis).len == widest) {
         item.pinned = true;
@@ -325,7 +329,7 @@ fn goto(chain: Name) -> Rule {
 /// those that test only a destination. Nothing that happens between two counting rules depends on
 /// which of them came first, unless one of them looks at a transport header: legacy iptables drops
 /// a packet whose header is cut short at the first such test.
-fn order_counting_rules(items: &mut [Item<'_>], family: Family) {
+fn order_counting_rules(items: &mut [RunItem<'_>], family: Family) {
     for segment in run::segments(items) {
         let Segment::Between(range) = segment else { continue };
         let mut from = range.start;

@@ -2,13 +2,13 @@
 
 use proptest::prelude::*;
 use weir_model::matching::{Match, Neg, PortSpan, Stateful};
-use weir_model::target::Extension;
+use weir_model::target::ExtensionTarget;
 use weir_model::{
     Addr, Chain, Effect, Family, Firewall, Name, Packet, Policy, Rule, RuleId, Ruleset, Table,
     TableName, Target,
 };
 use weir_packet::{Transport, tcp_flag};
-use weir_passes::run::Places;
+use weir_passes::run::RulePlaces;
 use weir_passes::sets::SetOptions;
 use weir_passes::tree::TreeOptions;
 use weir_passes::{Axis, CostModel, Prefix, sets, tree};
@@ -64,7 +64,7 @@ fn target(chain: usize) -> impl Strategy<Value = Target> {
     let name = move |c: usize| -> Name { CHAINS[c].into() };
     let log = |prefix: bool| {
         let module = if prefix { "LOG" } else { "NFLOG" };
-        Target::Effect(Box::new(Effect::Other(Extension { module, options: Vec::new() })))
+        Target::Effect(Box::new(Effect::Other(ExtensionTarget { module, options: Vec::new() })))
     };
     prop_oneof![
         6 => Just(Target::Accept),
@@ -185,13 +185,13 @@ fn with(firewall: &Firewall, rewritten: weir_passes::Rewritten) -> Firewall {
 fn tree_of(firewall: &Firewall, levels: Option<Vec<u8>>) -> Firewall {
     let v4 = firewall.v4.as_ref().unwrap();
     let options = TreeOptions { cost: eager(), levels };
-    with(firewall, tree::compile(v4, &options, &Places::of(v4)))
+    with(firewall, tree::compile(v4, &options, &RulePlaces::of(v4)))
 }
 
 fn sets_of(firewall: &Firewall) -> Firewall {
     let v4 = firewall.v4.as_ref().unwrap();
     let options = SetOptions { cost: eager(), stem: "w4-test-".into(), taken: Vec::new() };
-    with(firewall, sets::compile(v4, &options, &Places::of(v4)))
+    with(firewall, sets::compile(v4, &options, &RulePlaces::of(v4)))
 }
 
 proptest! {
@@ -220,7 +220,7 @@ proptest! {
         let middle = sets_of(&fw);
         let v4 = middle.v4.as_ref().unwrap();
         let options = TreeOptions { cost: eager(), levels: None };
-        let places = Places::of(fw.v4.as_ref().unwrap());
+        let places = RulePlaces::of(fw.v4.as_ref().unwrap());
         let mut after = with(&middle, tree::compile(v4, &options, &places));
         after.sets = middle.sets.clone();
         prop_assert_eq!(difference(&fw, &after), None);

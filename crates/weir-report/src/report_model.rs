@@ -7,7 +7,8 @@
 
 use weir_stats::series::{self, Selection};
 use weir_stats::{
-    Axis, Coordinate, Estimate, Kind, Quantity, Record, Scenario, State, Subject, Trial,
+    Coordinate, Estimate, Quantity, Record, RunSubject, Scenario, ScenarioAxis, State, Trial,
+    TrialKind,
 };
 
 use crate::chart::{ChartPoint, Series};
@@ -20,13 +21,13 @@ pub(crate) struct ReportModel<'a> {
     /// What subjects are compared by: packets a second, or connections where no frames were played.
     pub(crate) quantity: Quantity,
     /// The axis of numbers, if the grid has one with two values or more.
-    pub(crate) axis: Option<&'a Axis>,
+    pub(crate) axis: Option<&'a ScenarioAxis>,
     /// Points of the other axes at which packets were measured; one at least.
     pub(crate) facets: Vec<Facet>,
     /// The ruleset as it is.
-    pub(crate) reference: Option<&'a Subject>,
+    pub(crate) reference: Option<&'a RunSubject>,
     /// No rules.
-    pub(crate) baseline: Option<&'a Subject>,
+    pub(crate) baseline: Option<&'a RunSubject>,
     /// A colour for each subject, in the order of the run.
     pub(crate) styles: Vec<SeriesStyle>,
     /// The gain that the page begins with.
@@ -45,7 +46,7 @@ pub(crate) struct Facet {
 
 /// A subject compared with the reference, at the hardest point that both were measured at.
 pub(crate) struct Gain<'a> {
-    pub(crate) subject: &'a Subject,
+    pub(crate) subject: &'a RunSubject,
     /// Packets a second against the reference.
     pub(crate) ratio: Estimate,
 }
@@ -53,7 +54,7 @@ pub(crate) struct Gain<'a> {
 /// All gains at one point, the best first.
 pub(crate) struct Headline<'a> {
     pub(crate) facet: usize,
-    pub(crate) reference: &'a Subject,
+    pub(crate) reference: &'a RunSubject,
     /// Where on the axis.
     pub(crate) at: Option<u64>,
     /// The point.
@@ -65,7 +66,7 @@ impl<'a> ReportModel<'a> {
     /// Looks through the records.
     pub(crate) fn new(record: &'a Record) -> ReportModel<'a> {
         let run = &record.run;
-        let numeric = |axis: &&Axis| {
+        let numeric = |axis: &&ScenarioAxis| {
             axis.values.len() > 1 && axis.values.iter().all(|value| value.number().is_some())
         };
         let axis = run.axes.iter().find(numeric);
@@ -95,7 +96,7 @@ impl<'a> ReportModel<'a> {
     pub(crate) fn estimate(
         &self,
         quantity: Quantity,
-        subject: &Subject,
+        subject: &RunSubject,
         scenario: &Scenario,
     ) -> Option<Estimate> {
         Selection::new(quantity, &subject.name, scenario)
@@ -120,8 +121,8 @@ impl<'a> ReportModel<'a> {
     /// Ratio of two subjects at a point.
     pub(crate) fn ratio(
         &self,
-        first: &Subject,
-        second: &Subject,
+        first: &RunSubject,
+        second: &RunSubject,
         scenario: &Scenario,
     ) -> Option<Estimate> {
         let of = |subject: &'a str| Selection::new(self.quantity, subject, scenario);
@@ -133,7 +134,7 @@ impl<'a> ReportModel<'a> {
     /// Ratio of a subject at two points.
     pub(crate) fn kept(
         &self,
-        subject: &Subject,
+        subject: &RunSubject,
         at: &Scenario,
         from: &Scenario,
     ) -> Option<Estimate> {
@@ -149,7 +150,7 @@ impl<'a> ReportModel<'a> {
     }
 
     /// How a subject is drawn.
-    pub(crate) fn style(&self, subject: &Subject) -> Option<SeriesStyle> {
+    pub(crate) fn style(&self, subject: &RunSubject) -> Option<SeriesStyle> {
         let at = self.record.run.subjects.iter().position(|one| one.name == subject.name)?;
         self.styles.get(at).copied()
     }
@@ -189,7 +190,7 @@ impl<'a> ReportModel<'a> {
     pub(crate) fn points(
         &self,
         quantity: Quantity,
-        subject: &Subject,
+        subject: &RunSubject,
         facet: &Scenario,
     ) -> Vec<ChartPoint> {
         let mut points = Vec::new();
@@ -213,7 +214,7 @@ impl<'a> ReportModel<'a> {
     }
 
     /// The name as the records own it, which lives as long as they do.
-    fn name(&self, subject: &Subject) -> &'a str {
+    fn name(&self, subject: &RunSubject) -> &'a str {
         let mut subjects = self.record.run.subjects.iter();
         subjects.find(|one| one.name == subject.name).map_or("", |one| one.name.as_str())
     }
@@ -268,7 +269,7 @@ fn main_quantity(record: &Record) -> Quantity {
 
 /// What stands beside a subject's line: its title where that is short, else its name; and whether
 /// weir made it.
-pub(crate) fn label(subject: &Subject) -> String {
+pub(crate) fn label(subject: &RunSubject) -> String {
     const LONGEST: usize = 22;
     let length = subject.title.chars().count();
     if (1..=LONGEST).contains(&length) {
@@ -285,7 +286,7 @@ pub(crate) fn label(subject: &Subject) -> String {
 }
 
 /// An axis as a heading: its title, or its name.
-pub(crate) fn axis_title(axis: &Axis) -> &str {
+pub(crate) fn axis_title(axis: &ScenarioAxis) -> &str {
     if axis.title.is_empty() { &axis.name } else { &axis.title }
 }
 
@@ -294,8 +295,8 @@ fn is_finite(estimate: &Estimate) -> bool {
 }
 
 /// The points of all axes but `axis` at which a kind was measured, in the order of the axes.
-pub(crate) fn facets(record: &Record, axis: Option<&Axis>, kind: Kind) -> Vec<Facet> {
-    let others: Vec<&Axis> = record
+pub(crate) fn facets(record: &Record, axis: Option<&ScenarioAxis>, kind: TrialKind) -> Vec<Facet> {
+    let others: Vec<&ScenarioAxis> = record
         .run
         .axes
         .iter()
@@ -312,7 +313,7 @@ pub(crate) fn facets(record: &Record, axis: Option<&Axis>, kind: Kind) -> Vec<Fa
         }
     }
     let rank = |scenario: &Scenario| -> Vec<usize> {
-        let place = |axis: &&Axis| {
+        let place = |axis: &&ScenarioAxis| {
             let value = scenario.coordinate(&axis.name);
             axis.values.iter().position(|one| Some(one) == value).unwrap_or(usize::MAX)
         };
@@ -325,7 +326,7 @@ pub(crate) fn facets(record: &Record, axis: Option<&Axis>, kind: Kind) -> Vec<Fa
     found.into_iter().map(|scenario| facet(&others, scenario)).collect()
 }
 
-fn facet(axes: &[&Axis], scenario: Scenario) -> Facet {
+fn facet(axes: &[&ScenarioAxis], scenario: Scenario) -> Facet {
     let (mut titles, mut sentences) = (Vec::new(), Vec::new());
     for axis in axes {
         if let Some(value) = scenario.coordinate(&axis.name) {
@@ -344,7 +345,7 @@ pub(crate) fn capital(text: &str) -> String {
 }
 
 /// A value of an axis in words: the study's title for it, or the axis and the value.
-fn value_title(axis: &Axis, value: &Coordinate) -> String {
+fn value_title(axis: &ScenarioAxis, value: &Coordinate) -> String {
     match (axis.titles.get(&value.to_string()), value) {
         (Some(title), _) => title.clone(),
         (None, Coordinate::Text(text)) => text.clone(),

@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 
 use weir_stats::claim::{Bounds, By};
 use weir_stats::{
-    Axis, Claim, ClaimRecord, ClaimTest, Close, Connections, Coordinate, DropCount, Environment,
-    Estimate, Kind, Measured, Noise, NoiseFloor, Outcome, Paper, PaperFigure, PaperValue, Place,
-    Preset, Quantity, Record, RulesetRecord, Run, Scenario, Subject, Table, Trial, TrialCounts,
+    Claim, ClaimOutcome, ClaimRecord, ClaimTest, Close, Connections, ConntrackTable, Coordinate,
+    DropCount, Environment, Estimate, Measured, Noise, NoiseFloor, Paper, PaperFigure, PaperValue,
+    Preset, Quantity, Record, RulesetRecord, Run, RunSubject, Scenario, ScenarioAxis, SubjectPoint,
+    Trial, TrialCounts, TrialKind,
 };
 
 /// A subject.
-pub(crate) fn subject(name: &str, baseline: bool, weir: bool) -> Subject {
-    Subject {
+pub(crate) fn subject(name: &str, baseline: bool, weir: bool) -> RunSubject {
+    RunSubject {
         name: name.to_owned(),
         title: if weir { format!("weir {name}") } else { name.to_owned() },
         about: "Made up for a test.".to_owned(),
@@ -39,7 +40,7 @@ pub(crate) fn record() -> Record {
 }
 
 /// A run of the given sizes and subjects.
-pub(crate) fn build(sizes: &[u64], subjects: &[Subject], blocks: u32) -> Record {
+pub(crate) fn build(sizes: &[u64], subjects: &[RunSubject], blocks: u32) -> Record {
     let mut trials = Vec::new();
     for block in 0..blocks {
         for size in sizes {
@@ -53,8 +54,8 @@ pub(crate) fn build(sizes: &[u64], subjects: &[Subject], blocks: u32) -> Record 
             }
             for subject in subjects.iter().filter(|subject| !subject.baseline) {
                 let scenario = Scenario::default().with("rules", *size);
-                trials.push(load(&trials, Kind::Load, &scenario, subject, block));
-                trials.push(load(&trials, Kind::Add, &scenario, subject, block));
+                trials.push(load(&trials, TrialKind::Load, &scenario, subject, block));
+                trials.push(load(&trials, TrialKind::Add, &scenario, subject, block));
             }
         }
     }
@@ -64,13 +65,13 @@ pub(crate) fn build(sizes: &[u64], subjects: &[Subject], blocks: u32) -> Record 
 /// A run of connections, each trial followed: a hundred a second for two seconds, then fifty.
 pub(crate) fn followed() -> Record {
     let mut record = build(&[16], &[subject("tracked", false, false)], 2);
-    record.trials.retain(|trial| trial.kind == Kind::Rate);
+    record.trials.retain(|trial| trial.kind == TrialKind::Rate);
     let done = |at: u64| if at <= 200 { at } else { 200 + (at - 200) / 2 };
     let samples: Vec<(f64, u64)> = (0..=400).map(|at| (at as f64 / 100.0, done(at))).collect();
     for trial in &mut record.trials {
-        trial.kind = Kind::Connections;
+        trial.kind = TrialKind::Connections;
         trial.scenario = trial.scenario.with("source", "near");
-        let table = Table { samples: samples.clone(), ..Table::default() };
+        let table = ConntrackTable { samples: samples.clone(), ..ConntrackTable::default() };
         trial.collected.table = Some(table);
         trial.measured = Measured::Connections(Box::new(Connections {
             offered: 300,
@@ -88,7 +89,13 @@ fn jitter(number: usize) -> f64 {
     0.97 + 0.06 * hash as f64 / f64::from(1 << 24)
 }
 
-fn rate(trials: &[Trial], scenario: &Scenario, subject: &Subject, block: u32, leg: u32) -> Trial {
+fn rate(
+    trials: &[Trial],
+    scenario: &Scenario,
+    subject: &RunSubject,
+    block: u32,
+    leg: u32,
+) -> Trial {
     let rules = scenario.coordinate("rules").and_then(Coordinate::number).unwrap_or(0) as f64;
     let near = scenario.coordinate("source") == Some(&"near".into());
     let nanoseconds = match subject.name.as_str() {
@@ -111,17 +118,23 @@ fn rate(trials: &[Trial], scenario: &Scenario, subject: &Subject, block: u32, le
             DropCount { counter: "rules".to_owned(), packets: 0 },
         ],
         pps,
-        ..blank(trials, Kind::Rate, scenario, subject, block, leg)
+        ..blank(trials, TrialKind::Rate, scenario, subject, block, leg)
     }
 }
 
-fn load(trials: &[Trial], kind: Kind, scenario: &Scenario, subject: &Subject, block: u32) -> Trial {
+fn load(
+    trials: &[Trial],
+    kind: TrialKind,
+    scenario: &Scenario,
+    subject: &RunSubject,
+    block: u32,
+) -> Trial {
     let rules = scenario.coordinate("rules").and_then(Coordinate::number).unwrap_or(0) as f64;
     let step = if subject.name.starts_with("linear") { 4e-6 } else { 6e-6 };
     Trial {
         seconds: (0.003 + rules * step) * jitter(trials.len()),
         measured: match kind {
-            Kind::Add => Measured::Additions(1),
+            TrialKind::Add => Measured::Additions(1),
             _ => Measured::Sums,
         },
         ..blank(trials, kind, scenario, subject, block, 0)
@@ -130,9 +143,9 @@ fn load(trials: &[Trial], kind: Kind, scenario: &Scenario, subject: &Subject, bl
 
 fn blank(
     trials: &[Trial],
-    kind: Kind,
+    kind: TrialKind,
     scenario: &Scenario,
-    subject: &Subject,
+    subject: &RunSubject,
     block: u32,
     leg: u32,
 ) -> Trial {
@@ -151,17 +164,17 @@ fn blank(
     }
 }
 
-fn axes(sizes: &[u64]) -> Vec<Axis> {
+fn axes(sizes: &[u64]) -> Vec<ScenarioAxis> {
     let titles = [("far", "sources far from the rules"), ("near", "sources near the rules")];
     let owned = |(value, title): (&str, &str)| (value.to_owned(), title.to_owned());
     vec![
-        Axis {
+        ScenarioAxis {
             name: "rules".to_owned(),
             title: "rules before the one that accepts".to_owned(),
             values: sizes.iter().map(|size| Coordinate::Number(*size)).collect(),
             titles: BTreeMap::new(),
         },
-        Axis {
+        ScenarioAxis {
             name: "source".to_owned(),
             title: "where packets come from".to_owned(),
             values: vec!["far".into(), "near".into()],
@@ -170,7 +183,7 @@ fn axes(sizes: &[u64]) -> Vec<Axis> {
     ]
 }
 
-fn run(sizes: &[u64], subjects: &[Subject], blocks: u32, all: u64) -> Run {
+fn run(sizes: &[u64], subjects: &[RunSubject], blocks: u32, all: u64) -> Run {
     Run {
         format: weir_stats::run::FORMAT,
         study: "made-up-study".to_owned(),
@@ -260,8 +273,8 @@ fn claims() -> Vec<ClaimRecord> {
     let near = Scenario::default().with("source", "near");
     let ratio = |subject: &str, from: u64, to: u64| ClaimTest::Ratio {
         quantity: Quantity::Pps,
-        of: Place { subject: subject.to_owned(), at: near.with("rules", to) },
-        to: Place { subject: subject.to_owned(), at: near.with("rules", from) },
+        of: SubjectPoint { subject: subject.to_owned(), at: near.with("rules", to) },
+        to: SubjectPoint { subject: subject.to_owned(), at: near.with("rules", from) },
         within: Bounds { min: Some(0.8), max: None },
         shape: Bounds { min: Some(0.5), max: None },
     };
@@ -282,7 +295,7 @@ fn claims() -> Vec<ClaimRecord> {
                 "The tree stays flat.",
                 Some(ratio("tree", 16, 16_384)),
             ),
-            outcome: Outcome::ReproducedInShape,
+            outcome: ClaimOutcome::ReproducedInShape,
             estimate: estimate(0.72),
         },
         ClaimRecord {
@@ -292,7 +305,7 @@ fn claims() -> Vec<ClaimRecord> {
                 "The nft form stays flat.",
                 Some(ratio("nft", 16, 16_384)),
             ),
-            outcome: Outcome::Reproduced,
+            outcome: ClaimOutcome::Reproduced,
             estimate: estimate(0.94),
         },
         ClaimRecord {
@@ -300,7 +313,7 @@ fn claims() -> Vec<ClaimRecord> {
                 needs: Some("two network cards".to_owned()),
                 ..claim("wire", By::Paper, "A wire carries it.", None)
             },
-            outcome: Outcome::NeedsHardware,
+            outcome: ClaimOutcome::NeedsHardware,
             estimate: None,
         },
     ]

@@ -3,7 +3,7 @@
 /// A logarithmic axis. A value of 0, which has no logarithm, gets a place of its own before the
 /// smallest value, with a gap that says so.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Log {
+pub(crate) struct LogScale {
     low: f64,
     high: f64,
     start: f64,
@@ -11,23 +11,23 @@ pub(crate) struct Log {
     zero: Option<f64>,
 }
 
-impl Log {
+impl LogScale {
     /// An axis from `low` at place `start` to `high` at place `end`.
-    fn new(low: f64, high: f64, start: f64, end: f64) -> Log {
+    fn new(low: f64, high: f64, start: f64, end: f64) -> LogScale {
         assert!(low > 0.0 && low < high && high.is_finite(), "no axis from {low} to {high}");
-        Log { low, high, start, end, zero: None }
+        LogScale { low, high, start, end, zero: None }
     }
 
     /// An axis that holds `values`, with room at both ends.
-    pub(crate) fn around(values: impl Iterator<Item = f64>, start: f64, end: f64) -> Log {
+    pub(crate) fn around(values: impl Iterator<Item = f64>, start: f64, end: f64) -> LogScale {
         let (low, high) = extent(values).unwrap_or((1.0, 10.0));
         // A little room on both sides, and never less than a factor of 1.1.
         let room = (high / low).powf(0.03).max(1.1);
-        Log::new(nice_below(low / room), nice_above(high * room), start, end)
+        LogScale::new(nice_below(low / room), nice_above(high * room), start, end)
     }
 
     /// An axis whose ends are the smallest and the largest of `values`; 0 is drawn apart.
-    pub(crate) fn over(values: &[f64], start: f64, end: f64) -> Log {
+    pub(crate) fn over(values: &[f64], start: f64, end: f64) -> LogScale {
         let has_zero = values.contains(&0.0);
         let (low, high) = match extent(values.iter().copied()) {
             Some((low, high)) if low < high => (low, high),
@@ -36,7 +36,7 @@ impl Log {
         };
         let gap = if has_zero { (end - start) * 0.09 } else { 0.0 };
         let zero = has_zero.then_some(start);
-        Log { zero, ..Log::new(low, high, start + gap, end) }
+        LogScale { zero, ..LogScale::new(low, high, start + gap, end) }
     }
 
     /// Where `value` lies; `None` for what this axis cannot show.
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn a_decade_is_as_long_as_another() {
-        let axis = Log::new(1.0, 1000.0, 0.0, 300.0);
+        let axis = LogScale::new(1.0, 1000.0, 0.0, 300.0);
         assert_eq!(axis.place(10.0).map(f64::round), Some(100.0));
         assert_eq!(axis.place(100.0).map(f64::round), Some(200.0));
         assert_eq!(axis.place(0.0), None);
@@ -162,26 +162,26 @@ mod tests {
 
     #[test]
     fn zero_has_a_place_of_its_own() {
-        let axis = Log::over(&[0.0, 16.0, 16_384.0], 0.0, 1000.0);
+        let axis = LogScale::over(&[0.0, 16.0, 16_384.0], 0.0, 1000.0);
         let places: Vec<f64> =
             [0.0, 16.0, 16_384.0].iter().filter_map(|value| axis.place(*value)).collect();
         assert_eq!(places[0], 0.0);
         assert!(places[1] > 50.0 && places[1] < 150.0, "{places:?}");
         assert_eq!(places[2].round(), 1000.0);
-        assert!(Log::over(&[16.0, 32.0], 0.0, 1000.0).gap().is_none());
+        assert!(LogScale::over(&[16.0, 32.0], 0.0, 1000.0).gap().is_none());
     }
 
     #[test]
     fn an_axis_without_values_still_has_ticks() {
         for values in [&[][..], &[0.0], &[7.0], &[f64::NAN]] {
-            assert!(!Log::around(values.iter().copied(), 0.0, 100.0).ticks().is_empty());
-            assert!(!Log::over(values, 0.0, 100.0).ticks().is_empty());
+            assert!(!LogScale::around(values.iter().copied(), 0.0, 100.0).ticks().is_empty());
+            assert!(!LogScale::over(values, 0.0, 100.0).ticks().is_empty());
         }
     }
 
     #[test]
     fn ends_are_round_numbers_around_the_values() {
-        let axis = Log::around([41_000.0, 1_400_000.0].into_iter(), 0.0, 100.0);
+        let axis = LogScale::around([41_000.0, 1_400_000.0].into_iter(), 0.0, 100.0);
         assert_eq!((axis.low.round(), axis.high.round()), (20_000.0, 2_000_000.0));
     }
 

@@ -7,7 +7,7 @@
 //! shape and dashes are the run's.
 
 use maud::{Markup, html};
-use weir_stats::Subject;
+use weir_stats::RunSubject;
 
 use crate::number::pixel;
 
@@ -17,7 +17,7 @@ pub(crate) struct SeriesStyle {
     /// Class of the style sheet that holds the colour.
     pub(crate) class: &'static str,
     /// Shape of the marker.
-    shape: Shape,
+    shape: MarkerShape,
     /// Markers are filled.
     full: bool,
     /// The line is dashed: there are no rules.
@@ -27,27 +27,28 @@ pub(crate) struct SeriesStyle {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Shape {
+enum MarkerShape {
     Circle,
     Square,
     Diamond,
     Triangle,
 }
 
-const SHAPES: [Shape; 4] = [Shape::Circle, Shape::Square, Shape::Diamond, Shape::Triangle];
+const SHAPES: [MarkerShape; 4] =
+    [MarkerShape::Circle, MarkerShape::Square, MarkerShape::Diamond, MarkerShape::Triangle];
 /// Lines of runs, the first one's whole.
 const LINES: [&str; 4] = ["line", "line dash-1", "line dash-2", "line dash-3"];
 const WEIR: [&str; 4] = ["ink-w0", "ink-w1", "ink-w2", "ink-w3"];
 const OTHERS: [&str; 4] = ["ink-o0", "ink-o1", "ink-o2", "ink-o3"];
 
 /// The styles of `subjects`, in their order.
-pub(crate) fn styles(subjects: &[Subject]) -> Vec<SeriesStyle> {
+pub(crate) fn styles(subjects: &[RunSubject]) -> Vec<SeriesStyle> {
     let (mut weir, mut others) = (0, 0);
     subjects
         .iter()
         .map(|subject| {
             if subject.baseline {
-                let shape = Shape::Circle;
+                let shape = MarkerShape::Circle;
                 return SeriesStyle {
                     class: "ink-none",
                     shape,
@@ -79,7 +80,7 @@ impl SeriesStyle {
 
     /// A run, whatever the subject.
     pub(crate) fn run(run: usize) -> SeriesStyle {
-        let shape = Shape::Circle;
+        let shape = MarkerShape::Circle;
         SeriesStyle { class: "ink-run", shape, full: true, dashed: false, run: None }.of_run(run)
     }
 
@@ -111,14 +112,14 @@ impl SeriesStyle {
             data + "Z"
         };
         let data = match self.shape {
-            Shape::Circle => {
+            MarkerShape::Circle => {
                 return html! {
                     circle class=(class) cx=(pixel(x)) cy=(pixel(y)) r=(pixel(radius)) {}
                 };
             }
-            Shape::Square => path(&[(-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)]),
-            Shape::Diamond => path(&[(0.0, -1.25), (1.25, 0.0), (0.0, 1.25), (-1.25, 0.0)]),
-            Shape::Triangle => path(&[(0.0, -1.2), (1.15, 0.85), (-1.15, 0.85)]),
+            MarkerShape::Square => path(&[(-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)]),
+            MarkerShape::Diamond => path(&[(0.0, -1.25), (1.25, 0.0), (0.0, 1.25), (-1.25, 0.0)]),
+            MarkerShape::Triangle => path(&[(0.0, -1.2), (1.15, 0.85), (-1.15, 0.85)]),
         };
         html! { path class=(class) d=(data) {} }
     }
@@ -180,7 +181,7 @@ mod tests {
 
     #[test]
     fn subjects_of_one_side_differ_in_shape_and_colour() {
-        let subjects: Vec<Subject> = ["a", "b", "c", "d"]
+        let subjects: Vec<RunSubject> = ["a", "b", "c", "d"]
             .iter()
             .flat_map(|name| {
                 [sample::subject(name, false, true), sample::subject(name, false, false)]
@@ -195,7 +196,7 @@ mod tests {
     #[test]
     fn more_subjects_than_colours_differ_in_shape() {
         let names: Vec<String> = (0..16).map(|n| n.to_string()).collect();
-        let subjects: Vec<Subject> =
+        let subjects: Vec<RunSubject> =
             names.iter().map(|name| sample::subject(name, false, false)).collect();
         let styles = styles(&subjects);
         for (at, style) in styles.iter().enumerate() {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use weir_stats::{Record, State, Subject};
+use weir_stats::{Record, RunSubject, State};
 
 use crate::number::{interval, plain, rate, times};
 use crate::report_model::{ReportModel, label};
@@ -52,7 +52,7 @@ pub fn summary(record: &Record) -> String {
 }
 
 /// Why a subject was not measured, or not everywhere.
-fn left_out(record: &Record, subject: &Subject) -> Option<String> {
+fn left_out(record: &Record, subject: &RunSubject) -> Option<String> {
     if let Some(why) = subject.lacking.as_ref().or(subject.limit.as_ref()) {
         return Some(why.clone());
     }

@@ -1,6 +1,8 @@
 //! The sentence that a page begins with, and whether to trust it.
 
-use weir_stats::{Difference, Kind, Outcome, State, Subject, Trial, series, within_limit};
+use weir_stats::{
+    ClaimOutcome, RatioDifference, RunSubject, State, Trial, TrialKind, series, within_limit,
+};
 
 use crate::number::{count, fine, interval, percent, plain, times};
 use crate::report_model::{ReportModel, label};
@@ -10,7 +12,7 @@ const THRESHOLD: f64 = 0.02;
 
 /// The verdict, in parts: the number stands out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Verdict {
+pub(crate) struct Headline {
     /// `At 16,384 rules, weir's nft form forwards`.
     pub(crate) before: String,
     /// `31×`; empty where nothing was compared.
@@ -21,7 +23,7 @@ pub(crate) struct Verdict {
     pub(crate) after: String,
 }
 
-impl Verdict {
+impl Headline {
     /// The whole sentence.
     pub(crate) fn sentence(&self) -> String {
         let parts = [&self.before, &self.number, &self.interval, &self.after];
@@ -32,7 +34,7 @@ impl Verdict {
 }
 
 /// What the run found.
-pub(crate) fn verdict(model: &ReportModel<'_>) -> Verdict {
+pub(crate) fn verdict(model: &ReportModel<'_>) -> Headline {
     let Some(headline) = &model.headline else { return claims(model) };
     let Some(gain) = headline.gains.first() else { return claims(model) };
     let place = match (model.axis, headline.at) {
@@ -42,15 +44,15 @@ pub(crate) fn verdict(model: &ReportModel<'_>) -> Verdict {
     let name = format!("weir’s {} form", gain.subject.name);
     let reference = label(headline.reference);
     let interval = interval(&gain.ratio, plain);
-    if gain.ratio.difference(THRESHOLD) == Difference::None {
-        return Verdict {
+    if gain.ratio.difference(THRESHOLD) == RatioDifference::None {
+        return Headline {
             before: format!("{place}{name} and {reference} are alike:"),
             number: times(gain.ratio.value),
             interval,
             after: String::new(),
         };
     }
-    Verdict {
+    Headline {
         before: format!("{place}{name} {}", model.verb()),
         number: times(gain.ratio.value),
         interval,
@@ -59,14 +61,15 @@ pub(crate) fn verdict(model: &ReportModel<'_>) -> Verdict {
 }
 
 /// What became of the claims of a run that compares no form of weir with anything.
-fn claims(model: &ReportModel<'_>) -> Verdict {
+fn claims(model: &ReportModel<'_>) -> Headline {
     let claims = &model.record.run.claims;
     let of = |outcome| claims.iter().filter(|claim| claim.outcome == outcome).count();
     let [whole, shape, not] =
-        [Outcome::Reproduced, Outcome::ReproducedInShape, Outcome::NotReproduced].map(of);
+        [ClaimOutcome::Reproduced, ClaimOutcome::ReproducedInShape, ClaimOutcome::NotReproduced]
+            .map(of);
     let decided = whole + shape + not;
     if model.accepted().next().is_none() || decided == 0 {
-        return Verdict {
+        return Headline {
             before: "This run holds no pair of accepted trials to compare".to_owned(),
             number: String::new(),
             interval: String::new(),
@@ -80,7 +83,7 @@ fn claims(model: &ReportModel<'_>) -> Verdict {
     if not > 0 {
         after.push_str(&format!(", {not} not"));
     }
-    Verdict {
+    Headline {
         before: String::new(),
         number: format!("{whole} of {decided}"),
         interval: String::new(),
@@ -148,7 +151,7 @@ fn completeness(model: &ReportModel<'_>, reasons: &mut Vec<(Trust, String)>) {
 
 fn sums(model: &ReportModel<'_>, reasons: &mut Vec<(Trust, String)>) {
     // Of a flood beside connections, what is let through is what was asked.
-    let leaking = model.accepted().filter(|trial| trial.kind != Kind::Connections);
+    let leaking = model.accepted().filter(|trial| trial.kind != TrialKind::Connections);
     let leaked: u64 = leaking.map(|trial| leaked(model, trial)).sum();
     if leaked > 0 {
         let packets = count(leaked);
@@ -164,7 +167,7 @@ fn sums(model: &ReportModel<'_>, reasons: &mut Vec<(Trust, String)>) {
 
 /// Packets that passed and had to be dropped, beyond what a subject's limit lets through.
 fn leaked(model: &ReportModel<'_>, trial: &Trial) -> u64 {
-    let of_trial = |subject: &&Subject| subject.name == trial.subject;
+    let of_trial = |subject: &&RunSubject| subject.name == trial.subject;
     let subject = model.record.run.subjects.iter().find(of_trial);
     let may_pass =
         subject.map_or(0, |subject| within_limit(subject.lets_through_pps, trial.seconds));
@@ -226,7 +229,7 @@ fn noise(model: &ReportModel<'_>, reasons: &mut Vec<(Trust, String)>) {
 /// is seen where the same subject is measured twice.
 fn pressure(model: &ReportModel<'_>, reasons: &mut Vec<(Trust, String)>) {
     const BUSY: f64 = 0.25;
-    let rates = model.accepted().filter(|trial| trial.kind == Kind::Rate);
+    let rates = model.accepted().filter(|trial| trial.kind == TrialKind::Rate);
     let Some(median) = series::median_pressure(rates).filter(|median| *median > BUSY) else {
         return;
     };
@@ -279,7 +282,7 @@ mod tests {
         record.run.subjects.iter_mut().for_each(|subject| subject.weir = false);
         let sentence = verdict(&ReportModel::new(&record)).sentence();
         assert_eq!(sentence, "1 of 2 claims hold, 1 in shape.");
-        record.run.claims[0].outcome = Outcome::NotReproduced;
+        record.run.claims[0].outcome = ClaimOutcome::NotReproduced;
         let sentence = verdict(&ReportModel::new(&record)).sentence();
         assert_eq!(sentence, "1 of 2 claims hold, 1 not.");
         record.run.claims.clear();

@@ -10,7 +10,7 @@ use serde::Serialize;
 use weir_model::{Rule, Target};
 
 use weir_semantics::outcome::Verdict;
-use weir_semantics::trace::{Step, Trace};
+use weir_semantics::trace::{Trace, TraceStep};
 
 pub use self::open::{OpenField, open_fields};
 use self::reason::reason;
@@ -40,8 +40,8 @@ pub fn rows(trace: &Trace<'_>) -> Vec<Row> {
     let mut rows = Vec::new();
     for step in &trace.steps {
         match step {
-            Step::Table { hook, .. } => hook_now = hook.chain(),
-            Step::Rule { table, chain, depth, number, rule, failed } => {
+            TraceStep::Table { hook, .. } => hook_now = hook.chain(),
+            TraceStep::Rule { table, chain, depth, number, rule, failed } => {
                 let outcome = match failed {
                     None => "hit",
                     Some(why) if why.hotdrop => "hotdrop",
@@ -57,7 +57,7 @@ pub fn rows(trace: &Trace<'_>) -> Vec<Row> {
                     reason: failed.as_ref().map(|f| reason(rule, f)).unwrap_or_default(),
                 });
             }
-            Step::Verdict { table, chain, verdict, policy } => rows.push(Row {
+            TraceStep::Verdict { table, chain, verdict, policy } => rows.push(Row {
                 hook: hook_now,
                 table: table.as_str(),
                 chain: chain.to_string(),
@@ -96,12 +96,12 @@ pub fn render(trace: &Trace<'_>, words: &dyn Fn(&Rule) -> String) -> String {
     while let Some((step, after)) = rest.split_first() {
         rest = after;
         match step {
-            Step::Table { hook, table } => {
+            TraceStep::Table { hook, table } => {
                 chain_now = None;
                 // A table without a rule on the way is a line of its own only if it decided.
                 text.push_str(&format!("{} {table}\n", hook.chain()));
             }
-            Step::Rule { chain, depth, .. } => {
+            TraceStep::Rule { chain, depth, .. } => {
                 if chain_now != Some((chain, *depth)) {
                     chain_now = Some((chain, *depth));
                     if *depth > 0 {
@@ -120,7 +120,7 @@ pub fn render(trace: &Trace<'_>, words: &dyn Fn(&Rule) -> String) -> String {
                 draw_rule(&mut text, &rest[run - 1], words);
                 rest = &rest[run..];
             }
-            Step::Verdict { chain, verdict, policy, .. } => {
+            TraceStep::Verdict { chain, verdict, policy, .. } => {
                 let by = if *policy { format!(" (policy of {chain})") } else { String::new() };
                 text.push_str(&format!("  => {}{by}\n", verdict_words(*verdict)));
             }
@@ -140,9 +140,9 @@ fn indent(depth: usize) -> String {
 }
 
 /// How many steps after a missed rule are missed rules of the same chain.
-fn missed_run(step: &Step<'_>, rest: &[Step<'_>]) -> usize {
-    let missed = |s: &Step<'_>| match s {
-        Step::Rule { chain, depth, failed: Some(w), .. } if !w.hotdrop => {
+fn missed_run(step: &TraceStep<'_>, rest: &[TraceStep<'_>]) -> usize {
+    let missed = |s: &TraceStep<'_>| match s {
+        TraceStep::Rule { chain, depth, failed: Some(w), .. } if !w.hotdrop => {
             Some((chain.to_string(), *depth))
         }
         _ => None,
@@ -151,8 +151,8 @@ fn missed_run(step: &Step<'_>, rest: &[Step<'_>]) -> usize {
     rest.iter().take_while(|s| missed(s).as_ref() == Some(&first)).count()
 }
 
-fn draw_rule(text: &mut String, step: &Step<'_>, words: &dyn Fn(&Rule) -> String) {
-    let Step::Rule { depth, number, rule, failed, .. } = step else { return };
+fn draw_rule(text: &mut String, step: &TraceStep<'_>, words: &dyn Fn(&Rule) -> String) {
+    let TraceStep::Rule { depth, number, rule, failed, .. } = step else { return };
     let said = words(rule);
     let (sign, why) = match failed {
         None if matches!(rule.target, Target::None) => ("+", "counted".to_owned()),

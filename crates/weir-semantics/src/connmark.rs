@@ -2,7 +2,7 @@
 
 use weir_model::Packet;
 use weir_model::matching::{OptionValue, Value};
-use weir_model::target::Extension;
+use weir_model::target::ExtensionTarget;
 
 /// What a `CONNMARK` target does (xt_connmark.c, `connmark_tg_shift`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub enum MarkMove {
 }
 
 /// Reads the options of a `CONNMARK` target; `None` where it moves nothing.
-pub fn connmark_of(extension: &Extension) -> Option<MarkMove> {
+pub fn connmark_of(extension: &ExtensionTarget) -> Option<MarkMove> {
     let option = |name: &str| extension.options.iter().find(|o| o.name == name);
     // The table of effects takes what is shifted for unknown.
     if option("left-shift-mark").or(option("right-shift-mark")).is_some() {
@@ -62,7 +62,7 @@ pub fn connmark_of(extension: &Extension) -> Option<MarkMove> {
 }
 
 /// Does what `CONNMARK` does. Whether a mark may have changed.
-pub(crate) fn connmark(extension: &Extension, packet: &mut Packet) -> bool {
+pub(crate) fn connmark(extension: &ExtensionTarget, packet: &mut Packet) -> bool {
     if !packet.ct.has_entry() {
         return false;
     }

@@ -27,6 +27,9 @@ pub mod trace;
 pub use entry::{Entry, tables_at};
 pub use interpreter::Interpreter;
 pub use oracle::{
-    AlwaysFalse, AlwaysTrue, Fact, Oracle, Question, Scripted, Seeded, Subject, Translation, Write,
+    AlwaysFalse, AlwaysTrue, Fact, Oracle, Question, QuestionSubject, Scripted, Seeded,
+    Translation, Write,
 };
-pub use outcome::{Asked, Counted, Credited, Difference, EffectSeen, Hit, Log, Outcome, Verdict};
+pub use outcome::{
+    Asked, Counted, Credited, EffectSeen, Hit, Log, Outcome, OutcomeDifference, Verdict,
+};

@@ -9,8 +9,8 @@
 use std::collections::HashMap;
 
 use weir_model::nft::{
-    Base, Credit, ElementKey, Key, Load, Map, Opaque, Ruleset, Statement, Table, Test, Verdict,
-    With, ct_state, ct_status,
+    BaseChain, Credit, ElementKey, Key, Load, Map, OpaqueStatement, Ruleset, Statement, Table,
+    Test, Verdict, With, ct_state, ct_status,
 };
 use weir_model::{CtState, Effect, Family, Hook, NatTarget, Packet, Policy, TableName};
 use weir_packet::{PktType, Transport};
@@ -32,7 +32,7 @@ pub enum End {
 
 /// What came of a walk.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Walk<'n> {
+pub struct NftWalk<'n> {
     /// How it ended.
     pub end: End,
     /// The originals counted, in order, each as often as it counted.
@@ -59,11 +59,11 @@ pub enum Done<'n> {
 /// A ruleset with its chains and maps indexed.
 #[derive(Debug)]
 pub struct Evaluator<'n> {
-    tables: Vec<TableIndex<'n>>,
+    tables: Vec<NftTableIndex<'n>>,
 }
 
 #[derive(Debug)]
-struct TableIndex<'n> {
+struct NftTableIndex<'n> {
     table: &'n Table,
     chains: HashMap<&'n str, usize>,
     maps: HashMap<&'n str, MapIndex<'n>>,
@@ -83,7 +83,7 @@ impl<'n> Evaluator<'n> {
     /// # Panics
     /// If an interval map has more than one part: weir writes none.
     pub fn new(ruleset: &'n Ruleset) -> Self {
-        Evaluator { tables: ruleset.tables.iter().map(TableIndex::new).collect() }
+        Evaluator { tables: ruleset.tables.iter().map(NftTableIndex::new).collect() }
     }
 
     /// Walks the base chain that stands for an iptables table at a hook; `None` where there is no
@@ -100,28 +100,34 @@ impl<'n> Evaluator<'n> {
         table: TableName,
         hook: Hook,
         packet: &mut Packet,
-        answer: &mut dyn FnMut(&Opaque, &Packet) -> bool,
-    ) -> Option<Walk<'n>> {
+        answer: &mut dyn FnMut(&OpaqueStatement, &Packet) -> bool,
+    ) -> Option<NftWalk<'n>> {
         let index = self
             .tables
             .iter()
             .find(|t| t.table.family == packet.family && t.table.stands_for == table)?;
-        let is_at = |b: &Base| b.hook == hook;
+        let is_at = |b: &BaseChain| b.hook == hook;
         let base = index.table.chains.iter().position(|c| c.base.as_ref().is_some_and(is_at))?;
-        let mut run = Run {
+        let mut run = NftWalker {
             index,
             packet,
             answer,
-            walk: Walk { end: End::Accept, credits: vec![], effects: vec![], tried: 0, depth: 0 },
+            walk: NftWalk {
+                end: End::Accept,
+                credits: vec![],
+                effects: vec![],
+                tried: 0,
+                depth: 0,
+            },
         };
         run.base(base);
         Some(run.walk)
     }
 }
 
-impl<'n> TableIndex<'n> {
+impl<'n> NftTableIndex<'n> {
     fn new(table: &'n Table) -> Self {
-        TableIndex {
+        NftTableIndex {
             table,
             chains: table.chains.iter().enumerate().map(|(i, c)| (c.name.as_str(), i)).collect(),
             maps: table.maps.iter().map(|m| (m.name.as_str(), MapIndex::new(m))).collect(),
@@ -155,11 +161,11 @@ impl<'n> MapIndex<'n> {
     }
 }
 
-struct Run<'n, 'p> {
-    index: &'p TableIndex<'n>,
+struct NftWalker<'n, 'p> {
+    index: &'p NftTableIndex<'n>,
     packet: &'p mut Packet,
-    answer: &'p mut dyn FnMut(&Opaque, &Packet) -> bool,
-    walk: Walk<'n>,
+    answer: &'p mut dyn FnMut(&OpaqueStatement, &Packet) -> bool,
+    walk: NftWalk<'n>,
 }
 
 /// How a rule ended.
@@ -169,10 +175,12 @@ enum Stop {
     End(End),
 }
 
-impl<'n> Run<'n, '_> {
+impl<'n> NftWalker<'n, '_> {
     fn base(&mut self, base: usize) {
         let table = self.index.table;
-        let Some(Base { policy, .. }) = table.chains[base].base else { panic!("no base chain") };
+        let Some(BaseChain { policy, .. }) = table.chains[base].base else {
+            panic!("no base chain")
+        };
         // Where to go on: chain, next rule.
         let mut stack: Vec<(usize, usize)> = vec![(base, 0)];
         let mut level = 0;

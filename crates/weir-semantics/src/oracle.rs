@@ -19,7 +19,7 @@ pub struct Question<'a> {
     /// The rule that is being tried.
     pub rule: &'a Rule,
     /// What of the rule is asked.
-    pub subject: Subject,
+    pub subject: QuestionSubject,
     /// Whether the match keeps a budget or a memory.
     pub stateful: bool,
     /// Digest of the match's (or target's) content: the same wherever the rule stands.
@@ -34,7 +34,7 @@ pub struct Question<'a> {
 
 /// What a [`Question`] is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Subject {
+pub enum QuestionSubject {
     /// `rule.matches[i]`: does it hold?
     Match(usize),
     /// The rule's target, of a module that weir does not know: does it end the walk? Or one that
@@ -46,8 +46,8 @@ impl<'a> Question<'a> {
     /// The match that is asked about; `None` where it is the target.
     pub fn asked_match(&self) -> Option<&'a Match> {
         match self.subject {
-            Subject::Match(i) => Some(&self.rule.matches[i]),
-            Subject::Target => None,
+            QuestionSubject::Match(i) => Some(&self.rule.matches[i]),
+            QuestionSubject::Target => None,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use weir_model::{Element, Hook, Name, Packet, RuleId, RulePlace, TableName, Target};
 
-use crate::oracle::Subject;
+use crate::oracle::QuestionSubject;
 
 /// What becomes of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -95,7 +95,7 @@ pub struct Asked<'f> {
     /// The original rules of the rule.
     pub credit: &'f [RuleId],
     /// What was asked.
-    pub subject: Subject,
+    pub subject: QuestionSubject,
     /// Digest of the match's content.
     pub content: u64,
     /// Digest of what configures the objects that the rule shares with others.
@@ -138,7 +138,7 @@ pub struct Outcome<'f> {
 
 /// A way in which two outcomes of the same packet differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Difference {
+pub enum OutcomeDifference {
     /// The verdict.
     Verdict,
     /// What was done, or its order.
@@ -157,24 +157,24 @@ impl Outcome<'_> {
     /// Equal is: the same verdict, the same effects in the same order, the same packet, the same
     /// stateful matches asked in the same order, every original rule and policy counted as often.
     /// The number of rules tried may differ: that is what a cheaper ruleset is for.
-    pub fn difference(&self, other: &Outcome<'_>) -> Option<Difference> {
+    pub fn difference(&self, other: &Outcome<'_>) -> Option<OutcomeDifference> {
         if self.verdict != other.verdict {
-            return Some(Difference::Verdict);
+            return Some(OutcomeDifference::Verdict);
         }
         if self.effects != other.effects {
-            return Some(Difference::Effects);
+            return Some(OutcomeDifference::Effects);
         }
         if self.packet != other.packet {
-            return Some(Difference::Packet);
+            return Some(OutcomeDifference::Packet);
         }
         let stateful = |o: &Outcome<'_>| -> Vec<_> {
             let kept = o.asked.iter().filter(|a| a.stateful);
             kept.map(|a| (a.credit.to_vec(), (a.content, a.configured), a.answer)).collect()
         };
         if stateful(self) != stateful(other) {
-            return Some(Difference::Stateful);
+            return Some(OutcomeDifference::Stateful);
         }
-        (self.credits() != other.credits()).then_some(Difference::Credit)
+        (self.credits() != other.credits()).then_some(OutcomeDifference::Credit)
     }
 
     /// The original rules and policies that were counted, sorted, each as often as it counted.

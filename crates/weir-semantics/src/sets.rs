@@ -28,7 +28,7 @@ pub(crate) enum Membership {
     Unknown,
 }
 
-type Key = [u128; 3];
+type ElementKeyBits = [u128; 3];
 
 /// A set, ready to be asked.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ pub(crate) struct SetIndex<'f> {
     /// Combinations of prefix lengths, in the order the kernel tries them.
     lens: Vec<[u8; 3]>,
     /// First element under a key; further ones (other devices) in `next`.
-    first: HashMap<(usize, Key), u32, BuildHasherDefault<Mixer>>,
+    first: HashMap<(usize, ElementKeyBits), u32, BuildHasherDefault<Mixer>>,
     next: Vec<u32>,
     /// Members of a list, by their index; `None` for a set that is not known.
     members: Vec<Option<usize>>,
@@ -241,7 +241,7 @@ fn lens_of(parts: &[ElementPart]) -> [u8; 3] {
     lens
 }
 
-fn key_of(parts: &[ElementPart]) -> Key {
+fn key_of(parts: &[ElementPart]) -> ElementKeyBits {
     let mut key = [0; 3];
     for (value, part) in key.iter_mut().zip(parts) {
         *value = match part {

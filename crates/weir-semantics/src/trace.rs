@@ -16,14 +16,14 @@ use crate::outcome::{Outcome, Verdict};
 #[derive(Clone, Debug)]
 pub struct Trace<'f> {
     /// What happened, in order.
-    pub steps: Vec<Step<'f>>,
+    pub steps: Vec<TraceStep<'f>>,
     /// What became of the packet.
     pub outcome: Outcome<'f>,
 }
 
 /// One step of a journey.
 #[derive(Clone, Debug)]
-pub enum Step<'f> {
+pub enum TraceStep<'f> {
     /// A table was entered.
     Table {
         /// At which hook.
@@ -98,7 +98,7 @@ pub fn trace_at_hook<'f>(
 }
 
 /// Where the packet is.
-struct At<'f> {
+struct TracePosition<'f> {
     table: TableName,
     chain: Option<&'f Name>,
     depth: usize,
@@ -106,8 +106,8 @@ struct At<'f> {
 
 #[derive(Default)]
 struct Recorder<'f> {
-    steps: Vec<Step<'f>>,
-    at: Option<At<'f>>,
+    steps: Vec<TraceStep<'f>>,
+    at: Option<TracePosition<'f>>,
     /// The packet as the last rule that failed met it.
     packet: Option<Arc<Packet>>,
 }
@@ -123,8 +123,8 @@ impl Recorder<'_> {
 
 impl<'f> Observer<'f> for Recorder<'f> {
     fn table(&mut self, hook: Hook, table: TableName, _: &Packet) {
-        self.steps.push(Step::Table { hook, table });
-        self.at = Some(At { table, chain: None, depth: 0 });
+        self.steps.push(TraceStep::Table { hook, table });
+        self.at = Some(TracePosition { table, chain: None, depth: 0 });
     }
 
     fn chain(&mut self, chain: &'f Name, depth: usize) {
@@ -134,17 +134,17 @@ impl<'f> Observer<'f> for Recorder<'f> {
     }
 
     fn rule(&mut self, rule: &'f Rule, number: u32, failed: Option<Failed>, packet: &Packet) {
-        let Some(At { table, chain: Some(chain), depth }) = self.at else { return };
+        let Some(TracePosition { table, chain: Some(chain), depth }) = self.at else { return };
         let failed = failed.map(|f| {
             let (in_match, _) = located_tests_of(rule, packet.family)[f.test];
             let packet = self.shared(packet);
             FailedTest { test: f.test, in_match, hotdrop: f.hotdrop, packet }
         });
-        self.steps.push(Step::Rule { table, chain, depth, number, rule, failed });
+        self.steps.push(TraceStep::Rule { table, chain, depth, number, rule, failed });
     }
 
     fn verdict(&mut self, verdict: Verdict, policy: bool) {
-        let Some(At { table, chain: Some(chain), .. }) = self.at else { return };
-        self.steps.push(Step::Verdict { table, chain, verdict, policy });
+        let Some(TracePosition { table, chain: Some(chain), .. }) = self.at else { return };
+        self.steps.push(TraceStep::Verdict { table, chain, verdict, policy });
     }
 }

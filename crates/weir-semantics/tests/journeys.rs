@@ -5,8 +5,8 @@ use weir_model::matching::Opaque;
 use weir_model::target::NatTarget;
 use weir_model::{Addr, Chain, Firewall, Hook, Policy, Rule, RuleId, TableName, Target};
 use weir_semantics::{
-    AlwaysFalse, AlwaysTrue, Difference, Entry, Interpreter, Oracle, Question, Scripted, Seeded,
-    Subject, Translation, Verdict,
+    AlwaysFalse, AlwaysTrue, Entry, Interpreter, Oracle, OutcomeDifference, Question,
+    QuestionSubject, Scripted, Seeded, Translation, Verdict,
 };
 use weir_syntax::iptables::{ParseOptions, parse};
 use weir_syntax::packet::parse_packet;
@@ -50,7 +50,7 @@ fn moving_a_stateful_match_is_caught() {
     let one = one.journey(&p, Entry::Forward, &mut AlwaysTrue);
     let other = other.journey(&p, Entry::Forward, &mut AlwaysTrue);
     assert_eq!(one.difference(&one.clone()), None);
-    assert_eq!(one.difference(&other), Some(Difference::Stateful));
+    assert_eq!(one.difference(&other), Some(OutcomeDifference::Stateful));
 }
 
 #[test]
@@ -101,7 +101,10 @@ fn an_unknown_target_ends_the_walk_where_the_caller_says_so() {
     let interpreter = Interpreter::new(&f);
     let p = packet("udp dport 1");
     let goes_on = interpreter.journey(&p, Entry::Forward, &mut AlwaysFalse);
-    assert_eq!((goes_on.verdict, goes_on.asked[0].subject), (Verdict::Drop, Subject::Target));
+    assert_eq!(
+        (goes_on.verdict, goes_on.asked[0].subject),
+        (Verdict::Drop, QuestionSubject::Target)
+    );
     let ends = interpreter.journey(&p, Entry::Forward, &mut AlwaysTrue);
     assert_eq!(ends.verdict, Verdict::Unknown);
 }

@@ -4,7 +4,7 @@ use weir_model::{Effect, Family, Firewall, NatTarget, Target};
 use weir_semantics::{Counted, Entry, Hit, Interpreter, Oracle, Outcome, Question, Verdict};
 use weir_syntax::iptables::{ParseOptions, parse};
 use weir_syntax::packet::parse_packet;
-use weir_testkit::verdicts::{Case, Sent, read};
+use weir_testkit::verdicts::{Case, SentPacket, read};
 
 struct Says(bool);
 
@@ -48,7 +48,11 @@ fn firewall(case: &Case) -> Result<Firewall, String> {
     })
 }
 
-fn check(firewall: &Firewall, interpreter: &Interpreter<'_>, sent: &Sent) -> Result<(), String> {
+fn check(
+    firewall: &Firewall,
+    interpreter: &Interpreter<'_>,
+    sent: &SentPacket,
+) -> Result<(), String> {
     let packet = parse_packet(&sent.words).map_err(|e| e.to_string())?;
     let entry = match sent.entry.as_str() {
         "forward" => Entry::Forward,

@@ -49,7 +49,7 @@ pub enum By {
 /// A subject at a point.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Place {
+pub struct SubjectPoint {
     /// The subject.
     pub subject: String,
     /// The point, or a part of one.
@@ -65,9 +65,9 @@ pub enum ClaimTest {
         /// What is compared.
         quantity: Quantity,
         /// First.
-        of: Place,
+        of: SubjectPoint,
         /// Second.
-        to: Place,
+        to: SubjectPoint,
         /// Bounds for *reproduced*.
         within: Bounds,
         /// Bounds for *reproduced in shape*.
@@ -78,7 +78,7 @@ pub enum ClaimTest {
         /// What is measured.
         quantity: Quantity,
         /// Where.
-        of: Place,
+        of: SubjectPoint,
         /// Bounds for *reproduced*.
         within: Bounds,
         /// Bounds for *reproduced in shape*.
@@ -102,7 +102,7 @@ pub enum ClaimTest {
         /// Take away the quantity of this subject at this point first, so that what remains is
         /// the cost of the rules.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        above: Option<Place>,
+        above: Option<SubjectPoint>,
         /// Bounds for *reproduced*.
         within: Bounds,
         /// Bounds for *reproduced in shape*.
@@ -144,7 +144,7 @@ impl fmt::Display for Bounds {
 /// What became of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Outcome {
+pub enum ClaimOutcome {
     /// Seen here too.
     Reproduced,
     /// The same direction, not the same size.
@@ -157,14 +157,14 @@ pub enum Outcome {
     NotMeasured,
 }
 
-impl fmt::Display for Outcome {
+impl fmt::Display for ClaimOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Outcome::Reproduced => "reproduced",
-            Outcome::ReproducedInShape => "reproduced in shape",
-            Outcome::NotReproduced => "not reproduced",
-            Outcome::NeedsHardware => "needs hardware",
-            Outcome::NotMeasured => "not measured",
+            ClaimOutcome::Reproduced => "reproduced",
+            ClaimOutcome::ReproducedInShape => "reproduced in shape",
+            ClaimOutcome::NotReproduced => "not reproduced",
+            ClaimOutcome::NeedsHardware => "needs hardware",
+            ClaimOutcome::NotMeasured => "not measured",
         })
     }
 }
@@ -176,7 +176,7 @@ pub struct ClaimRecord {
     #[serde(flatten)]
     pub claim: Claim,
     /// What became of it.
-    pub outcome: Outcome,
+    pub outcome: ClaimOutcome,
     /// The number that decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub estimate: Option<Estimate>,
@@ -185,7 +185,7 @@ pub struct ClaimRecord {
 /// Decides a claim on the trials of a run.
 pub fn evaluate(claim: &Claim, trials: &[Trial], seed: u64) -> ClaimRecord {
     let Some(test) = &claim.test else {
-        let outcome = Outcome::NeedsHardware;
+        let outcome = ClaimOutcome::NeedsHardware;
         return ClaimRecord { claim: claim.clone(), outcome, estimate: None };
     };
     let (estimate, within, shape) = match test {
@@ -201,10 +201,10 @@ pub fn evaluate(claim: &Claim, trials: &[Trial], seed: u64) -> ClaimRecord {
         ClaimTest::Growth { within, shape, .. } => (growth(test, trials, seed), within, shape),
     };
     let outcome = match &estimate {
-        None => Outcome::NotMeasured,
-        Some(estimate) if within.hold(estimate) => Outcome::Reproduced,
-        Some(estimate) if shape.hold(estimate) => Outcome::ReproducedInShape,
-        Some(_) => Outcome::NotReproduced,
+        None => ClaimOutcome::NotMeasured,
+        Some(estimate) if within.hold(estimate) => ClaimOutcome::Reproduced,
+        Some(estimate) if shape.hold(estimate) => ClaimOutcome::ReproducedInShape,
+        Some(_) => ClaimOutcome::NotReproduced,
     };
     ClaimRecord { claim: claim.clone(), outcome, estimate }
 }
@@ -285,7 +285,7 @@ mod tests {
             at: Scenario::default().with("source", "near"),
             from: 16,
             to: 1024,
-            above: Some(Place { subject: "linear".to_owned(), at: none }),
+            above: Some(SubjectPoint { subject: "linear".to_owned(), at: none }),
             within: Bounds { min: Some(0.9), max: Some(1.1) },
             shape: Bounds { min: Some(0.7), max: Some(1.4) },
         })
@@ -297,17 +297,17 @@ mod tests {
             let trials = rates("linear", |rules| 500.0 + 2.0 * rules.powf(power));
             evaluate(&linear_growth(), &trials, 1).outcome
         };
-        assert_eq!(outcome(1.0), Outcome::Reproduced);
-        assert_eq!(outcome(1.3), Outcome::ReproducedInShape);
-        assert_eq!(outcome(2.0), Outcome::NotReproduced);
-        assert_eq!(outcome(0.3), Outcome::NotReproduced);
+        assert_eq!(outcome(1.0), ClaimOutcome::Reproduced);
+        assert_eq!(outcome(1.3), ClaimOutcome::ReproducedInShape);
+        assert_eq!(outcome(2.0), ClaimOutcome::NotReproduced);
+        assert_eq!(outcome(0.3), ClaimOutcome::NotReproduced);
     }
 
     #[test]
     fn a_value_is_decided_where_it_was_measured() {
         let trials = rates("linear", |_| 1000.0);
         let outcome = |min: f64, rules: u64| {
-            let of = Place {
+            let of = SubjectPoint {
                 subject: "linear".to_owned(),
                 at: Scenario::default().with("rules", rules),
             };
@@ -316,19 +316,19 @@ mod tests {
             let test = ClaimTest::Value { quantity: Quantity::Pps, of, within, shape };
             evaluate(&claim(test), &trials, 1).outcome
         };
-        assert_eq!(outcome(0.9e6, 16), Outcome::Reproduced);
-        assert_eq!(outcome(1.5e6, 16), Outcome::ReproducedInShape);
-        assert_eq!(outcome(3e6, 16), Outcome::NotReproduced);
-        assert_eq!(outcome(0.9e6, 17), Outcome::NotMeasured);
+        assert_eq!(outcome(0.9e6, 16), ClaimOutcome::Reproduced);
+        assert_eq!(outcome(1.5e6, 16), ClaimOutcome::ReproducedInShape);
+        assert_eq!(outcome(3e6, 16), ClaimOutcome::NotReproduced);
+        assert_eq!(outcome(0.9e6, 17), ClaimOutcome::NotMeasured);
     }
 
     #[test]
     fn what_was_not_measured_decides_nothing() {
         let mut trials = rates("linear", |rules| 500.0 + rules);
         trials.retain(|trial| trial.scenario.coordinate("rules") != Some(&1024.into()));
-        assert_eq!(evaluate(&linear_growth(), &trials, 1).outcome, Outcome::NotMeasured);
+        assert_eq!(evaluate(&linear_growth(), &trials, 1).outcome, ClaimOutcome::NotMeasured);
         let claim = Claim { test: None, ..linear_growth() };
-        assert_eq!(evaluate(&claim, &trials, 1).outcome, Outcome::NeedsHardware);
+        assert_eq!(evaluate(&claim, &trials, 1).outcome, ClaimOutcome::NeedsHardware);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub struct Collected {
     /// The firewall's connection table; absent where it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub table: Option<Table>,
+    pub table: Option<ConntrackTable>,
     /// `/proc/net/softnet_stat`, all cores together: `processed`, `dropped`, `time_squeeze`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub softnet: BTreeMap<String, u64>,
@@ -81,7 +81,7 @@ impl Collected {
 
 /// The connection table during a trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Table {
+pub struct ConntrackTable {
     /// Most entries that the machine allows.
     pub limit: u64,
     /// Buckets of its hash table.
@@ -101,7 +101,7 @@ pub struct Table {
     pub slab_growth_bytes: i64,
 }
 
-impl Table {
+impl ConntrackTable {
     /// Most entries that were seen.
     pub fn peak(&self) -> u64 {
         let sampled = self.samples.iter().map(|(_, entries)| *entries);
@@ -136,11 +136,15 @@ mod tests {
 
     #[test]
     fn memory_is_told_where_enough_connections_were_added() {
-        let table =
-            Table { before: 10, after: 200_010, slab_growth_bytes: 80_000_000, ..Table::default() };
+        let table = ConntrackTable {
+            before: 10,
+            after: 200_010,
+            slab_growth_bytes: 80_000_000,
+            ..ConntrackTable::default()
+        };
         assert_eq!(table.bytes_per_connection(), Some(400.0));
-        assert_eq!(Table { after: 500, ..table.clone() }.bytes_per_connection(), None);
-        assert_eq!(Table { after: 0, ..table }.bytes_per_connection(), None);
+        assert_eq!(ConntrackTable { after: 500, ..table.clone() }.bytes_per_connection(), None);
+        assert_eq!(ConntrackTable { after: 0, ..table }.bytes_per_connection(), None);
     }
 
     #[test]
@@ -157,9 +161,13 @@ mod tests {
 
     #[test]
     fn a_peak_may_lie_between_the_ends() {
-        let table = Table { after: 3, samples: vec![(0.1, 2), (0.2, 7)], ..Table::default() };
+        let table = ConntrackTable {
+            after: 3,
+            samples: vec![(0.1, 2), (0.2, 7)],
+            ..ConntrackTable::default()
+        };
         assert_eq!(table.peak(), 7);
         assert_eq!((table.end_share(), table.full_seconds()), (Some(3.0 / 7.0), Some(0.2)));
-        assert_eq!(Table::default().end_share(), None);
+        assert_eq!(ConntrackTable::default().end_share(), None);
     }
 }

@@ -21,7 +21,7 @@ const LEVEL: f64 = 0.05;
 /// What a point says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum PointVerdict {
     /// Worse by more than the margin.
     Regression,
     /// Better by more than the margin.
@@ -48,7 +48,7 @@ pub struct Point {
     /// Whether it is different over all points together.
     pub different: bool,
     /// What follows for the margin.
-    pub verdict: Verdict,
+    pub verdict: PointVerdict,
 }
 
 /// What two runs are compared by.
@@ -84,7 +84,7 @@ pub fn runs(first: &Record, second: &Record, margin: f64, absolute: bool) -> Vec
                 hi: (difference.value + half).exp(),
                 samples: blocks,
             };
-            let (different, verdict) = (false, Verdict::Unclear);
+            let (different, verdict) = (false, PointVerdict::Unclear);
             let p = difference.p();
             points.push(Point { quantity, subject, scenario, ratio, p, different, verdict });
         }
@@ -97,16 +97,20 @@ pub fn runs(first: &Record, second: &Record, margin: f64, absolute: bool) -> Vec
     points
 }
 
-fn verdict(point: &Point, margin: f64) -> Verdict {
+fn verdict(point: &Point, margin: f64) -> PointVerdict {
     let (low, high) = (1.0 / (1.0 + margin), 1.0 + margin);
     let is_cost = point.quantity.is_cost();
     if point.different && point.ratio.hi < low {
-        return if is_cost { Verdict::Improvement } else { Verdict::Regression };
+        return if is_cost { PointVerdict::Improvement } else { PointVerdict::Regression };
     }
     if point.different && point.ratio.lo > high {
-        return if is_cost { Verdict::Regression } else { Verdict::Improvement };
+        return if is_cost { PointVerdict::Regression } else { PointVerdict::Improvement };
     }
-    if point.ratio.lo >= low && point.ratio.hi <= high { Verdict::Same } else { Verdict::Unclear }
+    if point.ratio.lo >= low && point.ratio.hi <= high {
+        PointVerdict::Same
+    } else {
+        PointVerdict::Unclear
+    }
 }
 
 /// Subjects and scenarios that a run measured.
@@ -273,22 +277,22 @@ mod tests {
             ratio: Estimate { value: (lo + hi) / 2.0, lo, hi, samples: 4 },
             p: 0.0,
             different,
-            verdict: Verdict::Unclear,
+            verdict: PointVerdict::Unclear,
         }
     }
 
     #[test]
     fn a_regression_is_beyond_the_margin_with_its_whole_interval() {
         let of = |quantity, lo, hi| verdict(&point(quantity, lo, hi, true), 0.05);
-        assert_eq!(of(Quantity::Pps, 0.80, 0.90), Verdict::Regression);
-        assert_eq!(of(Quantity::Pps, 0.90, 0.97), Verdict::Unclear);
-        assert_eq!(of(Quantity::Pps, 0.97, 1.03), Verdict::Same);
-        assert_eq!(of(Quantity::Pps, 1.10, 1.20), Verdict::Improvement);
-        assert_eq!(of(Quantity::ConnectionsPerSecond, 0.80, 0.90), Verdict::Regression);
-        assert_eq!(of(Quantity::LoadSeconds, 1.10, 1.20), Verdict::Regression);
-        assert_eq!(of(Quantity::BytesPerConnection, 1.10, 1.20), Verdict::Regression);
-        assert_eq!(of(Quantity::LoadSeconds, 0.80, 0.90), Verdict::Improvement);
-        assert_eq!(verdict(&point(Quantity::Pps, 0.8, 0.9, false), 0.05), Verdict::Unclear);
+        assert_eq!(of(Quantity::Pps, 0.80, 0.90), PointVerdict::Regression);
+        assert_eq!(of(Quantity::Pps, 0.90, 0.97), PointVerdict::Unclear);
+        assert_eq!(of(Quantity::Pps, 0.97, 1.03), PointVerdict::Same);
+        assert_eq!(of(Quantity::Pps, 1.10, 1.20), PointVerdict::Improvement);
+        assert_eq!(of(Quantity::ConnectionsPerSecond, 0.80, 0.90), PointVerdict::Regression);
+        assert_eq!(of(Quantity::LoadSeconds, 1.10, 1.20), PointVerdict::Regression);
+        assert_eq!(of(Quantity::BytesPerConnection, 1.10, 1.20), PointVerdict::Regression);
+        assert_eq!(of(Quantity::LoadSeconds, 0.80, 0.90), PointVerdict::Improvement);
+        assert_eq!(verdict(&point(Quantity::Pps, 0.8, 0.9, false), 0.05), PointVerdict::Unclear);
     }
 
     #[test]
@@ -301,7 +305,7 @@ mod tests {
     #[test]
     fn loads_against_themselves_are_decided_as_rates_are() {
         let load = |copy, block, seconds| Trial {
-            kind: crate::trial::Kind::Load,
+            kind: crate::trial::TrialKind::Load,
             copy,
             block,
             seconds,

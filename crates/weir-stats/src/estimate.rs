@@ -31,7 +31,7 @@ pub struct Estimate {
 /// What a ratio says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Difference {
+pub enum RatioDifference {
     /// The first is higher.
     Higher,
     /// The first is lower.
@@ -43,13 +43,13 @@ pub enum Difference {
 impl Estimate {
     /// Whether this ratio is a difference: only where the interval excludes 1 and the effect is
     /// above `threshold` (0.02 is two percent either way).
-    pub fn difference(&self, threshold: f64) -> Difference {
+    pub fn difference(&self, threshold: f64) -> RatioDifference {
         if self.lo > 1.0 && self.value > 1.0 + threshold {
-            Difference::Higher
+            RatioDifference::Higher
         } else if self.hi < 1.0 && self.value < 1.0 / (1.0 + threshold) {
-            Difference::Lower
+            RatioDifference::Lower
         } else {
-            Difference::None
+            RatioDifference::None
         }
     }
 }
@@ -172,18 +172,18 @@ mod tests {
         pairs.push((0.3, 1.0));
         let ratio = median_ratio(&pairs, 1).unwrap();
         assert_eq!(ratio.value, 2.0);
-        assert_eq!(ratio.difference(0.02), Difference::Higher, "its interval: {ratio:?}");
+        assert_eq!(ratio.difference(0.02), RatioDifference::Higher, "its interval: {ratio:?}");
     }
 
     #[test]
     fn a_difference_needs_the_interval_and_the_threshold() {
         let small = Estimate { value: 1.01, lo: 1.005, hi: 1.015, samples: 9 };
-        assert_eq!(small.difference(0.02), Difference::None);
-        assert_eq!(small.difference(0.005), Difference::Higher);
+        assert_eq!(small.difference(0.02), RatioDifference::None);
+        assert_eq!(small.difference(0.005), RatioDifference::Higher);
         let wide = Estimate { value: 1.3, lo: 0.9, hi: 1.5, samples: 9 };
-        assert_eq!(wide.difference(0.02), Difference::None);
+        assert_eq!(wide.difference(0.02), RatioDifference::None);
         let low = Estimate { value: 0.5, lo: 0.4, hi: 0.6, samples: 9 };
-        assert_eq!(low.difference(0.02), Difference::Lower);
+        assert_eq!(low.difference(0.02), RatioDifference::Lower);
     }
 
     #[test]
@@ -191,7 +191,7 @@ mod tests {
         let one = noisy(1000.0, 60.0, 12, 1);
         let two = noisy(1000.0, 60.0, 12, 2);
         let pairs: Vec<(f64, f64)> = one.into_iter().zip(two).collect();
-        assert_eq!(median_ratio(&pairs, 3).unwrap().difference(0.02), Difference::None);
+        assert_eq!(median_ratio(&pairs, 3).unwrap().difference(0.02), RatioDifference::None);
     }
 
     #[test]

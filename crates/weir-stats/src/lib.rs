@@ -36,18 +36,18 @@ pub mod spectrum;
 pub mod student;
 pub mod trial;
 
-pub use claim::{Bounds, By, Claim, ClaimRecord, ClaimTest, Outcome, Place};
-pub use collected::{Collected, CoreWork, Table};
+pub use claim::{Bounds, By, Claim, ClaimOutcome, ClaimRecord, ClaimTest, SubjectPoint};
+pub use collected::{Collected, ConntrackTable, CoreWork};
 pub use connections::{Client, Close, Connections, Failure};
-pub use estimate::{Difference, Estimate};
+pub use estimate::{Estimate, RatioDifference};
 pub use folder::{Record, RecordError};
 pub use per_endpoint::{Member, Volume};
-pub use probe::{Load, Probe, ProbeKind, Stream};
+pub use probe::{BackgroundLoad, Probe, ProbeKind, Stream};
 pub use quantity::Quantity;
 pub use run::{
-    Axis, Environment, HostRecord, NoiseFloor, Paper, PaperFigure, PaperValue, Preset,
-    RulesetRecord, Run, Subject, TrialCounts, within_limit,
+    Environment, HostRecord, NoiseFloor, Paper, PaperFigure, PaperValue, Preset, RulesetRecord,
+    Run, RunSubject, ScenarioAxis, TrialCounts, within_limit,
 };
 pub use scenario::{Coordinate, Scenario};
 pub use spectrum::{Quantile, Spectrum};
-pub use trial::{DropCount, Kind, Measured, Noise, State, Trial};
+pub use trial::{DropCount, Measured, Noise, State, Trial, TrialKind};

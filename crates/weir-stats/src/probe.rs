@@ -26,7 +26,7 @@ pub enum ProbeKind {
 /// What the firewall does meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Load {
+pub enum BackgroundLoad {
     /// Nothing else.
     Idle,
     /// It forwards the frames of the study as fast as they come.
@@ -47,13 +47,13 @@ impl ProbeKind {
     }
 }
 
-impl Load {
+impl BackgroundLoad {
     /// Its name on the axis.
     pub fn name(self) -> &'static str {
         match self {
-            Load::Idle => "idle",
-            Load::Frames => "frames",
-            Load::Stream => "stream",
+            BackgroundLoad::Idle => "idle",
+            BackgroundLoad::Frames => "frames",
+            BackgroundLoad::Stream => "stream",
         }
     }
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::per_endpoint;
 use crate::spectrum::Spectrum;
-use crate::trial::{Kind, Trial};
+use crate::trial::{Trial, TrialKind};
 
 /// Which direction of a quantity is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ enum Better {
 
 /// A row of the table.
 struct QuantityRow {
-    kind: Kind,
+    kind: TrialKind,
     words: &'static str,
     better: Better,
     of: fn(&Trial) -> Option<f64>,
@@ -45,7 +45,7 @@ macro_rules! quantities {
             fn row(self) -> QuantityRow {
                 match self {
                     $(Quantity::$name => QuantityRow {
-                        kind: Kind::$kind,
+                        kind: TrialKind::$kind,
                         words: $words,
                         better: Better::$better,
                         of: $of,
@@ -366,7 +366,7 @@ quantities! {
 
 impl Quantity {
     /// The kind of trial that measures it.
-    pub fn kind(self) -> Kind {
+    pub fn kind(self) -> TrialKind {
         self.row().kind
     }
 
@@ -388,21 +388,21 @@ impl Quantity {
 
     /// What trials of a kind are compared by first, and two copies of a subject; `None` where the
     /// study sets the rate of packets.
-    pub fn of_kind(kind: Kind) -> Option<Quantity> {
+    pub fn of_kind(kind: TrialKind) -> Option<Quantity> {
         Some(match kind {
-            Kind::Rate => Quantity::Pps,
-            Kind::Paced => return None,
-            Kind::Load => Quantity::LoadSeconds,
-            Kind::Add => Quantity::AddSeconds,
-            Kind::Connections => Quantity::ConnectionsPerSecond,
-            Kind::ConnectionsReset => Quantity::ConnectionsResetPerSecond,
-            Kind::Handshakes => Quantity::HandshakesPerSecond,
-            Kind::Concurrent => Quantity::BytesPerConnection,
+            TrialKind::Rate => Quantity::Pps,
+            TrialKind::Paced => return None,
+            TrialKind::Load => Quantity::LoadSeconds,
+            TrialKind::Add => Quantity::AddSeconds,
+            TrialKind::Connections => Quantity::ConnectionsPerSecond,
+            TrialKind::ConnectionsReset => Quantity::ConnectionsResetPerSecond,
+            TrialKind::Handshakes => Quantity::HandshakesPerSecond,
+            TrialKind::Concurrent => Quantity::BytesPerConnection,
             // Their rate is the plan's.
-            Kind::Sockets => Quantity::ReplyNsP50,
-            Kind::RoundTrip => Quantity::RoundTripNsP50,
-            Kind::Response => Quantity::ResponseNsP50,
-            Kind::Stream => Quantity::StreamBytesPerSecond,
+            TrialKind::Sockets => Quantity::ReplyNsP50,
+            TrialKind::RoundTrip => Quantity::RoundTripNsP50,
+            TrialKind::Response => Quantity::ResponseNsP50,
+            TrialKind::Stream => Quantity::StreamBytesPerSecond,
         })
     }
 }
@@ -458,7 +458,8 @@ mod tests {
             ..Connections::none(Close::Fin)
         };
         let measured = Measured::Connections(Box::new(connections));
-        let trial = Trial { kind: Kind::Connections, seconds: 2.0, measured, ..trial(1, 1, &[]) };
+        let trial =
+            Trial { kind: TrialKind::Connections, seconds: 2.0, measured, ..trial(1, 1, &[]) };
         let of = |quantity: Quantity| quantity.of(&trial);
         assert_eq!(of(Quantity::PacketsFromClients), Some(20.0));
         assert_eq!(of(Quantity::BitsFromClients), Some(12_000.0));

@@ -46,9 +46,9 @@ pub struct Run {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<HostRecord>,
     /// The grid.
-    pub axes: Vec<Axis>,
+    pub axes: Vec<ScenarioAxis>,
     /// What was measured, in the order of the study.
-    pub subjects: Vec<Subject>,
+    pub subjects: Vec<RunSubject>,
     /// The rulesets that were generated.
     pub rulesets: Vec<RulesetRecord>,
     /// Ratio of the same subject measured twice: what this machine calls different although it
@@ -173,7 +173,7 @@ pub struct HostRecord {
 
 /// A dimension of a study's grid.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Axis {
+pub struct ScenarioAxis {
     /// Its name, as in [`Scenario`].
     pub name: String,
     /// What a reader sees.
@@ -187,7 +187,7 @@ pub struct Axis {
 
 /// Something that is measured: a way to put a ruleset in force.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Subject {
+pub struct RunSubject {
     /// Its name in `subjects.toml`.
     pub name: String,
     /// What a reader sees.

@@ -35,7 +35,7 @@ impl Goal {
 
 /// What a search found.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Found {
+pub struct SearchResult {
     /// Highest load that is a lower bound; `None` where even the lowest is none.
     pub lower: Option<f64>,
     /// Lowest load above it that is an upper bound; `None` where even the highest is carried.
@@ -56,15 +56,15 @@ pub struct Search {
     /// What was searched.
     pub goal: Goal,
     /// What was found.
-    pub found: Found,
+    pub found: SearchResult,
     /// Its trials, in their order.
     #[serde(default)]
-    pub steps: Vec<Step>,
+    pub steps: Vec<SearchStep>,
 }
 
 /// One trial of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Step {
+pub struct SearchStep {
     /// Load that was offered, packets a second.
     pub rate_pps: f64,
     /// Share of it that was lost, or could not be offered in time.
@@ -73,7 +73,7 @@ pub struct Step {
 
 /// What the trials at one load say.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Class {
+enum RateClass {
     Lower { worst_loss: f64 },
     Upper,
 }
@@ -87,17 +87,18 @@ pub fn search<E>(
     low: f64,
     high: f64,
     trial: &mut dyn FnMut(f64) -> Result<f64, E>,
-) -> Result<Found, E> {
-    let mut found = Found { lower: None, upper: None, conditional_throughput: None, trials: 0 };
-    let mut classify = |load: f64, found: &mut Found| -> Result<bool, E> {
+) -> Result<SearchResult, E> {
+    let mut found =
+        SearchResult { lower: None, upper: None, conditional_throughput: None, trials: 0 };
+    let mut classify = |load: f64, found: &mut SearchResult| -> Result<bool, E> {
         let class = at(goal, load, trial, &mut found.trials)?;
         Ok(match class {
-            Class::Lower { worst_loss } => {
+            RateClass::Lower { worst_loss } => {
                 found.lower = Some(load);
                 found.conditional_throughput = Some(load * (1.0 - worst_loss));
                 true
             }
-            Class::Upper => {
+            RateClass::Upper => {
                 found.upper = Some(load);
                 false
             }
@@ -121,7 +122,7 @@ fn at<E>(
     load: f64,
     trial: &mut dyn FnMut(f64) -> Result<f64, E>,
     count: &mut u32,
-) -> Result<Class, E> {
+) -> Result<RateClass, E> {
     let trials = goal.trials.max(1);
     let may_be_bad = (f64::from(trials) * goal.exceed_ratio).floor() as u32;
     let (mut good, mut bad, mut worst_loss) = (0, 0, 0.0_f64);
@@ -135,10 +136,10 @@ fn at<E>(
             bad += 1;
         }
         if bad > may_be_bad {
-            return Ok(Class::Upper);
+            return Ok(RateClass::Upper);
         }
         if good >= trials - may_be_bad {
-            return Ok(Class::Lower { worst_loss });
+            return Ok(RateClass::Lower { worst_loss });
         }
     }
 }

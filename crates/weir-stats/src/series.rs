@@ -148,8 +148,8 @@ pub fn median_pressure<'a>(trials: impl Iterator<Item = &'a Trial>) -> Option<f6
 mod tests {
     use super::*;
     use crate::connections::{Close, Connections};
-    use crate::trial::Kind;
     use crate::trial::Measured;
+    use crate::trial::TrialKind;
     use crate::trial::tests::trial;
 
     fn rate(subject: &str, rules: u64, block: u32, pps: f64) -> Trial {
@@ -207,7 +207,7 @@ mod tests {
     #[test]
     fn a_load_lies_on_fewer_axes() {
         let mut load = rate("nft", 16, 0, 0.0);
-        load.kind = Kind::Load;
+        load.kind = TrialKind::Load;
         load.scenario = Scenario::default().with("rules", 16);
         load.seconds = 0.5;
         let point = Scenario::default().with("rules", 16).with("source", "far");
@@ -227,7 +227,7 @@ mod tests {
     fn connecting(copy: u32, block: u32, completed: u64) -> Trial {
         let connections =
             Connections { offered: completed, completed, ..Connections::none(Close::Fin) };
-        let kind = Kind::Connections;
+        let kind = TrialKind::Connections;
         let subject = "tracked".to_owned();
         Trial {
             kind,

@@ -12,7 +12,7 @@ use crate::scenario::Scenario;
 
 use text::TrialText;
 
-pub use parts::{DropCount, Kind, Noise, State};
+pub use parts::{DropCount, Noise, State, TrialKind};
 
 /// One measurement of one subject at one point: a header, sums of packets, and what else its kind
 /// of trial measures.
@@ -22,7 +22,7 @@ pub struct Trial {
     /// Counted from 0 in the order in which trials were run.
     pub number: u64,
     /// What was measured.
-    pub kind: Kind,
+    pub kind: TrialKind,
     /// Where.
     pub scenario: Scenario,
     /// Of which subject.
@@ -119,7 +119,7 @@ impl Trial {
     }
 
     /// A trial of this subject at this point in which nothing was measured yet.
-    pub fn new(kind: Kind, scenario: Scenario, subject: &str) -> Trial {
+    pub fn new(kind: TrialKind, scenario: Scenario, subject: &str) -> Trial {
         Trial {
             number: 0,
             kind,
@@ -260,7 +260,7 @@ pub(crate) mod tests {
                 .collect(),
             seconds: 1.0,
             pps: delivered as f64,
-            ..Trial::new(Kind::Rate, Scenario::default(), "none")
+            ..Trial::new(TrialKind::Rate, Scenario::default(), "none")
         }
     }
 

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use weir_stats::folder::{append_trial, load, save_run};
 use weir_stats::{
-    DropCount, Environment, Kind, Noise, Preset, RecordError, Run, Scenario, Trial, TrialCounts,
+    DropCount, Environment, Noise, Preset, RecordError, Run, Scenario, Trial, TrialCounts,
+    TrialKind,
 };
 
 fn folder(name: &str) -> PathBuf {
@@ -60,7 +61,7 @@ fn trial() -> Trial {
         seconds: 0.1,
         pps: 80.0,
         noise: Noise { spin_ratio: 1.0, ..Noise::default() },
-        ..Trial::new(Kind::Rate, scenario, "none")
+        ..Trial::new(TrialKind::Rate, scenario, "none")
     }
 }
 

@@ -4,7 +4,7 @@ mod paths;
 mod preset;
 
 use weir_stats::probe::{KIND_AXIS, LOAD_AXIS};
-use weir_stats::{Claim, ClaimTest, Coordinate, Place, Scenario};
+use weir_stats::{Claim, ClaimTest, Coordinate, Scenario, SubjectPoint};
 
 use crate::StudyError;
 use crate::client::ClientKind;
@@ -84,7 +84,7 @@ impl LoadedStudy {
     }
 
     fn check_claim(&self, claim: &Claim, at: usize) -> Result<(), StudyError> {
-        let place = |place: &Place| {
+        let place = |place: &SubjectPoint| {
             self.check_subject(&place.subject, at)?;
             self.check_point(&place.at, at)
         };

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use toml::Spanned;
 use weir_stats::probe::{KIND_AXIS, LOAD_AXIS};
-use weir_stats::{Coordinate, Load, ProbeKind};
+use weir_stats::{BackgroundLoad, Coordinate, ProbeKind};
 
 use crate::plan::PlannedTrial;
 
@@ -14,7 +14,7 @@ pub struct ProbePlan {
     /// What asks.
     pub kinds: Vec<ProbeKind>,
     /// What the firewall does meanwhile; a stream is measured on an idle one only.
-    pub loads: Vec<Load>,
+    pub loads: Vec<BackgroundLoad>,
     /// Echoes a second.
     pub rate_per_second: u32,
     /// Lines a second that a shell is asked: its work is not to fill the core by itself.
@@ -35,7 +35,7 @@ pub struct ProbeCase {
     /// What asks.
     pub kind: ProbeKind,
     /// What the firewall does meanwhile.
-    pub load: Load,
+    pub load: BackgroundLoad,
 }
 
 impl ProbePlan {
@@ -93,7 +93,7 @@ impl ProbePlan {
         let all = self.kinds.iter().flat_map(|kind| {
             self.loads.iter().map(move |load| ProbeCase { kind: *kind, load: *load })
         });
-        all.filter(|case| case.kind != ProbeKind::Stream || case.load == Load::Idle)
+        all.filter(|case| case.kind != ProbeKind::Stream || case.load == BackgroundLoad::Idle)
     }
 }
 
@@ -103,7 +103,7 @@ impl ProbeCase {
         let is_on =
             |axis, name: &str| trial.scenario.coordinate(axis) == Some(&Coordinate::from(name));
         let kinds = [ProbeKind::Icmp, ProbeKind::Udp, ProbeKind::Shell, ProbeKind::Stream];
-        let loads = [Load::Idle, Load::Frames, Load::Stream];
+        let loads = [BackgroundLoad::Idle, BackgroundLoad::Frames, BackgroundLoad::Stream];
         let kind = kinds.into_iter().find(|kind| is_on(KIND_AXIS, kind.name()))?;
         let load = loads.into_iter().find(|load| is_on(LOAD_AXIS, load.name()))?;
         Some(ProbeCase { kind, load })
@@ -127,14 +127,17 @@ mod tests {
         assert_eq!(ProbeCase::of(&plain), None);
         let scenario = plain.scenario.with(KIND_AXIS, "shell").with(LOAD_AXIS, "frames");
         let asking = ProbeCase::of(&PlannedTrial { scenario, ..plain });
-        assert_eq!(asking, Some(ProbeCase { kind: ProbeKind::Shell, load: Load::Frames }));
+        assert_eq!(
+            asking,
+            Some(ProbeCase { kind: ProbeKind::Shell, load: BackgroundLoad::Frames })
+        );
     }
 
     #[test]
     fn a_stream_is_measured_on_an_idle_firewall_only() {
         let probing = ProbePlan {
             kinds: vec![ProbeKind::Icmp, ProbeKind::Stream],
-            loads: vec![Load::Idle, Load::Frames],
+            loads: vec![BackgroundLoad::Idle, BackgroundLoad::Frames],
             rate_per_second: 100,
             lines_per_second: 100,
             subjects: Vec::new(),

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use weir_stats::compare::KeptSelfTest;
-use weir_stats::{ClaimRecord, Estimate, Outcome, claim, folder};
+use weir_stats::{ClaimOutcome, ClaimRecord, Estimate, claim, folder};
 
 use crate::StudyError;
 use crate::load::load;
@@ -62,7 +62,7 @@ pub struct ClaimItem {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// The numbers that decided, one a claim.
-    pub evidence: Vec<Evidence>,
+    pub evidence: Vec<ClaimEvidence>,
 }
 
 /// What an item is.
@@ -130,21 +130,21 @@ impl fmt::Display for Status {
     }
 }
 
-impl From<Outcome> for Status {
-    fn from(outcome: Outcome) -> Status {
+impl From<ClaimOutcome> for Status {
+    fn from(outcome: ClaimOutcome) -> Status {
         match outcome {
-            Outcome::Reproduced => Status::Reproduced,
-            Outcome::ReproducedInShape => Status::ReproducedInShape,
-            Outcome::NotReproduced => Status::NotReproduced,
-            Outcome::NeedsHardware => Status::NeedsHardware,
-            Outcome::NotMeasured => Status::NotMeasured,
+            ClaimOutcome::Reproduced => Status::Reproduced,
+            ClaimOutcome::ReproducedInShape => Status::ReproducedInShape,
+            ClaimOutcome::NotReproduced => Status::NotReproduced,
+            ClaimOutcome::NeedsHardware => Status::NeedsHardware,
+            ClaimOutcome::NotMeasured => Status::NotMeasured,
         }
     }
 }
 
 /// A claim's number.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Evidence {
+pub struct ClaimEvidence {
     /// The claim in `study.toml`.
     pub claim: String,
     /// What became of it.
@@ -320,10 +320,10 @@ fn resolve(
     Ok(ClaimItem { number, kind, place, text, stated, status, why, evidence })
 }
 
-fn evidence(claims: &[String], outcomes: Option<&[ClaimRecord]>) -> Vec<Evidence> {
+fn evidence(claims: &[String], outcomes: Option<&[ClaimRecord]>) -> Vec<ClaimEvidence> {
     let one = |id: &String| {
         let record = outcomes.and_then(|all| all.iter().find(|record| record.claim.id == *id));
-        Evidence {
+        ClaimEvidence {
             claim: id.clone(),
             status: record.map_or(Status::NotRun, |record| record.outcome.into()),
             estimate: record.and_then(|record| record.estimate),

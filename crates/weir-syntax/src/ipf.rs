@@ -31,8 +31,8 @@ pub fn to_iptables(text: &str) -> Result<String, Vec<Diagnostic>> {
     let mut start = 0;
     for line in text.split_inclusive('\n') {
         match rule(line, start) {
-            Ok(Some((Way::In, tests))) => push(&mut raw, "PREROUTING", &tests),
-            Ok(Some((Way::Out, tests))) => push(&mut mangle, "POSTROUTING", &tests),
+            Ok(Some((IpfDirection::In, tests))) => push(&mut raw, "PREROUTING", &tests),
+            Ok(Some((IpfDirection::Out, tests))) => push(&mut mangle, "POSTROUTING", &tests),
             Ok(None) => (),
             Err(error) => errors.push(*error),
         }
@@ -57,7 +57,7 @@ fn push(rules: &mut String, chain: &str, tests: &str) {
 
 /// Which way packets go.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum IpfDirection {
     In,
     Out,
 }
@@ -109,7 +109,7 @@ impl<'a> Words<'a> {
 }
 
 /// One line: a rule's way and tests, or nothing.
-fn rule(line: &str, start: usize) -> Fallible<Option<(Way, String)>> {
+fn rule(line: &str, start: usize) -> Fallible<Option<(IpfDirection, String)>> {
     let line = line.split('#').next().unwrap_or("").trim_end();
     let mut words = Words { line, start, at: 0 };
     let Some(action) = words.next() else { return Ok(None) };
@@ -118,8 +118,8 @@ fn rule(line: &str, start: usize) -> Fallible<Option<(Way, String)>> {
         return Err(words.problem(format!("`{action}` is not a count rule")).help(help).into());
     }
     let way = match words.wants("`in` or `out`")? {
-        "in" => Way::In,
-        "out" => Way::Out,
+        "in" => IpfDirection::In,
+        "out" => IpfDirection::Out,
         other => return Err(words.problem(format!("`{other}` is neither `in` nor `out`"))),
     };
     let mut device = None;
@@ -140,7 +140,7 @@ fn rule(line: &str, start: usize) -> Fallible<Option<(Way, String)>> {
         return Err(words.problem(format!("`{word}` is not read")).help(help).into());
     }
     if let Some(device) = device {
-        let flag = if way == Way::In { "-i" } else { "-o" };
+        let flag = if way == IpfDirection::In { "-i" } else { "-o" };
         let _ = write!(tests, " {flag} {device}");
     }
     if let Some(proto) = proto {

@@ -47,7 +47,7 @@ const SERVICES: &str = "echo 7/tcp\necho 7/udp\ndiscard 9/tcp\ndiscard 9/udp\nda
 
 /// Both directions of `/etc/protocols`, first line of a name or number wins.
 #[derive(Default)]
-struct Protocols {
+struct ProtocolNames {
     number: HashMap<String, u8>,
     name: HashMap<u8, String>,
 }
@@ -59,8 +59,8 @@ fn fields(line: &str) -> impl Iterator<Item = &str> {
     line.split('#').next().unwrap_or("").split_ascii_whitespace()
 }
 
-fn read_protocols(text: &str) -> Protocols {
-    let mut out = Protocols::default();
+fn read_protocols(text: &str) -> ProtocolNames {
+    let mut out = ProtocolNames::default();
     for line in text.lines() {
         let mut words = fields(line);
         let (Some(name), Some(number)) = (words.next(), words.next()) else { continue };
@@ -88,8 +88,8 @@ fn read_services(text: &str) -> Services {
     out
 }
 
-fn protocols() -> &'static Protocols {
-    static TABLE: OnceLock<Protocols> = OnceLock::new();
+fn protocols() -> &'static ProtocolNames {
+    static TABLE: OnceLock<ProtocolNames> = OnceLock::new();
     TABLE.get_or_init(|| match std::fs::read_to_string("/etc/protocols") {
         Ok(text) => read_protocols(&text),
         Err(_) => read_protocols(PROTOCOLS),

@@ -54,7 +54,7 @@ pub fn parse_packet(text: &str) -> Result<Packet, LanguageError> {
 /// assert!(given.contains(Field::Dport) && !given.contains(Field::Daddr));
 /// ```
 pub fn parse_packet_with_fields(text: &str) -> Result<(Packet, FieldSet), LanguageError> {
-    let mut reader = Reader { text, at: 0, draft: PacketDraft::default() };
+    let mut reader = PacketReader { text, at: 0, draft: PacketDraft::default() };
     while let Some(word) = reader.next() {
         reader.clause(word)?;
     }
@@ -66,12 +66,12 @@ type Parsed<T> = Result<T, LanguageError>;
 
 /// A word and where it stands.
 #[derive(Clone, Copy, Debug)]
-struct Word<'t> {
+struct PacketWord<'t> {
     text: &'t str,
     start: usize,
 }
 
-impl Word<'_> {
+impl PacketWord<'_> {
     fn span(&self) -> Range<usize> {
         self.start..self.start + self.text.len()
     }
@@ -81,23 +81,23 @@ impl Word<'_> {
     }
 }
 
-struct Reader<'t> {
+struct PacketReader<'t> {
     text: &'t str,
     at: usize,
     draft: PacketDraft,
 }
 
-impl<'t> Reader<'t> {
-    fn next(&mut self) -> Option<Word<'t>> {
+impl<'t> PacketReader<'t> {
+    fn next(&mut self) -> Option<PacketWord<'t>> {
         let rest = &self.text[self.at..];
         let start = self.at + (rest.len() - rest.trim_start().len());
         let text = self.text[start..].split_whitespace().next()?;
         self.at = start + text.len();
-        Some(Word { text, start })
+        Some(PacketWord { text, start })
     }
 
     /// The word after `of`.
-    fn want(&mut self, of: Word<'_>, what: &str) -> Parsed<Word<'t>> {
+    fn want(&mut self, of: PacketWord<'_>, what: &str) -> Parsed<PacketWord<'t>> {
         let end = self.text.len();
         self.next().ok_or_else(|| LanguageError {
             message: format!("{} wants {what}", of.text),
@@ -106,7 +106,7 @@ impl<'t> Reader<'t> {
         })
     }
 
-    fn number<T: TryFrom<u64>>(&mut self, of: Word<'_>, max: u64) -> Parsed<T> {
+    fn number<T: TryFrom<u64>>(&mut self, of: PacketWord<'_>, max: u64) -> Parsed<T> {
         let word = self.want(of, "a number")?;
         let parsed = match word.text.strip_prefix("0x") {
             Some(hex) => u64::from_str_radix(hex, 16).ok(),
@@ -118,7 +118,7 @@ impl<'t> Reader<'t> {
         value.ok_or_else(|| word.wrong(message(), &help))
     }
 
-    fn clause(&mut self, word: Word<'t>) -> Parsed<()> {
+    fn clause(&mut self, word: PacketWord<'t>) -> Parsed<()> {
         match word.text {
             "iif" | "iifname" => self.draft.iif = self.device(word)?,
             "oif" | "oifname" => self.draft.oif = self.device(word)?,
@@ -159,7 +159,7 @@ impl<'t> Reader<'t> {
         Ok(())
     }
 
-    fn device(&mut self, of: Word<'_>) -> Parsed<String> {
+    fn device(&mut self, of: PacketWord<'_>) -> Parsed<String> {
         let name = self.want(of, "a device name")?;
         let bare = name.text.trim_matches('"');
         if bare.is_empty() || bare.len() > 15 || bare.contains('/') {
@@ -169,7 +169,7 @@ impl<'t> Reader<'t> {
         Ok(bare.to_owned())
     }
 
-    fn family_is(&mut self, word: Word<'_>, family: Family) -> Parsed<()> {
+    fn family_is(&mut self, word: PacketWord<'_>, family: Family) -> Parsed<()> {
         match &self.draft.family {
             Some((said, _)) if *said != family => {
                 let help = "a packet is of one family: only ip words, or only ip6 words";
@@ -183,7 +183,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    fn protocol_is(&mut self, word: Word<'_>, proto: u8) -> Parsed<()> {
+    fn protocol_is(&mut self, word: PacketWord<'_>, proto: u8) -> Parsed<()> {
         match &self.draft.proto {
             Some((said, _)) if *said != proto => {
                 let help = "a packet has one protocol";
@@ -197,7 +197,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    fn ip_options(&mut self, word: Word<'t>) -> Parsed<()> {
+    fn ip_options(&mut self, word: PacketWord<'t>) -> Parsed<()> {
         let from = self.at;
         let bytes: u8 = self.number(word, 40)?;
         if !bytes.is_multiple_of(4) {
@@ -211,7 +211,7 @@ impl<'t> Reader<'t> {
         Ok(())
     }
 
-    fn network(&mut self, of: Word<'t>, family: Family) -> Parsed<()> {
+    fn network(&mut self, of: PacketWord<'t>, family: Family) -> Parsed<()> {
         let word = self.want(of, "saddr, daddr, ttl, tos, dscp, length or protocol")?;
         match word.text {
             "saddr" => self.draft.saddr = Some(self.address(word, of, family)?),
@@ -225,7 +225,7 @@ impl<'t> Reader<'t> {
                     "dscp" => self.draft.tos = Some(self.number::<u8>(word, 63)? << 2),
                     "length" | "protocol" | "nexthdr" => {
                         let text = if word.text == "nexthdr" { "proto" } else { word.text };
-                        self.clause(Word { text, ..word })?;
+                        self.clause(PacketWord { text, ..word })?;
                     }
                     "df" | "dont-fragment" => self.draft.dont = true,
                     _ => {
@@ -238,7 +238,7 @@ impl<'t> Reader<'t> {
         Ok(())
     }
 
-    fn address(&mut self, of: Word<'_>, ip: Word<'_>, family: Family) -> Parsed<Addr> {
+    fn address(&mut self, of: PacketWord<'_>, ip: PacketWord<'_>, family: Family) -> Parsed<Addr> {
         let word = self.want(of, "an address")?;
         let addr = IpAddr::from_str(word.text).map_err(|_| {
             let help = "an address, as 192.0.2.1 or 2001:db8::1; no prefix, no name";
@@ -254,7 +254,7 @@ impl<'t> Reader<'t> {
         Ok(addr.into())
     }
 
-    fn tcp(&mut self, of: Word<'t>) -> Parsed<()> {
+    fn tcp(&mut self, of: PacketWord<'t>) -> Parsed<()> {
         let mark = self.at;
         match self.next() {
             Some(word) if word.text == "flags" => {
@@ -277,7 +277,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    fn ports(&mut self, of: Word<'t>, proto: u8) -> Parsed<()> {
+    fn ports(&mut self, of: PacketWord<'t>, proto: u8) -> Parsed<()> {
         self.protocol_is(of, proto)?;
         let mark = self.at;
         match self.next() {
@@ -289,7 +289,7 @@ impl<'t> Reader<'t> {
         Ok(())
     }
 
-    fn port(&mut self, of: Word<'_>) -> Parsed<u16> {
+    fn port(&mut self, of: PacketWord<'_>) -> Parsed<u16> {
         let mark = self.at;
         if let Some(word) = self.next()
             && let Some(port) = service(word.text)
@@ -300,7 +300,7 @@ impl<'t> Reader<'t> {
         self.number(of, 65_535)
     }
 
-    fn icmp(&mut self, of: Word<'t>, proto: u8) -> Parsed<()> {
+    fn icmp(&mut self, of: PacketWord<'t>, proto: u8) -> Parsed<()> {
         self.protocol_is(of, proto)?;
         self.family_is(of, if proto == 1 { Family::V4 } else { Family::V6 })?;
         let mark = self.at;
@@ -331,7 +331,7 @@ impl<'t> Reader<'t> {
         Ok(())
     }
 
-    fn ether(&mut self, of: Word<'t>) -> Parsed<()> {
+    fn ether(&mut self, of: PacketWord<'t>) -> Parsed<()> {
         let word = self.want(of, "saddr")?;
         if word.text != "saddr" {
             let help = "ether saddr is what rules look at";
@@ -346,7 +346,7 @@ impl<'t> Reader<'t> {
         Ok(())
     }
 
-    fn ct(&mut self, of: Word<'t>) -> Parsed<()> {
+    fn ct(&mut self, of: PacketWord<'t>) -> Parsed<()> {
         let word = self.want(of, "state, mark, status or direction")?;
         match word.text {
             "state" => {
@@ -399,7 +399,7 @@ impl<'t> Reader<'t> {
         Ok(())
     }
 
-    fn pkttype(&mut self, of: Word<'t>) -> Parsed<()> {
+    fn pkttype(&mut self, of: PacketWord<'t>) -> Parsed<()> {
         let word = self.want(of, "a packet type")?;
         self.draft.pkttype = Some(match word.text {
             "unicast" | "host" => PktType::Unicast,
@@ -413,7 +413,7 @@ impl<'t> Reader<'t> {
         Ok(())
     }
 
-    fn fragment(&mut self, of: Word<'t>) -> Parsed<()> {
+    fn fragment(&mut self, of: PacketWord<'t>) -> Parsed<()> {
         let word = self.want(of, "offset N, or first")?;
         match word.text {
             "offset" => self.draft.offset = Some(self.number(word, 8191)?),

@@ -23,7 +23,7 @@ use crate::mask;
 
 /// A command of a session that printed something else than the document shows.
 #[derive(Debug)]
-pub struct Difference {
+pub struct ConsoleDifference {
     /// The document.
     pub file: PathBuf,
     /// Line of the command, from 1.
@@ -36,7 +36,7 @@ pub struct Difference {
     pub actual: String,
 }
 
-impl fmt::Display for Difference {
+impl fmt::Display for ConsoleDifference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}:{}: $ {}", self.file.display(), self.line, self.command)?;
         writeln!(f, "--- the document shows\n{}", self.expected)?;
@@ -45,7 +45,7 @@ impl fmt::Display for Difference {
     }
 }
 
-impl std::error::Error for Difference {}
+impl std::error::Error for ConsoleDifference {}
 
 /// Runs a session. `programs` goes first on the path; `env` is added to the environment.
 ///
@@ -56,9 +56,13 @@ impl std::error::Error for Difference {}
 ///
 /// # Panics
 /// Where the document cannot be read, or has no command: then it would prove nothing.
-pub fn run(file: &Path, programs: &Path, env: &[(&str, &str)]) -> Result<(), Box<Difference>> {
+pub fn run(
+    file: &Path,
+    programs: &Path,
+    env: &[(&str, &str)],
+) -> Result<(), Box<ConsoleDifference>> {
     let text = std::fs::read_to_string(file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
-    let folder = Folder::new();
+    let folder = ConsoleFolder::new();
     let (blessed, differences) = play(file, &text, &|command| folder.sh(command, programs, env));
     let has_commands = text.lines().any(|l| l.starts_with("$ "));
     assert!(has_commands, "{}: no command in a ```console block", file.display());
@@ -72,15 +76,15 @@ pub fn run(file: &Path, programs: &Path, env: &[(&str, &str)]) -> Result<(), Box
 }
 
 /// What the session does: commands return what they print, files return nothing.
-type Sh<'a> = &'a dyn Fn(Step<'_>) -> String;
+type Sh<'a> = &'a dyn Fn(ConsoleStep<'_>) -> String;
 
-enum Step<'a> {
+enum ConsoleStep<'a> {
     Command(&'a str),
     File { name: &'a str, text: &'a str },
 }
 
 /// Plays all blocks; the document as it would be right, and where it is not.
-fn play(file: &Path, text: &str, sh: Sh<'_>) -> (String, Vec<Difference>) {
+fn play(file: &Path, text: &str, sh: Sh<'_>) -> (String, Vec<ConsoleDifference>) {
     let mut blessed = String::new();
     let mut differences = Vec::new();
     let mut lines = text.split_inclusive('\n').enumerate().peekable();
@@ -98,12 +102,12 @@ fn play(file: &Path, text: &str, sh: Sh<'_>) -> (String, Vec<Difference>) {
             body.push_str(line);
         }
         if info == "console" {
-            let block = Block { file, first: at + 2, body: &body };
+            let block = ConsoleBlock { file, first: at + 2, body: &body };
             blessed.push_str(&block.play(sh, &mut differences));
         } else {
             let name = info.split(' ').find_map(|word| word.strip_prefix("file="));
             if let Some(name) = name {
-                sh(Step::File { name, text: &body });
+                sh(ConsoleStep::File { name, text: &body });
             }
             blessed.push_str(&body);
         }
@@ -114,16 +118,16 @@ fn play(file: &Path, text: &str, sh: Sh<'_>) -> (String, Vec<Difference>) {
     (blessed, differences)
 }
 
-struct Block<'a> {
+struct ConsoleBlock<'a> {
     file: &'a Path,
     /// Line of the body's first line, from 1.
     first: usize,
     body: &'a str,
 }
 
-impl Block<'_> {
+impl ConsoleBlock<'_> {
     /// Runs the commands of the block; the body as it would be right.
-    fn play(&self, sh: Sh<'_>, differences: &mut Vec<Difference>) -> String {
+    fn play(&self, sh: Sh<'_>, differences: &mut Vec<ConsoleDifference>) -> String {
         let mut blessed = String::new();
         let mut lines = self.body.lines().enumerate().peekable();
         while let Some((at, line)) = lines.next() {
@@ -143,13 +147,13 @@ impl Block<'_> {
             while let Some((_, line)) = lines.next_if(|(_, line)| !line.starts_with("$ ")) {
                 expected.push(line);
             }
-            let actual = sh(Step::Command(&command));
+            let actual = sh(ConsoleStep::Command(&command));
             blessed.push_str(&shown);
             if agrees(&expected, &actual) {
                 expected.iter().for_each(|line| blessed.extend([line, "\n"]));
             } else {
                 blessed.push_str(&actual);
-                differences.push(Difference {
+                differences.push(ConsoleDifference {
                     file: self.file.to_owned(),
                     line: self.first + at,
                     command,
@@ -182,10 +186,10 @@ fn agrees_from(expected: &[String], actual: &[String]) -> bool {
 }
 
 /// A folder of its own for one session, removed after it.
-struct Folder(PathBuf);
+struct ConsoleFolder(PathBuf);
 
-impl Folder {
-    fn new() -> Folder {
+impl ConsoleFolder {
+    fn new() -> ConsoleFolder {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("weir-console-{}-{number}", std::process::id());
@@ -194,13 +198,13 @@ impl Folder {
         let examples =
             std::os::unix::fs::symlink(crate::data::root().join("examples"), path.join("examples"));
         examples.unwrap_or_else(|e| panic!("link {}/examples: {e}", path.display()));
-        Folder(path)
+        ConsoleFolder(path)
     }
 
-    fn sh(&self, step: Step<'_>, programs: &Path, env: &[(&str, &str)]) -> String {
+    fn sh(&self, step: ConsoleStep<'_>, programs: &Path, env: &[(&str, &str)]) -> String {
         let command = match step {
-            Step::Command(command) => command,
-            Step::File { name, text } => {
+            ConsoleStep::Command(command) => command,
+            ConsoleStep::File { name, text } => {
                 let is_name = !name.contains('/') && name != "..";
                 assert!(is_name, "file={name}: a name, not a path");
                 std::fs::write(self.0.join(name), text).expect("a writable temporary folder");
@@ -230,7 +234,7 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
+impl Drop for ConsoleFolder {
     fn drop(&mut self) {
         // A folder that stays behind costs nothing; panicking in a drop would hide the test.
         let _ = std::fs::remove_dir_all(&self.0);
@@ -241,8 +245,8 @@ impl Drop for Folder {
 mod tests {
     use super::*;
 
-    fn played(text: &str) -> (String, Vec<Difference>) {
-        let folder = Folder::new();
+    fn played(text: &str) -> (String, Vec<ConsoleDifference>) {
+        let folder = ConsoleFolder::new();
         play(Path::new("x.md"), text, &|step| folder.sh(step, Path::new("/nonexistent"), &[]))
     }
 

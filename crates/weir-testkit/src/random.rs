@@ -8,18 +8,18 @@ mod edit;
 mod rules;
 mod wide;
 
-pub use edit::{Edit, neutral_edit, semantic_edit};
-pub use rules::{Shape, ruleset};
+pub use edit::{RandomEdit, neutral_edit, semantic_edit};
+pub use rules::{RulesShape, ruleset};
 pub use wide::sets;
 
 /// Numbers by chance: splitmix64, whose sequence is its seed's alone.
 #[derive(Clone, Debug)]
-pub struct Rng(u64);
+pub struct TestRng(u64);
 
-impl Rng {
+impl TestRng {
     /// The sequence of a seed.
     pub fn new(seed: u64) -> Self {
-        Rng(seed)
+        TestRng(seed)
     }
 
     /// Any number.

@@ -34,13 +34,13 @@ pub struct Case {
     /// The deviation of `docs/semantics.md` because of which another form may differ.
     pub deviation: Option<u32>,
     /// The packets.
-    pub packet: Vec<Sent>,
+    pub packet: Vec<SentPacket>,
 }
 
 /// A packet and what becomes of it.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Sent {
+pub struct SentPacket {
     /// In the words of `weir explain --packet`.
     pub words: String,
     /// `forward`, `input` or `output`.

@@ -21,7 +21,7 @@ use crate::rng::Rng;
 
 /// How the packet is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shape {
+pub(crate) enum HeaderCut {
     Whole,
     /// The first fragment.
     First,
@@ -36,7 +36,7 @@ pub(crate) enum Shape {
 pub(crate) struct PacketConstraints {
     pub family: Family,
     pub entry: Entry,
-    pub shape: Shape,
+    pub shape: HeaderCut,
     tests: Vec<(Field, Predicate, bool)>,
     /// Fields that have this value, whatever the tests say.
     exact: Vec<(Field, u128)>,
@@ -62,7 +62,15 @@ impl PacketConstraints {
     /// No constraint yet.
     pub fn new(family: Family, entry: Entry) -> Self {
         let (tests, exact, devices) = (Vec::new(), Vec::new(), Vec::new());
-        PacketConstraints { family, entry, shape: Shape::Whole, tests, exact, devices, proto: None }
+        PacketConstraints {
+            family,
+            entry,
+            shape: HeaderCut::Whole,
+            tests,
+            exact,
+            devices,
+            proto: None,
+        }
     }
 
     /// Requires that all tests of a rule hold at `hook`; whether that is possible at all.
@@ -327,17 +335,17 @@ impl PacketConstraints {
     fn cut(&self, p: &mut Packet, rng: &mut Rng) -> Option<()> {
         let later = self.value(Field::Fragment, 0, rng)? == 1;
         let shape = match self.shape {
-            Shape::Whole if later => Shape::Later(185),
+            HeaderCut::Whole if later => HeaderCut::Later(185),
             other => other,
         };
         match shape {
-            Shape::Whole => {}
-            Shape::First => {
+            HeaderCut::Whole => {}
+            HeaderCut::First => {
                 p.fragment = Fragment { offset: 0, more: true, dont: false };
                 let short = (8 - (p.transport_header_bytes() + p.payload.len()) % 8) % 8;
                 p.payload.resize(p.payload.len() + short, 0);
             }
-            Shape::Later(offset) => {
+            HeaderCut::Later(offset) => {
                 p.fragment = Fragment { offset, more: false, dont: false };
                 // Bytes that look like a port, for what reads them all the same.
                 let (sport, dport) = p.ports().unwrap_or((0, 0));
@@ -345,7 +353,7 @@ impl PacketConstraints {
                 p.payload.resize(24, 0);
                 p.transport = Transport::None;
             }
-            Shape::Truncated(bytes) => {
+            HeaderCut::Truncated(bytes) => {
                 let (sport, dport) = p.ports().unwrap_or((0, 0));
                 p.payload = [sport.to_be_bytes(), dport.to_be_bytes()].concat();
                 // Headers that no field models (ESP, AH) are bytes like any.
@@ -362,7 +370,7 @@ impl PacketConstraints {
 
     /// Gives the packet the required length.
     fn stretch(&self, p: &mut Packet, defaults: &Defaults, rng: &mut Rng) -> Option<()> {
-        if !self.tests_field(Field::Length) || matches!(self.shape, Shape::Truncated(_)) {
+        if !self.tests_field(Field::Length) || matches!(self.shape, HeaderCut::Truncated(_)) {
             return Some(());
         }
         let wanted = self.value(Field::Length, p.len() as u128, rng)? as usize;

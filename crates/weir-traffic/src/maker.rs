@@ -11,7 +11,7 @@ use crate::paths::{Paths, Reached};
 use crate::random::{self, Pool};
 use crate::reach_hints::{Help, ReachHints};
 use crate::rng::Rng;
-use crate::variant::{Allowed, variants};
+use crate::variant::{AllowedVariants, variants};
 
 /// Packets for a ruleset, at most `options.count`, no two alike. `sets` are the sets that its
 /// rules name, as far as they are known.
@@ -25,7 +25,7 @@ pub fn packets(ruleset: &Ruleset, sets: &[IpSet], options: &TrafficOptions) -> V
     };
     let changing = ChangingSets::of_rulesets(rulesets.into_iter().flatten(), sets);
     let interpreter = Interpreter::of(rulesets, sets, &changing);
-    let mut maker = Maker {
+    let mut maker = PacketMaker {
         reach: ReachHints::new(interpreter, |name| pool.names(name)),
         ruleset,
         options,
@@ -48,7 +48,7 @@ const TRIES: usize = 6;
 /// Rules in a row that the same helped, after which only one in so many is sent to make sure.
 const SURE: usize = 8;
 
-struct Maker<'a> {
+struct PacketMaker<'a> {
     reach: ReachHints<'a>,
     ruleset: &'a Ruleset,
     options: &'a TrafficOptions,
@@ -60,7 +60,7 @@ struct Maker<'a> {
     rng: Rng,
 }
 
-impl<'a> Maker<'a> {
+impl<'a> PacketMaker<'a> {
     fn rounds(&mut self, paths: &Paths<'a>) {
         // With fewer packets than rules, a random choice of rules is met.
         let mut order: Vec<&Reached<'a>> = paths.rules.iter().collect();
@@ -117,7 +117,7 @@ impl<'a> Maker<'a> {
         let mut constraints = self.constraints(paths, reached)?;
         self.reach.apply(&mut constraints, paths, reached, &mut self.rng);
         let TrafficOptions { fragments, truncated, states, .. } = *self.options;
-        let allowed = Allowed { fragments, truncated, states };
+        let allowed = AllowedVariants { fragments, truncated, states };
         let hop = constraints.forwarded(hook).into();
         let mut all = variants(reached.rule, family, hop, allowed, self.sets, &mut self.rng);
         // The same order in every round, so that each round is another change.

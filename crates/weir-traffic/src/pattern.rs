@@ -95,7 +95,7 @@ pub fn patterns(firewall: &Firewall, options: &PatternOptions) -> Vec<(Packet, V
     if let Some((iif, oif)) = &options.devices {
         (defaults.iif, defaults.oif) = (iif.clone(), oif.clone());
     }
-    let mut maker = Maker {
+    let mut maker = PatternMaker {
         options,
         sets: &sets,
         defaults,
@@ -119,7 +119,7 @@ pub fn patterns(firewall: &Firewall, options: &PatternOptions) -> Vec<(Packet, V
 /// Tries for each packet wanted, after which a pattern is taken as exhausted.
 const TRIES: usize = 32;
 
-struct Maker<'a> {
+struct PatternMaker<'a> {
     options: &'a PatternOptions,
     sets: &'a HashMap<&'a str, &'a IpSet>,
     defaults: Defaults,
@@ -130,7 +130,7 @@ struct Maker<'a> {
     rng: Rng,
 }
 
-impl<'a> Maker<'a> {
+impl<'a> PatternMaker<'a> {
     fn full(&self) -> bool {
         self.out.len() >= self.options.count
     }

@@ -7,12 +7,12 @@ use weir_model::{
     ElementPart, Family, Field, Hotdrop, IpSet, Match, Predicate, Rule, Test, tests_of,
 };
 
-use crate::constraints::{PacketConstraints, Shape};
+use crate::constraints::{HeaderCut, PacketConstraints};
 use crate::rng::Rng;
 
 /// A change to the packet that satisfies a rule.
 #[derive(Clone, Debug)]
-pub(crate) enum Variant {
+pub(crate) enum PacketVariant {
     /// None: the rule is satisfied.
     Satisfied,
     /// A field has this value.
@@ -20,24 +20,24 @@ pub(crate) enum Variant {
     /// A device has this name.
     Device(Field, String),
     /// The packet is cut.
-    Shape(Shape),
+    Shape(HeaderCut),
 }
 
-impl Variant {
+impl PacketVariant {
     /// Applies the change.
     pub fn apply(&self, constraints: &mut PacketConstraints) {
         match self {
-            Variant::Satisfied => {}
-            Variant::Value(field, value) => constraints.set(*field, *value),
-            Variant::Device(field, name) => constraints.set_device(*field, name),
-            Variant::Shape(shape) => constraints.shape = *shape,
+            PacketVariant::Satisfied => {}
+            PacketVariant::Value(field, value) => constraints.set(*field, *value),
+            PacketVariant::Device(field, name) => constraints.set_device(*field, name),
+            PacketVariant::Shape(shape) => constraints.shape = *shape,
         }
     }
 }
 
 /// Which shapes and states may be made.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Allowed {
+pub(crate) struct AllowedVariants {
     pub fragments: bool,
     pub truncated: bool,
     pub states: bool,
@@ -50,11 +50,11 @@ pub(crate) fn variants(
     rule: &Rule,
     family: Family,
     hop: u128,
-    allowed: Allowed,
+    allowed: AllowedVariants,
     sets: &HashMap<&str, &IpSet>,
     rng: &mut Rng,
-) -> Vec<Variant> {
-    let mut out = vec![Variant::Satisfied];
+) -> Vec<PacketVariant> {
+    let mut out = vec![PacketVariant::Satisfied];
     let mut header = false;
     for test in tests_of(rule, family) {
         match test {
@@ -77,27 +77,27 @@ pub(crate) fn variants(
         }
     }
     if allowed.fragments {
-        out.extend([Shape::First, Shape::Later(185)].map(Variant::Shape));
+        out.extend([HeaderCut::First, HeaderCut::Later(185)].map(PacketVariant::Shape));
         if header {
-            out.push(Variant::Shape(Shape::Later(1)));
+            out.push(PacketVariant::Shape(HeaderCut::Later(1)));
         }
     }
     if allowed.truncated && header {
-        out.extend([Shape::Truncated(2), Shape::Truncated(7)].map(Variant::Shape));
+        out.extend([HeaderCut::Truncated(2), HeaderCut::Truncated(7)].map(PacketVariant::Shape));
     }
     if allowed.states {
         use ct_state::{DNAT, ESTABLISHED, INVALID, NEW, RELATED, UNTRACKED};
         let all = [NEW, ESTABLISHED, RELATED, INVALID, UNTRACKED, NEW | DNAT];
-        out.extend(all.map(|s| Variant::Value(Field::CtState, s.into())));
+        out.extend(all.map(|s| PacketVariant::Value(Field::CtState, s.into())));
     }
     for proto in [6, 17, if family == Family::V4 { 1 } else { 58 }, 47] {
-        out.push(Variant::Value(Field::Proto, proto));
+        out.push(PacketVariant::Value(Field::Proto, proto));
     }
     out
 }
 
 fn push_field(
-    out: &mut Vec<Variant>,
+    out: &mut Vec<PacketVariant>,
     field: Field,
     predicate: &Predicate,
     family: Family,
@@ -133,12 +133,12 @@ fn push_field(
             values.push(!mask & max);
         }
         Predicate::Device { name, prefix } => {
-            out.push(Variant::Device(field, name.to_string()));
-            out.push(Variant::Device(field, format!("{name}0")));
+            out.push(PacketVariant::Device(field, name.to_string()));
+            out.push(PacketVariant::Device(field, format!("{name}0")));
             if *prefix || name.len() > 1 {
                 let shorter: String = name.chars().take(name.chars().count() - 1).collect();
                 if !shorter.is_empty() {
-                    out.push(Variant::Device(field, shorter));
+                    out.push(PacketVariant::Device(field, shorter));
                 }
             }
             return;
@@ -146,12 +146,12 @@ fn push_field(
     }
     let hop = if field == Field::Ttl { hop } else { 0 };
     values.retain(|v| *v <= max);
-    out.extend(values.into_iter().map(|v| Variant::Value(field, (v + hop).min(max))));
+    out.extend(values.into_iter().map(|v| PacketVariant::Value(field, (v + hop).min(max))));
 }
 
 /// A few elements' edges; each call takes others.
 fn push_set(
-    out: &mut Vec<Variant>,
+    out: &mut Vec<PacketVariant>,
     rule: &Rule,
     index: usize,
     family: Family,

@@ -7,7 +7,7 @@ use weir_model::{
     Addr, Chain, Family, Firewall, Match, Packet, Policy, PortSpan, Read, Rule, RuleId, Ruleset,
     Table, TableName, Target, Test, tests_of,
 };
-use weir_semantics::{AlwaysTrue, Difference, Interpreter, Seeded};
+use weir_semantics::{AlwaysTrue, Interpreter, OutcomeDifference, Seeded};
 use weir_traffic::{TrafficOptions, packets};
 
 /// What a random rule tests.
@@ -123,7 +123,7 @@ fn holds(rule: &Rule, packet: &Packet) -> bool {
 }
 
 /// The first packet whose outcome differs, and how.
-fn difference(a: &Firewall, b: &Firewall) -> Option<(Packet, Difference)> {
+fn difference(a: &Firewall, b: &Firewall) -> Option<(Packet, OutcomeDifference)> {
     let (before, after) = (Interpreter::new(a), Interpreter::new(b));
     let options = TrafficOptions { count: 400, ..TrafficOptions::default() };
     let ruleset = a.v4.as_ref().expect("a v4 ruleset");
@@ -197,7 +197,7 @@ proptest! {
         let policy = if base.policy == Some(Policy::Drop) { Target::Drop } else { Target::Accept };
         base.rules.push(Rule::new(policy));
         let found = difference(&before, &after);
-        prop_assert!(matches!(found, None | Some((_, Difference::Credit))), "{found:?}");
+        prop_assert!(matches!(found, None | Some((_, OutcomeDifference::Credit))), "{found:?}");
     }
 
     #[test]
@@ -229,7 +229,7 @@ proptest! {
             outcome.hits.iter().any(|h| h.place().is_some_and(|p| p.number.is_none()))
         });
         let found = difference(&before, &after);
-        prop_assert_eq!(matches!(found, Some((_, Difference::Verdict))), reaches);
+        prop_assert_eq!(matches!(found, Some((_, OutcomeDifference::Verdict))), reaches);
     }
 
     #[test]

@@ -60,7 +60,7 @@ pub(crate) struct Prepared {
     /// An Ethernet frame, or for OUTPUT the packet from its network header on.
     pub frame: Vec<u8>,
     /// Connections that must be there before.
-    pub connections: Vec<conntrack::Entry>,
+    pub connections: Vec<conntrack::ConntrackEntry>,
     /// The host without rules took it as its own.
     pub is_local: bool,
 }
@@ -75,15 +75,15 @@ pub(crate) struct Batch {
 
 /// Gives each packet its number, and makes its bytes.
 #[derive(Debug)]
-pub(crate) struct Maker {
+pub(crate) struct BatchMaker {
     next: u32,
     /// Families in which lengths are tested: there, packets stay as long as they are.
     lengths_matter: Vec<Family>,
 }
 
-impl Maker {
-    pub fn new(lengths_matter: Vec<Family>) -> Maker {
-        Maker { next: 1, lengths_matter }
+impl BatchMaker {
+    pub fn new(lengths_matter: Vec<Family>) -> BatchMaker {
+        BatchMaker { next: 1, lengths_matter }
     }
 
     /// A batch of packets that all go `way`, at most `room`, taken out of `packets`. Those that
@@ -242,7 +242,7 @@ mod tests {
     fn each_packet_of_a_batch_has_its_own_number_and_length() {
         for family in [Family::V4, Family::V6] {
             let path = PacketPath::of(&udp(family, 1), Entry::Forward, false);
-            let mut maker = Maker::new(Vec::new());
+            let mut maker = BatchMaker::new(Vec::new());
             maker.next = NUMBER_MAX - 1;
             let batch = maker.batch(path, &mut queue(family, 5), 10);
             let lengths: HashSet<_> = batch.packets.iter().map(|p| p.packet.len()).collect();
@@ -260,7 +260,7 @@ mod tests {
     fn lengths_that_are_tested_are_left_alone() {
         let path = PacketPath::of(&udp(Family::V4, 1), Entry::Input, false);
         let mut packets = queue(Family::V4, 3);
-        let batch = Maker::new(vec![Family::V4]).batch(path, &mut packets, 10);
+        let batch = BatchMaker::new(vec![Family::V4]).batch(path, &mut packets, 10);
         assert!(batch.packets.iter().all(|p| p.packet.len() == 28));
     }
 
@@ -272,7 +272,7 @@ mod tests {
         (answer.saddr, answer.daddr) = (Addr(2), Addr(1));
         answer.transport = Transport::Udp { sport: 2, dport: 10 };
         packets.push_back(answer.clone());
-        let batch = Maker::new(Vec::new()).batch(path, &mut packets, 10);
+        let batch = BatchMaker::new(Vec::new()).batch(path, &mut packets, 10);
         assert_eq!(batch.packets.len(), 2);
         assert_eq!(packets, [answer]);
     }

@@ -21,7 +21,7 @@ use crate::VerifyError;
 #[derive(Debug)]
 pub(crate) struct Credits {
     firewall: Namespace,
-    tables: Vec<Table>,
+    tables: Vec<CountedTable>,
     nft: Vec<Nft>,
     sets: Option<SetCounters>,
     /// Sets with counters: name, and where the readings of its elements are, in their order.
@@ -37,7 +37,7 @@ pub(crate) struct Credits {
 }
 
 #[derive(Debug)]
-struct Table {
+struct CountedTable {
     family: Family,
     counters: TableCounters,
     /// Where its readings begin.
@@ -207,7 +207,7 @@ impl Credits {
                 self.index.insert(counter, first + i);
             }
             self.readings.resize(first + counters.places().len(), Count::default());
-            self.tables.push(Table { family, counters, first });
+            self.tables.push(CountedTable { family, counters, first });
         }
         Ok(())
     }

@@ -12,7 +12,7 @@ use weir_semantics::{EffectSeen, Outcome, Verdict};
 use crate::batch::{GRE, GRE_BYTES};
 use crate::counters::{Credits, Originals};
 use crate::diagrams::Looked;
-use crate::testbed::Left;
+use crate::testbed::LeftPacket;
 
 /// What the interpreter says of a packet.
 #[derive(Clone, Debug)]
@@ -70,7 +70,7 @@ impl Expected {
     }
 
     /// How the packet's end differs, in words; `None` where it does not.
-    pub fn end_differs(&self, left: Option<&Left>) -> Option<String> {
+    pub fn end_differs(&self, left: Option<&LeftPacket>) -> Option<String> {
         match (self.passes, left) {
             (false, None) => None,
             (true, None) => Some(format!("expected {}, but it did not come through", self.verdict)),
@@ -79,7 +79,7 @@ impl Expected {
         }
     }
 
-    fn left_differs(&self, left: &Left) -> Option<String> {
+    fn left_differs(&self, left: &LeftPacket) -> Option<String> {
         let mut differs = Vec::new();
         let mut compare = |what: &str, expected: String, seen: String| {
             if expected != seen {

@@ -23,7 +23,7 @@ use weir_packet::{Ct, CtState};
 use weir_semantics::{Counted, Entry, Interpreter, Oracle, Outcome, Question, Verdict, Write};
 
 pub use sample::{Sample, samples};
-pub use subject::Subject;
+pub use subject::MeasuredRule;
 pub use text::MARKED;
 
 use crate::VerifyError;
@@ -68,7 +68,7 @@ impl Observed {
 /// Rules that are measured together.
 #[derive(Debug)]
 pub struct Bench {
-    subjects: Vec<Subject>,
+    subjects: Vec<MeasuredRule>,
     probes: usize,
     family: Family,
     firewall: Firewall,
@@ -91,7 +91,7 @@ impl Bench {
         session: &Session,
         name: &str,
         family: Family,
-        subjects: Vec<Subject>,
+        subjects: Vec<MeasuredRule>,
         probes: &[String],
         sets: &str,
     ) -> Result<Bench, VerifyError> {
@@ -126,7 +126,7 @@ impl Bench {
     }
 
     /// The rules that are measured.
-    pub fn subjects(&self) -> &[Subject] {
+    pub fn subjects(&self) -> &[MeasuredRule] {
         &self.subjects
     }
 
@@ -242,7 +242,7 @@ impl Bench {
             oif: text::OIF.to_owned(),
             own: false,
         };
-        let mut connections: Vec<conntrack::Entry> = sample.connections();
+        let mut connections: Vec<conntrack::ConntrackEntry> = sample.connections();
         let placeholder = Packet::new(self.family, weir_model::Addr(0), weir_model::Addr(0), 59);
         let each = which.iter().map(|i| {
             let number = *i as u32 + 1;

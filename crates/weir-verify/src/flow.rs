@@ -1,16 +1,16 @@
 //! Connections that must be there before a packet is what it shall be to conntrack.
 
-use weir_kernel::conntrack::{Entry, Key, Tuple};
+use weir_kernel::conntrack::{ConntrackEntry, ConntrackKey, Tuple};
 use weir_packet::{Addr, CtState, Family, Packet, Transport};
 
 /// Entries that make conntrack see the packet in the state that it carries; none where a packet
 /// is so by its nature (NEW, INVALID, UNTRACKED), or cannot be made so.
 ///
 /// `number` tells the masters of different packets apart.
-pub(crate) fn entries(packet: &Packet, number: u32) -> Vec<Entry> {
+pub(crate) fn entries(packet: &Packet, number: u32) -> Vec<ConntrackEntry> {
     let Some(tuple) = tuple(packet) else { return Vec::new() };
     let original = if packet.ct.reply { tuple.reversed() } else { tuple };
-    let entry = Entry {
+    let entry = ConntrackEntry {
         original,
         reply: original.reversed(),
         answered: true,
@@ -26,7 +26,7 @@ pub(crate) fn entries(packet: &Packet, number: u32) -> Vec<Entry> {
         CtState::Related => {
             let master = master(packet.family, number);
             let (reply, announces) = (master.reversed(), Some(tuple));
-            vec![Entry {
+            vec![ConntrackEntry {
                 original: master,
                 reply,
                 answered: true,
@@ -45,7 +45,7 @@ fn master(family: Family, number: u32) -> Tuple {
         Family::V4 => (0xc000_00c8, 0xc000_00c9),
         Family::V6 => (0x0100 << 112 | 0xc8, 0x0100 << 112 | 0xc9),
     };
-    let key = Key::Ports(number as u16, 21);
+    let key = ConntrackKey::Ports(number as u16, 21);
     Tuple { family, saddr: Addr(saddr), daddr: Addr(daddr), proto: 6, key }
 }
 
@@ -56,12 +56,12 @@ pub(crate) fn tuple(packet: &Packet) -> Option<Tuple> {
     let key = match &packet.transport {
         Transport::Tcp { sport, dport, .. }
         | Transport::Udp { sport, dport }
-        | Transport::Sctp { sport, dport, .. } => Key::Ports(*sport, *dport),
+        | Transport::Sctp { sport, dport, .. } => ConntrackKey::Ports(*sport, *dport),
         Transport::Icmp { kind, code, rest } if is_request_or_answer(packet.family, *kind) => {
-            Key::Icmp(u16::from_be_bytes([rest[0], rest[1]]), *kind, *code)
+            ConntrackKey::Icmp(u16::from_be_bytes([rest[0], rest[1]]), *kind, *code)
         }
         // GRE's key is in its payload; DCCP is not tracked by ports since Linux 6.16.
-        Transport::None if packet.proto != 47 => Key::None,
+        Transport::None if packet.proto != 47 => ConntrackKey::None,
         Transport::Icmp { .. }
         | Transport::Dccp { .. }
         | Transport::None
@@ -89,7 +89,7 @@ pub(crate) fn is_icmp_error(packet: &Packet) -> bool {
 }
 
 /// Makes an ICMP error that shall be RELATED quote a packet, and gives the connection of that one.
-pub(crate) fn quote(packet: &mut Packet, number: u32) -> Entry {
+pub(crate) fn quote(packet: &mut Packet, number: u32) -> ConntrackEntry {
     let mut inner = Packet::new(packet.family, packet.daddr, packet.saddr, 17);
     let sport = 1024 + (number % 60_000) as u16;
     inner.transport = Transport::Udp { sport, dport: 53 };
@@ -97,7 +97,7 @@ pub(crate) fn quote(packet: &mut Packet, number: u32) -> Entry {
     packet.payload = inner.to_bytes();
     let original = tuple(&inner).expect("UDP has ports");
     // nf_nat_icmp_reply_translation drops redirects of a connection that nat has not decided on.
-    Entry {
+    ConntrackEntry {
         original,
         reply: original.reversed(),
         answered: true,

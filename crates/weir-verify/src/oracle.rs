@@ -7,11 +7,11 @@
 
 use std::collections::HashMap;
 
-use weir_model::matching::{Host, Value};
-use weir_model::target::{Extension, NatTarget};
+use weir_model::matching::{HostMatch, Value};
+use weir_model::target::{ExtensionTarget, NatTarget};
 use weir_model::{Addr, Effect, Family, Field, Match, RuleId, Target};
 use weir_packet::{Packet, Transport};
-use weir_semantics::{Entry, Oracle, Question, Subject, Translation, Write};
+use weir_semantics::{Entry, Oracle, Question, QuestionSubject, Translation, Write};
 
 use crate::batch::PacketPath;
 use crate::hotdrop;
@@ -166,7 +166,7 @@ fn written(target: &Target, field: Field, old: u128, packet: &Packet) -> Option<
 }
 
 /// The mark that CONNMARK writes where it shifts one (xt_connmark.c, `connmark_tg_shift`).
-fn shifted_mark(extension: &Extension, packet: &Packet) -> u32 {
+fn shifted_mark(extension: &ExtensionTarget, packet: &Packet) -> u32 {
     let option = |name: &str| extension.options.iter().find(|o| o.name == name).map(|o| &o.value);
     let number = |name: &str| match option(name) {
         Some(Value::Number(n) | Value::Hex(n) | Value::Masked(n, _)) => Some(*n as u32),
@@ -216,7 +216,7 @@ fn has_mss(options: &[u8]) -> bool {
 
 /// Whether nothing but the rule's own counter depends on the answer.
 fn is_silent(question: &Question<'_>) -> bool {
-    question.subject != Subject::Target
+    question.subject != QuestionSubject::Target
         && match &question.rule.target {
             Target::None => true,
             Target::Effect(effect) => {
@@ -228,12 +228,12 @@ fn is_silent(question: &Question<'_>) -> bool {
 
 /// Whether a match behind the one that is asked about may drop the packet.
 fn drops_behind(question: &Question<'_>) -> bool {
-    let Subject::Match(at) = question.subject else { return false };
+    let QuestionSubject::Match(at) = question.subject else { return false };
     question.rule.matches[at + 1..].iter().any(|m| hotdrop::may_drop(m, question.packet))
 }
 
 /// What a match of the host says in our namespaces, where that is certain.
-fn by_place(host: &Host, packet: &Packet, path: &PacketPath) -> Option<bool> {
+fn by_place(host: &HostMatch, packet: &Packet, path: &PacketPath) -> Option<bool> {
     let all_negated = || host.options.iter().all(|o| o.negated);
     match host.module {
         "addrtype" if packet.family == Family::V4 => addrtype(host, packet, path),
@@ -247,7 +247,7 @@ fn by_place(host: &Host, packet: &Packet, path: &PacketPath) -> Option<bool> {
 }
 
 /// ipt_rpfilter.c: the way back to any other host is the link that packets come in by.
-fn rpfilter(host: &Host, packet: &Packet, path: &PacketPath) -> Option<bool> {
+fn rpfilter(host: &HostMatch, packet: &Packet, path: &PacketPath) -> Option<bool> {
     let has = |name: &str| host.options.iter().any(|o| o.name == name);
     let is_other = match packet.family {
         Family::V4 => address_type(packet.saddr, path) == Some("UNICAST"),
@@ -258,7 +258,7 @@ fn rpfilter(host: &Host, packet: &Packet, path: &PacketPath) -> Option<bool> {
 }
 
 /// xt_addrtype.c over our routing.
-fn addrtype(host: &Host, packet: &Packet, path: &PacketPath) -> Option<bool> {
+fn addrtype(host: &HostMatch, packet: &Packet, path: &PacketPath) -> Option<bool> {
     let mut holds = true;
     for option in &host.options {
         let addr = match option.name {

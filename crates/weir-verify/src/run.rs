@@ -16,7 +16,7 @@ use weir_model::{CtState, Family, Firewall, RuleId, tool};
 use weir_packet::{Ct, Packet};
 use weir_semantics::Interpreter;
 
-use crate::batch::{Batch, Maker, PACKETS_MAX, PacketPath};
+use crate::batch::{Batch, BatchMaker, PACKETS_MAX, PacketPath};
 use crate::counters::Originals;
 use crate::diagrams::Diagrams;
 use crate::differ::{self, Expected, tally};
@@ -26,7 +26,7 @@ use crate::{VerifyError, VerifyOptions, VerifyReport};
 
 use self::cause::{is_ambiguous, not_comparable, out_of_reach, undelivered};
 use self::round::{Round, path_name};
-use self::tested::{Found, Tested};
+use self::tested::{FoundDifference, Tested};
 
 /// Cause of exclusion: see [`VerifyOptions::singles_max`] and [`VerifyOptions::singles_time`].
 const BEYOND: &str = "beyond what is tried one packet at a time";
@@ -48,7 +48,7 @@ impl Rounds {
     }
 }
 
-struct Run<'f> {
+struct VerifyRun<'f> {
     interpreter: Interpreter<'f>,
     diagrams: Diagrams<'f>,
     options: &'f VerifyOptions,
@@ -59,13 +59,13 @@ struct Run<'f> {
     assembles: Vec<Family>,
     empty: Testbed,
     tested: Vec<Tested<'f>>,
-    maker: Maker,
+    maker: BatchMaker,
     report: VerifyReport,
     hit: Vec<bool>,
     /// Packets that went through the firewall without rules.
     done: u64,
     guesses: Guesses,
-    found: Vec<Found>,
+    found: Vec<FoundDifference>,
     /// Time that packets took which were tried one at a time, and what led to it.
     spent: Duration,
 }
@@ -96,9 +96,9 @@ pub(crate) fn run(
     for form in &forms {
         tested.push(Tested::form(&session, form, &families, &originals)?);
     }
-    let mut run = Run {
+    let mut run = VerifyRun {
         rules: rules(firewall, &originals),
-        maker: Maker::new(packets::lengths_matter(firewall)),
+        maker: BatchMaker::new(packets::lengths_matter(firewall)),
         report: VerifyReport { seed: options.seed, ..VerifyReport::default() },
         hit: vec![false; originals.keys.len()],
         done: 0,
@@ -140,7 +140,7 @@ fn rules(firewall: &Firewall, originals: &Originals) -> HashMap<(Family, RuleId)
     out
 }
 
-impl Run<'_> {
+impl VerifyRun<'_> {
     fn rounds(
         &mut self,
         paths: Vec<(PacketPath, VecDeque<Packet>)>,
@@ -408,7 +408,7 @@ impl Run<'_> {
             weir_packet::pcap::write(path, self.found.iter().map(|f| &f.frame))
                 .map_err(|source| VerifyError::Write { path: path.clone(), source })?;
         }
-        for (i, Found { mut difference, .. }) in self.found.into_iter().enumerate() {
+        for (i, FoundDifference { mut difference, .. }) in self.found.into_iter().enumerate() {
             difference.frame = if self.options.pcap.is_some() { i as u64 + 1 } else { 0 };
             self.report.differences.push(difference);
         }

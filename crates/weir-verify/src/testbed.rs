@@ -31,20 +31,20 @@ const PASS_LIMIT: Duration = Duration::from_secs(10);
 
 /// What was seen of one batch.
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct BatchObservation {
     /// Packets that came as far as the first hook.
     pub begun: Vec<bool>,
     /// Their conntrack state, where it is logged.
     pub states: Vec<Option<CtState>>,
     /// Those that came through, as they left.
-    pub left: Vec<Option<Left>>,
+    pub left: Vec<Option<LeftPacket>>,
     /// Index of the device that the batch leaves by.
     leaves_by: u32,
 }
 
 /// A packet as it left the firewall, or was delivered to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Left {
+pub(crate) struct LeftPacket {
     /// Its first bytes, from the network header on.
     pub bytes: Vec<u8>,
     /// Its mark.
@@ -130,14 +130,14 @@ impl Testbed {
     }
 
     /// Sends a batch and returns what was seen of it.
-    pub fn send(&mut self, batch: &Batch) -> Result<Seen, VerifyError> {
+    pub fn send(&mut self, batch: &Batch) -> Result<BatchObservation, VerifyError> {
         self.turn_to(&batch.path)?;
         self.connect(batch)?;
         // What earlier batches left to be read is not this batch's.
         self.log.read(|_| ())?;
         let back = batch.path.entry == Entry::Forward && batch.path.iif == batch.path.oif;
         let leaves_by = self.indices[if back { 0 } else { 1 }];
-        let mut seen = Seen::of(batch.packets.len(), leaves_by);
+        let mut seen = BatchObservation::of(batch.packets.len(), leaves_by);
         match batch.path.entry {
             Entry::Output => self.send_out(batch, &mut seen)?,
             Entry::Forward | Entry::Input => self.send_in(batch, &mut seen)?,
@@ -146,7 +146,7 @@ impl Testbed {
     }
 
     /// From outside: frames, then the marker; the marker's log entry is the last.
-    fn send_in(&mut self, batch: &Batch, seen: &mut Seen) -> Result<(), VerifyError> {
+    fn send_in(&mut self, batch: &Batch, seen: &mut BatchObservation) -> Result<(), VerifyError> {
         let mut marker = probe::marker();
         marker.smac = Some(WORLD_MAC);
         let marker = marker.to_frame(FIREWALL_MAC);
@@ -171,7 +171,7 @@ impl Testbed {
     }
 
     /// From the host itself: a packet is through when its system call returns.
-    fn send_out(&mut self, batch: &Batch, seen: &mut Seen) -> Result<(), VerifyError> {
+    fn send_out(&mut self, batch: &Batch, seen: &mut BatchObservation) -> Result<(), VerifyError> {
         let host = &self.hosts[&batch.path.family];
         for p in &batch.packets {
             host.set_mark(p.packet.mark).map_err(VerifyError::send)?;
@@ -257,9 +257,9 @@ impl Testbed {
     }
 }
 
-impl Seen {
-    fn of(packets: usize, leaves_by: u32) -> Seen {
-        Seen {
+impl BatchObservation {
+    fn of(packets: usize, leaves_by: u32) -> BatchObservation {
+        BatchObservation {
             leaves_by,
             begun: vec![false; packets],
             states: vec![None; packets],
@@ -277,7 +277,7 @@ impl Seen {
             prefix::BEGUN => self.begun[at] = true,
             prefix::END => {
                 let is_local = logged.hook == HOOK_INPUT;
-                self.left[at] = Some(Left {
+                self.left[at] = Some(LeftPacket {
                     bytes: logged.payload.to_vec(),
                     mark: logged.mark,
                     is_local,

@@ -13,7 +13,7 @@ use std::time::Instant;
 use weir_backends::{CompileError, CompileOptions, Form, compile, write};
 use weir_model::{Family, Firewall};
 use weir_syntax::iptables::{ParseOptions, parse};
-use weir_testkit::random::{Rng, Shape, ruleset, sets};
+use weir_testkit::random::{RulesShape, TestRng, ruleset, sets};
 use weir_testkit::{Folder, lacks_root};
 use weir_verify::{VerifyOptions, VerifyReport, verify};
 
@@ -160,9 +160,9 @@ fn write_forms(how: &str, firewall: &Firewall, folder: &Path, total: &mut Total)
 
 #[test]
 fn every_random_ruleset_is_read() {
-    let (mut rng, mut rules) = (Rng::new(1), 0);
+    let (mut rng, mut rules) = (TestRng::new(1), 0);
     for _ in 0..500 {
-        let (shape, of) = (Shape::random_wide(&mut rng, RULES), rng.number());
+        let (shape, of) = (RulesShape::random_wide(&mut rng, RULES), rng.number());
         let firewall = firewall(&ruleset(of, &shape), &sets(shape.v6));
         rules += firewall.rulesets().map(|r| r.rules().count()).sum::<usize>();
     }
@@ -176,10 +176,10 @@ fn random_rulesets_agree_with_the_kernel_in_every_form() {
     }
     let (seed, pairs) = (number("WEIR_SEED", 4), number("WEIR_PAIRS", 3_000));
     let (began, folder) = (Instant::now(), Folder::new("differential"));
-    let mut rng = Rng::new(seed);
+    let mut rng = TestRng::new(seed);
     let mut total = Total::default();
     while total.pairs < pairs || !total.has_every_form() && total.rulesets < RULESETS {
-        let (shape, of) = (Shape::random_wide(&mut rng, RULES), rng.number());
+        let (shape, of) = (RulesShape::random_wide(&mut rng, RULES), rng.number());
         let how = format!("ruleset {}: ruleset({of}, {shape:?})", total.rulesets + 1);
         let sets = if shape.wide { sets(shape.v6) } else { String::new() };
         let firewall = firewall(&ruleset(of, &shape), &sets);

@@ -4,17 +4,17 @@ mod edited;
 
 use edited::{Source, edits};
 use weir_model::Family;
-use weir_testkit::random::{Rng, Shape, ruleset};
+use weir_testkit::random::{RulesShape, TestRng, ruleset};
 
 #[test]
 fn edits_that_change_the_meaning_are_found_and_others_are_equal() {
     if weir_testkit::lacks_root() {
         return;
     }
-    let (seed, mut rng) = (5, Rng::new(5));
+    let (seed, mut rng) = (5, TestRng::new(5));
     let sources: Vec<Source> = (0..8)
         .map(|i| {
-            let shape = Shape { tables: i % 2 == 0, ..Shape::random(&mut rng, 30) };
+            let shape = RulesShape { tables: i % 2 == 0, ..RulesShape::random(&mut rng, 30) };
             let family = if shape.v6 { Family::V6 } else { Family::V4 };
             Source { name: format!("{i}"), text: ruleset(rng.number(), &shape), family }
         })

@@ -16,7 +16,7 @@ use weir_model::{Addr, Family, Firewall, Packet};
 use weir_packet::{Transport, tcp_flag};
 use weir_passes::{CheckOptions, PassOptions, RunOptions, passes, run_checked};
 use weir_syntax::iptables::{ParseOptions, parse, print};
-use weir_testkit::random::Rng;
+use weir_testkit::random::TestRng;
 
 const SETS: &str = "create s hash:ip family inet skbinfo\n\
                     add s 127.0.0.1 skbmark 0x1\n\
@@ -73,7 +73,7 @@ const RAW: [&str; 5] = [
 ];
 
 /// A random ruleset, of the raw and the mangle table of OUTPUT.
-fn ruleset(rng: &mut Rng) -> String {
+fn ruleset(rng: &mut TestRng) -> String {
     let mut text = "*raw\n:OUTPUT ACCEPT [0:0]\n".to_owned();
     for _ in 0..rng.below(4) {
         let _ = writeln!(text, "-A OUTPUT -p udp {}", rng.pick(&RAW));
@@ -237,7 +237,7 @@ fn what_is_called_equal_the_kernel_does_not_tell_apart() {
     let number = |name: &str, default: u64| {
         std::env::var(name).map_or(default, |v| v.parse().expect("a number"))
     };
-    let mut rng = Rng::new(number("WEIR_SEED", 1));
+    let mut rng = TestRng::new(number("WEIR_SEED", 1));
     let session = Session::new().expect("a session");
     let (mut equal, mut removed, mut differed, mut controls) = (0, 0, 0, 0);
     let mut wrong = Vec::new();

@@ -144,7 +144,7 @@ fn incompatible(line: &str) -> Option<&str> {
 }
 
 /// A variant's text for a family.
-struct Chosen {
+struct ChosenVariant {
     variant: Variant,
     text: Option<(String, String)>,
     /// What the other variant holds.
@@ -157,9 +157,9 @@ fn choose(
     legacy: Option<(String, String)>,
     nft: Option<(String, String)>,
     variant: Option<Variant>,
-) -> Result<Chosen> {
+) -> Result<ChosenVariant> {
     let held = |text: &Option<(String, String)>| {
-        text.as_ref().map_or_else(Held::default, |(_, text)| Held::of(text))
+        text.as_ref().map_or_else(VariantRules::default, |(_, text)| VariantRules::of(text))
     };
     let (in_legacy, in_nft) = (held(&legacy), held(&nft));
     let variant = match (variant, in_legacy.acts(), in_nft.acts()) {
@@ -182,20 +182,20 @@ fn choose(
         let (word, other) = (word(family), other.name());
         format!("{word} rules of {other}: it holds {left}, which packets meet, too")
     });
-    Ok(Chosen { variant, text, warning })
+    Ok(ChosenVariant { variant, text, warning })
 }
 
 /// What a variant holds of a family.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Held {
+struct VariantRules {
     rules: usize,
     /// Built-in chains whose policy is not ACCEPT.
     policies: usize,
 }
 
-impl Held {
-    fn of(text: &str) -> Held {
-        let mut held = Held::default();
+impl VariantRules {
+    fn of(text: &str) -> VariantRules {
+        let mut held = VariantRules::default();
         for line in text.lines() {
             let rule = line.strip_prefix('[').and_then(|l| Some(l.split_once("] ")?.1));
             held.rules += usize::from(rule.unwrap_or(line).starts_with("-A "));
@@ -207,11 +207,11 @@ impl Held {
 
     /// Whether it does anything to packets.
     fn acts(self) -> bool {
-        self != Held::default()
+        self != VariantRules::default()
     }
 }
 
-impl std::fmt::Display for Held {
+impl std::fmt::Display for VariantRules {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let count = |n: usize, one: &str, many: &str| match n {
             1 => format!("1 {one}"),

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::Result;
 use weir_artefact::{Artefact, FileKind, Manifest, SetTexts, Stored};
 use weir_backends::nft::to_iptables::{self, OpaqueDictionary};
-use weir_backends::original::Originals;
+use weir_backends::original::OriginalIds;
 use weir_model::{Family, Firewall, nft};
 
 use crate::cli::Operand;
@@ -111,14 +111,14 @@ fn count(errors: usize) -> String {
 
 impl Side {
     /// The places of its rules.
-    fn originals(&self) -> Originals {
+    fn originals(&self) -> OriginalIds {
         match &self.manifest {
-            Some(manifest) => Originals::of_manifest(&manifest.counters),
-            None => Originals::of_file(&self.firewall),
+            Some(manifest) => OriginalIds::of_manifest(&manifest.counters),
+            None => OriginalIds::of_file(&self.firewall),
         }
     }
 
-    fn credit(&mut self, originals: &Originals) {
+    fn credit(&mut self, originals: &OriginalIds) {
         match &self.manifest {
             Some(manifest) => {
                 originals.credit_artefact(&manifest.counters, &mut self.firewall, &mut self.tables)
@@ -129,7 +129,7 @@ impl Side {
 }
 
 /// Whether both sides have the same originals, which then are credited on both.
-pub fn credit(a: &mut Side, b: &mut Side) -> Option<Originals> {
+pub fn credit(a: &mut Side, b: &mut Side) -> Option<OriginalIds> {
     let originals = a.originals();
     let known = !originals.is_empty() && originals == b.originals();
     known.then(|| {

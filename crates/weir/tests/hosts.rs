@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use weir_kernel::process::ProcessId;
 use weir_kernel::{LinkEnd, Namespace, Session, VethOptions};
 use weir_stats::series::{Selection, ratio};
-use weir_stats::{Estimate, Kind, Quantity, Record, Scenario, State, Trial, folder};
+use weir_stats::{Estimate, Quantity, Record, Scenario, State, Trial, TrialKind, folder};
 use weir_testkit::{lacking, lacks_root};
 
 const SSHD: &str = "/usr/sbin/sshd";
@@ -273,9 +273,10 @@ fn a_study_over_two_hosts_gives_the_ratios_of_one_machine() {
     let local = folder::load(&lan.folder.join("local")).unwrap();
     let remote = folder::load(&lan.folder.join("remote")).unwrap();
 
-    let of = |record: &Record, kind: Kind| record.trials.iter().filter(|t| t.kind == kind).count();
-    assert_eq!(of(&remote, Kind::Load), of(&local, Kind::Load));
-    for trial in remote.trials.iter().filter(|t| t.kind == Kind::Rate) {
+    let of =
+        |record: &Record, kind: TrialKind| record.trials.iter().filter(|t| t.kind == kind).count();
+    assert_eq!(of(&remote, TrialKind::Load), of(&local, TrialKind::Load));
+    for trial in remote.trials.iter().filter(|t| t.kind == TrialKind::Rate) {
         assert!(
             matches!(trial.state, State::Accepted | State::Warmup | State::Disturbed),
             "{trial:?}"

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use weir_lab::planned;
-use weir_stats::{Kind, State, Trial, folder};
+use weir_stats::{State, Trial, TrialKind, folder};
 use weir_testkit::lacks_root;
 
 const STUDY: &str = r#"
@@ -63,7 +63,7 @@ fn weir(study: &Path, out: &Path, more: &[&str]) -> Command {
 
 /// Trials of packets that settled a step, those of the validation left out.
 fn settled(trials: &[Trial]) -> Vec<&Trial> {
-    let of_packets = trials.iter().filter(|trial| trial.kind == Kind::Rate);
+    let of_packets = trials.iter().filter(|trial| trial.kind == TrialKind::Rate);
     of_packets.skip(4).filter(|trial| trial.state == State::Accepted).collect()
 }
 
@@ -108,7 +108,7 @@ fn a_killed_run_goes_on_where_it_was() {
     assert_eq!(found, wanted);
     let numbers: Vec<u64> = record.trials.iter().map(|trial| trial.number).collect();
     assert_eq!(numbers, (0..numbers.len() as u64).collect::<Vec<_>>());
-    assert_eq!(record.trials.iter().filter(|t| t.kind == Kind::Load).count(), 2);
+    assert_eq!(record.trials.iter().filter(|t| t.kind == TrialKind::Load).count(), 2);
 }
 
 #[test]

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::finding::Finding;
+use super::finding::TidyFinding;
 use crate::tree::Tree;
 
 const RULE: &str = "arrow";
@@ -20,7 +20,7 @@ struct Row {
     unsafe_is_forbidden: bool,
 }
 
-pub fn check(tree: &Tree) -> Vec<Finding> {
+pub fn check(tree: &Tree) -> Vec<TidyFinding> {
     let manifests: Vec<_> = tree
         .ending("Cargo.toml")
         .filter(|(p, _)| p.starts_with("crates/") || p.starts_with("xtask/"))
@@ -30,7 +30,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
     }
     let rows = match table(tree.text(DOCUMENT).unwrap_or_default()) {
         Ok(rows) => rows,
-        Err(message) => return vec![Finding::refuse(RULE, DOCUMENT, 0, message)],
+        Err(message) => return vec![TidyFinding::refuse(RULE, DOCUMENT, 0, message)],
     };
     let mut found = Vec::new();
     let mut seen = BTreeSet::new();
@@ -41,25 +41,29 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
                 found.extend(check_manifest(path, &manifest, &rows));
                 found.extend(check_unsafe(tree, path, &manifest, &rows));
             }
-            Err(message) => found.push(Finding::refuse(RULE, path, 0, message)),
+            Err(message) => found.push(TidyFinding::refuse(RULE, path, 0, message)),
         }
     }
     for (name, row) in rows.iter().filter(|(name, _)| !seen.contains(*name)) {
         let message = format!("the table names {name}, which is no crate of the workspace");
-        found.push(Finding::refuse(RULE, DOCUMENT, row.line, message));
+        found.push(TidyFinding::refuse(RULE, DOCUMENT, row.line, message));
     }
     if let Some(name) = on_a_cycle(&rows) {
         let message = format!("the arrows of the table lead from {name} back to {name}");
-        found.push(Finding::refuse(RULE, DOCUMENT, rows[&name].line, message));
+        found.push(TidyFinding::refuse(RULE, DOCUMENT, rows[&name].line, message));
     }
     found
 }
 
-fn check_manifest(path: &str, manifest: &Manifest, rows: &BTreeMap<String, Row>) -> Vec<Finding> {
+fn check_manifest(
+    path: &str,
+    manifest: &CargoManifest,
+    rows: &BTreeMap<String, Row>,
+) -> Vec<TidyFinding> {
     let name = &manifest.name;
     let Some(row) = rows.get(name) else {
         let message = format!("{name} has no row in the table of {DOCUMENT}");
-        return vec![Finding::refuse(RULE, path, 0, message)];
+        return vec![TidyFinding::refuse(RULE, path, 0, message)];
     };
     let mut found = Vec::new();
     for used in manifest.uses.iter().filter(|u| !row.may_use.contains(*u)) {
@@ -67,15 +71,15 @@ fn check_manifest(path: &str, manifest: &Manifest, rows: &BTreeMap<String, Row>)
             "{name} uses {used}, an arrow that {DOCUMENT} does not have: remove it, or change the \
              table and write a decision"
         );
-        found.push(Finding::refuse(RULE, path, 0, message));
+        found.push(TidyFinding::refuse(RULE, path, 0, message));
     }
     for used in manifest.tests_use.iter().filter(|u| ["weir", "xtask"].contains(&u.as_str())) {
         let message = format!("tests of {name} use {used}, which is a program");
-        found.push(Finding::refuse(RULE, path, 0, message));
+        found.push(TidyFinding::refuse(RULE, path, 0, message));
     }
     if !manifest.has_workspace_lints {
         let message = "lacks `[lints] workspace = true`";
-        found.push(Finding::refuse(RULE, path, 0, message));
+        found.push(TidyFinding::refuse(RULE, path, 0, message));
     }
     found
 }
@@ -84,9 +88,9 @@ fn check_manifest(path: &str, manifest: &Manifest, rows: &BTreeMap<String, Row>)
 fn check_unsafe(
     tree: &Tree,
     path: &str,
-    manifest: &Manifest,
+    manifest: &CargoManifest,
     rows: &BTreeMap<String, Row>,
-) -> Option<Finding> {
+) -> Option<TidyFinding> {
     let row = rows.get(&manifest.name)?;
     let folder = path.strip_suffix("Cargo.toml")?;
     let source = ["src/lib.rs", "src/main.rs"].map(|end| format!("{folder}{end}"));
@@ -94,7 +98,7 @@ fn check_unsafe(
     let forbids = tree.text(source)?.contains("#![forbid(unsafe_code)]");
     (row.unsafe_is_forbidden && !forbids).then(|| {
         let message = format!("{DOCUMENT} says no unsafe here: lacks `#![forbid(unsafe_code)]`");
-        Finding::refuse(RULE, source, 0, message)
+        TidyFinding::refuse(RULE, source, 0, message)
     })
 }
 
@@ -165,14 +169,14 @@ fn on_a_cycle(rows: &BTreeMap<String, Row>) -> Option<String> {
 }
 
 /// What a `Cargo.toml` says that the rules are about.
-struct Manifest {
+struct CargoManifest {
     name: String,
     uses: BTreeSet<String>,
     tests_use: BTreeSet<String>,
     has_workspace_lints: bool,
 }
 
-fn manifest(text: &str) -> Result<Manifest, String> {
+fn manifest(text: &str) -> Result<CargoManifest, String> {
     let value: toml::Table = text.parse().map_err(|e| format!("not TOML: {e}"))?;
     let ours = |section: &str| -> BTreeSet<String> {
         let keys = value.get(section).and_then(toml::Value::as_table).into_iter();
@@ -185,7 +189,7 @@ fn manifest(text: &str) -> Result<Manifest, String> {
     let lints = value.get("lints").and_then(|l| l.get("workspace"));
     let mut uses = ours("dependencies");
     uses.append(&mut ours("build-dependencies"));
-    Ok(Manifest {
+    Ok(CargoManifest {
         name: name.ok_or("has no package name")?.to_owned(),
         uses,
         tests_use: ours("dev-dependencies"),

@@ -1,18 +1,18 @@
 //! Calls that must not stay: `todo!` and its like anywhere, sleeping in tests, `unwrap` in a
 //! library.
 
-use super::finding::Finding;
+use super::finding::TidyFinding;
 use crate::source;
 use crate::tree::Tree;
 
 /// Macros that are for the moment of writing.
 const UNFINISHED: [&str; 3] = ["dbg!", "todo!", "unimplemented!"];
 
-pub fn check(tree: &Tree) -> Vec<Finding> {
+pub fn check(tree: &Tree) -> Vec<TidyFinding> {
     tree.ending(".rs").flat_map(|(path, text)| check_file(path, text)).collect()
 }
 
-fn check_file(path: &str, text: &str) -> Vec<Finding> {
+fn check_file(path: &str, text: &str) -> Vec<TidyFinding> {
     let code = source::code(text);
     let tests = source::test_stretches(&code);
     let in_test =
@@ -20,19 +20,19 @@ fn check_file(path: &str, text: &str) -> Vec<Finding> {
     let mut found = Vec::new();
     for (at, call) in UNFINISHED.iter().flat_map(|call| words(&code, call)) {
         let message = format!("{call} is for the moment of writing");
-        found.push(Finding::refuse("unfinished", path, source::line_of(&code, at), message));
+        found.push(TidyFinding::refuse("unfinished", path, source::line_of(&code, at), message));
     }
     for (at, _) in words(&code, "sleep(") {
         if in_test(at) {
             let message = "a test waits for the event, with a limit, not for time to pass";
-            found.push(Finding::refuse("sleep", path, source::line_of(&code, at), message));
+            found.push(TidyFinding::refuse("sleep", path, source::line_of(&code, at), message));
         }
     }
     let is_library = path.starts_with("crates/") && !path.starts_with("crates/weir/");
     for (at, _) in code.match_indices(".unwrap()") {
         if is_library && !in_test(at) {
             let message = "unwrap in a library: return the error, or `expect` what always holds";
-            found.push(Finding::warn("unwrap", path, source::line_of(&code, at), message));
+            found.push(TidyFinding::warn("unwrap", path, source::line_of(&code, at), message));
         }
     }
     found

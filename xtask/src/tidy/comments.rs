@@ -1,15 +1,15 @@
 //! Each file says on top what it is.
 
-use super::finding::Finding;
+use super::finding::TidyFinding;
 use crate::tree::Tree;
 
 const RULE: &str = "head";
 
-pub fn check(tree: &Tree) -> Vec<Finding> {
+pub fn check(tree: &Tree) -> Vec<TidyFinding> {
     tree.files()
         .filter_map(|(path, text)| {
             let wanted = missing_head(path, text)?;
-            Some(Finding::refuse(
+            Some(TidyFinding::refuse(
                 RULE,
                 path,
                 1,

@@ -4,25 +4,25 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::finding::Finding;
+use super::finding::TidyFinding;
 use crate::modules::{Modules, roots};
 use crate::tree::Tree;
 
 const RULE: &str = "cycle";
 
-pub fn check(tree: &Tree) -> Vec<Finding> {
+pub fn check(tree: &Tree) -> Vec<TidyFinding> {
     let mut found = Vec::new();
     for root in roots(tree) {
         match Modules::of(tree, &root) {
             Ok(modules) => found.extend(check_crate(&modules)),
-            Err(message) => found.push(Finding::refuse(RULE, &root, 0, message)),
+            Err(message) => found.push(TidyFinding::refuse(RULE, &root, 0, message)),
         }
     }
     found
 }
 
 /// A finding for each group of files that reach each other, at the first of the group.
-fn check_crate(modules: &Modules) -> Vec<Finding> {
+fn check_crate(modules: &Modules) -> Vec<TidyFinding> {
     let mut names: BTreeMap<usize, BTreeMap<usize, String>> = BTreeMap::new();
     for edge in modules.edges() {
         names.entry(edge.from).or_default().entry(edge.to).or_insert(edge.name);
@@ -41,7 +41,7 @@ fn check_crate(modules: &Modules) -> Vec<Finding> {
             message += &format!(" {} takes `{name}`;", modules.files[pair[0]]);
         }
         message += " move what they share below both";
-        found.push(Finding::refuse(RULE, &modules.files[start], 0, message));
+        found.push(TidyFinding::refuse(RULE, &modules.files[start], 0, message));
         done.extend(group);
     }
     found

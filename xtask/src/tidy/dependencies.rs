@@ -1,9 +1,9 @@
 //! Dependencies that a crate names and does not use: each costs building time and trust.
 
-use super::finding::Finding;
+use super::finding::TidyFinding;
 use crate::tree::Tree;
 
-pub fn check(tree: &Tree) -> Vec<Finding> {
+pub fn check(tree: &Tree) -> Vec<TidyFinding> {
     let mut found = Vec::new();
     // Fuzz targets lie where cargo-fuzz wants them; their workspace is their own.
     let ours = |path: &str| !path.starts_with("fuzz/");
@@ -17,7 +17,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
             for name in names.flat_map(|table| table.keys()) {
                 if !is_used(tree, folder, places, &name.replace('-', "_")) {
                     let message = format!("nothing in {} uses {name}", places.join(", "));
-                    found.push(Finding::refuse("dependency", path, 0, message));
+                    found.push(TidyFinding::refuse("dependency", path, 0, message));
                 }
             }
         }

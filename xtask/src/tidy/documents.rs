@@ -1,7 +1,7 @@
 //! Documents: links that lead somewhere, source files that are there, decisions with their number, glossary words in use, and
 //! tests that are where the semantics says.
 
-use super::finding::Finding;
+use super::finding::TidyFinding;
 use crate::tree::Tree;
 
 const ARCHITECTURE: &str = "ARCHITECTURE.md";
@@ -9,7 +9,7 @@ const GLOSSARY: &str = "docs/glossary.md";
 const SEMANTICS: &str = "docs/semantics.md";
 const DECISIONS: &str = "docs/decisions/";
 
-pub fn check(tree: &Tree) -> Vec<Finding> {
+pub fn check(tree: &Tree) -> Vec<TidyFinding> {
     let mut found: Vec<_> =
         tree.ending(".md").flat_map(|(path, text)| dead_links(tree, path, text)).collect();
     found.extend(named_files(tree));
@@ -20,7 +20,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
 }
 
 /// Links to files of the repository that are not there.
-fn dead_links(tree: &Tree, path: &str, text: &str) -> Vec<Finding> {
+fn dead_links(tree: &Tree, path: &str, text: &str) -> Vec<TidyFinding> {
     let mut found = Vec::new();
     let mut in_code = false;
     for (i, line) in text.lines().enumerate() {
@@ -34,7 +34,7 @@ fn dead_links(tree: &Tree, path: &str, text: &str) -> Vec<Finding> {
             let is_elsewhere = file.is_empty() || file.contains(':') || file.contains(' ');
             if !is_elsewhere && !tree.has(&resolve(path, file)) {
                 let message = format!("link to {file}, which is not there");
-                found.push(Finding::refuse("link", path, i + 1, message));
+                found.push(TidyFinding::refuse("link", path, i + 1, message));
             }
         }
     }
@@ -42,7 +42,7 @@ fn dead_links(tree: &Tree, path: &str, text: &str) -> Vec<Finding> {
 }
 
 /// Files of crates that the architecture names, as `weir-model/src/test.rs`, and that are not there.
-fn named_files(tree: &Tree) -> Vec<Finding> {
+fn named_files(tree: &Tree) -> Vec<TidyFinding> {
     let mut found = Vec::new();
     for (i, line) in tree.text(ARCHITECTURE).unwrap_or_default().lines().enumerate() {
         let names = line.split('`').skip(1).step_by(2);
@@ -53,7 +53,7 @@ fn named_files(tree: &Tree) -> Vec<Finding> {
         for name in names.filter(is_file) {
             if !tree.has(&format!("crates/{name}")) {
                 let message = format!("{name} is named and not there");
-                found.push(Finding::refuse("file", ARCHITECTURE, i + 1, message));
+                found.push(TidyFinding::refuse("file", ARCHITECTURE, i + 1, message));
             }
         }
     }
@@ -77,7 +77,7 @@ fn resolve(from: &str, link: &str) -> String {
 }
 
 /// `NNNN-title.md` begins with `# NNNN Title`, and no number is used twice.
-fn decisions(tree: &Tree) -> Vec<Finding> {
+fn decisions(tree: &Tree) -> Vec<TidyFinding> {
     let mut found = Vec::new();
     let mut last = String::new();
     for (path, text) in tree.ending(".md").filter(|(p, _)| p.starts_with(DECISIONS)) {
@@ -88,11 +88,11 @@ fn decisions(tree: &Tree) -> Vec<Finding> {
         }
         if number.len() != 4 || !text.starts_with(&format!("# {number} ")) {
             let message = "a decision is NNNN-title.md and begins with `# NNNN Title`";
-            found.push(Finding::refuse("decision", path, 1, message));
+            found.push(TidyFinding::refuse("decision", path, 1, message));
         }
         if number == last {
             let message = format!("number {number} is taken");
-            found.push(Finding::refuse("decision", path, 1, message));
+            found.push(TidyFinding::refuse("decision", path, 1, message));
         }
         last = number;
     }
@@ -100,7 +100,7 @@ fn decisions(tree: &Tree) -> Vec<Finding> {
 }
 
 /// Each line of the semantics names the test, or the case, that holds it: it is there.
-fn named_tests(tree: &Tree) -> Vec<Finding> {
+fn named_tests(tree: &Tree) -> Vec<TidyFinding> {
     let mut found = Vec::new();
     for (i, line) in tree.text(SEMANTICS).unwrap_or_default().lines().enumerate() {
         for name in line.split('`').skip(1).step_by(2).filter(|word| is_claim(word)) {
@@ -109,7 +109,7 @@ fn named_tests(tree: &Tree) -> Vec<Finding> {
             };
             if !tree.files().any(is_there) {
                 let message = format!("no test or case is called {name}");
-                found.push(Finding::refuse("semantics", SEMANTICS, i + 1, message));
+                found.push(TidyFinding::refuse("semantics", SEMANTICS, i + 1, message));
             }
         }
     }
@@ -123,7 +123,7 @@ fn is_claim(word: &str) -> bool {
 }
 
 /// Each word that the glossary explains is used somewhere else; each stands there once, in order.
-fn glossary(tree: &Tree) -> Vec<Finding> {
+fn glossary(tree: &Tree) -> Vec<TidyFinding> {
     let mut found = Vec::new();
     let text = tree.text(GLOSSARY).unwrap_or_default();
     let mut last: Option<String> = None;
@@ -131,11 +131,11 @@ fn glossary(tree: &Tree) -> Vec<Finding> {
         let lower = word.to_lowercase();
         if !is_used(tree, &lower) {
             let message = format!("nothing else uses the word `{word}`");
-            found.push(Finding::refuse("glossary", GLOSSARY, i + 1, message));
+            found.push(TidyFinding::refuse("glossary", GLOSSARY, i + 1, message));
         }
         if last.as_ref().is_some_and(|l| *l >= lower) {
             let message = format!("`{word}` stands out of order, or twice");
-            found.push(Finding::refuse("glossary", GLOSSARY, i + 1, message));
+            found.push(TidyFinding::refuse("glossary", GLOSSARY, i + 1, message));
         }
         last = Some(lower);
     }

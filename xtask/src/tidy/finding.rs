@@ -4,7 +4,7 @@ use std::fmt;
 
 /// Something that breaks a rule.
 #[derive(Debug, PartialEq)]
-pub struct Finding {
+pub struct TidyFinding {
     /// Which rule, the word for `tidy: allow(…)`.
     pub rule: &'static str,
     /// File, from the root.
@@ -17,19 +17,19 @@ pub struct Finding {
     pub refused: bool,
 }
 
-impl Finding {
+impl TidyFinding {
     /// One that fails the run.
     pub fn refuse(rule: &'static str, path: &str, line: usize, message: impl Into<String>) -> Self {
-        Finding { rule, path: path.into(), line, message: message.into(), refused: true }
+        TidyFinding { rule, path: path.into(), line, message: message.into(), refused: true }
     }
 
     /// One for a person to judge.
     pub fn warn(rule: &'static str, path: &str, line: usize, message: impl Into<String>) -> Self {
-        Finding { refused: false, ..Finding::refuse(rule, path, line, message) }
+        TidyFinding { refused: false, ..TidyFinding::refuse(rule, path, line, message) }
     }
 }
 
-impl fmt::Display for Finding {
+impl fmt::Display for TidyFinding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:", self.path)?;
         if self.line > 0 {

@@ -5,17 +5,17 @@
 
 use std::collections::BTreeMap;
 
-use super::finding::Finding;
+use super::finding::TidyFinding;
 use crate::modules::{Modules, Type, roots};
 use crate::tree::Tree;
 
 const RULE: &str = "name";
 const LIST: &str = "xtask/shared-names.toml";
 
-pub fn check(tree: &Tree) -> Vec<Finding> {
+pub fn check(tree: &Tree) -> Vec<TidyFinding> {
     let mut reasons: toml::Table = match tree.text(LIST).unwrap_or_default().parse() {
         Ok(table) => table,
-        Err(e) => return vec![Finding::refuse(RULE, LIST, 0, format!("not TOML: {e}"))],
+        Err(e) => return vec![TidyFinding::refuse(RULE, LIST, 0, format!("not TOML: {e}"))],
     };
     let mut types: BTreeMap<String, Vec<Type>> = BTreeMap::new();
     for root in roots(tree) {
@@ -34,11 +34,11 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
         let at = |t: &Type| format!("{}:{}", t.path, t.line);
         let others: Vec<_> = types[1..].iter().map(at).collect();
         let message = format!("{name} is also a type at {}: rename one", others.join(", "));
-        found.push(Finding::warn(RULE, &types[0].path, types[0].line, message));
+        found.push(TidyFinding::warn(RULE, &types[0].path, types[0].line, message));
     }
     for name in reasons.keys() {
         let message = format!("{name} is no longer the name of several types: remove the line");
-        found.push(Finding::refuse(RULE, LIST, 0, message));
+        found.push(TidyFinding::refuse(RULE, LIST, 0, message));
     }
     found
 }

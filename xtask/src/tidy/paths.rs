@@ -1,6 +1,6 @@
 //! No path of a person's machine: they mean nothing to anybody else.
 
-use super::finding::Finding;
+use super::finding::TidyFinding;
 use crate::tree::Tree;
 
 /// Folders that are somebody's. Spelled in pieces, so that this file is content.
@@ -12,13 +12,13 @@ const PLACES: [&str; 5] = [
     concat!("/tmp/", "target"),
 ];
 
-pub fn check(tree: &Tree) -> Vec<Finding> {
+pub fn check(tree: &Tree) -> Vec<TidyFinding> {
     let mut found = Vec::new();
     for (path, text) in tree.files().filter(|(p, _)| *p != "Cargo.lock") {
         for (i, line) in text.lines().enumerate() {
             for place in PLACES.iter().filter(|place| names(line, place)) {
                 let message = format!("a path of one machine ({place}…)");
-                found.push(Finding::refuse("path", path, i + 1, message));
+                found.push(TidyFinding::refuse("path", path, i + 1, message));
             }
         }
     }

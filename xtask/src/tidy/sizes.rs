@@ -1,6 +1,6 @@
 //! Sizes: one idea a file, one screen a function. Warnings, for a table of fields may be long.
 
-use super::finding::Finding;
+use super::finding::TidyFinding;
 use crate::source;
 use crate::tree::Tree;
 
@@ -8,7 +8,7 @@ const FILE_LINES: usize = 500;
 const FUNCTION_LINES: usize = 70;
 const COLUMNS: usize = 100;
 
-pub fn check(tree: &Tree) -> Vec<Finding> {
+pub fn check(tree: &Tree) -> Vec<TidyFinding> {
     let mut found = Vec::new();
     for (path, text) in tree.files() {
         let is_code = [".rs", ".c", ".h", ".sh"].iter().any(|end| path.ends_with(end));
@@ -18,13 +18,13 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
         let lines = text.lines().count();
         if lines > FILE_LINES {
             let message = format!("{lines} lines, more than {FILE_LINES}: is this two ideas?");
-            found.push(Finding::warn("size", path, 0, message));
+            found.push(TidyFinding::warn("size", path, 0, message));
         }
         // A table that is laid out by hand may be as wide as it needs.
         let columns = if text.contains("rustfmt::skip") { usize::MAX } else { COLUMNS };
         for (i, line) in text.lines().enumerate().filter(|(_, l)| l.chars().count() > columns) {
             let message = format!("{} columns, more than {COLUMNS}", line.chars().count());
-            found.push(Finding::warn("size", path, i + 1, message));
+            found.push(TidyFinding::warn("size", path, i + 1, message));
         }
         if path.ends_with(".rs") {
             found.extend(long_functions(path, text));
@@ -33,11 +33,11 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
     found
 }
 
-fn long_functions(path: &str, text: &str) -> impl Iterator<Item = Finding> {
+fn long_functions(path: &str, text: &str) -> impl Iterator<Item = TidyFinding> {
     let functions = source::functions(&source::code(text)).into_iter();
     functions.filter(|f| f.lines > FUNCTION_LINES).map(|f| {
         let message = format!("{} has {} lines, more than {FUNCTION_LINES}", f.name, f.lines);
-        Finding::warn("size", path, f.line, message)
+        TidyFinding::warn("size", path, f.line, message)
     })
 }
 

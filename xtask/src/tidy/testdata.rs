@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use super::finding::Finding;
+use super::finding::TidyFinding;
 use crate::tree::Tree;
 
 const RULE: &str = "testdata";
 const README: &str = "testdata/README.md";
 
-pub fn check(tree: &Tree) -> Vec<Finding> {
+pub fn check(tree: &Tree) -> Vec<TidyFinding> {
     let folders: BTreeSet<&str> = tree
         .files()
         .filter_map(|(path, _)| path.strip_prefix("testdata/")?.split_once('/'))
@@ -20,11 +20,11 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
         let path = format!("testdata/{folder}");
         if !["`", "/"].iter().any(|end| readme.contains(&format!("`{folder}{end}"))) {
             let message = format!("{README} does not say what `{folder}` holds");
-            found.push(Finding::refuse(RULE, &path, 0, message));
+            found.push(TidyFinding::refuse(RULE, &path, 0, message));
         }
         if !is_read(tree, folder) {
             let message = format!("no test reads testdata/{folder}: remove it or use it");
-            found.push(Finding::refuse(RULE, &path, 0, message));
+            found.push(TidyFinding::refuse(RULE, &path, 0, message));
         }
     }
     found

@@ -15,13 +15,13 @@ use std::hash::{Hash, Hasher};
 use weir_artefact::{Checked, Deviation, Form};
 use weir_model::nft::Credit;
 use weir_model::{Effect, Family, Firewall, Hook, Packet, Ruleset, TableName, Target};
-use weir_semantics::nft::{Done, End, Evaluator, Walk};
-use weir_semantics::{Entry, Interpreter, Log, Oracle, Question, Subject, Verdict};
+use weir_semantics::nft::{Done, End, Evaluator, NftWalk};
+use weir_semantics::{Entry, Interpreter, Log, Oracle, Question, QuestionSubject, Verdict};
 use weir_traffic::{TrafficOptions, packets};
 
 use super::form::NftForm;
 use crate::check::Counterexample;
-use crate::form::{CompileError, CompileOptions, Progress};
+use crate::form::{CompileError, CompileOptions, ProgressFn};
 
 /// Compares a firewall with its nft form at every hook that went to nft.
 ///
@@ -31,7 +31,7 @@ pub fn check(
     firewall: &Firewall,
     form: &NftForm,
     options: &CompileOptions,
-    progress: &mut Progress<'_>,
+    progress: &mut ProgressFn<'_>,
 ) -> Result<Checked, CompileError> {
     let interpreter = Interpreter::new(firewall);
     let evaluator = Evaluator::new(&form.ruleset);
@@ -152,9 +152,9 @@ impl Both<'_> {
     fn after(&self, table: TableName, hook: Hook, packet: &Packet, salt: u64) -> Made {
         let mut packet = packet.clone();
         let mut answer =
-            |o: &weir_model::nft::Opaque, _: &Packet| answered(salt, o.rule.0, o.index);
+            |o: &weir_model::nft::OpaqueStatement, _: &Packet| answered(salt, o.rule.0, o.index);
         let walk = self.evaluator.walk(table, hook, &mut packet, &mut answer);
-        let Walk { end, mut credits, effects, .. } = walk.expect("the hook went to nft");
+        let NftWalk { end, mut credits, effects, .. } = walk.expect("the hook went to nft");
         credits.sort_unstable();
         let effects = effects
             .iter()
@@ -203,7 +203,7 @@ struct BySubject(u64);
 impl Oracle for BySubject {
     fn answer(&mut self, q: &Question<'_>) -> bool {
         match (q.subject, q.rule.credit.first()) {
-            (Subject::Match(index), Some(id)) => answered(self.0, id.0, index),
+            (QuestionSubject::Match(index), Some(id)) => answered(self.0, id.0, index),
             _ => false,
         }
     }

@@ -21,14 +21,14 @@ pub(super) const RUN_MIN: usize = 6;
 
 /// What a run looks up.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Axis {
+pub(super) struct KeyAxis {
     /// The values that make up the key.
     pub loads: Vec<Load>,
 }
 
-impl Axis {
+impl KeyAxis {
     /// All that are tried, pairs first: they leave less to their classes.
-    pub fn all() -> Vec<Axis> {
+    pub fn all() -> Vec<KeyAxis> {
         let pairs = [
             [Load::Saddr, Load::EtherSaddr],
             [Load::Saddr, Load::Daddr],
@@ -45,8 +45,8 @@ impl Axis {
             Load::Iifname,
             Load::Oifname,
         ];
-        let pairs = pairs.into_iter().map(|p| Axis { loads: p.into() });
-        pairs.chain(single.into_iter().map(|l| Axis { loads: vec![l] })).collect()
+        let pairs = pairs.into_iter().map(|p| KeyAxis { loads: p.into() });
+        pairs.chain(single.into_iter().map(|l| KeyAxis { loads: vec![l] })).collect()
     }
 
     fn is_port(&self) -> bool {
@@ -54,7 +54,7 @@ impl Axis {
     }
 
     /// The item's place on this axis, or `None` where it cannot be part of a run along it.
-    pub fn place(&self, item: &Item) -> Option<Place> {
+    pub fn place(&self, item: &Item) -> Option<KeyedItem> {
         // A translation of ports needs its own look at the protocol.
         if item.is_stateful() || self.is_port() && matches!(item.act, Act::Nat(_)) {
             return None;
@@ -64,7 +64,7 @@ impl Axis {
             keys.push(keys_of(item, *load, self.loads.len() > 1)?);
         }
         let proto = if self.is_port() { Some(only_proto(item)?) } else { None };
-        Some(Place { keys, proto })
+        Some(KeyedItem { keys, proto })
     }
 
     /// The item without the tests that the lookup makes.
@@ -107,7 +107,7 @@ impl Axis {
 
 /// Where an item lies on an axis.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Place {
+pub(super) struct KeyedItem {
     /// For each part of the key, the values that the item's test holds.
     keys: Vec<Vec<ElementKey>>,
     /// Ports: the protocol they are ports of, equal in the whole run.
@@ -178,7 +178,7 @@ impl Classes {
     }
 
     /// The key as nft loads it.
-    pub fn key(&self, axis: &Axis) -> Vec<Key> {
+    pub fn key(&self, axis: &KeyAxis) -> Vec<Key> {
         axis.loads.iter().map(|load| Key { load: *load, mask: self.mask }).collect()
     }
 }
@@ -186,7 +186,7 @@ impl Classes {
 /// Cuts a run into classes; `None` where the lists grow too long.
 ///
 /// `decides[i]`: the i-th rule decides for every packet of its place.
-pub(super) fn classes(places: &[&Place], decides: &[bool], family: Family) -> Option<Classes> {
+pub(super) fn classes(places: &[&KeyedItem], decides: &[bool], family: Family) -> Option<Classes> {
     let numeric = places[0].keys.len() == 1
         && matches!(places[0].keys[0].first(), Some(ElementKey::Span(..)));
     if numeric { by_stretches(places, decides, family) } else { exact(places, decides) }
@@ -197,12 +197,12 @@ fn budget(decides: &[bool]) -> usize {
     8 * decides.len() + 4096
 }
 
-fn by_stretches(places: &[&Place], decides: &[bool], family: Family) -> Option<Classes> {
+fn by_stretches(places: &[&KeyedItem], decides: &[bool], family: Family) -> Option<Classes> {
     let interval = |key: &ElementKey| match key {
         ElementKey::Span(lo, hi) => Some((*lo, *hi)),
         ElementKey::Device(_) => None,
     };
-    let of = |place: &&Place| place.keys[0].iter().map(interval).collect::<Option<Vec<_>>>();
+    let of = |place: &&KeyedItem| place.keys[0].iter().map(interval).collect::<Option<Vec<_>>>();
     let rules: Vec<Vec<Interval>> = places.iter().map(of).collect::<Option<_>>()?;
     let found = stretches(&rules, decides, budget(decides)).ok()?;
     Some(shape(found, family))
@@ -232,7 +232,7 @@ fn shape(found: Stretches, family: Family) -> Classes {
     Classes { lists, elements: elements.collect(), interval: true, mask: None }
 }
 
-fn exact(places: &[&Place], decides: &[bool]) -> Option<Classes> {
+fn exact(places: &[&KeyedItem], decides: &[bool]) -> Option<Classes> {
     let mut groups: HashMap<Vec<ElementKey>, Vec<u32>> = HashMap::new();
     let mut count = 0;
     for (i, place) in places.iter().enumerate() {
@@ -273,9 +273,9 @@ fn product(keys: &[Vec<ElementKey>]) -> Vec<Vec<ElementKey>> {
 mod tests {
     use super::*;
 
-    fn place(spans: &[(u128, u128)]) -> Place {
+    fn place(spans: &[(u128, u128)]) -> KeyedItem {
         let keys = spans.iter().map(|&(lo, hi)| ElementKey::Span(lo, hi)).collect();
-        Place { keys: vec![keys], proto: None }
+        KeyedItem { keys: vec![keys], proto: None }
     }
 
     #[test]

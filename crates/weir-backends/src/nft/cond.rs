@@ -12,7 +12,7 @@ pub(super) enum Cond {
     /// A test of one loaded value.
     Test(nft::Test),
     /// A test as nft text.
-    Opaque(nft::Opaque),
+    Opaque(nft::OpaqueStatement),
     /// Holds unless the statement goes on; also where the value is absent.
     Unless(Box<Statement>),
     /// Holds if one of the tests does.

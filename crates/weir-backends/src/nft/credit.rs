@@ -6,7 +6,7 @@ use weir_model::nft::{Credit, Ruleset, Statement, Table};
 use weir_model::{Counter, CreditMap, Family, Hook, RuleId, Ruleset as Rules};
 use weir_syntax::nft::{family_word, print_element_key};
 
-use super::table::Plan;
+use super::table::TablePlan;
 
 /// Notes the counters of a family's nft tables.
 pub(super) fn moved(
@@ -67,7 +67,7 @@ fn counters(table: &Table) -> Vec<(&[Credit], Counter)> {
 }
 
 /// Notes the policies that stay in iptables.
-pub(super) fn stays(map: &mut CreditMap, plan: &Plan<'_>) {
+pub(super) fn stays(map: &mut CreditMap, plan: &TablePlan<'_>) {
     let tool = weir_model::tool(plan.family);
     let table = plan.table.name.to_string();
     for chain in &plan.table.chains {

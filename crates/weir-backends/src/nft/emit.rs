@@ -12,10 +12,10 @@ use weir_model::nft::{
 };
 use weir_model::{Effect, Family, NatTarget};
 
-use super::class::{Axis, Classes, Place, RUN_MIN, classes};
+use super::class::{Classes, KeyAxis, KeyedItem, RUN_MIN, classes};
 use super::cond::Cond;
 use super::item::{Act, Item};
-use super::names::Names;
+use super::names::NftNames;
 
 /// Most often that runs split a chain: what follows is written rule by rule where it would split
 /// it again.
@@ -24,7 +24,7 @@ const SPLITS_MAX: usize = 3;
 /// Writes the chains of one table.
 pub(super) struct Emitter {
     pub family: Family,
-    pub names: Names,
+    pub names: NftNames,
     pub chains: Vec<Chain>,
     pub maps: Vec<Map>,
     /// Fragments may come by: what looks at a transport header must look at the offset first.
@@ -72,7 +72,7 @@ impl Body {
 impl Emitter {
     /// Writes items into a body, runs among them as lookups.
     pub fn items(&mut self, body: &mut Body, items: &[Item]) {
-        let axes = if self.runs { Axis::all() } else { Vec::new() };
+        let axes = if self.runs { KeyAxis::all() } else { Vec::new() };
         let mut extents = vec![Extent::default(); axes.len()];
         let mut at = 0;
         while at < items.len() {
@@ -220,18 +220,18 @@ impl Emitter {
 }
 
 /// A run that was chosen.
-struct Run {
-    axis: Axis,
+struct ChosenRun {
+    axis: KeyAxis,
     len: usize,
     classes: Classes,
     proto: Option<u128>,
 }
 
-impl Run {
+impl ChosenRun {
     /// True where writing it splits its chain.
     fn splits(&self, items: &[Item]) -> bool {
         let stripped: Vec<Item> = items.iter().map(|i| self.axis.strip(i)).collect();
-        self.classes.lists.iter().any(|list| Part::new(&stripped, list).needs_exit())
+        self.classes.lists.iter().any(|list| ClassPart::new(&stripped, list).needs_exit())
     }
 }
 
@@ -239,14 +239,14 @@ impl Run {
 #[derive(Clone, Default)]
 struct Extent {
     end: usize,
-    places: Vec<Place>,
+    places: Vec<KeyedItem>,
     first: usize,
     /// Before here no run on this axis is worth another look.
     skip: usize,
 }
 
 impl Extent {
-    fn places(&mut self, axis: &Axis, items: &[Item], at: usize) -> &[Place] {
+    fn places(&mut self, axis: &KeyAxis, items: &[Item], at: usize) -> &[KeyedItem] {
         if at >= self.end {
             self.places.clear();
             self.first = at;
@@ -271,12 +271,12 @@ impl Emitter {
     /// The run that saves most from `at` on, if any is worth a lookup.
     fn best_run(
         &self,
-        axes: &[Axis],
+        axes: &[KeyAxis],
         extents: &mut [Extent],
         items: &[Item],
         at: usize,
-    ) -> Option<Run> {
-        let mut best: Option<(f64, Run)> = None;
+    ) -> Option<ChosenRun> {
+        let mut best: Option<(f64, ChosenRun)> = None;
         for (axis, extent) in axes.iter().zip(extents) {
             if at < extent.skip {
                 continue;
@@ -302,24 +302,29 @@ impl Emitter {
     }
 
     /// The run, and how many rules it saves on average; `None` where its classes grow too long.
-    fn cut(&self, axis: &Axis, items: &[Item], places: &[Place]) -> Option<(f64, Run)> {
+    fn cut(
+        &self,
+        axis: &KeyAxis,
+        items: &[Item],
+        places: &[KeyedItem],
+    ) -> Option<(f64, ChosenRun)> {
         let decides: Vec<bool> =
             items.iter().map(|i| i.act.ends() && axis.says_all_of(i)).collect();
-        let refs: Vec<&Place> = places.iter().collect();
+        let refs: Vec<&KeyedItem> = places.iter().collect();
         let classes = classes(&refs, &decides, self.family)?;
         let lookup = if classes.interval { 4.0 } else { 3.0 };
         let gain = items.len() as f64 - classes.mean() - lookup;
         let proto = places[0].proto;
-        let run = Run { axis: axis.clone(), len: items.len(), classes, proto };
+        let run = ChosenRun { axis: axis.clone(), len: items.len(), classes, proto };
         (gain > 0.0).then_some((gain, run))
     }
 
     /// Writes a run: one lookup, and a chain for each class that is no plain verdict.
-    fn run(&mut self, body: &mut Body, items: &[Item], run: Run) {
-        let Run { axis, len, classes, proto } = run;
+    fn run(&mut self, body: &mut Body, items: &[Item], run: ChosenRun) {
+        let ChosenRun { axis, len, classes, proto } = run;
         let stripped: Vec<Item> = items.iter().map(|i| axis.strip(i)).collect();
-        let parts: Vec<Part<'_>> =
-            classes.lists.iter().map(|list| Part::new(&stripped, list)).collect();
+        let parts: Vec<ClassPart<'_>> =
+            classes.lists.iter().map(|list| ClassPart::new(&stripped, list)).collect();
         let map = self.map_name(&body.name, &axis);
         let key = classes.key(&axis);
         self.lookup_rule(body, proto, key.clone(), &map);
@@ -354,7 +359,7 @@ impl Emitter {
         self.maps.push(Map { name: map, key, interval: classes.interval, elements });
     }
 
-    fn map_name(&self, chain: &str, axis: &Axis) -> String {
+    fn map_name(&self, chain: &str, axis: &KeyAxis) -> String {
         format!("{chain}-{}{}", axis.name(), self.maps.len() + 1)
     }
 
@@ -373,7 +378,7 @@ impl Emitter {
     }
 
     /// A class's chain, and how it is entered.
-    fn class_chain(&mut self, head: &str, part: &Part<'_>, rest: Option<&String>) -> Verdict {
+    fn class_chain(&mut self, head: &str, part: &ClassPart<'_>, rest: Option<&String>) -> Verdict {
         let name = self.names.fresh(head);
         let mut body = Body::new(name.clone(), None);
         let leaves = part.needs_exit();
@@ -395,7 +400,7 @@ impl Emitter {
 ///
 /// The leading rules that test nothing more all count every packet of the class: the element's
 /// counter is theirs, and what they do can be shared by all classes that do the same.
-struct Part<'a> {
+struct ClassPart<'a> {
     credit: Vec<Credit>,
     acts: Vec<&'a Act>,
     remaining: Vec<&'a Item>,
@@ -405,9 +410,9 @@ struct Part<'a> {
 /// What makes two classes' chains the same: what they do, and the rules that count apart.
 type Content<'a> = (Vec<String>, Vec<u32>, std::marker::PhantomData<&'a ()>);
 
-impl<'a> Part<'a> {
+impl<'a> ClassPart<'a> {
     fn new(items: &'a [Item], list: &[u32]) -> Self {
-        let mut part = Part { credit: vec![], acts: vec![], remaining: vec![], list: vec![] };
+        let mut part = ClassPart { credit: vec![], acts: vec![], remaining: vec![], list: vec![] };
         let mut lead = true;
         for &i in list {
             let item = &items[i as usize];

@@ -5,30 +5,30 @@
 
 use std::fmt::Write;
 
-use weir_model::matching::{Conntrack, Neg, OptionValue, Value};
-use weir_model::nft::{Opaque, ROUTE_TYPES, Statement};
+use weir_model::matching::{ConntrackMatch, Neg, OptionValue, Value};
+use weir_model::nft::{OpaqueStatement, ROUTE_TYPES, Statement};
 use weir_model::{AddrMatch, Family, Match, PortSpan, RuleId};
 
 use super::cond::{Cond, ct_state_test};
 
 /// Where a match stands.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct MatchPlace {
     pub rule: RuleId,
     pub index: usize,
     pub stateful: bool,
     pub family: Family,
 }
 
-impl Place {
-    fn opaque(self, text: String, inverted: bool) -> Opaque {
-        let Place { rule, index, stateful, .. } = self;
-        Opaque { text, rule, index, stateful, inverted }
+impl MatchPlace {
+    fn opaque(self, text: String, inverted: bool) -> OpaqueStatement {
+        let MatchPlace { rule, index, stateful, .. } = self;
+        OpaqueStatement { text, rule, index, stateful, inverted }
     }
 }
 
 /// Says a match in nft's words.
-pub(super) fn lower(m: &Match, place: Place) -> Result<Vec<Cond>, String> {
+pub(super) fn lower(m: &Match, place: MatchPlace) -> Result<Vec<Cond>, String> {
     let (module, options) = match m {
         Match::Conntrack(c) => return conntrack(c, place),
         Match::Stateful(s) => (s.module, &s.options),
@@ -59,7 +59,7 @@ fn unknown(module: &str, o: &OptionValue) -> String {
 }
 
 /// The same token bucket: `burst` tokens, one back each `1/rate`.
-fn limit(options: &[OptionValue], place: Place) -> Result<Vec<Cond>, String> {
+fn limit(options: &[OptionValue], place: MatchPlace) -> Result<Vec<Cond>, String> {
     let (mut rate, mut burst) = ("3/hour".to_string(), 5);
     for o in options {
         match (o.name, &o.value) {
@@ -83,7 +83,7 @@ fn limit(options: &[OptionValue], place: Place) -> Result<Vec<Cond>, String> {
 
 /// xt_statistic draws 31 bits and counts to `every`, `packet` being where it starts; numgen's
 /// first number is 0 (net/netfilter/nft_numgen.c).
-fn statistic(options: &[OptionValue], place: Place) -> Result<Vec<Cond>, String> {
+fn statistic(options: &[OptionValue], place: MatchPlace) -> Result<Vec<Cond>, String> {
     let (mut nth, mut packet, mut chance, mut not) = (None, 0, None, false);
     for o in options {
         not |= o.negated;
@@ -110,7 +110,7 @@ fn statistic(options: &[OptionValue], place: Place) -> Result<Vec<Cond>, String>
 }
 
 /// Both ask inet_dev_addr_type. For IPv6 xt_addrtype asks the routing table in a way of its own.
-fn addrtype(options: &[OptionValue], place: Place) -> Result<Vec<Cond>, String> {
+fn addrtype(options: &[OptionValue], place: MatchPlace) -> Result<Vec<Cond>, String> {
     if place.family == Family::V6 {
         return Err("-m addrtype for IPv6".into());
     }
@@ -148,7 +148,7 @@ fn route_type(word: &str) -> Option<&'static str> {
 }
 
 /// A packet without a socket matches every negated test of xt_owner and none of nft's.
-fn owner(options: &[OptionValue], place: Place) -> Result<Vec<Cond>, String> {
+fn owner(options: &[OptionValue], place: MatchPlace) -> Result<Vec<Cond>, String> {
     let mut out = Vec::new();
     for o in options {
         let key = match o.name {
@@ -177,7 +177,7 @@ fn owner(options: &[OptionValue], place: Place) -> Result<Vec<Cond>, String> {
 
 /// Without an entry xt_conntrack is done once the state matched; nft's tests of an entry then stop
 /// the rule. They agree where the state implies an entry, or where no state is asked.
-fn conntrack(c: &Conntrack, place: Place) -> Result<Vec<Cond>, String> {
+fn conntrack(c: &ConntrackMatch, place: MatchPlace) -> Result<Vec<Cond>, String> {
     use weir_model::matching::ct_state::{ESTABLISHED, NEW, RELATED};
     let mut out = Vec::new();
     if let Some(Neg { negated, value }) = &c.state {

@@ -69,7 +69,7 @@ impl Item {
 }
 
 /// What became of a rule.
-pub(super) enum Lowered {
+pub(super) enum LoweredMatch {
     /// nft says it.
     Item(Item),
     /// It never matches.
@@ -79,11 +79,11 @@ pub(super) enum Lowered {
 }
 
 /// Says a rule in nft's terms.
-pub(super) fn lower(rule: &Rule, family: Family) -> Lowered {
+pub(super) fn lower(rule: &Rule, family: Family) -> LoweredMatch {
     match try_lower(rule, family) {
-        Ok(Some(item)) => Lowered::Item(item),
-        Ok(None) => Lowered::Never,
-        Err(why) => Lowered::Refused(why),
+        Ok(Some(item)) => LoweredMatch::Item(item),
+        Ok(None) => LoweredMatch::Never,
+        Err(why) => LoweredMatch::Refused(why),
     }
 }
 
@@ -169,7 +169,7 @@ fn lower_test(
         }
         Test::Opaque { index: at, stateful, .. } => {
             debug_assert_eq!(index, Some(at));
-            let opaque = host::Place { rule: id, index: at, stateful, family };
+            let opaque = host::MatchPlace { rule: id, index: at, stateful, family };
             out.extend(host::lower(&rule.matches[at], opaque)?);
         }
         Test::Never => return Ok(false),

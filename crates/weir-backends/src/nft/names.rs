@@ -14,16 +14,16 @@ const NAME_MAX: usize = 60;
 
 /// The names in one table.
 #[derive(Debug, Default)]
-pub(super) struct Names {
+pub(super) struct NftNames {
     taken: HashSet<String>,
     of: HashMap<Name, String>,
     next: HashMap<String, u32>,
 }
 
-impl Names {
+impl NftNames {
     /// Reserves the names of the table's chains, in order.
     pub fn new<'a>(chains: impl Iterator<Item = &'a Name>) -> Self {
-        let mut names = Names::default();
+        let mut names = NftNames::default();
         let chains: Vec<_> = chains.collect();
         // A name that can stay is not lost to another that is changed into it.
         for chain in &chains {
@@ -102,7 +102,7 @@ mod tests {
             ["INPUT", "reject", "dynamic", "a:b", "a~b", "reject_", "9to5", "cali-fw"]
                 .map(Name::from)
                 .into();
-        let names = Names::new(chains.iter());
+        let names = NftNames::new(chains.iter());
         assert_eq!(names.chain("INPUT"), "INPUT");
         assert_eq!(names.chain("reject_"), "reject_", "what can stay stays");
         assert_eq!(names.chain("reject"), "reject_.1");

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, HashSet};
 use weir_artefact::manifest::{HookShare, Share};
 use weir_model::{Name, RuleId};
 
-use super::table::Plan;
+use super::table::TablePlan;
 use crate::share::{by_size, hooks, place};
 
 /// Adds a table's plan; `deep` says why the table stays as a whole, where it does.
-pub(super) fn add(share: &mut Share, plan: &Plan<'_>, deep: Option<&str>) {
+pub(super) fn add(share: &mut Share, plan: &TablePlan<'_>, deep: Option<&str>) {
     let (mut moved, mut left) = (HashSet::new(), HashSet::new());
     for (hook, entered) in hooks(plan.family, plan.table) {
         let is_moved = plan
@@ -32,7 +32,7 @@ pub(super) fn add(share: &mut Share, plan: &Plan<'_>, deep: Option<&str>) {
 }
 
 /// Why a hook stays: the rules that it enters and that are the cause, by cause.
-fn causes(plan: &Plan<'_>, hook: &str, entered: &HashSet<RuleId>) -> BTreeMap<String, u64> {
+fn causes(plan: &TablePlan<'_>, hook: &str, entered: &HashSet<RuleId>) -> BTreeMap<String, u64> {
     let mut causes = BTreeMap::new();
     let mut count = |why: String, ids: &[RuleId]| {
         let rules = ids.iter().filter(|id| entered.contains(id)).count() as u64;

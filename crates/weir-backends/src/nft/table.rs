@@ -13,20 +13,20 @@ use weir_artefact::NFT_PREFIX;
 use weir_model::effect::named::shares_objects;
 use weir_model::effect::needs_conntrack;
 use weir_model::effect::{Conntrack, conntrack_of};
-use weir_model::nft::{self, Base, ChainKind, Credit, Statement, Verdict, ct_state};
+use weir_model::nft::{self, BaseChain, ChainKind, Credit, Statement, Verdict, ct_state};
 use weir_model::{Chain, Family, Hook, Name, Policy, Rule, Table, TableName};
 use weir_passes::programs::{Program, program_of};
 
 use super::emit::{Body, Compiled, Emitter};
-use super::item::{Item, Lowered, lower};
-use super::names::Names;
+use super::item::{Item, LoweredMatch, lower};
+use super::names::NftNames;
 
 /// Deepest call that nft takes, the base chain not counted (NFT_JUMP_STACK_SIZE is 16).
 pub(super) const DEPTH_MAX: usize = 15;
 
 /// A rule that nft cannot say.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Refused {
+pub(super) struct RefusedRule {
     pub chain: Name,
     /// From 1.
     pub number: u32,
@@ -34,11 +34,11 @@ pub(super) struct Refused {
 }
 
 /// A table, and which of its hooks go to nft.
-pub(super) struct Plan<'f> {
+pub(super) struct TablePlan<'f> {
     pub family: Family,
     pub table: &'f Table,
     items: HashMap<&'f str, Vec<Item>>,
-    pub refused: Vec<Refused>,
+    pub refused: Vec<RefusedRule>,
     /// Chains that other programs keep, and which do.
     pub foreign: Vec<(&'f Name, Program)>,
     /// Hooks that stay in iptables although every rule of theirs can be said, and why.
@@ -47,14 +47,14 @@ pub(super) struct Plan<'f> {
     pub moved: Vec<Hook>,
 }
 
-impl<'f> Plan<'f> {
+impl<'f> TablePlan<'f> {
     /// A plan; chains of `programs` are nobody's.
     pub fn new(table: &'f Table, family: Family, programs: &[Program]) -> Self {
         let foreign = |c: &'f Chain| {
             let program = program_of(&c.name).filter(|p| !programs.contains(p))?;
             Some((&c.name, program))
         };
-        let mut plan = Plan {
+        let mut plan = TablePlan {
             family,
             table,
             items: HashMap::new(),
@@ -75,11 +75,11 @@ impl<'f> Plan<'f> {
         let mut items = Vec::with_capacity(chain.rules.len());
         for (i, rule) in chain.rules.iter().enumerate() {
             match lower(rule, self.family) {
-                Lowered::Item(item) => items.push(item),
-                Lowered::Never => {}
-                Lowered::Refused(why) => {
+                LoweredMatch::Item(item) => items.push(item),
+                LoweredMatch::Never => {}
+                LoweredMatch::Refused(why) => {
                     let number = i as u32 + 1;
-                    self.refused.push(Refused { chain: chain.name.clone(), number, why });
+                    self.refused.push(RefusedRule { chain: chain.name.clone(), number, why });
                 }
             }
         }
@@ -182,7 +182,7 @@ impl<'f> Plan<'f> {
         let wanted = self.wanted();
         let mut e = Emitter {
             family: self.family,
-            names: Names::new(self.table.chains.iter().map(|c| &c.name)),
+            names: NftNames::new(self.table.chains.iter().map(|c| &c.name)),
             chains: Vec::new(),
             maps: Vec::new(),
             guard,
@@ -246,7 +246,7 @@ impl<'f> Plan<'f> {
             _ => ChainKind::Filter,
         };
         let policy = chain.policy.unwrap_or(Policy::Accept);
-        let base_of = Base { kind, hook, priority: table.priority(hook), policy };
+        let base_of = BaseChain { kind, hook, priority: table.priority(hook), policy };
         nft::Chain { name, base: Some(base_of), comment: None, rules: base.into_rules() }
     }
 

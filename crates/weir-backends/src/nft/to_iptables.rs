@@ -28,7 +28,7 @@ use weir_model::{
 
 pub use self::dictionary::OpaqueDictionary;
 use self::protocols::Protocols;
-use self::rule::Draft;
+use self::rule::RuleDraft;
 
 /// Why nft's tables cannot be said in iptables' words: the place and what stands there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -227,7 +227,7 @@ impl<'t> Translator<'t> {
         here: Protocols,
     ) -> Result<Vec<Rule>, String> {
         let family = self.plain.family;
-        let mut draft = Draft::new(family, left_by(&rule.statements, here));
+        let mut draft = RuleDraft::new(family, left_by(&rule.statements, here));
         let (rest, taken) = self.dictionary.matches(rule);
         draft.taken(taken);
         let mut target = None;
@@ -263,7 +263,12 @@ impl<'t> Translator<'t> {
         self.elements(&draft, key, map)
     }
 
-    fn elements(&self, draft: &Draft, key: &[nft::Key], map: &str) -> Result<Vec<Rule>, String> {
+    fn elements(
+        &self,
+        draft: &RuleDraft,
+        key: &[nft::Key],
+        map: &str,
+    ) -> Result<Vec<Rule>, String> {
         let find = |t: &'t nft::Table| t.maps.iter().find(|m| m.name == map);
         let missing = || format!("looks up in {map}, which is not there");
         let (plain, credited) = find(self.plain).zip(find(self.credited)).ok_or_else(missing)?;

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use weir_testkit::random::Rng;
+use weir_testkit::random::TestRng;
 
 use crate::number;
 use crate::world::World;
@@ -22,7 +22,7 @@ fn no_change_of_form_loses_an_allowed_packet_or_delivers_a_forbidden_one() {
     let Some(world) = World::new("changes") else { return };
     let flows = world.flows(6);
     let bare = world.snapshot();
-    let mut rng = Rng::new(number("WEIR_SEED", 1));
+    let mut rng = TestRng::new(number("WEIR_SEED", 1));
     let changes = number("WEIR_CHANGES", 12);
     let mut stack: Vec<&str> = Vec::new();
     let mut spans = Vec::new();

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-use weir_testkit::random::Rng;
+use weir_testkit::random::TestRng;
 
 use crate::flows::Flows;
 use crate::number;
@@ -45,7 +45,7 @@ enum At {
 
 struct Kills<'w> {
     world: &'w World,
-    rng: Rng,
+    rng: TestRng,
     /// Snapshots with artefacts loaded one over the other.
     clean: BTreeMap<Vec<&'static str>, String>,
     /// Calls of tools, and milliseconds, of each case.
@@ -247,7 +247,7 @@ fn a_kill_at_any_command_leaves_the_old_or_the_new_ruleset_to_the_next_script() 
     let wanted = number("WEIR_KILLS", 24);
     let mut kills = Kills {
         world: &world,
-        rng: Rng::new(seed),
+        rng: TestRng::new(seed),
         clean: BTreeMap::new(),
         calls: BTreeMap::new(),
         killed: 0,

@@ -6,7 +6,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
-use weir_testkit::random::Rng;
+use weir_testkit::random::TestRng;
 
 use crate::number;
 use crate::world::{Ended, World};
@@ -62,7 +62,7 @@ fn of_two_scripts_one_wins_and_the_other_names_it() {
     let Some(world) = World::new("pairs") else { return };
     world.load_bare();
     let bare = world.snapshot();
-    let mut rng = Rng::new(number("WEIR_SEED", 1));
+    let mut rng = TestRng::new(number("WEIR_SEED", 1));
     let pairs = number("WEIR_PAIRS", 5);
     let mut won = [0, 0];
     for _ in 0..pairs {

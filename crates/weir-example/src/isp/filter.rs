@@ -4,9 +4,9 @@ use std::fmt::Write;
 use std::net::Ipv4Addr;
 
 use super::options::IspOptions;
-use super::plan::{Customer, Firewall, Plan};
+use super::plan::{Customer, CustomerFirewall, Plan};
 use super::router;
-use crate::random::Random;
+use crate::random::ExampleRng;
 use crate::text::TableText;
 
 /// Services that customers open to the world.
@@ -29,7 +29,7 @@ const SERVICES: [(&str, u16); 14] = [
 
 /// The table with exactly the chains and rules that the options ask for.
 pub(super) fn table(options: &IspOptions, plan: &Plan) -> TableText {
-    let mut random = Random::new(options.seed, "filter");
+    let mut random = ExampleRng::new(options.seed, "filter");
     let builtin = [("INPUT", "DROP"), ("FORWARD", "DROP"), ("OUTPUT", "ACCEPT")];
     let mut table = TableText::new("filter", &builtin);
     router::input(&mut table);
@@ -52,7 +52,7 @@ pub(super) fn table(options: &IspOptions, plan: &Plan) -> TableText {
 
 /// `ipset save` text of the set that stands for the abuse list.
 pub(super) fn abuse_set(options: &IspOptions) -> String {
-    let mut random = Random::new(options.seed, "abuse set");
+    let mut random = ExampleRng::new(options.seed, "abuse set");
     let mut text = String::from(
         "create abuse hash:net family inet hashsize 1024 maxelem 65536 bucketsize 12 \
          initval 0x5c3a91d7\n",
@@ -84,7 +84,7 @@ fn forward(table: &mut TableText) {
 }
 
 /// Networks that complaints were about. All are reserved for documentation.
-fn abusers(options: &IspOptions, random: &mut Random) -> Vec<String> {
+fn abusers(options: &IspOptions, random: &mut ExampleRng) -> Vec<String> {
     let mut seen = std::collections::HashSet::new();
     let count = (options.equipment * 12 / 100).clamp(1, 480);
     while seen.len() < count {
@@ -106,7 +106,7 @@ fn abusers(options: &IspOptions, random: &mut Random) -> Vec<String> {
     all
 }
 
-fn abuse(table: &mut TableText, options: &IspOptions, random: &mut Random) {
+fn abuse(table: &mut TableText, options: &IspOptions, random: &mut ExampleRng) {
     table.declare("abuse");
     if options.abuse_set {
         table.rule("abuse", "-m set --match-set abuse src -j DROP");
@@ -177,7 +177,7 @@ fn personal_firewalls(
     table: &mut TableText,
     options: &IspOptions,
     plan: &Plan,
-    random: &mut Random,
+    random: &mut ExampleRng,
 ) {
     const ANSWERS: &str = "-m conntrack --ctstate RELATED,ESTABLISHED -j RETURN";
     const LAST: [&str; 3] =
@@ -186,9 +186,9 @@ fn personal_firewalls(
     for customer in &plan.customers {
         let chain = format!("c{}_fw", customer.id);
         match customer.firewall {
-            Firewall::Off => table.rule(&chain, "-j RETURN"),
-            Firewall::Standard => table.rules(&chain, &[ANSWERS, "-j DROP"]),
-            Firewall::Individual => {
+            CustomerFirewall::Off => table.rule(&chain, "-j RETURN"),
+            CustomerFirewall::Standard => table.rules(&chain, &[ANSWERS, "-j DROP"]),
+            CustomerFirewall::Individual => {
                 individual.push((customer, vec![individual_rule(customer, random)]));
             }
         }
@@ -214,7 +214,7 @@ fn personal_firewalls(
 }
 
 /// A rule as a customer would ask for it.
-fn individual_rule(customer: &Customer, random: &mut Random) -> String {
+fn individual_rule(customer: &Customer, random: &mut ExampleRng) -> String {
     let (proto, port) = *random.pick(&SERVICES);
     let address = *random.pick(&customer.equipment);
     let to = format!("-d {address}/32 -p {proto}");
@@ -243,7 +243,12 @@ fn individual_rule(customer: &Customer, random: &mut Random) -> String {
     }
 }
 
-fn dispatch(table: &mut TableText, customer: &Customer, address: Ipv4Addr, random: &mut Random) {
+fn dispatch(
+    table: &mut TableText,
+    customer: &Customer,
+    address: Ipv4Addr,
+    random: &mut ExampleRng,
+) {
     let id = customer.id;
     let comment = match random.chance(10) {
         true => format!(" -m comment --comment \"flat {}\"", customer.place),

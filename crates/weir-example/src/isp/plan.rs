@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::net::Ipv4Addr;
 
 use super::options::IspOptions;
-use crate::random::Random;
+use crate::random::ExampleRng;
 
 /// A customer of the network.
 pub(super) struct Customer {
@@ -19,12 +19,12 @@ pub(super) struct Customer {
     /// The bill was not paid: only the page that says so can be reached.
     pub(super) closed: bool,
     /// The contract.
-    pub(super) firewall: Firewall,
+    pub(super) firewall: CustomerFirewall,
 }
 
 /// Which personal firewall a customer chose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Firewall {
+pub(super) enum CustomerFirewall {
     /// None: everything comes in.
     Off,
     /// Answers only.
@@ -65,7 +65,7 @@ impl Plan {
     pub(super) fn draw(options: &IspOptions) -> Plan {
         let fits = (1..=20_000).contains(&options.customers) && options.equipment <= 20_000;
         assert!(fits, "{} customers are not 1 to 20,000", options.customers);
-        let mut random = Random::new(options.seed, "plan");
+        let mut random = ExampleRng::new(options.seed, "plan");
         // About 36 addresses a building, and never more than 160 in a /24.
         let vlans = draw_vlans(options.equipment.max(options.customers).div_ceil(36));
         let mut customers = draw_customers(options.customers, &vlans, &mut random);
@@ -108,7 +108,7 @@ fn draw_vlans(count: usize) -> Vec<Vlan> {
         .collect()
 }
 
-fn draw_customers(count: usize, vlans: &[Vlan], random: &mut Random) -> Vec<Customer> {
+fn draw_customers(count: usize, vlans: &[Vlan], random: &mut ExampleRng) -> Vec<Customer> {
     let mut id = 1000;
     let mut places = vec![0; vlans.len()];
     (0..count)
@@ -118,10 +118,10 @@ fn draw_customers(count: usize, vlans: &[Vlan], random: &mut Random) -> Vec<Cust
             places[vlan] += 1;
             let firewall = match random.below(100) {
                 // One at least is individual: there the table grows to the size asked for.
-                _ if index == 0 => Firewall::Individual,
-                0..40 => Firewall::Off,
-                40..80 => Firewall::Standard,
-                _ => Firewall::Individual,
+                _ if index == 0 => CustomerFirewall::Individual,
+                0..40 => CustomerFirewall::Off,
+                40..80 => CustomerFirewall::Standard,
+                _ => CustomerFirewall::Individual,
             };
             Customer {
                 id,
@@ -136,7 +136,7 @@ fn draw_customers(count: usize, vlans: &[Vlan], random: &mut Random) -> Vec<Cust
 }
 
 /// A free address of the building; when the building is full, of the networks next to it.
-fn draw_address(vlan: &Vlan, taken: &mut HashSet<Ipv4Addr>, random: &mut Random) -> Ipv4Addr {
+fn draw_address(vlan: &Vlan, taken: &mut HashSet<Ipv4Addr>, random: &mut ExampleRng) -> Ipv4Addr {
     let [a, b, c] = vlan.network;
     for _ in 0..1000 {
         let address = Ipv4Addr::new(a, b, c, 2 + random.below(252) as u8);

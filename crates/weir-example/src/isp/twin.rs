@@ -2,8 +2,8 @@
 
 use super::mangle as bandwidth;
 use super::options::IspOptions;
-use super::plan::{Customer, Firewall, Plan};
-use crate::random::Random;
+use super::plan::{Customer, CustomerFirewall, Plan};
+use crate::random::ExampleRng;
 use crate::text::TableText;
 
 /// The tables of the twin, in the order in which they are printed.
@@ -39,7 +39,7 @@ fn mangle(plan: &Plan) -> TableText {
 }
 
 fn filter(options: &IspOptions, plan: &Plan) -> TableText {
-    let mut random = Random::new(options.seed, "twin");
+    let mut random = ExampleRng::new(options.seed, "twin");
     let builtin = [("INPUT", "DROP"), ("FORWARD", "DROP"), ("OUTPUT", "ACCEPT")];
     let mut table = TableText::new("filter", &builtin);
     router(&mut table);
@@ -98,16 +98,16 @@ fn router(table: &mut TableText) {
     );
 }
 
-fn personal_firewall(table: &mut TableText, customer: &Customer, random: &mut Random) {
+fn personal_firewall(table: &mut TableText, customer: &Customer, random: &mut ExampleRng) {
     const ANSWERS: &str = "-m conntrack --ctstate RELATED,ESTABLISHED -j RETURN";
     let chain = format!("c{}_fw", customer.id);
     match customer.firewall {
-        Firewall::Off => table.rule(&chain, "-j RETURN"),
-        Firewall::Standard => table.rules(
+        CustomerFirewall::Off => table.rule(&chain, "-j RETURN"),
+        CustomerFirewall::Standard => table.rules(
             &chain,
             &[ANSWERS, "-p ipv6-icmp -m icmp6 --icmpv6-type 128 -j RETURN", "-j DROP"],
         ),
-        Firewall::Individual => {
+        CustomerFirewall::Individual => {
             table.rule(&chain, ANSWERS);
             table.rule(&chain, "-p ipv6-icmp -j RETURN");
             for _ in 0..1 + random.below(4) {

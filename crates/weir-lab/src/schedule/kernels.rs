@@ -12,7 +12,7 @@ use crate::LabError;
 use crate::host::boot;
 use crate::record;
 use crate::schedule::clock::RunProgress;
-use crate::schedule::options::RunOptions;
+use crate::schedule::options::StudyRunOptions;
 use crate::schedule::resume;
 use crate::schedule::run;
 use weir_study;
@@ -22,7 +22,7 @@ use weir_study::Hosts;
 #[derive(Debug)]
 pub struct PerKernel {
     study: PathBuf,
-    options: RunOptions,
+    options: StudyRunOptions,
     hosts: Hosts,
     runs: Vec<KernelRun>,
 }
@@ -48,7 +48,7 @@ impl PerKernel {
     pub fn new(
         study: &Path,
         out: &Path,
-        options: &RunOptions,
+        options: &StudyRunOptions,
     ) -> Result<Option<PerKernel>, LabError> {
         let Some(path) = &options.hosts else { return Ok(None) };
         let loaded = weir_study::load(study)?;
@@ -98,7 +98,7 @@ impl PerKernel {
             let what = format!("it was begun on the kernel {before}, `boot` made this {release}");
             return Err(LabError::Resume { path: one.folder.clone(), what });
         }
-        let options = RunOptions { resume: one.prior.is_some(), ..self.options.clone() };
+        let options = StudyRunOptions { resume: one.prior.is_some(), ..self.options.clone() };
         run::run(&self.study, &one.folder, &options, progress)
     }
 

@@ -1,6 +1,6 @@
 //! Rulesets put in force: once to be measured, and often to be timed.
 
-use weir_stats::{Kind, Measured, Noise, Scenario, State, Trial};
+use weir_stats::{Measured, Noise, Scenario, State, Trial, TrialKind};
 
 use crate::LabError;
 use crate::host::command::Job;
@@ -84,7 +84,7 @@ fn one(run: &mut RunState<'_>, step: &PlannedTrial) -> Result<(), LabError> {
         run.not_timed.insert((step.scenario.clone(), name.clone()));
         return target.remove();
     };
-    let mut trial = trial(step, Kind::Load, seconds);
+    let mut trial = trial(step, TrialKind::Load, seconds);
     if let Some(before) = memory {
         trial.collected.load_memory_bytes = Some(target.host().ruleset_memory(false)? - before);
     }
@@ -121,7 +121,7 @@ fn add(
     ready?;
     let before = Moment::now(run.core);
     let seconds = command(run, target, point, name, "add", &subject.add)?;
-    let mut trial = trial(step, Kind::Add, seconds);
+    let mut trial = trial(step, TrialKind::Add, seconds);
     let added = additions(&run.files.more(&run.loaded.study, point))?;
     trial.measured = Measured::Additions(added);
     trial.noise = noise(&before, run);
@@ -160,6 +160,6 @@ fn noise(before: &Moment, run: &RunState<'_>) -> Noise {
     before.noise_until(&Moment::now(run.core), run.runner.best_spin())
 }
 
-fn trial(step: &PlannedTrial, kind: Kind, seconds: f64) -> Trial {
+fn trial(step: &PlannedTrial, kind: TrialKind, seconds: f64) -> Trial {
     Trial { seconds, state: State::Accepted, ..entry::blank(step, kind) }
 }

@@ -7,7 +7,7 @@ use weir_study::RunRequest;
 
 /// How a study is run.
 #[derive(Clone, Debug)]
-pub struct RunOptions {
+pub struct StudyRunOptions {
     /// Which preset of the study: how long and how often.
     pub preset: String,
     /// Seed of the order, the rulesets and the frames.
@@ -35,9 +35,9 @@ pub struct RunOptions {
 }
 
 /// A quick run from seed 1 by the `weir` of the path, without extras.
-impl Default for RunOptions {
-    fn default() -> RunOptions {
-        RunOptions {
+impl Default for StudyRunOptions {
+    fn default() -> StudyRunOptions {
+        StudyRunOptions {
             preset: "quick".to_owned(),
             seed: 1,
             weir: PathBuf::from("weir"),
@@ -54,7 +54,7 @@ impl Default for RunOptions {
     }
 }
 
-impl RunOptions {
+impl StudyRunOptions {
     /// What they ask of a study.
     pub(crate) fn request(&self) -> RunRequest<'_> {
         RunRequest {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use weir_stats::{Kind, ProbeKind, Trial};
+use weir_stats::{ProbeKind, Trial, TrialKind};
 use weir_study::{NoiseLimits, PlannedTrial, ProbeCase};
 
 use crate::LabError;
@@ -47,9 +47,9 @@ fn one(run: &mut RunState<'_>, step: &PlannedTrial, case: ProbeCase) -> Result<T
     let mut workload = ProbeWorkload::new(case, ProbeSchedule::new(rate, duration, GRACE));
     let seen = run.runner.trial(firewall, &mut workload, DropSource::Unwatched)?;
     let kind = match case.kind {
-        ProbeKind::Icmp | ProbeKind::Udp => Kind::RoundTrip,
-        ProbeKind::Shell => Kind::Response,
-        ProbeKind::Stream => Kind::Stream,
+        ProbeKind::Icmp | ProbeKind::Udp => TrialKind::RoundTrip,
+        ProbeKind::Shell => TrialKind::Response,
+        ProbeKind::Stream => TrialKind::Stream,
     };
     let is_asked = case.kind != ProbeKind::Stream;
     let rate_pps = if is_asked { f64::from(rate) } else { 0.0 };

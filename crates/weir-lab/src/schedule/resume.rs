@@ -9,10 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use weir_stats::{Kind, Record, Scenario, State, Trial, folder};
+use weir_stats::{Record, Scenario, State, Trial, TrialKind, folder};
 
 use crate::LabError;
-use crate::schedule::options::RunOptions;
+use crate::schedule::options::StudyRunOptions;
 use weir_study::LoadedStudy;
 use weir_study::{PlannedTrial, Variant};
 
@@ -45,8 +45,8 @@ impl FinishedTrials {
         let mut done = FinishedTrials::default();
         for trial in trials {
             match trial.kind {
-                Kind::Load => drop(done.loads.insert(key_of_trial(trial))),
-                Kind::Add => (),
+                TrialKind::Load => drop(done.loads.insert(key_of_trial(trial))),
+                TrialKind::Add => (),
                 _ if done.validations < validations => done.validations += 1,
                 _ => {
                     let counts = matches!(trial.state, State::Accepted | State::Failed);
@@ -80,7 +80,7 @@ impl FinishedTrials {
 pub(crate) fn prior(
     out: &Path,
     loaded: &LoadedStudy,
-    options: &RunOptions,
+    options: &StudyRunOptions,
 ) -> Result<Record, LabError> {
     let refuse = |what: String| LabError::Resume { path: out.to_owned(), what };
     for (name, text) in [("study.toml", &loaded.text), ("subjects.toml", &loaded.subjects_text)] {
@@ -112,7 +112,7 @@ mod tests {
     }
 
     fn trial(order: u32, repeat: u32, state: State) -> Trial {
-        let blank = crate::trial::entry::blank(&step(order), Kind::Rate);
+        let blank = crate::trial::entry::blank(&step(order), TrialKind::Rate);
         Trial { repeat, state, ..blank }
     }
 

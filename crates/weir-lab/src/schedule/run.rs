@@ -21,7 +21,7 @@ use crate::observe::environment;
 use crate::record;
 use crate::schedule::clock::{RunClock, RunProgress};
 use crate::schedule::files::Files;
-use crate::schedule::options::{RunOptions, SELF_TESTS};
+use crate::schedule::options::{SELF_TESTS, StudyRunOptions};
 use crate::schedule::resume::{self, FinishedTrials};
 use crate::schedule::state::RunState;
 use crate::schedule::{load, measure, probe, search};
@@ -45,7 +45,7 @@ use weir_study::{PlannedTrial, Variant, plan};
 pub fn run(
     study: &Path,
     out: &Path,
-    options: &RunOptions,
+    options: &StudyRunOptions,
     progress: &mut dyn FnMut(RunProgress<'_>),
 ) -> Result<Record, LabError> {
     let mut loaded = weir_study::load(study)?;

@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use weir_stats::search::{self, Goal, Search};
-use weir_stats::{Kind, Scenario, Trial, folder};
+use weir_stats::{Scenario, Trial, TrialKind, folder};
 
 use crate::LabError;
 use crate::program::generator::Play;
@@ -43,7 +43,7 @@ pub(crate) fn one(
         let trial = at_rate(run, &step, rate as u64)?;
         let loss = 1.0 - trial.0;
         run.keep(trial.1)?;
-        steps.push(search::Step { rate_pps: rate, loss_ratio: loss });
+        steps.push(search::SearchStep { rate_pps: rate, loss_ratio: loss });
         Ok::<f64, LabError>(loss)
     })?;
     let (subject, scenario) = (variant.subject.clone(), point.clone());
@@ -110,7 +110,7 @@ fn at_rate(
         pps: if seconds > 0.0 { seen.arrived.delivered as f64 / seconds } else { 0.0 },
         rate_pps: rate_pps as f64,
         noise: seen.noise,
-        ..entry::blank(step, Kind::Paced)
+        ..entry::blank(step, TrialKind::Paced)
     };
     Ok((arrived.min(1.0), trial))
 }

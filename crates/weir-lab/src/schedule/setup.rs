@@ -5,7 +5,7 @@ use weir_stats::Scenario;
 use crate::LabError;
 use crate::schedule::load;
 use crate::schedule::state::RunState;
-use crate::topology::Firewall;
+use crate::topology::TestFirewall;
 use crate::trial::empty;
 use weir_study::Hold;
 use weir_study::{Variant, plan};
@@ -106,7 +106,7 @@ impl RunState<'_> {
 
     fn probe(
         &mut self,
-        firewall: &Firewall,
+        firewall: &TestFirewall,
         point: &Scenario,
         variant: &Variant,
     ) -> Result<(), LabError> {

@@ -12,20 +12,20 @@ use weir_study::{LoadedStudy, PresetText, Variant};
 use crate::LabError;
 use crate::schedule::clock::RunClock;
 use crate::schedule::files::Files;
-use crate::schedule::options::RunOptions;
+use crate::schedule::options::StudyRunOptions;
 use crate::schedule::resume::FinishedTrials;
-use crate::topology::Firewall;
+use crate::topology::TestFirewall;
 use crate::trial::runner::TrialRunner;
 
 /// What a run knows and has.
 pub(crate) struct RunState<'a> {
     pub(crate) loaded: &'a LoadedStudy,
     pub(crate) preset: &'a PresetText,
-    pub(crate) options: &'a RunOptions,
+    pub(crate) options: &'a StudyRunOptions,
     pub(crate) out: &'a Path,
     pub(crate) runner: TrialRunner,
     pub(crate) files: Files,
-    pub(crate) firewalls: BTreeMap<(Scenario, Variant), Firewall>,
+    pub(crate) firewalls: BTreeMap<(Scenario, Variant), TestFirewall>,
     /// Subjects that have nothing to measure with a ruleset.
     pub(crate) left_out: BTreeSet<(Scenario, String)>,
     /// Subjects whose loads of a ruleset have nothing to time.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use weir_stats::{Close, Kind, Measured, Spectrum, Trial};
+use weir_stats::{Close, Measured, Spectrum, Trial, TrialKind};
 use weir_study::{ConnectionLoad, PlannedTrial, Traffic};
 
 use crate::LabError;
@@ -22,7 +22,7 @@ pub(crate) struct StudyWorkload<'a> {
     /// Rules may have to drop some of what is sent.
     pub(crate) some_to_drop: bool,
     /// What a trial of connections is called, and its rate; that of packets follows the preset.
-    connections: Option<(Kind, f64)>,
+    connections: Option<(TrialKind, f64)>,
     /// A client that opens connections in place of sockets.
     stateless: Option<weir_stats::Client>,
 }
@@ -134,12 +134,12 @@ fn open(
 }
 
 /// The kind of a trial.
-fn kind_of(load: &ConnectionLoad) -> Kind {
+fn kind_of(load: &ConnectionLoad) -> TrialKind {
     match load.close {
-        _ if load.sockets.is_some() => Kind::Sockets,
-        _ if load.hold.is_some() => Kind::Concurrent,
-        Close::Fin => Kind::Connections,
-        Close::Reset => Kind::ConnectionsReset,
-        Close::Never => Kind::Handshakes,
+        _ if load.sockets.is_some() => TrialKind::Sockets,
+        _ if load.hold.is_some() => TrialKind::Concurrent,
+        Close::Fin => TrialKind::Connections,
+        Close::Reset => TrialKind::ConnectionsReset,
+        Close::Never => TrialKind::Handshakes,
     }
 }

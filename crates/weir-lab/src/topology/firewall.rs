@@ -6,7 +6,7 @@ use crate::host::target::SharedTarget;
 use crate::observe::counters::{ConntrackReader, DeviceReader, ReceivedReader, StackReader};
 
 /// One firewall between them.
-pub struct Firewall {
+pub struct TestFirewall {
     /// Where its ruleset is loaded; empty where that is on another host.
     pub namespace: Namespace,
     /// Index of the device that frames are played into.
@@ -29,7 +29,7 @@ pub struct Firewall {
     pub(crate) target: SharedTarget,
 }
 
-impl Firewall {
+impl TestFirewall {
     /// The name of its namespace.
     pub(crate) fn name(&self) -> &str {
         self.target.name()

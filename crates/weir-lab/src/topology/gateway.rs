@@ -10,7 +10,7 @@ use crate::host::router::{
 };
 use crate::observe::counters::DeviceReader;
 use crate::program::tcp::TcpEnds;
-use crate::topology::firewall::Firewall;
+use crate::topology::firewall::TestFirewall;
 use crate::topology::local::{Link, LocalTestbed};
 
 /// Makes a firewall between clients and servers that forwards everything in both directions.
@@ -21,7 +21,7 @@ pub(super) fn between(
     testbed: &mut LocalTestbed,
     ends: &mut TcpEnds,
     endpoints: &Endpoints,
-) -> Result<Firewall, LabError> {
+) -> Result<TestFirewall, LabError> {
     let Link { namespace, near, far } = testbed.link(false)?;
     let Devices { input, output } = &testbed.devices;
     namespace.ip(&return_route(&endpoints.client_network(), SOURCE_MAC, input))?;
@@ -45,7 +45,7 @@ pub(super) fn for_sockets(
     testbed: &mut LocalTestbed,
     endpoints: &Endpoints,
     ports: u16,
-) -> Result<Firewall, LabError> {
+) -> Result<TestFirewall, LabError> {
     let Link { namespace, near, far } = testbed.link(false)?;
     let Devices { input, output } = &testbed.devices;
     let (clients, servers) = (endpoints.client_network(), endpoints.server_network());

@@ -17,7 +17,7 @@ use crate::host::router::{
 };
 use crate::host::target::SharedTarget;
 use crate::observe::counters::{ConntrackReader, DeviceReader, ReceivedReader, StackReader};
-use crate::topology::firewall::Firewall;
+use crate::topology::firewall::TestFirewall;
 use crate::topology::probe_routes::{ProbeLinks, add_probe_routes, single_segments};
 
 /// Source and sink on this machine, and the links to its namespaces.
@@ -133,13 +133,13 @@ impl LocalTestbed {
     ///
     /// # Errors
     /// Where the kernel refuses.
-    pub(super) fn lone_host(&mut self) -> Result<Firewall, LabError> {
+    pub(super) fn lone_host(&mut self) -> Result<TestFirewall, LabError> {
         let number = self.links;
         self.links += 1;
         let namespace = self.session.namespace(&format!("fw{number}"))?;
         namespace.ip(&["link set dev lo up"])?;
         let lo = || "lo".to_owned();
-        Ok(Firewall {
+        Ok(TestFirewall {
             ifindex: namespace.ifindex("lo")?,
             devices: DeviceReader::default().with(&namespace, &["lo"])?,
             stack: StackReader::of_host(&namespace)?,
@@ -178,11 +178,11 @@ impl LocalTestbed {
         ifindex: u32,
         devices: DeviceReader,
         ends: (String, String),
-    ) -> Result<Firewall, LabError> {
+    ) -> Result<TestFirewall, LabError> {
         let stack = StackReader::open(&namespace)?;
         let entered = ReceivedReader::open(&namespace, &self.devices.input)?;
         let left = ReceivedReader::open(&self.sink_side, &ends.1)?;
-        Ok(Firewall {
+        Ok(TestFirewall {
             conntrack: ConntrackReader::open(&namespace)?,
             target: self.target(&namespace),
             namespace,

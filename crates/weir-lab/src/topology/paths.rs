@@ -19,7 +19,7 @@ use crate::LabError;
 use crate::host::router::{SINK_MAC, SOURCE_MAC, mac_text};
 use crate::observe::counters::DeviceReader;
 use crate::program::tcp::TcpEnds;
-use crate::topology::firewall::Firewall;
+use crate::topology::firewall::TestFirewall;
 use crate::topology::local::LocalTestbed;
 
 /// A gateway with one arm.
@@ -27,7 +27,7 @@ pub(super) fn one_armed(
     testbed: &mut LocalTestbed,
     ends: &mut TcpEnds,
     endpoints: &Endpoints,
-) -> Result<Firewall, LabError> {
+) -> Result<TestFirewall, LabError> {
     let (namespace, near) = testbed.gateway(false)?;
     let arm = testbed.devices.input.clone();
     namespace.ip(&on_link(endpoints, &arm))?;
@@ -38,7 +38,10 @@ pub(super) fn one_armed(
 }
 
 /// One link and nothing between its ends; the namespace of the answer is an empty one.
-pub(super) fn direct(testbed: &mut LocalTestbed, ends: &mut TcpEnds) -> Result<Firewall, LabError> {
+pub(super) fn direct(
+    testbed: &mut LocalTestbed,
+    ends: &mut TcpEnds,
+) -> Result<TestFirewall, LabError> {
     let nothing = testbed.bare()?;
     let (near, far) = testbed.one_link()?;
     let ifindex = testbed.source.ifindex(&near)?;

@@ -19,7 +19,7 @@ use crate::host::target::{BackRoute, Neighbours, SharedTarget};
 use crate::observe::counters::{ConntrackReader, DeviceReader, ReceivedReader, StackReader};
 use crate::program::sink::Sink;
 use crate::program::tcp::TcpEnds;
-use crate::topology::firewall::Firewall;
+use crate::topology::firewall::TestFirewall;
 use crate::topology::local::LocalTestbed;
 use crate::topology::probe_routes::{ProbeLinks, add_probe_routes};
 
@@ -92,7 +92,7 @@ impl RemoteTestbed {
     pub(super) fn select(
         &mut self,
         local: &LocalTestbed,
-        firewall: &Firewall,
+        firewall: &TestFirewall,
     ) -> Result<(), LabError> {
         if self.current.as_deref() == Some(firewall.name()) {
             return Ok(());
@@ -109,7 +109,7 @@ impl RemoteTestbed {
         local: &mut LocalTestbed,
         sink: &mut Sink,
         (ipv6, is_probed): (bool, bool),
-    ) -> Result<Firewall, LabError> {
+    ) -> Result<TestFirewall, LabError> {
         if !self.is_attached {
             sink.attach(&local.sink_side, local.sink_side.ifindex(FAR)?)?;
             if is_probed {
@@ -128,7 +128,7 @@ impl RemoteTestbed {
         local: &mut LocalTestbed,
         ends: &mut TcpEnds,
         endpoints: &Endpoints,
-    ) -> Result<Firewall, LabError> {
+    ) -> Result<TestFirewall, LabError> {
         if !self.is_attached {
             ends.attach_client(&local.source, local.source.ifindex(NEAR)?)?;
             ends.attach_server(&local.sink_side, local.sink_side.ifindex(FAR)?)?;
@@ -160,10 +160,10 @@ fn firewall_of(
     local: &mut LocalTestbed,
     there: Rc<RemoteNamespace>,
     here: DeviceReader,
-) -> Result<Firewall, LabError> {
+) -> Result<TestFirewall, LabError> {
     let Devices { input, output } = local.devices.clone();
     let files = &*there;
-    Ok(Firewall {
+    Ok(TestFirewall {
         ifindex: local.source.ifindex(NEAR)?,
         devices: here.with(files, &[&input, &output])?,
         stack: StackReader::open(files)?,

@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use weir_stats::{Collected, CoreWork, Table};
+use weir_stats::{Collected, ConntrackTable, CoreWork};
 
 use crate::LabError;
 use crate::observe::counters::ConntrackCounters;
 use crate::observe::proc::{self, NamedCounts};
-use crate::topology::Firewall;
+use crate::topology::TestFirewall;
 
 /// Lines of the kernel's log that are kept of one trial.
 const LOG_LINES: usize = 20;
@@ -33,7 +33,7 @@ pub(crate) struct Collecting {
 impl Collecting {
     /// Reads everything, and begins to look at the connection table.
     pub(crate) fn begin(
-        firewall: &Firewall,
+        firewall: &TestFirewall,
         core: u32,
         expected: Duration,
     ) -> Result<Collecting, LabError> {
@@ -57,7 +57,7 @@ impl Collecting {
     }
 
     /// Reads everything again; what changed.
-    pub(crate) fn end(self, firewall: &Firewall) -> Result<Collected, LabError> {
+    pub(crate) fn end(self, firewall: &TestFirewall) -> Result<Collected, LabError> {
         let host = firewall.target.host();
         let mut samples = if self.is_sampled { host.samples()? } else { Vec::new() };
         let after = firewall.conntrack.read()?;
@@ -74,7 +74,7 @@ impl Collecting {
         };
         let mut table = None;
         if is_in_use {
-            table = Some(Table {
+            table = Some(ConntrackTable {
                 limit: setting("nf_conntrack_max")?,
                 buckets: setting("nf_conntrack_buckets")?,
                 before: before.entries,

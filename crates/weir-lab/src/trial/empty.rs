@@ -9,7 +9,7 @@ use weir_study::{ClientKind, ConnectionLoad, LoopbackUdp};
 use crate::LabError;
 use crate::program::generator::Play;
 use crate::program::tcp::ConnectionPlan;
-use crate::topology::Firewall;
+use crate::topology::TestFirewall;
 use crate::trial::runner::{DropSource, Observation, TrialRunner};
 use crate::workload::contract::Workload;
 use crate::workload::frames::FrameWorkload;
@@ -31,7 +31,7 @@ const FETCH_RATE: u64 = 500;
 const TRIES: u32 = 3;
 
 /// Plays the frames that are loaded.
-pub(crate) fn frames(runner: &mut TrialRunner, firewall: &Firewall) -> Result<(), LabError> {
+pub(crate) fn frames(runner: &mut TrialRunner, firewall: &TestFirewall) -> Result<(), LabError> {
     let mut last = Ok(());
     for _ in 0..TRIES {
         let play = Play {
@@ -54,7 +54,7 @@ pub(crate) fn frames(runner: &mut TrialRunner, firewall: &Firewall) -> Result<()
 /// Opens connections of the small TCP.
 pub(crate) fn connections(
     runner: &mut TrialRunner,
-    firewall: &Firewall,
+    firewall: &TestFirewall,
     seed: u64,
 ) -> Result<(), LabError> {
     let mut last = Ok(());
@@ -83,7 +83,7 @@ pub(crate) fn connections(
 /// Fetches by sockets.
 pub(crate) fn fetches(
     runner: &mut TrialRunner,
-    firewall: &Firewall,
+    firewall: &TestFirewall,
     load: &ConnectionLoad,
 ) -> Result<(), LabError> {
     let endpoints = &load.endpoints;
@@ -109,7 +109,7 @@ pub(crate) fn fetches(
 /// Sends to a host: all must arrive at the port.
 pub(crate) fn datagrams(
     runner: &mut TrialRunner,
-    host: &Firewall,
+    host: &TestFirewall,
     udp: LoopbackUdp,
 ) -> Result<(), LabError> {
     let mut workload = LoopbackWorkload::new(udp, (Duration::from_secs(1), FRAMES), false);
@@ -123,7 +123,7 @@ pub(crate) fn datagrams(
 
 fn observe(
     runner: &mut TrialRunner,
-    firewall: &Firewall,
+    firewall: &TestFirewall,
     workload: &mut dyn Workload,
 ) -> Result<Observation, LabError> {
     runner.trial(firewall, workload, DropSource::Unwatched)
@@ -140,7 +140,7 @@ fn drops(dropped: &[DropCount]) -> Vec<String> {
     dropped.iter().map(|drop| format!("{} {}", drop.counter, drop.packets)).collect()
 }
 
-fn lost(firewall: &Firewall, (of, offered): (u64, u64), why: &[String]) -> LabError {
+fn lost(firewall: &TestFirewall, (of, offered): (u64, u64), why: &[String]) -> LabError {
     let namespace = firewall.name().to_owned();
     LabError::Probe { of, offered, namespace, why: why.join(", ") }
 }

@@ -1,12 +1,12 @@
 //! The record of a trial, made of what was observed.
 
-use weir_stats::{Kind, Trial};
+use weir_stats::{Trial, TrialKind};
 use weir_study::PlannedTrial;
 
 use crate::trial::runner::Observation;
 
 /// The trial of a step, nothing measured yet.
-pub(crate) fn blank(step: &PlannedTrial, kind: Kind) -> Trial {
+pub(crate) fn blank(step: &PlannedTrial, kind: TrialKind) -> Trial {
     Trial {
         copy: step.variant.copy,
         block: step.block,
@@ -18,7 +18,7 @@ pub(crate) fn blank(step: &PlannedTrial, kind: Kind) -> Trial {
 
 /// The trial of a step as it was observed; `rate_pps` is that of the preset, 0 without one.
 pub(crate) fn observed(step: &PlannedTrial, rate_pps: u64, seen: &Observation) -> Trial {
-    let kind = if rate_pps == 0 { Kind::Rate } else { Kind::Paced };
+    let kind = if rate_pps == 0 { TrialKind::Rate } else { TrialKind::Paced };
     let seconds = seen.played.seconds;
     let by_rules: u64 =
         seen.dropped.iter().filter(|d| d.counter == "rules").map(|d| d.packets).sum();

@@ -122,7 +122,7 @@ pub(crate) fn of_noise(trial: &Trial, limits: &NoiseLimits, realtime: bool) -> O
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_stats::{DropCount, Kind, Noise, Scenario};
+    use weir_stats::{DropCount, Noise, Scenario, TrialKind};
 
     fn trial(offered: u64, delivered: u64, to_drop: u64, rules: u64, device: u64) -> Trial {
         let count = |counter: &str, packets| DropCount { counter: counter.to_owned(), packets };
@@ -134,7 +134,7 @@ mod tests {
             seconds: 1.0,
             pps: 1.0,
             noise: Noise { spin_ratio: 1.0, ..Noise::default() },
-            ..Trial::new(Kind::Rate, Scenario::default(), "s")
+            ..Trial::new(TrialKind::Rate, Scenario::default(), "s")
         }
     }
 

@@ -10,7 +10,7 @@ use crate::observe::cpu::{Moment, Pinned, REALTIME_LIMIT, spin};
 use crate::observe::drops::{NETFILTER_DROP, Reasons};
 use crate::program::generator::Played;
 use crate::program::sink::Arrived;
-use crate::topology::{Firewall, Topology};
+use crate::topology::{TestFirewall, Topology};
 use crate::trial::collect::Collecting;
 use crate::workload::contract::{Scheduling, Workload};
 use crate::workload::frames::FrameWorkload;
@@ -100,7 +100,7 @@ impl TrialRunner {
     /// One trial.
     pub(crate) fn trial(
         &mut self,
-        firewall: &Firewall,
+        firewall: &TestFirewall,
         workload: &mut dyn Workload,
         drops: DropSource<'_>,
     ) -> Result<Observation, LabError> {
@@ -153,7 +153,7 @@ impl TrialRunner {
     /// Reads every counter, and has the kernel tell its reasons where that was asked for.
     fn before(
         &mut self,
-        firewall: &Firewall,
+        firewall: &TestFirewall,
         drops: DropSource<'_>,
         expected: Duration,
     ) -> Result<Before, LabError> {
@@ -169,7 +169,7 @@ impl TrialRunner {
     /// Reads every counter again, and says what was dropped by which.
     fn after(
         &mut self,
-        firewall: &Firewall,
+        firewall: &TestFirewall,
         drops: DropSource<'_>,
         before: Before,
         is_on_links: bool,
@@ -212,7 +212,7 @@ impl TrialRunner {
         Ok(())
     }
 
-    fn counters(&mut self, firewall: &Firewall) -> Result<TrialCounters, LabError> {
+    fn counters(&mut self, firewall: &TestFirewall) -> Result<TrialCounters, LabError> {
         Ok(TrialCounters {
             devices: firewall.devices.dropped()?,
             stack: firewall.stack.dropped()?,

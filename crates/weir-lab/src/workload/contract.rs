@@ -11,7 +11,7 @@ use weir_stats::Measured;
 use crate::LabError;
 use crate::program::generator::Played;
 use crate::program::sink::Arrived;
-use crate::topology::Firewall;
+use crate::topology::TestFirewall;
 use crate::workload::stage::Stage;
 
 /// How the current thread runs while a workload plays.
@@ -42,20 +42,20 @@ pub(crate) trait Workload {
     }
 
     /// Gets ready, before any counter is read.
-    fn prepare(&mut self, stage: &mut Stage, firewall: &Firewall) -> Result<(), LabError>;
+    fn prepare(&mut self, stage: &mut Stage, firewall: &TestFirewall) -> Result<(), LabError>;
 
     /// Sends.
-    fn play(&mut self, stage: &mut Stage, firewall: &Firewall) -> Result<(), LabError>;
+    fn play(&mut self, stage: &mut Stage, firewall: &TestFirewall) -> Result<(), LabError>;
 
     /// Waits until nothing is under way any more; what was sent, and what arrived.
     fn settle(
         &mut self,
         stage: &mut Stage,
-        firewall: &Firewall,
+        firewall: &TestFirewall,
     ) -> Result<WorkloadOutcome, LabError>;
 
     /// Puts back what would disturb later trials, after the counters were read.
-    fn clean_up(&mut self, _firewall: &Firewall) -> Result<(), LabError> {
+    fn clean_up(&mut self, _firewall: &TestFirewall) -> Result<(), LabError> {
         Ok(())
     }
 }

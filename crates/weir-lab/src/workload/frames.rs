@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crate::LabError;
 use crate::program::generator::{Play, Played};
 use crate::program::sink::Arrived;
-use crate::topology::Firewall;
+use crate::topology::TestFirewall;
 use crate::workload::contract::{Workload, WorkloadOutcome};
 use crate::workload::stage::Stage;
 use weir_stats::Measured;
@@ -32,7 +32,7 @@ impl ArrivalCounters {
     /// The counters now.
     pub(crate) fn read(
         stage: &mut Stage,
-        firewall: &Firewall,
+        firewall: &TestFirewall,
     ) -> Result<ArrivalCounters, LabError> {
         Ok(ArrivalCounters {
             arrived: stage.topology.sink().read()?,
@@ -44,7 +44,7 @@ impl ArrivalCounters {
     pub(crate) fn settle(
         &self,
         stage: &mut Stage,
-        firewall: &Firewall,
+        firewall: &TestFirewall,
         offered: u64,
     ) -> Result<Arrived, LabError> {
         let begun = Instant::now();
@@ -84,12 +84,12 @@ impl Workload for FrameWorkload {
         true
     }
 
-    fn prepare(&mut self, stage: &mut Stage, firewall: &Firewall) -> Result<(), LabError> {
+    fn prepare(&mut self, stage: &mut Stage, firewall: &TestFirewall) -> Result<(), LabError> {
         self.before = ArrivalCounters::read(stage, firewall)?;
         Ok(())
     }
 
-    fn play(&mut self, stage: &mut Stage, firewall: &Firewall) -> Result<(), LabError> {
+    fn play(&mut self, stage: &mut Stage, firewall: &TestFirewall) -> Result<(), LabError> {
         self.played = stage.play(firewall, &self.play)?;
         Ok(())
     }
@@ -97,7 +97,7 @@ impl Workload for FrameWorkload {
     fn settle(
         &mut self,
         stage: &mut Stage,
-        firewall: &Firewall,
+        firewall: &TestFirewall,
     ) -> Result<WorkloadOutcome, LabError> {
         let arrived = self.before.settle(stage, firewall, self.played.offered)?;
         Ok(WorkloadOutcome { played: self.played, arrived, measured: Measured::Sums })

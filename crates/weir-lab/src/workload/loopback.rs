@@ -17,7 +17,7 @@ use weir_study::traffic::HEADERS;
 use crate::LabError;
 use crate::program::generator::Played;
 use crate::program::sink::Arrived;
-use crate::topology::Firewall;
+use crate::topology::TestFirewall;
 use crate::workload::contract::{Workload, WorkloadOutcome};
 use crate::workload::stage::Stage;
 use weir_stats::Measured;
@@ -70,13 +70,13 @@ impl Workload for LoopbackWorkload {
         self.duration
     }
 
-    fn prepare(&mut self, _stage: &mut Stage, host: &Firewall) -> Result<(), LabError> {
+    fn prepare(&mut self, _stage: &mut Stage, host: &TestFirewall) -> Result<(), LabError> {
         self.unheard_before = unheard(host)?;
         self.socket = Some(host.namespace.enter(open)?.map_err(failed)?);
         Ok(())
     }
 
-    fn play(&mut self, _stage: &mut Stage, _host: &Firewall) -> Result<(), LabError> {
+    fn play(&mut self, _stage: &mut Stage, _host: &TestFirewall) -> Result<(), LabError> {
         let socket = self.socket.as_ref().expect("prepared before");
         let begun = Instant::now();
         self.sent = send(socket, self.udp, self.duration, self.most).map_err(failed)?;
@@ -84,7 +84,11 @@ impl Workload for LoopbackWorkload {
         Ok(())
     }
 
-    fn settle(&mut self, _stage: &mut Stage, host: &Firewall) -> Result<WorkloadOutcome, LabError> {
+    fn settle(
+        &mut self,
+        _stage: &mut Stage,
+        host: &TestFirewall,
+    ) -> Result<WorkloadOutcome, LabError> {
         let arrived = unheard(host)?.saturating_sub(self.unheard_before);
         let played = Played {
             offered: self.sent,
@@ -102,7 +106,7 @@ impl Workload for LoopbackWorkload {
 }
 
 /// Datagrams so far that no socket wanted.
-fn unheard(host: &Firewall) -> Result<u64, LabError> {
+fn unheard(host: &TestFirewall) -> Result<u64, LabError> {
     Ok(host.stack.values()?.get("Udp.NoPorts").copied().unwrap_or(0))
 }
 

@@ -34,7 +34,7 @@ use crate::LabError;
 use crate::observe::cpu::another_core;
 use crate::program::generator::Played;
 use crate::program::sink::Arrived;
-use crate::topology::Firewall;
+use crate::topology::TestFirewall;
 use crate::workload::contract::{Scheduling, Workload, WorkloadOutcome};
 use crate::workload::latency::spectrum;
 use crate::workload::stage::Stage;
@@ -79,7 +79,7 @@ impl Workload for SocketWorkload<'_> {
         Scheduling::Pinned
     }
 
-    fn prepare(&mut self, stage: &mut Stage, firewall: &Firewall) -> Result<(), LabError> {
+    fn prepare(&mut self, stage: &mut Stage, firewall: &TestFirewall) -> Result<(), LabError> {
         firewall.target.flush_connections(false)?;
         let links = Links::of(&stage.topology, firewall)?;
         let (sink, port) = (stage.topology.sink_side(), self.plan.endpoints.port);
@@ -92,7 +92,7 @@ impl Workload for SocketWorkload<'_> {
         Ok(())
     }
 
-    fn play(&mut self, stage: &mut Stage, firewall: &Firewall) -> Result<(), LabError> {
+    fn play(&mut self, stage: &mut Stage, firewall: &TestFirewall) -> Result<(), LabError> {
         let first = self.ready.as_ref().expect("prepared before").first_client;
         self.asked = Some(ask(stage.topology.source(), firewall, &self.plan, first)?);
         Ok(())
@@ -101,7 +101,7 @@ impl Workload for SocketWorkload<'_> {
     fn settle(
         &mut self,
         _stage: &mut Stage,
-        _firewall: &Firewall,
+        _firewall: &TestFirewall,
     ) -> Result<WorkloadOutcome, LabError> {
         let Ready { serving, links, before, .. } = self.ready.take().expect("prepared before");
         let (mut connections, seconds) = self.asked.take().expect("played before");
@@ -122,7 +122,7 @@ impl Workload for SocketWorkload<'_> {
         })
     }
 
-    fn clean_up(&mut self, firewall: &Firewall) -> Result<(), LabError> {
+    fn clean_up(&mut self, firewall: &TestFirewall) -> Result<(), LabError> {
         firewall.target.flush_connections(false)
     }
 }
@@ -130,7 +130,7 @@ impl Workload for SocketWorkload<'_> {
 /// Has the clients of a trial ask, on the current core.
 fn ask(
     source: &Namespace,
-    firewall: &Firewall,
+    firewall: &TestFirewall,
     plan: &SocketPlan<'_>,
     first: u32,
 ) -> Result<ClientResult, LabError> {

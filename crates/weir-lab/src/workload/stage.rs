@@ -7,7 +7,7 @@ use crate::LabError;
 use crate::frames::Frame;
 use crate::program::generator::{Generator, Play, Played};
 use crate::program::tcp::TcpEnds;
-use crate::topology::{Firewall, Topology};
+use crate::topology::{TestFirewall, Topology};
 
 /// What workloads send with.
 pub(crate) struct Stage {
@@ -79,7 +79,7 @@ impl Stage {
         &mut self,
         connection_load: Option<&ConnectionLoad>,
         ipv6: bool,
-    ) -> Result<Firewall, LabError> {
+    ) -> Result<TestFirewall, LabError> {
         match connection_load {
             None => self.topology.firewall(ipv6),
             Some(connection_load) => self.between(ConnectionPath::Gateway, connection_load),
@@ -91,7 +91,7 @@ impl Stage {
         &mut self,
         path: ConnectionPath,
         ConnectionLoad { endpoints, sockets, .. }: &ConnectionLoad,
-    ) -> Result<Firewall, LabError> {
+    ) -> Result<TestFirewall, LabError> {
         if let Some(sockets) = sockets {
             return self.topology.firewall_for_sockets(endpoints, sockets.ports());
         }
@@ -104,7 +104,11 @@ impl Stage {
     }
 
     /// Plays what is loaded through a firewall, on the current core.
-    pub(crate) fn play(&mut self, firewall: &Firewall, play: &Play) -> Result<Played, LabError> {
+    pub(crate) fn play(
+        &mut self,
+        firewall: &TestFirewall,
+        play: &Play,
+    ) -> Result<Played, LabError> {
         self.play_into(firewall.ifindex, play)
     }
 

@@ -8,7 +8,7 @@ use crate::LabError;
 use crate::program::generator::Played;
 use crate::program::sink::Arrived;
 use crate::program::tcp::{ConnectionPlan, Opened, TcpEnds};
-use crate::topology::Firewall;
+use crate::topology::TestFirewall;
 use crate::workload::contract::{Workload, WorkloadOutcome};
 use crate::workload::progress::ProgressSampler;
 use crate::workload::stage::Stage;
@@ -41,13 +41,13 @@ impl Workload for TcpWorkload {
         self.open.duration
     }
 
-    fn prepare(&mut self, stage: &mut Stage, firewall: &Firewall) -> Result<(), LabError> {
+    fn prepare(&mut self, stage: &mut Stage, firewall: &TestFirewall) -> Result<(), LabError> {
         firewall.target.flush_connections(self.is_held())?;
         self.sampler = ProgressSampler::start(ends(stage), self.open.duration)?;
         Ok(())
     }
 
-    fn play(&mut self, stage: &mut Stage, firewall: &Firewall) -> Result<(), LabError> {
+    fn play(&mut self, stage: &mut Stage, firewall: &TestFirewall) -> Result<(), LabError> {
         let source = stage.topology.source().clone();
         self.opened = ends(stage).open(&source, firewall.ifindex, &self.open)?;
         Ok(())
@@ -56,7 +56,7 @@ impl Workload for TcpWorkload {
     fn settle(
         &mut self,
         stage: &mut Stage,
-        _firewall: &Firewall,
+        _firewall: &TestFirewall,
     ) -> Result<WorkloadOutcome, LabError> {
         let (ends, opened) = (ends(stage), self.opened);
         settle(ends, opened.offered + opened.flood)?;
@@ -81,7 +81,7 @@ impl Workload for TcpWorkload {
     }
 
     /// Millions of entries would be walked, and would take memory, in the trials of others.
-    fn clean_up(&mut self, firewall: &Firewall) -> Result<(), LabError> {
+    fn clean_up(&mut self, firewall: &TestFirewall) -> Result<(), LabError> {
         firewall.target.flush_connections(self.is_held())
     }
 }

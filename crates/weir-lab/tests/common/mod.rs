@@ -7,7 +7,7 @@ use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
 use weir_lab::run;
-use weir_lab::{LabError, RunOptions};
+use weir_lab::{LabError, StudyRunOptions};
 use weir_stats::Record;
 
 /// A UDP packet from `source`, at least as long as Ethernet wants it.
@@ -48,12 +48,12 @@ pub fn study(name: &str, inner: &str, subjects: &str, text: &str) -> PathBuf {
     inner
 }
 
-pub fn options() -> RunOptions {
-    RunOptions {
+pub fn options() -> StudyRunOptions {
+    StudyRunOptions {
         preset: "tiny".to_owned(),
         version: "0".to_owned(),
         command: "weir lab run /somewhere/today-small -o /elsewhere/run".to_owned(),
-        ..RunOptions::default()
+        ..StudyRunOptions::default()
     }
 }
 

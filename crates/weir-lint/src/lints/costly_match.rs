@@ -1,6 +1,6 @@
 //! Matches that cost more than others which say the same.
 
-use weir_model::matching::{Host, OptionValue, Value};
+use weir_model::matching::{HostMatch, OptionValue, Value};
 use weir_model::{Match, Rule, Target, Test, tests_of};
 
 use crate::context::{Context, TableContext};
@@ -49,11 +49,11 @@ fn look(context: &Context<'_>, out: &mut Vec<Finding>) {
     }
 }
 
-fn option<'a>(host: &'a Host, name: &str) -> Option<&'a OptionValue> {
+fn option<'a>(host: &'a HostMatch, name: &str) -> Option<&'a OptionValue> {
     host.options.iter().find(|o| o.name == name)
 }
 
-fn algorithm(host: &Host) -> Option<&str> {
+fn algorithm(host: &HostMatch) -> Option<&str> {
     match &option(host, "algo").filter(|_| host.module == "string")?.value {
         Value::Word(w) => Some(w),
         Value::Text(t) => Some(t),
@@ -61,12 +61,12 @@ fn algorithm(host: &Host) -> Option<&str> {
     }
 }
 
-fn bounded(host: &Host) -> bool {
+fn bounded(host: &HostMatch) -> bool {
     option(host, "from").is_some() || option(host, "to").is_some()
 }
 
 /// The plain match of the tests that are often copied from old guides.
-fn plain(host: &Host) -> Option<&'static str> {
+fn plain(host: &HostMatch) -> Option<&'static str> {
     let Value::Text(text) = &option(host, "u32").filter(|_| host.module == "u32")?.value else {
         return None;
     };
@@ -140,7 +140,7 @@ fn state(table: &TableContext<'_>, chain: usize, i: usize, rule: &Rule) -> Optio
     for m in &mut newer.matches {
         if let Match::State(state) = m {
             let state = Some(state.clone());
-            let conntrack = weir_model::matching::Conntrack { state, ..Default::default() };
+            let conntrack = weir_model::matching::ConntrackMatch { state, ..Default::default() };
             *m = Match::Conntrack(Box::new(conntrack));
         }
     }

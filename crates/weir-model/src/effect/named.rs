@@ -24,7 +24,7 @@ use crate::target::{Effect, Target};
 
 /// Where a module stands in a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Side {
+pub enum ModuleKind {
     /// `-m`.
     Match,
     /// `-j`.
@@ -33,7 +33,7 @@ pub enum Side {
 
 /// What names the object of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Key {
+pub enum ObjectKey {
     /// The values of these options.
     Options(&'static [&'static str]),
     /// The destination address of the rule.
@@ -68,11 +68,11 @@ pub struct NamedRow {
     /// The module.
     pub module: &'static str,
     /// Whether it is a match or a target.
-    pub side: Side,
+    pub side: ModuleKind,
     /// What the object is, the same in all rows of modules that share it.
     pub object: &'static str,
     /// What names it.
-    pub key: Key,
+    pub key: ObjectKey,
     /// IPv4 and IPv6 rules of one name have objects of their own.
     pub per_family: bool,
     /// What of the first rule holds for all.
@@ -81,7 +81,12 @@ pub struct NamedRow {
     pub makes: Makes,
 }
 
-const fn named(module: &'static str, side: Side, key: Key, object: &'static str) -> NamedRow {
+const fn named(
+    module: &'static str,
+    side: ModuleKind,
+    key: ObjectKey,
+    object: &'static str,
+) -> NamedRow {
     NamedRow {
         module,
         side,
@@ -96,33 +101,38 @@ const fn named(module: &'static str, side: Side, key: Key, object: &'static str)
 /// The modules whose rules share objects by name (net/netfilter/xt_*.c, ipt_CLUSTERIP.c of Linux up
 /// to 6.2). For a module that is in neither table, see [`ALONE`].
 pub const NAMED: [NamedRow; 7] = {
-    use Side::{Match, Target};
+    use ModuleKind::{Match, Target};
     [
         NamedRow {
             per_family: true,
-            ..named("hashlimit", Match, Key::Options(&["hashlimit-name"]), "hashlimit table")
+            ..named("hashlimit", Match, ObjectKey::Options(&["hashlimit-name"]), "hashlimit table")
         },
         // Both families share the list, its mask included.
         NamedRow {
             configures: Configures::Options(&["mask"]),
-            ..named("recent", Match, Key::Options(&["name"]), "recent list")
+            ..named("recent", Match, ObjectKey::Options(&["name"]), "recent list")
         },
         // Each rule brings its own time.
         NamedRow {
             configures: Configures::Options(&["alarm"]),
-            ..named("IDLETIMER", Target, Key::Options(&["label"]), "idle timer")
+            ..named("IDLETIMER", Target, ObjectKey::Options(&["label"]), "idle timer")
         },
         // A trigger without a delay has no timer.
-        named("LED", Target, Key::Options(&["led-trigger-id"]), "LED trigger"),
-        named("RATEEST", Target, Key::Options(&["rateest-name"]), ESTIMATOR),
+        named("LED", Target, ObjectKey::Options(&["led-trigger-id"]), "LED trigger"),
+        named("RATEEST", Target, ObjectKey::Options(&["rateest-name"]), ESTIMATOR),
         NamedRow {
             configures: Configures::Nothing,
             makes: Makes::Never,
-            ..named("rateest", Match, Key::Options(&["rateest", "rateest1", "rateest2"]), ESTIMATOR)
+            ..named(
+                "rateest",
+                Match,
+                ObjectKey::Options(&["rateest", "rateest1", "rateest2"]),
+                ESTIMATOR,
+            )
         },
         NamedRow {
             makes: Makes::With("new"),
-            ..named("CLUSTERIP", Target, Key::Destination, "cluster address")
+            ..named("CLUSTERIP", Target, ObjectKey::Destination, "cluster address")
         },
     ]
 };
@@ -298,7 +308,7 @@ fn uses(rule: &Rule, family: Family) -> Vec<Use> {
             _ => continue,
         };
         let known = !matches!(m, Match::Opaque(_));
-        uses_of(rule, family, (Side::Match, module, known), &options, &mut out);
+        uses_of(rule, family, (ModuleKind::Match, module, known), &options, &mut out);
     }
     let (module, options) = match &rule.target {
         Target::Opaque(o) => (&*o.name, parsed(&o.words)),
@@ -309,14 +319,14 @@ fn uses(rule: &Rule, family: Family) -> Vec<Use> {
         _ => return out,
     };
     let known = !matches!(rule.target, Target::Opaque(_));
-    uses_of(rule, family, (Side::Target, module, known), &options, &mut out);
+    uses_of(rule, family, (ModuleKind::Target, module, known), &options, &mut out);
     out
 }
 
 fn uses_of(
     rule: &Rule,
     family: Family,
-    (side, module, known): (Side, &str, bool),
+    (side, module, known): (ModuleKind, &str, bool),
     options: &[Spelled],
     out: &mut Vec<Use>,
 ) {
@@ -343,10 +353,10 @@ fn uses_of(
         Makes::Never => false,
     };
     let names: Vec<String> = match row.key {
-        Key::Options(names) => {
+        ObjectKey::Options(names) => {
             options.iter().filter(|o| names.contains(&&*o.name)).map(|o| o.text.clone()).collect()
         }
-        Key::Destination => vec![format!("{:?}", rule.base.daddr.as_ref().map(|m| m.addr))],
+        ObjectKey::Destination => vec![format!("{:?}", rule.base.daddr.as_ref().map(|m| m.addr))],
     };
     for name in names {
         let family = row.per_family.then_some(family);
@@ -409,8 +419,8 @@ fn parsed(words: &[String]) -> Vec<Spelled> {
 /// The option that names an object, where a word is the beginning of no other.
 fn full(name: &str) -> String {
     let names = NAMED.iter().flat_map(|row| match row.key {
-        Key::Options(names) => names.iter().copied(),
-        Key::Destination => [].iter().copied(),
+        ObjectKey::Options(names) => names.iter().copied(),
+        ObjectKey::Destination => [].iter().copied(),
     });
     let mut found = names.filter(|n| name.len() > 1 && n.starts_with(name));
     match (found.next(), found.next()) {

@@ -7,7 +7,7 @@ use super::field_set::FieldSet;
 use super::matches::match_effects;
 use crate::field::Field;
 use crate::ruleset::Table;
-use crate::target::{Effect, Extension, NatTarget, Target};
+use crate::target::{Effect, ExtensionTarget, NatTarget, Target};
 
 /// Whether the walk of the table goes on behind a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -267,7 +267,7 @@ pub fn changed_within(table: &Table) -> FieldSet {
 }
 
 /// A row without what the options of a rule rule out.
-fn narrowed(row: TargetRow, extension: &Extension) -> TargetRow {
+fn narrowed(row: TargetRow, extension: &ExtensionTarget) -> TargetRow {
     let has = |name: &str| extension.options.iter().any(|o| o.name == name);
     let only = |row: TargetRow, fields: &[Field]| {
         let fields = FieldSet::of(fields);

@@ -6,7 +6,8 @@ use weir_model::target::Effect;
 use weir_model::{CtState, Family, Firewall, Name, Packet, RuleId, TableName, Target, effects_of};
 use weir_packet::{Ct, Transport};
 use weir_semantics::{
-    Counted, Credited, Difference, EffectSeen, Entry, Hit, Interpreter, Oracle, Outcome, Verdict,
+    Counted, Credited, EffectSeen, Entry, Hit, Interpreter, Oracle, Outcome, OutcomeDifference,
+    Verdict,
 };
 
 use super::counterexample::{Counterexample, Differs, describe};
@@ -98,7 +99,7 @@ impl<'f> Judge<'f> {
     fn summed(&self, was: &Outcome<'_>, is: &Outcome<'_>, family: Family) -> Option<String> {
         match was.difference(is) {
             None => return None,
-            Some(Difference::Credit) => {}
+            Some(OutcomeDifference::Credit) => {}
             Some(other) => return Some(words(other)),
         }
         let class = &self.class[usize::from(family == Family::V6)];
@@ -107,7 +108,7 @@ impl<'f> Judge<'f> {
             all.sort_unstable();
             all
         };
-        (credits(was) != credits(is)).then(|| words(Difference::Credit))
+        (credits(was) != credits(is)).then(|| words(OutcomeDifference::Credit))
     }
 
     /// What a datagram to the host had that is lost if one of its fragments is dropped: the others
@@ -151,7 +152,11 @@ impl<'f> Judge<'f> {
     /// As strict, but a table that was not there has policies that count.
     fn but_new_policies(&self, was: &Outcome<'_>, is: &Outcome<'_>, of: Family) -> Option<String> {
         match was.difference(is)? {
-            Difference::Credit if self.credits(was, of, &[]) == self.credits(is, of, &[]) => None,
+            OutcomeDifference::Credit
+                if self.credits(was, of, &[]) == self.credits(is, of, &[]) =>
+            {
+                None
+            }
             other => Some(words(other)),
         }
     }
@@ -177,7 +182,7 @@ impl<'f> Judge<'f> {
         of: Family,
     ) -> Option<String> {
         if was.verdict != is.verdict {
-            return Some(words(Difference::Verdict));
+            return Some(words(OutcomeDifference::Verdict));
         }
         let own = |e: &EffectSeen<'_>| {
             e.table == TableName::Raw
@@ -186,23 +191,23 @@ impl<'f> Judge<'f> {
         let mut effects = is.effects.clone();
         for _ in 0..rules {
             let Some(i) = effects.iter().rposition(own) else {
-                return Some(words(Difference::Effects));
+                return Some(words(OutcomeDifference::Effects));
             };
             effects.remove(i);
         }
         if was.effects != effects {
-            return Some(words(Difference::Effects));
+            return Some(words(OutcomeDifference::Effects));
         }
         let packet = Packet { ct: was.packet.ct, ..is.packet.clone() };
         if was.packet != packet {
-            return Some(words(Difference::Packet));
+            return Some(words(OutcomeDifference::Packet));
         }
         if was.asked.iter().chain(&is.asked).any(|a| a.stateful) {
-            return Some(words(Difference::Stateful));
+            return Some(words(OutcomeDifference::Stateful));
         }
         let nat = [TableName::Nat];
         (self.credits(was, of, &nat) != self.credits(is, of, &nat))
-            .then(|| words(Difference::Credit))
+            .then(|| words(OutcomeDifference::Credit))
     }
 
     /// Whether what became of an untracked packet depended on conntrack after all: on the state, on
@@ -309,12 +314,12 @@ fn dropped_early(outcome: &Outcome<'_>) -> bool {
 /// What a packet that is dropped early had before that is lost.
 fn early_drop(was: &Outcome<'_>) -> Option<String> {
     if was.verdict != Verdict::Drop {
-        return Some(words(Difference::Verdict));
+        return Some(words(OutcomeDifference::Verdict));
     }
     if was.effects.iter().any(is_seen) {
-        return Some(words(Difference::Effects));
+        return Some(words(OutcomeDifference::Effects));
     }
-    was.asked.iter().any(|a| a.stateful).then(|| words(Difference::Stateful))
+    was.asked.iter().any(|a| a.stateful).then(|| words(OutcomeDifference::Stateful))
 }
 
 /// Whether an effect is noticed although the packet is dropped later.
@@ -333,6 +338,6 @@ fn untracked_by(outcome: &Outcome<'_>) -> usize {
     outcome.hits.iter().filter(own).count()
 }
 
-fn words(difference: Difference) -> String {
+fn words(difference: OutcomeDifference) -> String {
     format!("{difference:?} differs").to_lowercase()
 }

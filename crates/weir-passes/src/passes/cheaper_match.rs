@@ -14,7 +14,7 @@
 
 use weir_artefact::Deviation;
 use weir_model::matching::{
-    AddrMatch, FragmentMatch, Host, Neg, OptionValue, ProtoMatch, TtlOp, Value,
+    AddrMatch, FragmentMatch, HostMatch, Neg, OptionValue, ProtoMatch, TtlOp, Value,
 };
 use weir_model::{Addr, Family, Match, Rule, Ruleset, Span, located_tests_of};
 use weir_partition::{Barrier, TestAlgebra, approach, barrier, keeps_state};
@@ -160,7 +160,7 @@ fn header(base: &mut weir_model::Base, e: Expression) -> Option<Cheap> {
 fn by_algorithm(rule: &mut Rule) {
     for m in &mut rule.matches {
         let Match::Host(host) = m else { continue };
-        let Host { module: "string", options } = &mut **host else { continue };
+        let HostMatch { module: "string", options } = &mut **host else { continue };
         for option in options.iter_mut().filter(|o| o.name == "algo") {
             option.value = Value::Word("bm");
         }

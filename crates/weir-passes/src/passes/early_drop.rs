@@ -37,7 +37,7 @@ use weir_model::{
 use weir_partition::{TestAlgebra, barrier};
 use weir_semantics::tables_at;
 
-use super::way::{Kind, Way};
+use super::way::{ClassEnd, PacketClass};
 use crate::pass::{Context, Counting, Equivalence, Pass};
 use crate::rewrite::{raw_chain, rewritable};
 use crate::{ChainNames, Rewritten};
@@ -167,7 +167,7 @@ fn at_table(rule: &Rule, ruleset: &Ruleset, table: &Table, hook: Hook) -> Option
     let algebra = TestAlgebra::of(table, ruleset.family);
     let tests = algebra.tests(rule);
     let mut accepts = false;
-    let kind = Kind { table, algebra, tests: &tests };
+    let kind = PacketClass { table, algebra, tests: &tests };
     let way = kind.walk(hook.chain(), &mut |rule, _| {
         use weir_partition::Barrier::{Opaque, Set};
         accepts |= rule.target == Target::Accept;
@@ -175,9 +175,9 @@ fn at_table(rule: &Rule, ruleset: &Ruleset, table: &Table, hook: Hook) -> Option
         asked.is_none() && is_unnoticed(&rule.target)
     });
     match way {
-        Way::Refused => None,
-        Way::Ends => Some(!accepts),
-        Way::Policy | Way::GoesOn => Some(!accepts && chain.policy == Some(Policy::Drop)),
+        ClassEnd::Refused => None,
+        ClassEnd::Ends => Some(!accepts),
+        ClassEnd::Policy | ClassEnd::GoesOn => Some(!accepts && chain.policy == Some(Policy::Drop)),
     }
 }
 

@@ -33,7 +33,7 @@ use weir_model::{
 use weir_partition::{Barrier, TestAlgebra, barrier};
 use weir_semantics::tables_at;
 
-use super::way::{Kind, Way};
+use super::way::{ClassEnd, PacketClass};
 use crate::pass::{Context, Equivalence, Pass};
 use crate::rewrite::{raw_chain, rewritable};
 use crate::{ChainNames, Rewritten};
@@ -168,7 +168,7 @@ fn is_free(kind: &Rule, ruleset: &Ruleset) -> bool {
 fn is_free_at(kind: &Rule, table: &Table, hook: Hook, family: Family) -> bool {
     let algebra = TestAlgebra::of(table, family);
     let tests = algebra.tests(kind);
-    let way = Kind { table, algebra, tests: &tests }.walk(hook.chain(), &mut |rule, _| {
+    let way = PacketClass { table, algebra, tests: &tests }.walk(hook.chain(), &mut |rule, _| {
         let asks = algebra
             .tests(rule)
             .iter()
@@ -178,7 +178,7 @@ fn is_free_at(kind: &Rule, table: &Table, hook: Hook, family: Family) -> bool {
         let kept = barrier(rule, family).is_some_and(|b| b != Barrier::Set);
         !asks && !untracks && !kept && !needs_conntrack(rule)
     });
-    way != Way::Refused
+    way != ClassEnd::Refused
 }
 
 /// Whether ICMP errors fare alike whether conntrack knows what they are about (RELATED) or not

@@ -48,7 +48,7 @@ impl Pass for RemoveShadowed {
             let ours = table.chains.iter().filter(|c| context.may_touch(c));
             for chain in ours.filter(|c| c.rules.len() > 1) {
                 let Some(own) = space.take().or_else(fresh) else { continue };
-                let mut search = Search { space: own, algebra, family, dead: &mut dead };
+                let mut search = ShadowSearch { space: own, algebra, family, dead: &mut dead };
                 // Rules behind the memory limit are not known to be shadowed: they stay, and the
                 // next chain begins with an empty space.
                 let done = search.chain(chain);
@@ -59,14 +59,14 @@ impl Pass for RemoveShadowed {
     }
 }
 
-struct Search<'f, 'd> {
+struct ShadowSearch<'f, 'd> {
     space: Space<'f>,
     algebra: TestAlgebra,
     family: Family,
     dead: &'d mut HashSet<RuleId>,
 }
 
-impl Search<'_, '_> {
+impl ShadowSearch<'_, '_> {
     fn chain(&mut self, chain: &Chain) -> Result<(), Full> {
         self.half(&chain.rules, PacketSet::NONE).map(|_| ())
     }

@@ -11,7 +11,7 @@ use weir_partition::{TestAlgebra, approach};
 
 /// What becomes of a kind in a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum ClassEnd {
     /// A rule was met that the caller refuses.
     Refused,
     /// Rules decide all of it.
@@ -23,46 +23,51 @@ pub(super) enum Way {
 }
 
 /// A walk of a kind through a table.
-pub(super) struct Kind<'a> {
+pub(super) struct PacketClass<'a> {
     pub table: &'a Table,
     pub algebra: TestAlgebra,
     pub tests: &'a [Test],
 }
 
-impl Kind<'_> {
+impl PacketClass<'_> {
     /// Walks from a chain. `meets` is asked of every rule that a packet of the kind may match, and
     /// told whether all of them do.
-    pub fn walk(&self, chain: &str, meets: &mut dyn FnMut(&Rule, bool) -> bool) -> Way {
+    pub fn walk(&self, chain: &str, meets: &mut dyn FnMut(&Rule, bool) -> bool) -> ClassEnd {
         self.down(chain, meets, self.table.chains.len())
     }
 
-    fn down(&self, chain: &str, meets: &mut dyn FnMut(&Rule, bool) -> bool, depth: usize) -> Way {
+    fn down(
+        &self,
+        chain: &str,
+        meets: &mut dyn FnMut(&Rule, bool) -> bool,
+        depth: usize,
+    ) -> ClassEnd {
         // A loop is refused at load; this one ends all the same.
         let (Some(chain), Some(depth)) = (self.table.chain(chain), depth.checked_sub(1)) else {
-            return Way::Refused;
+            return ClassEnd::Refused;
         };
-        let out = if chain.policy.is_some() { Way::Policy } else { Way::GoesOn };
+        let out = if chain.policy.is_some() { ClassEnd::Policy } else { ClassEnd::GoesOn };
         let mut some_left = false;
         for rule in &chain.rules {
             let tests = self.algebra.tests(rule);
             let Some(whole) = self.meeting(&tests) else { continue };
             if !meets(rule, whole) {
-                return Way::Refused;
+                return ClassEnd::Refused;
             }
             let inside = match &rule.target {
                 Target::Jump(to) | Target::Goto(to) => self.down(to, meets, depth),
-                _ => Way::GoesOn,
+                _ => ClassEnd::GoesOn,
             };
-            if inside == Way::Refused {
-                return Way::Refused;
+            if inside == ClassEnd::Refused {
+                return ClassEnd::Refused;
             }
-            let end = |ends: bool| if ends && !some_left { Way::Ends } else { out };
+            let end = |ends: bool| if ends && !some_left { ClassEnd::Ends } else { out };
             match &rule.target {
                 t if t.decides() && whole => return end(true),
-                Target::Jump(_) if whole && inside == Way::Ends => return end(true),
-                Target::Goto(_) if whole => return end(inside == Way::Ends),
+                Target::Jump(_) if whole && inside == ClassEnd::Ends => return end(true),
+                Target::Goto(_) if whole => return end(inside == ClassEnd::Ends),
                 Target::Return if whole => return out,
-                Target::Goto(_) => some_left |= inside != Way::Ends,
+                Target::Goto(_) => some_left |= inside != ClassEnd::Ends,
                 Target::Return => some_left = true,
                 _ => {}
             }

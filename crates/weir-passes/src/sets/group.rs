@@ -7,7 +7,7 @@ use weir_model::{Family, Rule, Span, Target};
 use weir_partition::{only_counts, other_device};
 
 use crate::Prefix;
-use crate::run::{Axis, Item};
+use crate::run::{Axis, RunItem};
 
 /// How far back a rule looks for its group.
 const GROUPS_BACK_MAX: usize = 64;
@@ -39,7 +39,7 @@ impl Fold {
 /// Rules that differ in one way, in their order.
 #[derive(Clone, Debug)]
 pub(super) struct Group<'a> {
-    pub members: Vec<Item<'a>>,
+    pub members: Vec<RunItem<'a>>,
     /// What they differ in; not known of a single rule.
     pub fold: Option<Fold>,
     /// The first rule without what they differ in.
@@ -49,7 +49,7 @@ pub(super) struct Group<'a> {
 }
 
 impl<'a> Group<'a> {
-    fn of(item: Item<'a>, family: Family) -> Self {
+    fn of(item: RunItem<'a>, family: Family) -> Self {
         let mut group = Group {
             members: Vec::new(),
             fold: None,
@@ -61,14 +61,14 @@ impl<'a> Group<'a> {
         group
     }
 
-    fn push(&mut self, item: Item<'a>) {
+    fn push(&mut self, item: RunItem<'a>) {
         self.sources.insert(item.source);
         self.destinations.insert(item.destination);
         self.members.push(item);
     }
 
     /// Takes the rule in where it differs from the others in the group's way alone.
-    fn join(&mut self, item: &Item<'a>, family: Family) -> bool {
+    fn join(&mut self, item: &RunItem<'a>, family: Family) -> bool {
         let first = &self.members[0];
         let folds: &[Fold] = match self.fold {
             None => &Fold::ALL,
@@ -95,7 +95,7 @@ impl<'a> Group<'a> {
     }
 
     /// Whether the rule may be tried before all of the group's instead of after them.
-    fn lets_pass(&self, item: &Item<'_>, family: Family) -> bool {
+    fn lets_pass(&self, item: &RunItem<'_>, family: Family) -> bool {
         let first = self.members[0].rule;
         if !self.sources.overlaps(item.source) || !self.destinations.overlaps(item.destination) {
             return true;
@@ -119,7 +119,7 @@ impl<'a> Group<'a> {
 
 /// Gathers the rules of a stretch without barriers. The groups, tried one after another, mean
 /// what the rules meant in their order.
-pub(super) fn gather<'a>(items: &[Item<'a>], family: Family) -> Vec<Group<'a>> {
+pub(super) fn gather<'a>(items: &[RunItem<'a>], family: Family) -> Vec<Group<'a>> {
     let mut groups: Vec<Group<'a>> = Vec::new();
     'rules: for item in items {
         for group in groups.iter_mut().rev().take(GROUPS_BACK_MAX) {
@@ -136,7 +136,7 @@ pub(super) fn gather<'a>(items: &[Item<'a>], family: Family) -> Vec<Group<'a>> {
 }
 
 /// The rule without what a group may differ in; `None` where it does not test that.
-fn shape(item: &Item<'_>, fold: Fold, family: Family) -> Option<Rule> {
+fn shape(item: &RunItem<'_>, fold: Fold, family: Family) -> Option<Rule> {
     let prefix = item.prefix(fold.axis());
     // The zero address is never an element of hash:ip (net/netfilter/ipset/ip_set_hash_ip.c).
     if item.barrier.is_some() || prefix.len == 0 || prefix.addr == 0 && prefix.len == family.bits()

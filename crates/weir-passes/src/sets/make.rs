@@ -8,7 +8,7 @@ use weir_model::{Addr, Element, ElementPart, Family, IpSet, Name, Rule, SetKind,
 
 use super::Work;
 use super::group::{self, Fold, Group, PrefixSet};
-use crate::run::{Axis, Item};
+use crate::run::{Axis, RunItem};
 use crate::{CostModel, Prefix};
 
 /// Sets that a group of overlapping rules which do not decide may become.
@@ -18,10 +18,10 @@ const LAYERS_MAX: usize = 16;
 const BITMAP_MAX: u128 = 65_536;
 
 /// One rule's element before it is written.
-struct Entry<'a> {
+struct SetEntry<'a> {
     prefix: Prefix,
     port: Option<(u8, u16)>,
-    item: Item<'a>,
+    item: RunItem<'a>,
 }
 
 impl Work<'_> {
@@ -29,7 +29,7 @@ impl Work<'_> {
     pub(super) fn group(&mut self, group: &Group<'_>, out: &mut Vec<Rule>) -> bool {
         let (Some(fold), Some(shape)) = (group.fold, &group.shape) else { return false };
         let axis = fold.axis();
-        let entries = group.members.iter().map(|m| Entry {
+        let entries = group.members.iter().map(|m| SetEntry {
             prefix: m.prefix(axis),
             port: match fold {
                 Fold::Addr(_) => None,
@@ -65,7 +65,7 @@ impl Work<'_> {
     }
 
     /// Whether looking into a set is cheaper than trying the rules.
-    fn pays(&self, entries: &[Entry<'_>]) -> bool {
+    fn pays(&self, entries: &[SetEntry<'_>]) -> bool {
         let cost = &self.options.cost;
         entries.len() > 1
             && cost.linear_ns(entries.len()) * 0.75 > lookup_ns(entries, self.family, cost)
@@ -74,7 +74,7 @@ impl Work<'_> {
     /// One set and its rule; returns what kind it is.
     fn layer(
         &mut self,
-        entries: &[Entry<'_>],
+        entries: &[SetEntry<'_>],
         fold: Fold,
         shape: &Rule,
         out: &mut Vec<Rule>,
@@ -105,7 +105,7 @@ impl Work<'_> {
 
     /// `hash:ip`, `hash:net` or `bitmap:ip` of the entries' prefixes; with counters and credit, or
     /// without either.
-    fn address_set(&mut self, name: Name, entries: &[Entry<'_>], counts: bool) -> String {
+    fn address_set(&mut self, name: Name, entries: &[SetEntry<'_>], counts: bool) -> String {
         let family = self.family;
         let mut elements: BTreeMap<Prefix, Vec<weir_model::RuleId>> = BTreeMap::new();
         for e in entries {
@@ -148,7 +148,7 @@ impl Work<'_> {
     }
 
     /// `hash:ip,port` or `hash:net,port`, with counters and credit.
-    fn port_set(&mut self, name: Name, entries: &[Entry<'_>]) -> String {
+    fn port_set(&mut self, name: Name, entries: &[SetEntry<'_>]) -> String {
         let family = self.family;
         let hosts = entries.iter().all(|e| e.prefix.len == family.bits());
         let part = if hosts { Part::Ip } else { Part::Net };
@@ -219,7 +219,7 @@ fn look(set: &Name, axis: Axis, port: bool, quiet: bool) -> Match {
 }
 
 /// What one look into a set of the entries costs.
-fn lookup_ns(entries: &[Entry<'_>], family: Family, cost: &CostModel) -> f64 {
+fn lookup_ns(entries: &[SetEntry<'_>], family: Family, cost: &CostModel) -> f64 {
     let mut lengths = PrefixSet::new(family);
     for e in entries {
         lengths.insert(e.prefix);
@@ -229,10 +229,10 @@ fn lookup_ns(entries: &[Entry<'_>], family: Family, cost: &CostModel) -> f64 {
 
 /// The entries that a packet can reach: those that no earlier one covers. The others are dead.
 fn alive<'a>(
-    entries: Vec<Entry<'a>>,
+    entries: Vec<SetEntry<'a>>,
     family: Family,
     dead: &mut Vec<weir_model::RuleId>,
-) -> Vec<Entry<'a>> {
+) -> Vec<SetEntry<'a>> {
     let mut seen: HashMap<Option<(u8, u16)>, PrefixSet> = HashMap::new();
     let mut out = Vec::with_capacity(entries.len());
     for e in entries {
@@ -249,28 +249,28 @@ fn alive<'a>(
 
 /// Entries of which no two overlap.
 #[derive(Default)]
-struct Layer<'a> {
+struct DisjointEntries<'a> {
     prefixes: HashMap<Option<(u8, u16)>, PrefixSet>,
-    entries: Vec<Entry<'a>>,
+    entries: Vec<SetEntry<'a>>,
 }
 
-impl Layer<'_> {
-    fn overlaps(&self, e: &Entry<'_>) -> bool {
+impl DisjointEntries<'_> {
+    fn overlaps(&self, e: &SetEntry<'_>) -> bool {
         self.prefixes.get(&e.port).is_some_and(|s| s.overlaps(e.prefix))
     }
 }
 
 /// Entries parted so that in none of the parts two overlap, and of two that overlap the earlier
 /// is in the earlier part; `None` where that takes too many parts.
-fn layers<'a>(entries: Vec<Entry<'a>>, family: Family) -> Option<Vec<Vec<Entry<'a>>>> {
-    let mut layers: Vec<Layer<'a>> = Vec::new();
+fn layers<'a>(entries: Vec<SetEntry<'a>>, family: Family) -> Option<Vec<Vec<SetEntry<'a>>>> {
+    let mut layers: Vec<DisjointEntries<'a>> = Vec::new();
     for e in entries {
         let at = layers.iter().rposition(|l| l.overlaps(&e)).map_or(0, |i| i + 1);
         if at == layers.len() {
             if at == LAYERS_MAX {
                 return None;
             }
-            layers.push(Layer::default());
+            layers.push(DisjointEntries::default());
         }
         let layer = &mut layers[at];
         let prefixes = layer.prefixes.entry(e.port).or_insert_with(|| PrefixSet::new(family));

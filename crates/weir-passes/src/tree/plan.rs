@@ -8,12 +8,12 @@
 
 use weir_model::Family;
 
-use crate::run::{Axis, Item};
+use crate::run::{Axis, RunItem};
 use crate::{CostModel, Prefix};
 
 /// The shape of a tree: indices point into the items that it was planned for.
 #[derive(Clone, Debug)]
-pub(crate) enum Plan {
+pub(crate) enum TreePlan {
     /// Rules to be tried one after another.
     Leaf(Vec<u32>),
     /// Children, and the rules for packets that belong to none.
@@ -33,7 +33,7 @@ pub(crate) struct Kid {
     /// Its rules stand in the node's own chain.
     pub inline: bool,
     /// What is in it.
-    pub plan: Plan,
+    pub plan: TreePlan,
 }
 
 /// The plan would copy more rules than the cost model allows.
@@ -46,7 +46,7 @@ pub(crate) struct Planner<'a> {
     pub cost: &'a CostModel,
     /// The user's prefix lengths, ascending; `None` leaves them to the cost model.
     pub levels: Option<&'a [u8]>,
-    pub items: &'a [Item<'a>],
+    pub items: &'a [RunItem<'a>],
     pub axis: Axis,
     /// Rules that may still be written.
     pub budget: usize,
@@ -60,19 +60,19 @@ struct Division {
 
 impl Planner<'_> {
     /// The plan for all items, with its expected cost; `None` where a list is as good.
-    pub fn root(&mut self) -> Result<Option<(Plan, f64)>, TooManyCopies> {
+    pub fn root(&mut self) -> Result<Option<(TreePlan, f64)>, TooManyCopies> {
         let rules: Vec<u32> = (0..self.items.len() as u32).collect();
         let Some(division) = self.division(Prefix::ALL, &rules) else { return Ok(None) };
         let plan = self.divide(Prefix::ALL, &rules, division.len)?;
-        Ok(matches!(plan, Plan::Node { .. }).then_some((plan, division.cost_ns)))
+        Ok(matches!(plan, TreePlan::Node { .. }).then_some((plan, division.cost_ns)))
     }
 
-    fn plan(&mut self, at: Prefix, rules: Vec<u32>) -> Result<Plan, TooManyCopies> {
+    fn plan(&mut self, at: Prefix, rules: Vec<u32>) -> Result<TreePlan, TooManyCopies> {
         if let Some(division) = self.division(at, &rules) {
             return self.divide(at, &rules, division.len);
         }
         self.spend(rules.len())?;
-        Ok(Plan::Leaf(rules))
+        Ok(TreePlan::Leaf(rules))
     }
 
     fn spend(&mut self, rules: usize) -> Result<(), TooManyCopies> {
@@ -85,7 +85,7 @@ impl Planner<'_> {
     }
 
     /// Divides a node's rules by the first `len` bits of their prefix.
-    fn divide(&mut self, at: Prefix, rules: &[u32], len: u32) -> Result<Plan, TooManyCopies> {
+    fn divide(&mut self, at: Prefix, rules: &[u32], len: u32) -> Result<TreePlan, TooManyCopies> {
         let family = self.family;
         let mut heads: Vec<u128> = rules
             .iter()
@@ -124,14 +124,14 @@ impl Planner<'_> {
             let inline =
                 self.levels.is_none() && !covered && members.len() <= self.cost.inline_rules_max;
             let prefix = if self.levels.is_none() { tight } else { Prefix { addr: head, len } };
-            let plan = if inline { Plan::Leaf(members) } else { self.plan(prefix, members)? };
+            let plan = if inline { TreePlan::Leaf(members) } else { self.plan(prefix, members)? };
             kids.push(Kid { prefix, inline, plan });
         }
         if kids.iter().all(|k| k.inline) {
             // No chain came of it: the rules in their order are the same list.
-            return Ok(Plan::Leaf(rules.to_vec()));
+            return Ok(TreePlan::Leaf(rules.to_vec()));
         }
-        Ok(Plan::Node { kids, rest })
+        Ok(TreePlan::Node { kids, rest })
     }
 
     /// How to divide the rules of a node, or `None` where they should stay a list.

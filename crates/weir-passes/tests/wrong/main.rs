@@ -13,7 +13,7 @@ use std::fmt;
 
 use weir_model::{Family, Firewall, Rule, Ruleset, TableName};
 use weir_passes::{
-    CheckOptions, Context, Counting, Equivalence, Pass, PassOptions, Refused, Rewritten,
+    CheckOptions, Context, Counting, Equivalence, Pass, PassOptions, RefusedPass, Rewritten,
     RunOptions, Why, passes, run_checked,
 };
 use weir_syntax::iptables::{self, ParseOptions};
@@ -102,7 +102,7 @@ const HOSTS: &str = "-A FORWARD -s 192.0.2.1/32 -j ACCEPT\n-A FORWARD -s 192.0.2
 
 /// Wrong variants that were refused.
 #[derive(Default)]
-struct List(Vec<(&'static str, &'static str, Refused)>);
+struct List(Vec<(&'static str, &'static str, RefusedPass)>);
 
 impl List {
     /// Lets the right pass run and the wrong one fail; what was said of the wrong one.

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::{Caption, ChartSize, Series, dots, drawing, polyline, spread, words};
 use crate::number::{count, interval, pixel};
-use crate::scale::{Log, thinned};
+use crate::scale::{LogScale, thinned};
 
 /// Places of the drawing's parts.
 struct PlotFrame {
@@ -12,8 +12,8 @@ struct PlotFrame {
     right: f64,
     top: f64,
     bottom: f64,
-    x: Log,
-    y: Log,
+    x: LogScale,
+    y: LogScale,
     xs: Vec<f64>,
     labels: bool,
 }
@@ -55,8 +55,8 @@ impl PlotFrame {
         xs.dedup();
         let (left, right) = (52.0, layout.size.width - layout.names.max(16.0));
         let (top, bottom) = (30.0, layout.size.height - 44.0);
-        let x = Log::over(&xs, left + 14.0, right - 12.0);
-        let y = Log::around(all.iter().flat_map(Series::extent), bottom, top);
+        let x = LogScale::over(&xs, left + 14.0, right - 12.0);
+        let y = LogScale::around(all.iter().flat_map(Series::extent), bottom, top);
         PlotFrame { left, right, top, bottom, x, y, xs, labels: layout.names > 0.0 }
     }
 

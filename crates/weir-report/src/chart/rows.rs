@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::{Caption, ChartSize, Series, dots, drawing, words};
 use crate::number::{interval, pixel};
-use crate::scale::Log;
+use crate::scale::LogScale;
 
 /// Height of a row.
 const ROW: f64 = 34.0;
@@ -21,7 +21,7 @@ pub(crate) fn draw(
     let row = if narrow { ROW * 1.4 } else { ROW };
     let top = 30.0;
     let bottom = top + row * all.len() as f64;
-    let axis = Log::around(all.iter().flat_map(Series::extent), left, right);
+    let axis = LogScale::around(all.iter().flat_map(Series::extent), left, right);
     let inside = html! {
         @for (value, labelled) in axis.ticks() {
             @if let Some(x) = axis.place(value) {
@@ -47,7 +47,7 @@ fn names(all: &[Series]) -> f64 {
 
 /// A row at height `y`. Its name stands left of `beside`, or above the row without it.
 fn row(
-    axis: &Log,
+    axis: &LogScale,
     caption: &Caption<'_>,
     series: &Series,
     y: f64,

@@ -4,12 +4,12 @@ use maud::{Markup, html};
 
 use super::{Caption, ChartSize, drawing, polyline, words};
 use crate::number::pixel;
-use crate::scale::{Linear, Log};
+use crate::scale::{Linear, LogScale};
 use crate::series_style::SeriesStyle;
 
 /// The search of one subject.
 #[derive(Clone, Debug)]
-pub(crate) struct Trace {
+pub(crate) struct TraceChart {
     /// Number of the subject, for the switches of the legend.
     pub(crate) subject: usize,
     /// How it is drawn.
@@ -21,13 +21,13 @@ pub(crate) struct Trace {
 }
 
 /// Draws searches; a full marker is a trial within the goal, a hollow one a trial that lost more.
-pub(crate) fn draw(caption: &Caption<'_>, size: ChartSize, traces: &[Trace]) -> Markup {
+pub(crate) fn draw(caption: &Caption<'_>, size: ChartSize, traces: &[TraceChart]) -> Markup {
     let (left, right) = (52.0, size.width - 24.0);
     let (top, bottom) = (30.0, size.height - 44.0);
     let rates = || traces.iter().flat_map(|trace| trace.steps.iter().map(|(rate, _)| *rate));
     let longest = traces.iter().map(|trace| trace.steps.len()).max().unwrap_or(0);
     let x = Linear::over(std::iter::once(longest as f64), left, right);
-    let y = Log::around(rates(), bottom, top);
+    let y = LogScale::around(rates(), bottom, top);
     let ends = (pixel(left), pixel(right));
     let inside = html! {
         @for (value, labelled) in y.ticks() {
@@ -49,7 +49,7 @@ pub(crate) fn draw(caption: &Caption<'_>, size: ChartSize, traces: &[Trace]) -> 
     drawing(caption, size, "small", &inside)
 }
 
-fn trace(x: &Linear, y: &Log, trace: &Trace) -> Markup {
+fn trace(x: &Linear, y: &LogScale, trace: &TraceChart) -> Markup {
     let steps = (1_u32..).zip(&trace.steps);
     let place = |(at, (rate, good)): (u32, &(f64, bool))| {
         Some((x.place(f64::from(at))?, y.place(*rate)?, *good))

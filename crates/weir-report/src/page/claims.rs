@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 use weir_stats::claim::By;
-use weir_stats::{ClaimRecord, ClaimTest, Outcome, PaperValue, Place};
+use weir_stats::{ClaimOutcome, ClaimRecord, ClaimTest, PaperValue, SubjectPoint};
 
 use crate::number::{interval, plain};
 use crate::report_model::{ReportModel, capital};
@@ -72,21 +72,21 @@ fn row(model: &ReportModel<'_>, record: &ClaimRecord) -> Markup {
     }
 }
 
-fn class(outcome: Outcome) -> &'static str {
+fn class(outcome: ClaimOutcome) -> &'static str {
     match outcome {
-        Outcome::Reproduced => "ok",
-        Outcome::ReproducedInShape => "noisy",
-        Outcome::NotReproduced => "invalid",
-        Outcome::NeedsHardware | Outcome::NotMeasured => "plain",
+        ClaimOutcome::Reproduced => "ok",
+        ClaimOutcome::ReproducedInShape => "noisy",
+        ClaimOutcome::NotReproduced => "invalid",
+        ClaimOutcome::NeedsHardware | ClaimOutcome::NotMeasured => "plain",
     }
 }
 
 /// The outcome in a word: a paper's claim is reproduced, our own is kept.
 fn word(record: &ClaimRecord) -> String {
     match (record.claim.by, record.outcome) {
-        (By::Weir, Outcome::Reproduced) => "kept".to_owned(),
-        (By::Weir, Outcome::ReproducedInShape) => "nearly kept".to_owned(),
-        (By::Weir, Outcome::NotReproduced) => "not kept".to_owned(),
+        (By::Weir, ClaimOutcome::Reproduced) => "kept".to_owned(),
+        (By::Weir, ClaimOutcome::ReproducedInShape) => "nearly kept".to_owned(),
+        (By::Weir, ClaimOutcome::NotReproduced) => "not kept".to_owned(),
         (_, outcome) => outcome.to_string(),
     }
 }
@@ -118,7 +118,7 @@ fn test_in_words(model: &ReportModel<'_>, test: &ClaimTest) -> String {
     }
 }
 
-fn place(model: &ReportModel<'_>, place: &Place) -> String {
+fn place(model: &ReportModel<'_>, place: &SubjectPoint) -> String {
     let (subject, at) = (model.label_of(&place.subject), place.at.to_string());
     if at.is_empty() { subject } else { format!("{subject} ({at})") }
 }

@@ -2,17 +2,17 @@
 
 use maud::{Markup, html};
 use weir_stats::core_shares::CoreShares;
-use weir_stats::{Kind, Subject, Trial};
+use weir_stats::{RunSubject, Trial, TrialKind};
 
 use crate::number::percent;
 use crate::report_model::{ReportModel, label};
 
 /// A table of shares; nothing where one core did it all.
 pub(super) fn section(model: &ReportModel<'_>) -> Markup {
-    let of_connections = |trial: &&Trial| trial.kind == Kind::Connections && trial.copy == 0;
+    let of_connections = |trial: &&Trial| trial.kind == TrialKind::Connections && trial.copy == 0;
     let trials: Vec<&Trial> = model.accepted().filter(of_connections).collect();
     let all = CoreShares::of(trials.iter().copied());
-    let rows: Vec<(&Subject, CoreShares)> = model
+    let rows: Vec<(&RunSubject, CoreShares)> = model
         .record
         .run
         .subjects

@@ -1,7 +1,7 @@
 //! The drawings: packets a second, the same for each facet, loading.
 
 use maud::{Markup, html};
-use weir_stats::{Axis, Quantity, Subject};
+use weir_stats::{Quantity, RunSubject, ScenarioAxis};
 
 use crate::chart::lines::{self, PlotLayout};
 use crate::chart::{Caption, ChartSize, Series, rows};
@@ -70,7 +70,11 @@ fn packets<'a>(
 }
 
 /// A wide and a narrow drawing of which the style sheet shows one.
-pub(super) fn plot(axis: Option<&Axis>, caption: &Caption<'_>, series: &[Series]) -> Markup {
+pub(super) fn plot(
+    axis: Option<&ScenarioAxis>,
+    caption: &Caption<'_>,
+    series: &[Series],
+) -> Markup {
     let narrow_id = format!("{}-narrow", caption.id);
     let narrow = Caption { id: &narrow_id, ..*caption };
     html! {
@@ -128,7 +132,7 @@ pub(super) fn legend(model: &ReportModel<'_>, shown: impl Iterator<Item = usize>
 
 /// The same of subjects by number.
 pub(super) fn legend_of<'a>(
-    shown: impl Iterator<Item = (usize, &'a Subject, SeriesStyle)>,
+    shown: impl Iterator<Item = (usize, &'a RunSubject, SeriesStyle)>,
 ) -> Markup {
     html! {
         ul.legend {

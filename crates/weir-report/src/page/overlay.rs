@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 
 use maud::{Markup, html};
-use weir_stats::{Axis, Quantity, Record, Scenario, State, Subject, Trial};
+use weir_stats::{Quantity, Record, RunSubject, Scenario, ScenarioAxis, State, Trial};
 
 use super::{figures, tables};
 use crate::chart::{Caption, Series};
@@ -42,14 +42,14 @@ pub(super) struct Runs<'a> {
     runs: Vec<(String, ReportModel<'a>)>,
     /// One of [`SHOWN`].
     shown: (Quantity, &'static str, Unit),
-    axis: Option<&'a Axis>,
+    axis: Option<&'a ScenarioAxis>,
     /// Facets of the first run at which all were measured.
     facets: Vec<Facet>,
     /// Points at which all were measured.
     common: BTreeSet<Scenario>,
     /// Subjects of all runs, those of the first in front, so that their numbers are the same in
     /// every drawing of the page.
-    subjects: Vec<Subject>,
+    subjects: Vec<RunSubject>,
     styles: Vec<SeriesStyle>,
 }
 
@@ -77,7 +77,7 @@ impl<'a> Runs<'a> {
         let common = measured.reduce(|all, more| &all & &more).unwrap_or_default();
         let mut facets = report_model::facets(first, axis, quantity.kind());
         facets.retain(|facet| common.iter().any(|point| point.contains(&facet.scenario)));
-        let mut subjects: Vec<Subject> = Vec::new();
+        let mut subjects: Vec<RunSubject> = Vec::new();
         for subject in named.iter().flat_map(|run| &run.record.run.subjects) {
             if subjects.iter().all(|known| known.name != subject.name) {
                 subjects.push(subject.clone());
@@ -119,7 +119,7 @@ impl<'a> Runs<'a> {
 
     /// What the others are compared with: no rules, or else the rules as they are. Loading no rules
     /// is no measure of loading some.
-    fn measure(&self) -> Option<&Subject> {
+    fn measure(&self) -> Option<&RunSubject> {
         let (_, first) = &self.runs[0];
         let loads = self.shown.0 == Quantity::LoadSeconds;
         let baseline = first.baseline.filter(|_| !loads);
@@ -218,7 +218,7 @@ fn plot(runs: &Runs<'_>, at: usize, facet: &Facet, series: &[Series]) -> Markup 
 }
 
 /// Each subject against `measure` of the same run: at the last common point, the others folded.
-fn ratios(runs: &Runs<'_>, facet: &Facet, measure: &Subject) -> Markup {
+fn ratios(runs: &Runs<'_>, facet: &Facet, measure: &RunSubject) -> Markup {
     let points = runs.points_of(facet);
     let Some((last, before)) = points.split_last() else { return html! {} };
     html! {
@@ -232,7 +232,12 @@ fn ratios(runs: &Runs<'_>, facet: &Facet, measure: &Subject) -> Markup {
     }
 }
 
-fn ratio_table(runs: &Runs<'_>, facet: &Facet, measure: &Subject, points: &[Scenario]) -> Markup {
+fn ratio_table(
+    runs: &Runs<'_>,
+    facet: &Facet,
+    measure: &RunSubject,
+    points: &[Scenario],
+) -> Markup {
     let gap = if facet.title.is_empty() { "" } else { ", " };
     let caption = format!("Against {} of the same run{gap}{}", label(measure), facet.title);
     let inked = runs.subjects.iter().zip(&runs.styles);
@@ -306,7 +311,7 @@ fn machines(runs: &Runs<'_>) -> Markup {
 mod tests {
     use super::*;
     use crate::sample;
-    use weir_stats::Kind;
+    use weir_stats::TrialKind;
 
     const SIZES: [u64; 3] = [16, 1024, 16_384];
 
@@ -398,7 +403,7 @@ mod tests {
     fn loads_are_drawn_where_nothing_was_played() {
         let loads = |kernel| {
             let mut record = run(&SIZES, kernel);
-            record.trials.retain(|trial| trial.kind == Kind::Load);
+            record.trials.retain(|trial| trial.kind == TrialKind::Load);
             record
         };
         let text = drawn(&[("a", loads("1")), ("b", loads("2"))]);

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 use weir_stats::endpoint_totals::EndpointTotals;
-use weir_stats::{Member, Scenario, Subject, Trial};
+use weir_stats::{Member, RunSubject, Scenario, Trial};
 
 use crate::number::rate;
 use crate::report_model::{ReportModel, label};
@@ -32,7 +32,7 @@ fn is_told(trial: &Trial) -> bool {
 }
 
 /// The totals of a subject at a point.
-fn totals(told: &[&Trial], subject: &Subject, point: &Scenario) -> EndpointTotals {
+fn totals(told: &[&Trial], subject: &RunSubject, point: &Scenario) -> EndpointTotals {
     let is_one = |trial: &&Trial| trial.subject == subject.name && trial.scenario == *point;
     EndpointTotals::of(told.iter().copied().filter(is_one))
 }
@@ -50,7 +50,7 @@ fn rows(totals: &EndpointTotals) -> Vec<(String, Member)> {
 
 fn table(model: &ReportModel<'_>, told: &[&Trial], point: &Scenario) -> Markup {
     let subjects = model.record.run.subjects.iter();
-    let sums: Vec<(&Subject, EndpointTotals)> = subjects
+    let sums: Vec<(&RunSubject, EndpointTotals)> = subjects
         .map(|subject| (subject, totals(told, subject, point)))
         .filter(|(_, sums)| sums.seconds > 0.0)
         .collect();
@@ -93,7 +93,7 @@ fn table(model: &ReportModel<'_>, told: &[&Trial], point: &Scenario) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_stats::{Close, Connections, Kind, Measured, Volume};
+    use weir_stats::{Close, Connections, Measured, TrialKind, Volume};
 
     #[test]
     fn members_are_summed_and_both_sides_have_a_total() {
@@ -110,7 +110,7 @@ mod tests {
         let trial = Trial {
             seconds: 1.0,
             measured: Measured::Connections(Box::new(connections)),
-            ..Trial::new(Kind::Connections, Scenario::default(), "a")
+            ..Trial::new(TrialKind::Connections, Scenario::default(), "a")
         };
         let totals = EndpointTotals::of([&trial, &trial].into_iter());
         assert_eq!(totals.per_second(10), 5.0);

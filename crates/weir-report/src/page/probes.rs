@@ -165,7 +165,7 @@ fn number(estimate: Option<Estimate>) -> Markup {
 mod tests {
     use super::*;
     use crate::sample;
-    use weir_stats::{Kind, Probe, Spectrum};
+    use weir_stats::{Probe, Spectrum, TrialKind};
 
     #[test]
     fn echoes_are_shown_with_what_was_lost() {
@@ -177,7 +177,7 @@ mod tests {
         let first = record.trials[0].clone();
         let latency = Spectrum::of(&[(21_500.0, 7)]);
         record.trials.push(Trial {
-            kind: Kind::RoundTrip,
+            kind: TrialKind::RoundTrip,
             scenario: first.scenario.with(KIND_AXIS, "icmp").with(LOAD_AXIS, "idle"),
             measured: weir_stats::Measured::Probe(Box::new(Probe {
                 planned: 10,

@@ -6,7 +6,7 @@ use weir_stats::search::{Goal, Search};
 
 use super::figures::{self, SMALL};
 use crate::chart::Caption;
-use crate::chart::trace::{self, Trace};
+use crate::chart::trace::{self, TraceChart};
 use crate::number::{Unit, percent, rate};
 use crate::report_model::{ReportModel, label};
 
@@ -59,8 +59,9 @@ fn number(model: &ReportModel<'_>, search: &Search) -> Option<usize> {
 fn figure(model: &ReportModel<'_>, at: usize, point: &Scenario) -> Markup {
     let trace = |search: &Search| {
         let subject = number(model, search)?;
-        let is_good = |step: &weir_stats::search::Step| step.loss_ratio <= search.goal.loss_ratio;
-        Some(Trace {
+        let is_good =
+            |step: &weir_stats::search::SearchStep| step.loss_ratio <= search.goal.loss_ratio;
+        Some(TraceChart {
             subject,
             style: model.styles[subject],
             steps: search.steps.iter().map(|step| (step.rate_pps, is_good(step))).collect(),
@@ -68,7 +69,7 @@ fn figure(model: &ReportModel<'_>, at: usize, point: &Scenario) -> Markup {
         })
     };
     let of_point = model.record.searches.iter().filter(|search| search.scenario == *point);
-    let traces: Vec<Trace> = of_point.filter_map(trace).collect();
+    let traces: Vec<TraceChart> = of_point.filter_map(trace).collect();
     let id = format!("search-{at}");
     let caption = Caption {
         id: &id,
@@ -128,7 +129,7 @@ mod tests {
         let mut steps = Vec::new();
         let found = search::search(&Goal::ZERO_LOSS, 1e3, 1e6, &mut |rate_pps: f64| {
             let loss_ratio = (1.0 - 3e5 / rate_pps).max(0.0);
-            steps.push(search::Step { rate_pps, loss_ratio });
+            steps.push(search::SearchStep { rate_pps, loss_ratio });
             Ok::<f64, ()>(loss_ratio)
         });
         let found = found.unwrap();

@@ -1,7 +1,7 @@
 //! Tables of estimates.
 
 use maud::{Markup, html};
-use weir_stats::{Estimate, Quantity, Scenario, Subject};
+use weir_stats::{Estimate, Quantity, RunSubject, Scenario};
 
 use crate::extra::ExtraTable;
 use crate::number::{count, interval, plain, rate, seconds, times};
@@ -81,7 +81,7 @@ fn facet_table(model: &ReportModel<'_>, facet: &Facet) -> Markup {
 
 fn cells(
     model: &ReportModel<'_>,
-    subject: &Subject,
+    subject: &RunSubject,
     point: &Scenario,
     first: Option<&Scenario>,
 ) -> Markup {
@@ -91,7 +91,7 @@ fn cells(
             td.about colspan="5" { "not measured" @if let Some(why) = why { ": " (why) } }
         };
     };
-    let against = |other: Option<&Subject>| {
+    let against = |other: Option<&RunSubject>| {
         let other = other?;
         (other.name != subject.name).then(|| model.ratio(subject, other, point)).flatten()
     };
@@ -147,7 +147,7 @@ fn grid(
     print: fn(f64) -> String,
     caption: &str,
 ) -> Markup {
-    let subjects: Vec<&Subject> = model
+    let subjects: Vec<&RunSubject> = model
         .series(quantity, facet)
         .iter()
         .map(|series| &model.record.run.subjects[series.subject])

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use maud::{Markup, html};
-use weir_stats::{DropCount, Kind, State, Trial};
+use weir_stats::{DropCount, State, Trial, TrialKind};
 
 use crate::chart::noise;
 use crate::number::{count, fine, interval};
@@ -137,7 +137,7 @@ fn heading(counter: &str) -> String {
 /// Offered, delivered and dropped come from different counters and must add up.
 fn sums(model: &ReportModel<'_>) -> Markup {
     let mut by_subject: BTreeMap<&str, CauseSums> = BTreeMap::new();
-    let packets = |trial: &&Trial| matches!(trial.kind, Kind::Rate | Kind::Paced);
+    let packets = |trial: &&Trial| matches!(trial.kind, TrialKind::Rate | TrialKind::Paced);
     let counted = |trial: &&Trial| matches!(trial.state, State::Accepted | State::Warmup);
     for trial in model.record.trials.iter().filter(packets).filter(counted) {
         by_subject.entry(&trial.subject).or_default().add(trial);

@@ -9,7 +9,7 @@ use weir_model::field::FIELDS;
 use weir_model::{
     Field, FieldSet, Hook, Match, Packet, Read, Rule, TableName, Test, located_tests_of,
 };
-use weir_semantics::trace::{Step, Trace};
+use weir_semantics::trace::{Trace, TraceStep};
 
 /// A field that the words of a packet do not give, with the first rule that tested it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -50,14 +50,14 @@ pub fn open_fields(trace: &Trace<'_>, packet: &Packet, given: FieldSet) -> Vec<O
     let mut hook_now = Hook::Forward;
     for step in &trace.steps {
         let (table, chain, number, rule, failed) = match step {
-            Step::Table { hook, .. } => {
+            TraceStep::Table { hook, .. } => {
                 hook_now = *hook;
                 continue;
             }
-            Step::Rule { table, chain, number, rule, failed, .. } => {
+            TraceStep::Rule { table, chain, number, rule, failed, .. } => {
                 (table, chain, number, rule, failed)
             }
-            Step::Verdict { .. } => continue,
+            TraceStep::Verdict { .. } => continue,
         };
         let tests = failed.as_ref().map_or(usize::MAX, |f| f.test + 1);
         // A rule that matched does not carry the packet; what it tested was as it was given.

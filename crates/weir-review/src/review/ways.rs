@@ -1,7 +1,7 @@
 //! A packet's way as short lines: what matched, how many did not, what came of each table.
 
 use weir_model::Rule;
-use weir_semantics::trace::{Step, Trace};
+use weir_semantics::trace::{Trace, TraceStep};
 
 use crate::explain::verdict_words;
 
@@ -12,11 +12,11 @@ pub(super) fn lines(trace: &Trace<'_>, words: &dyn Fn(&Rule) -> String) -> Vec<S
     let mut header = None;
     for step in &trace.steps {
         match step {
-            Step::Table { hook, table } => {
+            TraceStep::Table { hook, table } => {
                 header = Some(format!("{} {table}", hook.chain()));
                 missed = 0;
             }
-            Step::Rule { chain, number, rule, failed, .. } => {
+            TraceStep::Rule { chain, number, rule, failed, .. } => {
                 if failed.as_ref().is_some_and(|why| !why.hotdrop) {
                     missed += 1;
                     continue;
@@ -26,7 +26,7 @@ pub(super) fn lines(trace: &Trace<'_>, words: &dyn Fn(&Rule) -> String) -> Vec<S
                 let sign = if failed.is_some() { "!" } else { "+" };
                 out.push(format!("  {sign} {chain} {number}: {}", words(rule)));
             }
-            Step::Verdict { chain, verdict, policy, .. } => {
+            TraceStep::Verdict { chain, verdict, policy, .. } => {
                 // A table without a rule that matched, and with nothing to say, is left out.
                 if header.is_some() && missed == 0 && verdict_words(*verdict) == "accept" {
                     continue;

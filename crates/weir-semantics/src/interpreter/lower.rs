@@ -373,21 +373,21 @@ impl<'f> TableIndex<'f> {
     /// Whether some chain reaches itself; without recursion, for chains may be nested deeply.
     fn has_loop(&self) -> bool {
         #[derive(Clone, Copy, PartialEq)]
-        enum Mark {
+        enum LoopMark {
             New,
             Open,
             Done,
         }
-        let mut marks = vec![Mark::New; self.chains.len()];
+        let mut marks = vec![LoopMark::New; self.chains.len()];
         for start in 0..self.chains.len() {
-            if marks[start] != Mark::New {
+            if marks[start] != LoopMark::New {
                 continue;
             }
-            marks[start] = Mark::Open;
+            marks[start] = LoopMark::Open;
             let mut stack = vec![(start, self.chains[start].first)];
             while let Some((chain, rule)) = stack.last_mut() {
                 if *rule == self.chains[*chain].end {
-                    marks[*chain] = Mark::Done;
+                    marks[*chain] = LoopMark::Done;
                     stack.pop();
                     continue;
                 }
@@ -396,12 +396,12 @@ impl<'f> TableIndex<'f> {
                 let (Action::Jump(to) | Action::Goto(to)) = action else { continue };
                 let to = to as usize;
                 match marks[to] {
-                    Mark::Open => return true,
-                    Mark::New => {
-                        marks[to] = Mark::Open;
+                    LoopMark::Open => return true,
+                    LoopMark::New => {
+                        marks[to] = LoopMark::Open;
                         stack.push((to, self.chains[to].first));
                     }
-                    Mark::Done => {}
+                    LoopMark::Done => {}
                 }
             }
         }

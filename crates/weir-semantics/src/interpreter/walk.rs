@@ -18,7 +18,7 @@ use super::view::View;
 use super::{Interpreter, nat};
 use crate::digest::{content, dropping};
 use crate::effects::{self, apply};
-use crate::oracle::{Oracle, Question, Subject, Write};
+use crate::oracle::{Oracle, Question, QuestionSubject, Write};
 use crate::outcome::{Asked, Counted, EffectSeen, Hit, Log, Verdict};
 use crate::sets::{Membership, membership};
 
@@ -36,7 +36,7 @@ pub(crate) struct Walk<'w, 'f, O> {
 
 /// Where the walk is: in which chain, at which rule of the table.
 #[derive(Clone, Copy)]
-struct At {
+struct RuleIndex {
     chain: u32,
     rule: u32,
 }
@@ -63,7 +63,7 @@ impl<'f, O: Observer<'f>> Walk<'_, 'f, O> {
         let table = interpreter.table(self.packet.family, name)?;
         self.observer.table(self.hook, name, self.packet);
         let mut view = View::of(self.packet);
-        let mut stack: Vec<At> = Vec::new();
+        let mut stack: Vec<RuleIndex> = Vec::new();
         let mut at = self.enter(table, start, 0);
         let mut jumps_left = if table.loops { table.rules.len() } else { usize::MAX };
         loop {
@@ -99,7 +99,7 @@ impl<'f, O: Observer<'f>> Walk<'_, 'f, O> {
                 }
                 return self.decide(Verdict::Drop);
             }
-            let next = At { chain: at.chain, rule: at.rule + 1 };
+            let next = RuleIndex { chain: at.chain, rule: at.rule + 1 };
             at = match compact.action {
                 Action::Count => next,
                 Action::Accept => return self.decide(Verdict::Accept),
@@ -131,13 +131,13 @@ impl<'f, O: Observer<'f>> Walk<'_, 'f, O> {
         }
     }
 
-    fn enter(&mut self, table: &TableIndex<'f>, chain: u32, depth: usize) -> At {
+    fn enter(&mut self, table: &TableIndex<'f>, chain: u32, depth: usize) -> RuleIndex {
         let index = &table.chains[chain as usize];
         self.observer.chain(&index.chain.name, depth);
-        At { chain, rule: index.first }
+        RuleIndex { chain, rule: index.first }
     }
 
-    fn back(&mut self, table: &TableIndex<'f>, to: At, depth: usize) -> At {
+    fn back(&mut self, table: &TableIndex<'f>, to: RuleIndex, depth: usize) -> RuleIndex {
         self.observer.chain(&table.chains[to.chain as usize].chain.name, depth);
         to
     }
@@ -189,7 +189,7 @@ impl<'f, O: Observer<'f>> Walk<'_, 'f, O> {
             Target::Opaque(opaque) => {
                 self.log.effects.push(seen);
                 let digest = content(opaque);
-                if self.ask(rule, Subject::Target, true, digest) {
+                if self.ask(rule, QuestionSubject::Target, true, digest) {
                     return Next::Decide(Verdict::Unknown);
                 }
                 self.write(rule, UNKNOWN_TARGET.unknown, digest);
@@ -207,12 +207,12 @@ impl<'f, O: Observer<'f>> Walk<'_, 'f, O> {
     /// A target of a module whose row in the table of effects says what it does.
     fn extension(&mut self, rule: &'f Rule, effect: &Effect, digest: u64) -> Next {
         let row = effects_of(&rule.target);
-        if row.drops && self.asks_drop(rule, Subject::Target, row.stateful, digest) {
+        if row.drops && self.asks_drop(rule, QuestionSubject::Target, row.stateful, digest) {
             return Next::Decide(Verdict::Drop);
         }
         // What it does to a set is ordered with what matches find there.
         if row.stateful || row.sets != SetWrites::None {
-            self.ask(rule, Subject::Target, true, digest);
+            self.ask(rule, QuestionSubject::Target, true, digest);
         }
         let changed = apply(effect, self.packet);
         if row.unknown.is_empty() {
@@ -233,7 +233,7 @@ impl<'f, O: Observer<'f>> Walk<'_, 'f, O> {
     /// A packet that is handed over, and perhaps comes back.
     fn hand_over(&mut self, rule: &'f Rule, module: &'static str, content: u64) -> Next {
         let packet: &Packet = self.packet;
-        let (family, hook, subject) = (packet.family, self.hook, Subject::Target);
+        let (family, hook, subject) = (packet.family, self.hook, QuestionSubject::Target);
         let (stateful, configured) = (true, self.interpreter.configured.of_rule(rule));
         let question =
             Question { family, hook, rule, subject, stateful, content, configured, packet };
@@ -255,7 +255,7 @@ impl<'f, O: Observer<'f>> Walk<'_, 'f, O> {
     fn write(&mut self, rule: &'f Rule, fields: FieldSet, content: u64) {
         for field in fields.iter() {
             let packet: &Packet = self.packet;
-            let (family, hook, subject) = (packet.family, self.hook, Subject::Target);
+            let (family, hook, subject) = (packet.family, self.hook, QuestionSubject::Target);
             let (stateful, configured) = (false, self.interpreter.configured.of_rule(rule));
             let question =
                 Question { family, hook, rule, subject, stateful, content, configured, packet };
@@ -326,18 +326,18 @@ impl<'f, O: Observer<'f>> Walk<'_, 'f, O> {
                 if state == Some(false) || !self.packet.ct.has_entry() {
                     return Held::from(state == Some(true));
                 }
-                self.ask(rule, Subject::Match(index.into()), false, test.content).into()
+                self.ask(rule, QuestionSubject::Match(index.into()), false, test.content).into()
             }
             Compact::Opaque { index, at } => {
                 let test = table.opaques[at as usize];
-                self.opaque(rule, Subject::Match(index.into()), test)
+                self.opaque(rule, QuestionSubject::Match(index.into()), test)
             }
             _ => Held::No,
         }
     }
 
     /// A test that the fields do not answer, and that may drop the packet.
-    fn opaque(&mut self, rule: &'f Rule, subject: Subject, test: OpaqueTest) -> Held {
+    fn opaque(&mut self, rule: &'f Rule, subject: QuestionSubject, test: OpaqueTest) -> Held {
         match test.hotdrop {
             Hotdrop::Never => {}
             // xt_esp.c, ipt_ah.c: not for later fragments.
@@ -375,7 +375,7 @@ impl<'f, O: Observer<'f>> Walk<'_, 'f, O> {
         };
         let inside = match found {
             Membership::Unknown => {
-                let subject = Subject::Match(index.into());
+                let subject = QuestionSubject::Match(index.into());
                 return self.ask(rule, subject, test.changing, test.content).into();
             }
             Membership::Out => false,
@@ -396,7 +396,13 @@ impl<'f, O: Observer<'f>> Walk<'_, 'f, O> {
     }
 
     /// Whether a match or a target drops the packet by itself.
-    fn asks_drop(&mut self, rule: &'f Rule, of: Subject, stateful: bool, content: u64) -> bool {
+    fn asks_drop(
+        &mut self,
+        rule: &'f Rule,
+        of: QuestionSubject,
+        stateful: bool,
+        content: u64,
+    ) -> bool {
         let content = dropping(content);
         let packet: &Packet = self.packet;
         let (family, hook, subject) = (packet.family, self.hook, of);
@@ -409,7 +415,13 @@ impl<'f, O: Observer<'f>> Walk<'_, 'f, O> {
         answer
     }
 
-    fn ask(&mut self, rule: &'f Rule, subject: Subject, stateful: bool, content: u64) -> bool {
+    fn ask(
+        &mut self,
+        rule: &'f Rule,
+        subject: QuestionSubject,
+        stateful: bool,
+        content: u64,
+    ) -> bool {
         let packet: &Packet = self.packet;
         let (family, hook) = (packet.family, self.hook);
         let configured = self.interpreter.configured.of_rule(rule);

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// What a trial measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum TrialKind {
     /// Packets forwarded while more are offered than the firewall can take.
     Rate,
     /// Packets forwarded at an offered rate that the study sets.

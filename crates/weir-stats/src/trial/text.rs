@@ -6,13 +6,13 @@ use crate::collected::Collected;
 use crate::connections::Connections;
 use crate::probe::{Probe, Stream};
 use crate::scenario::Scenario;
-use crate::trial::parts::{DropCount, Kind, Noise, State};
+use crate::trial::parts::{DropCount, Noise, State, TrialKind};
 
 /// A trial as it is written: what was measured is in the field of its kind.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct TrialText {
     pub(crate) number: u64,
-    pub(crate) kind: Kind,
+    pub(crate) kind: TrialKind,
     pub(crate) scenario: Scenario,
     pub(crate) subject: String,
     #[serde(default)]

@@ -1,9 +1,9 @@
 //! Names of ICMP types and codes as ipset writes them.
 
 /// Name, type, code.
-type Row = (&'static str, u8, u8);
+type IcmpName = (&'static str, u8, u8);
 
-const V4: [Row; 35] = [
+const V4: [IcmpName; 35] = [
     ("echo-reply", 0, 0),
     ("network-unreachable", 3, 0),
     ("host-unreachable", 3, 1),
@@ -42,7 +42,7 @@ const V4: [Row; 35] = [
     ("ttl-exceeded", 11, 0),
 ];
 
-const V6: [Row; 20] = [
+const V6: [IcmpName; 20] = [
     ("no-route", 1, 0),
     ("communication-prohibited", 1, 1),
     ("address-unreachable", 1, 3),
@@ -65,7 +65,7 @@ const V6: [Row; 20] = [
     ("neighbor-solicitation", 135, 0),
 ];
 
-fn rows(v6: bool) -> &'static [Row] {
+fn rows(v6: bool) -> &'static [IcmpName] {
     if v6 { &V6 } else { &V4 }
 }
 

@@ -15,7 +15,7 @@ pub(super) fn read(text: &str) -> Result<Vec<IpSet>, Vec<Diagnostic>> {
     if u32::try_from(text.len()).is_err() {
         return Err(vec![Diagnostic::new("text of 4 GiB or more", Span { start: 0, end: 0 })]);
     }
-    let mut reader = Reader::default();
+    let mut reader = SetReader::default();
     let mut words = Vec::new();
     let mut start = 0;
     while start < text.len() {
@@ -29,7 +29,7 @@ pub(super) fn read(text: &str) -> Result<Vec<IpSet>, Vec<Diagnostic>> {
 }
 
 #[derive(Default)]
-struct Reader {
+struct SetReader {
     sets: Vec<IpSet>,
     index: HashMap<Name, usize>,
     /// Elements of each set, to notice what comes twice.
@@ -40,7 +40,7 @@ struct Reader {
     errors: Vec<Diagnostic>,
 }
 
-impl Reader {
+impl SetReader {
     fn line<'a>(&mut self, line: &'a str, start: usize, words: &mut Vec<Word<'a>>) -> Fallible<()> {
         let span = Span { start: start as u32, end: (start + line.len()) as u32 };
         if line.ends_with('\r') {

@@ -7,12 +7,12 @@ use std::collections::HashMap;
 use weir_model::{Chain, Counters, Hook, IpSet, Match, Name, Policy, Rule, Span, Table, TableName};
 
 use super::graph::{self, Narrowing};
-use super::scan::{Command, Line};
+use super::scan::{Line, RuleCommand};
 use crate::diagnostic::{Diagnostic, Fallible};
 use crate::number;
 
 /// A table that is being read.
-pub(super) struct Draft {
+pub(super) struct TableDraft {
     pub table: TableName,
     /// Its `*TABLE` line.
     pub span: Span,
@@ -31,10 +31,10 @@ pub(super) struct Beside<'s> {
     pub sets: Option<&'s [IpSet]>,
 }
 
-impl Draft {
+impl TableDraft {
     /// The table with its built-in chains, all empty and accepting.
     pub fn new(table: TableName, span: Span, comments: Vec<String>) -> Self {
-        let mut draft = Draft {
+        let mut draft = TableDraft {
             table,
             span,
             chains: Vec::new(),
@@ -123,7 +123,7 @@ impl Draft {
     }
 
     /// The chain that a command names.
-    fn find(&self, c: &Command) -> Fallible<usize> {
+    fn find(&self, c: &RuleCommand) -> Fallible<usize> {
         let Some(name) = c.chain else {
             return Diagnostic::new(format!("-{} without a chain", c.letter as char), c.span)
                 .fail();
@@ -211,7 +211,7 @@ impl Draft {
     fn put(
         &mut self,
         at: usize,
-        command: &Command,
+        command: &RuleCommand,
         rule: Rule,
         number: Option<usize>,
         narrowing: Narrowing,
@@ -309,7 +309,7 @@ fn expand(
     out
 }
 
-fn rule_number(c: &Command) -> Fallible<Option<usize>> {
+fn rule_number(c: &RuleCommand) -> Fallible<Option<usize>> {
     match c.operand.map(|n| number::whole(n, 1, i32::MAX as u64)) {
         None if c.letter == b'R' => Diagnostic::new("-R without a rule number", c.span)
             .help("write -R CHAIN NUMBER …")
@@ -320,7 +320,7 @@ fn rule_number(c: &Command) -> Fallible<Option<usize>> {
     }
 }
 
-fn no_rule(c: &Command, n: usize, len: usize) -> Diagnostic {
+fn no_rule(c: &RuleCommand, n: usize, len: usize) -> Diagnostic {
     Diagnostic::new(format!("no place {n} in a chain of {len} rules"), c.operand_span)
 }
 

@@ -20,7 +20,7 @@ pub(super) struct Narrowing {
 }
 
 /// Deepest nesting of jumps that is followed; a chain can be entered once on a way.
-struct Walk<'t> {
+struct HookWalk<'t> {
     chains: &'t [Chain],
     index: HashMap<&'t Name, usize>,
     narrowings: &'t [Vec<Narrowing>],
@@ -37,7 +37,7 @@ pub(super) fn check(
 ) -> Vec<Diagnostic> {
     let index = chains.iter().enumerate().map(|(i, c)| (&c.name, i)).collect();
     let mut walk =
-        Walk { chains, index, narrowings, reached: vec![0; chains.len()], errors: Vec::new() };
+        HookWalk { chains, index, narrowings, reached: vec![0; chains.len()], errors: Vec::new() };
     walk.refuse_loops();
     if walk.errors.is_empty() && narrowings.iter().flatten().any(|n| n.hooks != u8::MAX) {
         for hook in table.hooks() {
@@ -48,7 +48,7 @@ pub(super) fn check(
     walk.errors
 }
 
-impl<'t> Walk<'t> {
+impl<'t> HookWalk<'t> {
     fn target_of(&self, rule: &Rule) -> Option<usize> {
         rule.target.chain().and_then(|name| self.index.get(name).copied())
     }

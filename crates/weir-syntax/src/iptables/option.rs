@@ -21,12 +21,12 @@ pub(crate) struct Extension<T: 'static> {
     /// Turns what was given into a value.
     pub build: fn(&Given<'_, '_>) -> Fallible<T>,
     /// Where it may stand.
-    pub place: Place,
+    pub place: ExtensionScope,
 }
 
 /// Where an extension may stand; the kernel refuses it elsewhere.
 #[derive(Clone, Copy)]
-pub(crate) struct Place {
+pub(crate) struct ExtensionScope {
     /// Protocols of which `-p` must name one.
     pub protocols: &'static [u8],
     /// Tables, where not in all.
@@ -36,27 +36,28 @@ pub(crate) struct Place {
 }
 
 /// Everywhere.
-pub(crate) const ANYWHERE: Place = Place { protocols: &[], tables: &[], hooks: &[] };
+pub(crate) const ANYWHERE: ExtensionScope =
+    ExtensionScope { protocols: &[], tables: &[], hooks: &[] };
 
-impl Place {
+impl ExtensionScope {
     /// Only under `-p` of one of these.
     pub const fn protocols(protocols: &'static [u8]) -> Self {
-        Place { protocols, ..ANYWHERE }
+        ExtensionScope { protocols, ..ANYWHERE }
     }
 
     /// Only in these tables.
     pub const fn tables(tables: &'static [TableName]) -> Self {
-        Place { tables, ..ANYWHERE }
+        ExtensionScope { tables, ..ANYWHERE }
     }
 
     /// Only where these hooks lead to.
     pub const fn hooks(hooks: &'static [Hook]) -> Self {
-        Place { hooks, ..ANYWHERE }
+        ExtensionScope { hooks, ..ANYWHERE }
     }
 
     /// In these tables, where these hooks lead to.
     pub const fn within(tables: &'static [TableName], hooks: &'static [Hook]) -> Self {
-        Place { protocols: &[], tables, hooks }
+        ExtensionScope { protocols: &[], tables, hooks }
     }
 }
 

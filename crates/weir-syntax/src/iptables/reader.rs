@@ -2,7 +2,7 @@
 
 use weir_model::{Counters, Family, RuleId, Ruleset, Span, TableName};
 
-use super::draft::{Beside, Draft};
+use super::draft::{Beside, TableDraft};
 use super::guess;
 use super::parse_options::ParseOptions;
 use super::scan::{Surroundings, scan};
@@ -16,7 +16,7 @@ pub(super) fn read(text: &str, options: &ParseOptions) -> Result<Ruleset, Vec<Di
     if u32::try_from(text.len()).is_err() {
         return Err(vec![Diagnostic::new("text of 4 GiB or more", Span { start: 0, end: 0 })]);
     }
-    let mut reader = Reader {
+    let mut reader = SaveReader {
         options,
         family,
         names: Interner::default(),
@@ -41,13 +41,13 @@ pub(super) fn read(text: &str, options: &ParseOptions) -> Result<Ruleset, Vec<Di
 }
 
 /// State between lines.
-struct Reader<'a, 'o> {
+struct SaveReader<'a, 'o> {
     options: &'o ParseOptions<'o>,
     family: Family,
     names: Interner<'a>,
     ruleset: Ruleset,
     /// The table that is being read.
-    draft: Option<Draft>,
+    draft: Option<TableDraft>,
     /// Inside a table that is not wanted.
     skipping: bool,
     /// Comment lines that wait for what they stand before.
@@ -58,7 +58,7 @@ struct Reader<'a, 'o> {
     foreign: bool,
 }
 
-impl<'a> Reader<'a, '_> {
+impl<'a> SaveReader<'a, '_> {
     fn line(&mut self, line: &'a str, start: usize, words: &mut Vec<Word<'a>>) -> Fallible<()> {
         let span = Span { start: start as u32, end: (start + line.len()) as u32 };
         if line.ends_with('\r') {
@@ -131,7 +131,7 @@ impl<'a> Reader<'a, '_> {
             return Ok(());
         }
         let comments = std::mem::take(&mut self.comments);
-        self.draft = Some(Draft::new(table, span, comments));
+        self.draft = Some(TableDraft::new(table, span, comments));
         Ok(())
     }
 

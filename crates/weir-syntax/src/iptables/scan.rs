@@ -20,7 +20,7 @@ use super::word::Word;
 use crate::diagnostic::{Diagnostic, Fallible};
 use crate::intern::Interner;
 
-pub(super) use line::{Command, Letters, Line, hook_bit};
+pub(super) use line::{Letters, Line, RuleCommand, hook_bit};
 
 /// What the scanner must know of the text around the line.
 pub(super) struct Surroundings<'c, 'a> {
@@ -74,7 +74,7 @@ pub(super) struct Scan<'c, 'a, 'w> {
     pub words: &'w [Word<'a>],
     at: usize,
     pub invert: Option<Span>,
-    command: Option<Command<'w>>,
+    command: Option<RuleCommand<'w>>,
     pub base: Base,
     pub sources: Addrs,
     pub destinations: Addrs,
@@ -271,7 +271,7 @@ impl<'a, 'w> Scan<'_, 'a, 'w> {
             b'D' | b'I' | b'R' | b'P' | b'E' | b'Z' => next(),
             _ => None,
         };
-        self.command = Some(Command {
+        self.command = Some(RuleCommand {
             letter,
             span,
             chain: chain.map(|a| a.text),

@@ -3,11 +3,11 @@
 use weir_model::{Family, Hook, TableName};
 
 use super::extension::{MATCHES, TARGETS};
-use super::option::{Arity, Opt, Place};
+use super::option::{Arity, ExtensionScope, Opt};
 
 /// An extension as its tables describe it.
 #[derive(Clone, Debug)]
-pub struct Module {
+pub struct ExtensionInfo {
     /// Name, as in `-m NAME` or `-j NAME`.
     pub name: &'static str,
     /// It is a target.
@@ -40,7 +40,7 @@ pub struct OptionRow {
 }
 
 /// All modules that weir knows, matches first.
-pub fn modules() -> Vec<Module> {
+pub fn modules() -> Vec<ExtensionInfo> {
     let matches = MATCHES.iter().map(|e| module(e.name, false, e.family, e.place, e.options));
     let targets = TARGETS.iter().map(|e| module(e.name, true, e.family, e.place, e.options));
     matches.chain(targets).collect()
@@ -50,10 +50,10 @@ fn module(
     name: &'static str,
     target: bool,
     family: Option<Family>,
-    place: Place,
+    place: ExtensionScope,
     options: &'static [Opt],
-) -> Module {
-    let Place { protocols, tables, hooks } = place;
+) -> ExtensionInfo {
+    let ExtensionScope { protocols, tables, hooks } = place;
     let options = options
         .iter()
         .map(|o| OptionRow {
@@ -68,5 +68,5 @@ fn module(
             mandatory: o.mandatory,
         })
         .collect();
-    Module { name, target, family, protocols, tables, hooks, options }
+    ExtensionInfo { name, target, family, protocols, tables, hooks, options }
 }

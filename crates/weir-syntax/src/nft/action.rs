@@ -2,7 +2,7 @@
 
 use weir_model::matching::{OptionValue, Value};
 use weir_model::nft::{Statement, Verdict};
-use weir_model::target::{Extension, NatRange, TtlChange};
+use weir_model::target::{ExtensionTarget, NatRange, TtlChange};
 use weir_model::{Effect, Family, NatTarget};
 
 use super::cursor::{Cursor, Token};
@@ -236,7 +236,7 @@ fn set_connmark(cursor: &mut Cursor<'_>) -> Fallible<Effect> {
 }
 
 fn connmark(options: Vec<OptionValue>) -> Effect {
-    Effect::Other(Extension { module: "CONNMARK", options })
+    Effect::Other(ExtensionTarget { module: "CONNMARK", options })
 }
 
 fn flag(name: &'static str) -> OptionValue {
@@ -287,7 +287,7 @@ const FLAGS: [&str; 5] =
     ["log-tcp-sequence", "log-tcp-options", "log-ip-options", "log-uid", "log-macdecode"];
 
 /// LOG, or NFLOG where a group is named. Options in the order of `iptables-save`.
-fn log(cursor: &mut Cursor<'_>) -> Fallible<Extension> {
+fn log(cursor: &mut Cursor<'_>) -> Fallible<ExtensionTarget> {
     let (mut prefix, mut level, mut flags) = (None, LEVEL, [false; 5]);
     let (mut group, mut size, mut threshold) = (None, None, None);
     loop {
@@ -326,7 +326,7 @@ fn log(cursor: &mut Cursor<'_>) -> Fallible<Extension> {
         for (name, _) in FLAGS.into_iter().zip(flags).filter(|(_, is)| *is) {
             push(name, Value::Flag);
         }
-        return Ok(Extension { module: "LOG", options });
+        return Ok(ExtensionTarget { module: "LOG", options });
     };
     if let Some(prefix) = prefix {
         push("nflog-prefix", Value::Text(prefix));
@@ -340,7 +340,7 @@ fn log(cursor: &mut Cursor<'_>) -> Fallible<Extension> {
     if let Some(threshold) = threshold.filter(|t| *t != 0) {
         push("nflog-threshold", Value::Number(threshold));
     }
-    Ok(Extension { module: "NFLOG", options })
+    Ok(ExtensionTarget { module: "NFLOG", options })
 }
 
 fn log_flags(cursor: &mut Cursor<'_>, flags: &mut [bool; 5]) -> Fallible<()> {

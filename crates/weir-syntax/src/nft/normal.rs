@@ -13,10 +13,10 @@ use weir_model::matching::Value;
 use weir_model::nft::{
     Chain, Element, Load, Map, Rule, Ruleset, Statement, Table, Test, Verdict, With,
 };
-use weir_model::target::Extension;
+use weir_model::target::ExtensionTarget;
 
 use super::cursor::{Cursor, Token};
-use super::statement::{Place, imply, imply_first, statement};
+use super::statement::{ChainContext, imply, imply_first, statement};
 
 /// Longest comment that nft takes, in bytes (NFTNL_UDATA_COMMENT_MAXLEN).
 pub const COMMENT_MAX: usize = 127;
@@ -173,7 +173,7 @@ fn reread(text: &str, table: &Table, chain: &Chain) -> Option<Vec<Statement>> {
     let mut cursor = Cursor::new(text);
     let mut out = Vec::new();
     while cursor.peek() != Token::End {
-        statement(&mut cursor, &mut out, table.family, Place { table, chain }).ok()?;
+        statement(&mut cursor, &mut out, table.family, ChainContext { table, chain }).ok()?;
     }
     Some(out)
 }
@@ -252,7 +252,7 @@ fn effect(of: &Effect) -> Effect {
                 ("nflog-group" | "nflog-threshold", value) => *value != Value::Number(0),
                 _ => true,
             });
-            Effect::Other(Extension { module: e.module, options })
+            Effect::Other(ExtensionTarget { module: e.module, options })
         }
         other => other.clone(),
     }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use weir_model::nft::{Load, Opaque, ROUTE_TYPES, Statement};
+use weir_model::nft::{Load, OpaqueStatement, ROUTE_TYPES, Statement};
 use weir_model::{Family, RuleId};
 
 use super::cursor::{Cursor, Token};
@@ -36,7 +36,7 @@ pub(super) fn opaque(cursor: &mut Cursor<'_>, family: Family) -> Fallible<Option
 /// Some test that has this text.
 pub(super) fn of(text: String, stateful: bool) -> Statement {
     let rule = RuleId(u32::MAX);
-    Statement::Opaque(Opaque { text, rule, index: 0, stateful, inverted: false })
+    Statement::Opaque(OpaqueStatement { text, rule, index: 0, stateful, inverted: false })
 }
 
 /// iptables' default, too.

@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use weir_model::nft::{
-    Base, Chain, ChainKind, Element, ElementKey, Key, Load, Map, Rule, Ruleset, Statement, Table,
-    Test, Verdict, With,
+    BaseChain, Chain, ChainKind, Element, ElementKey, Key, Load, Map, Rule, Ruleset, Statement,
+    Table, Test, Verdict, With,
 };
 use weir_model::{Addr, Family, Hook, Policy};
 
@@ -99,7 +99,7 @@ fn push_chain(out: &mut String, chain: &Chain, family: Family) {
     if let Some(comment) = &chain.comment {
         let _ = writeln!(out, "\t\tcomment \"{}\"", commented(comment));
     }
-    if let Some(Base { kind, hook, priority, policy }) = chain.base {
+    if let Some(BaseChain { kind, hook, priority, policy }) = chain.base {
         let kind = match kind {
             ChainKind::Filter => "filter",
             ChainKind::Nat => "nat",

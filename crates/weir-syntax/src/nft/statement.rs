@@ -10,13 +10,13 @@ use crate::diagnostic::Fallible;
 
 /// Where a rule stands.
 #[derive(Clone, Copy)]
-pub(super) struct Place<'a> {
+pub(super) struct ChainContext<'a> {
     pub table: &'a Table,
     pub chain: &'a Chain,
 }
 
 /// A rule, up to its line's end.
-pub(super) fn rule(cursor: &mut Cursor<'_>, place: Place<'_>) -> Fallible<Rule> {
+pub(super) fn rule(cursor: &mut Cursor<'_>, place: ChainContext<'_>) -> Fallible<Rule> {
     let family = place.table.family;
     let mut rule = Rule::default();
     while !cursor.is_line_end() {
@@ -37,7 +37,7 @@ pub(super) fn statement(
     cursor: &mut Cursor<'_>,
     out: &mut Vec<Statement>,
     family: Family,
-    place: Place<'_>,
+    place: ChainContext<'_>,
 ) -> Fallible<()> {
     let span = cursor.span();
     if cursor.take_counters()? {

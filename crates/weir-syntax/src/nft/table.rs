@@ -1,20 +1,20 @@
 //! Tables, chains and maps.
 
 use weir_model::nft::{
-    Base, Chain, ChainKind, Element, ElementKey, Key, Load, Map, Ruleset, Statement, Table,
+    BaseChain, Chain, ChainKind, Element, ElementKey, Key, Load, Map, Ruleset, Statement, Table,
 };
 use weir_model::{Family, Hook, Policy, TableName};
 
 use super::cursor::{Cursor, HELP, Token};
 use super::normal::lookups;
-use super::statement::{self, Place};
+use super::statement::{self, ChainContext};
 use super::{action, value};
 use crate::Diagnostic;
 use crate::diagnostic::Fallible;
 
 /// All tables of a text.
 pub(super) fn ruleset(text: &str) -> Result<Ruleset, Vec<Diagnostic>> {
-    let mut reader = Reader { cursor: Cursor::new(text), errors: Vec::new() };
+    let mut reader = NftReader { cursor: Cursor::new(text), errors: Vec::new() };
     let mut ruleset = Ruleset::default();
     // After an error outside of a rule nobody knows which brace belongs to what.
     if let Err(error) = reader.tables(&mut ruleset) {
@@ -23,12 +23,12 @@ pub(super) fn ruleset(text: &str) -> Result<Ruleset, Vec<Diagnostic>> {
     if reader.errors.is_empty() { Ok(ruleset) } else { Err(reader.errors) }
 }
 
-struct Reader<'t> {
+struct NftReader<'t> {
     cursor: Cursor<'t>,
     errors: Vec<Diagnostic>,
 }
 
-impl<'t> Reader<'t> {
+impl<'t> NftReader<'t> {
     fn tables(&mut self, ruleset: &mut Ruleset) -> Fallible<()> {
         loop {
             self.cursor.lines();
@@ -253,7 +253,8 @@ impl<'t> Reader<'t> {
                     self.cursor.next();
                     chain.comment = Some(text.to_owned());
                 }
-                _ => match statement::rule(&mut self.cursor, Place { table, chain: &chain }) {
+                _ => match statement::rule(&mut self.cursor, ChainContext { table, chain: &chain })
+                {
                     Ok(rule) => chain.rules.push(rule),
                     Err(error) => {
                         self.errors.push(*error);
@@ -265,7 +266,7 @@ impl<'t> Reader<'t> {
     }
 
     /// `type filter hook forward priority filter; policy drop;`
-    fn base(&mut self, table: &Table) -> Fallible<Base> {
+    fn base(&mut self, table: &Table) -> Fallible<BaseChain> {
         let cursor = &mut self.cursor;
         cursor.next();
         let kind = match cursor.word("the type of a chain")? {
@@ -315,7 +316,7 @@ impl<'t> Reader<'t> {
             };
             cursor.expect(Token::Semicolon, ";")?;
         }
-        Ok(Base { kind, hook, priority, policy })
+        Ok(BaseChain { kind, hook, priority, policy })
     }
 }
 

@@ -5,9 +5,9 @@ use weir_model::{Addr, Family};
 
 use crate::{names, number};
 
-type Names = &'static [(&'static str, u128)];
+type NamedValues = &'static [(&'static str, u128)];
 
-const ICMP_CODES: Names = &[
+const ICMP_CODES: NamedValues = &[
     ("net-unreachable", 0),
     ("host-unreachable", 1),
     ("prot-unreachable", 2),
@@ -18,7 +18,7 @@ const ICMP_CODES: Names = &[
     ("admin-prohibited", 13),
 ];
 
-const ICMPV6_CODES: Names = &[
+const ICMPV6_CODES: NamedValues = &[
     ("no-route", 0),
     ("admin-prohibited", 1),
     ("addr-unreachable", 3),
@@ -27,7 +27,7 @@ const ICMPV6_CODES: Names = &[
     ("reject-route", 6),
 ];
 
-const DSCP: Names = &[
+const DSCP: NamedValues = &[
     ("cs0", 0),
     ("df", 0),
     ("be", 0),
@@ -54,11 +54,11 @@ const DSCP: Names = &[
     ("cs7", 56),
 ];
 
-const ECN: Names = &[("not-ect", 0), ("ect1", 1), ("ect0", 2), ("ce", 3)];
+const ECN: NamedValues = &[("not-ect", 0), ("ect1", 1), ("ect0", 2), ("ce", 3)];
 
-const PKTTYPES: Names = &[("unicast", 0), ("host", 0), ("broadcast", 1), ("multicast", 2)];
+const PKTTYPES: NamedValues = &[("unicast", 0), ("host", 0), ("broadcast", 1), ("multicast", 2)];
 
-const TCP_FLAGS: Names = &[
+const TCP_FLAGS: NamedValues = &[
     ("fin", 1),
     ("syn", 2),
     ("rst", 4),
@@ -69,7 +69,7 @@ const TCP_FLAGS: Names = &[
     ("cwr", 128),
 ];
 
-const CT_STATES: Names = &[
+const CT_STATES: NamedValues = &[
     ("invalid", ct_state::INVALID as u128),
     ("established", ct_state::ESTABLISHED as u128),
     ("related", ct_state::RELATED as u128),
@@ -77,7 +77,7 @@ const CT_STATES: Names = &[
     ("untracked", ct_state::UNTRACKED as u128),
 ];
 
-const CT_STATUS: Names = &[
+const CT_STATUS: NamedValues = &[
     ("expected", 1),
     ("seen-reply", 2),
     ("assured", 4),
@@ -87,12 +87,12 @@ const CT_STATUS: Names = &[
     ("dying", 512),
 ];
 
-fn named(names: Names, word: &str) -> Option<u128> {
+fn named(names: NamedValues, word: &str) -> Option<u128> {
     names.iter().find(|(n, _)| *n == word).map(|(_, v)| *v)
 }
 
 /// Names of values of a load.
-fn names_of(load: Load, family: Family) -> Names {
+fn names_of(load: Load, family: Family) -> NamedValues {
     match load {
         Load::IcmpType if family == Family::V4 => ICMP_TYPES,
         Load::IcmpType => ICMPV6_TYPES,

@@ -1,7 +1,7 @@
 //! Lines from the option tables: mostly good, often wrong in one place.
 
 use weir_model::{Family, Hook, TableName};
-use weir_syntax::iptables::tables::{Module, OptionRow};
+use weir_syntax::iptables::tables::{ExtensionInfo, OptionRow};
 
 use crate::tool::Line;
 
@@ -31,14 +31,14 @@ impl Random {
 }
 
 /// Lines of a module, or of the base options alone.
-pub fn lines(module: Option<&Module>, family: Family, seed: u64, count: usize) -> Vec<Line> {
+pub fn lines(module: Option<&ExtensionInfo>, family: Family, seed: u64, count: usize) -> Vec<Line> {
     let mut random = Random(seed);
     // The base options have no values of their own to vary: more lines of them.
     let count = if module.is_some() { count } else { count * 4 };
     (0..count).map(|_| line(module, family, &mut random)).collect()
 }
 
-fn line(module: Option<&Module>, family: Family, random: &mut Random) -> Line {
+fn line(module: Option<&ExtensionInfo>, family: Family, random: &mut Random) -> Line {
     let mut tables = TableName::ALL.to_vec();
     let mut hooks = Vec::new();
     if let Some(m) = module {
@@ -73,7 +73,7 @@ fn line(module: Option<&Module>, family: Family, random: &mut Random) -> Line {
 }
 
 fn protocol(
-    module: Option<&Module>,
+    module: Option<&ExtensionInfo>,
     family: Family,
     base: usize,
     random: &mut Random,
@@ -162,7 +162,7 @@ fn jump(table: TableName, random: &mut Random, words: &mut Vec<String>) {
 }
 
 fn module_words(
-    m: &Module,
+    m: &ExtensionInfo,
     table: TableName,
     family: Family,
     random: &mut Random,
@@ -209,7 +209,7 @@ fn module_words(
     }
 }
 
-fn option_words(m: &Module, o: &OptionRow, family: Family, random: &mut Random) -> String {
+fn option_words(m: &ExtensionInfo, o: &OptionRow, family: Family, random: &mut Random) -> String {
     let mut name = o.name.to_owned();
     if random.percent(8) {
         let keep = 1 + random.below(name.len());
@@ -239,7 +239,7 @@ fn option_words(m: &Module, o: &OptionRow, family: Family, random: &mut Random) 
     out
 }
 
-fn second(m: &Module, random: &mut Random) -> String {
+fn second(m: &ExtensionInfo, random: &mut Random) -> String {
     let (good, bad): (&[&str], &[&str]) = match m.name {
         "tcp" => (&["SYN", "SYN,ACK", "NONE", "fin", "ALL", "RST"], &["", "SY", "SYN,X"]),
         "sctp" => (
@@ -260,7 +260,7 @@ fn second(m: &Module, random: &mut Random) -> String {
     quoted(if random.percent(93) { random.pick(good) } else { random.pick(bad) })
 }
 
-fn value(m: &Module, o: &OptionRow, family: Family, random: &mut Random) -> String {
+fn value(m: &ExtensionInfo, o: &OptionRow, family: Family, random: &mut Random) -> String {
     let good = good_values(m.name, o.name, family);
     // Other paths depend on the host.
     let of_host = o.name == "path" || (m.name == "CT" && matches!(o.name, "helper" | "timeout"));

@@ -16,7 +16,7 @@ use loaded::{Kernel, Loaded};
 use subjects::{SUBJECTS, Subject};
 use weir_model::Family;
 use weir_syntax::iptables::{ParseOptions, parse, print};
-use weir_testkit::random::Rng;
+use weir_testkit::random::TestRng;
 
 /// Values of each option.
 const VALUES: usize = 160;
@@ -99,7 +99,7 @@ fn compare(kernel: &Kernel, s: &Subject, family: Family, rules: &[String]) -> Ve
 }
 
 /// Goes through one option; its failures.
-fn check(kernel: &Kernel, s: &Subject, family: Family, rng: &mut Rng) -> Vec<String> {
+fn check(kernel: &Kernel, s: &Subject, family: Family, rng: &mut TestRng) -> Vec<String> {
     let (mut taken, mut refused) = (Vec::new(), Vec::new());
     for _ in 0..VALUES {
         let rule = words::expand(s.rule, family, rng);
@@ -129,7 +129,7 @@ fn what_is_printed_of_a_value_loads_to_the_bytes_of_the_value() {
     }
     let kernel = Kernel::new("values");
     let only = std::env::var("WEIR_VALUE").unwrap_or_default();
-    let mut rng = Rng::new(SEED);
+    let mut rng = TestRng::new(SEED);
     let mut bad = Vec::new();
     for s in SUBJECTS.iter().filter(|s| s.rule.contains(&only)) {
         for family in s.families {

@@ -1,10 +1,10 @@
 //! Values by chance: what stands in braces in a subject's rule.
 
 use weir_model::Family;
-use weir_testkit::random::Rng;
+use weir_testkit::random::TestRng;
 
 /// Replaces each `{kind}` or `{kind:LIMITS}` by a value.
-pub fn expand(rule: &str, family: Family, rng: &mut Rng) -> String {
+pub fn expand(rule: &str, family: Family, rng: &mut TestRng) -> String {
     let mut out = String::new();
     let mut rest = rule;
     while let Some((before, after)) = rest.split_once('{') {
@@ -16,7 +16,7 @@ pub fn expand(rule: &str, family: Family, rng: &mut Rng) -> String {
     out + rest
 }
 
-fn value(kind: &str, family: Family, rng: &mut Rng) -> String {
+fn value(kind: &str, family: Family, rng: &mut TestRng) -> String {
     let (kind, limits) = kind.split_once(':').unwrap_or((kind, ""));
     let (lo, hi) = limits.split_once('-').unwrap_or(("0", limits));
     let bound = |text: &str| text.parse::<u64>().unwrap_or(u64::MAX);
@@ -79,7 +79,7 @@ fn value(kind: &str, family: Family, rng: &mut Rng) -> String {
 }
 
 /// A number from `lo` to `hi`: at the ends, around powers of two and ten, or of any size.
-fn number(lo: u64, hi: u64, rng: &mut Rng) -> u64 {
+fn number(lo: u64, hi: u64, rng: &mut TestRng) -> u64 {
     let n = match rng.below(8) {
         0 => lo.saturating_add(rng.below(3) as u64),
         1 => hi.saturating_sub(rng.below(3) as u64),
@@ -98,7 +98,7 @@ fn number(lo: u64, hi: u64, rng: &mut Rng) -> u64 {
 }
 
 /// A number as `strtoul` reads it.
-fn spelled(n: u64, rng: &mut Rng) -> String {
+fn spelled(n: u64, rng: &mut TestRng) -> String {
     match rng.below(6) {
         0 => format!("{n:#x}"),
         1 => format!("0{n:o}"),
@@ -106,7 +106,7 @@ fn spelled(n: u64, rng: &mut Rng) -> String {
     }
 }
 
-fn range(lo: u64, hi: u64, between: char, rng: &mut Rng) -> String {
+fn range(lo: u64, hi: u64, between: char, rng: &mut TestRng) -> String {
     let (a, b) = (number(lo, hi, rng), number(lo, hi, rng));
     let (a, b) = (a.min(b), a.max(b));
     match rng.below(6) {
@@ -117,7 +117,7 @@ fn range(lo: u64, hi: u64, between: char, rng: &mut Rng) -> String {
     }
 }
 
-fn probability(rng: &mut Rng) -> String {
+fn probability(rng: &mut TestRng) -> String {
     let p = rng.number() as f64 / u64::MAX as f64;
     match rng.below(6) {
         // Of the kernel's own steps of 2^-31, and half of one.
@@ -131,7 +131,7 @@ fn probability(rng: &mut Rng) -> String {
     }
 }
 
-fn date(rng: &mut Rng) -> String {
+fn date(rng: &mut TestRng) -> String {
     let (y, m, d) = (1970 + rng.below(68), 1 + rng.below(12), 1 + rng.below(28));
     let (h, i, s) = (rng.below(24), rng.below(60), rng.below(60));
     match rng.below(6) {
@@ -144,7 +144,7 @@ fn date(rng: &mut Rng) -> String {
     }
 }
 
-fn address(family: Family, rng: &mut Rng) -> String {
+fn address(family: Family, rng: &mut TestRng) -> String {
     match family {
         Family::V4 => std::net::Ipv4Addr::from(rng.number() as u32).to_string(),
         Family::V6 => {
@@ -157,7 +157,7 @@ fn address(family: Family, rng: &mut Rng) -> String {
     }
 }
 
-fn network(family: Family, rng: &mut Rng) -> String {
+fn network(family: Family, rng: &mut TestRng) -> String {
     let a = address(family, rng);
     match (family, rng.below(4)) {
         (_, 0) => a,
@@ -168,8 +168,8 @@ fn network(family: Family, rng: &mut Rng) -> String {
     }
 }
 
-fn u32_test(rng: &mut Rng) -> String {
-    let word = |rng: &mut Rng| spelled(number(0, u32::MAX.into(), rng), rng);
+fn u32_test(rng: &mut TestRng) -> String {
+    let word = |rng: &mut TestRng| spelled(number(0, u32::MAX.into(), rng), rng);
     let tests: Vec<String> = (0..=rng.below(3))
         .map(|_| {
             let mut test = word(rng);
@@ -188,7 +188,7 @@ fn u32_test(rng: &mut Rng) -> String {
     format!("\"{}\"", tests.join("&&"))
 }
 
-fn chunks(rng: &mut Rng) -> String {
+fn chunks(rng: &mut TestRng) -> String {
     // In the order of printing: the kernel's list of flags has the order of the text.
     const CHUNKS: [&str; 22] = [
         "DATA",

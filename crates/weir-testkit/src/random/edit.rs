@@ -1,10 +1,10 @@
 //! One edit of a ruleset's text.
 
-use super::Rng;
+use super::TestRng;
 
 /// A ruleset's text after an edit.
 #[derive(Clone, Debug)]
-pub struct Edit {
+pub struct RandomEdit {
     /// What was done, with the rule that it was done to.
     pub what: String,
     /// The text.
@@ -14,7 +14,7 @@ pub struct Edit {
 /// Changes one rule so that packets probably meet another end: its verdict, an address, a port, a
 /// flag; or takes it out, or exchanges it with the next. Whether any packet sees it is for the
 /// caller to find out. `None` where the rule that chance fell on cannot be changed so.
-pub fn semantic_edit(text: &str, rng: &mut Rng) -> Option<Edit> {
+pub fn semantic_edit(text: &str, rng: &mut TestRng) -> Option<RandomEdit> {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     let rules = rules(&lines);
     let at = *rules.get(rng.below(rules.len().max(1)))?;
@@ -50,13 +50,13 @@ pub fn semantic_edit(text: &str, rng: &mut Rng) -> Option<Edit> {
             "without a test"
         }
     };
-    Some(Edit { what: format!("{what}: {old}"), text: joined(&lines) })
+    Some(RandomEdit { what: format!("{what}: {old}"), text: joined(&lines) })
 }
 
 /// Changes the text so that no packet sees it: splits a prefix, exchanges two rules that no packet
 /// meets both of, adds a rule behind one that decides all that it matches. `None` where the rule
 /// that chance fell on cannot be changed so.
-pub fn neutral_edit(text: &str, rng: &mut Rng) -> Option<Edit> {
+pub fn neutral_edit(text: &str, rng: &mut TestRng) -> Option<RandomEdit> {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     let rules = rules(&lines);
     let at = *rules.get(rng.below(rules.len().max(1)))?;
@@ -82,7 +82,7 @@ pub fn neutral_edit(text: &str, rng: &mut Rng) -> Option<Edit> {
             "shadowed rule added"
         }
     };
-    Some(Edit { what: format!("{what}: {old}"), text: joined(&lines) })
+    Some(RandomEdit { what: format!("{what}: {old}"), text: joined(&lines) })
 }
 
 fn joined(lines: &[String]) -> String {
@@ -125,7 +125,7 @@ fn verdict(line: &str) -> Option<String> {
 }
 
 /// An IPv4 address with one bit of its prefix flipped.
-fn address(line: &str, rng: &mut Rng) -> Option<String> {
+fn address(line: &str, rng: &mut TestRng) -> Option<String> {
     let mut words: Vec<String> = words(line).into_iter().map(str::to_owned).collect();
     let at = words.iter().position(|w| matches!(w.as_str(), "-s" | "-d"))? + 1;
     let (addr, len) = prefix(words.get(at)?)?;
@@ -244,7 +244,7 @@ fn are_disjoint(a: &str, b: &str) -> bool {
 }
 
 /// A rule that only sees what the rule before it decides.
-fn shadowed_by(line: &str, rng: &mut Rng) -> Option<String> {
+fn shadowed_by(line: &str, rng: &mut TestRng) -> Option<String> {
     let words = words(line);
     let at = find(&words, &["-j"])?;
     if !matches!(*words.get(at + 1)?, "ACCEPT" | "DROP") || !is_plain(line) {
@@ -279,7 +279,7 @@ mod tests {
     fn every_kind_of_edit_comes_by() {
         let text = super::super::ruleset(
             3,
-            &super::super::Shape {
+            &super::super::RulesShape {
                 v6: false,
                 rules: 60,
                 states: true,
@@ -288,7 +288,7 @@ mod tests {
                 wide: false,
             },
         );
-        let mut rng = Rng::new(1);
+        let mut rng = TestRng::new(1);
         let mut kinds = std::collections::BTreeSet::new();
         for _ in 0..400 {
             let edits = [semantic_edit(&text, &mut rng), neutral_edit(&text, &mut rng)];

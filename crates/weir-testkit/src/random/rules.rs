@@ -7,11 +7,11 @@
 
 use std::fmt::Write as _;
 
-use super::{Rng, wide};
+use super::{TestRng, wide};
 
 /// What to write.
 #[derive(Clone, Copy, Debug)]
-pub struct Shape {
+pub struct RulesShape {
     /// `ip6tables-save` instead of `iptables-save`.
     pub v6: bool,
     /// Rules of the filter table, about.
@@ -26,10 +26,10 @@ pub struct Shape {
     pub wide: bool,
 }
 
-impl Shape {
+impl RulesShape {
     /// A shape by chance.
-    pub fn random(rng: &mut Rng, rules: usize) -> Shape {
-        Shape {
+    pub fn random(rng: &mut TestRng, rules: usize) -> RulesShape {
+        RulesShape {
             v6: rng.chance(30),
             rules: 1 + rng.below(2 * rules),
             states: rng.chance(60),
@@ -40,10 +40,10 @@ impl Shape {
     }
 
     /// A shape by chance, wide where the seed says so.
-    pub fn random_wide(rng: &mut Rng, rules: usize) -> Shape {
+    pub fn random_wide(rng: &mut TestRng, rules: usize) -> RulesShape {
         let wide = rng.chance(60);
-        let shape = Shape { wide, ..Shape::random(rng, rules) };
-        Shape {
+        let shape = RulesShape { wide, ..RulesShape::random(rng, rules) };
+        RulesShape {
             tables: shape.tables || wide,
             opaque: shape.opaque || wide && rng.chance(30),
             ..shape
@@ -52,8 +52,8 @@ impl Shape {
 }
 
 /// Text of `iptables-save`, the same for the same seed and shape.
-pub fn ruleset(seed: u64, shape: &Shape) -> String {
-    let mut w = Writer { rng: Rng::new(seed), shape: *shape, text: String::new(), number: 0 };
+pub fn ruleset(seed: u64, shape: &RulesShape) -> String {
+    let mut w = Writer { rng: TestRng::new(seed), shape: *shape, text: String::new(), number: 0 };
     if shape.tables {
         w.raw();
         w.mangle();
@@ -66,8 +66,8 @@ pub fn ruleset(seed: u64, shape: &Shape) -> String {
 }
 
 struct Writer {
-    rng: Rng,
-    shape: Shape,
+    rng: TestRng,
+    shape: RulesShape,
     text: String,
     /// Number of the last memory that has a name of its own.
     number: u32,
@@ -225,7 +225,7 @@ impl Writer {
     }
 
     fn place<'p>(&self, table: &'p str, chain: &'p str, states: bool) -> wide::Place<'p> {
-        let Shape { v6, opaque, .. } = self.shape;
+        let RulesShape { v6, opaque, .. } = self.shape;
         wide::Place { table, chain, v6, states: states && self.shape.states, opaque }
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::Rng;
+use super::TestRng;
 
 /// Sets that wide rulesets name: two that targets change, and some that stay. Text for
 /// `ipset restore`.
@@ -35,7 +35,7 @@ pub(super) struct Place<'p> {
 }
 
 /// A protocol with one of its rarer matches, with a blank before each word.
-pub(super) fn protocol(rng: &mut Rng, place: &Place<'_>) -> String {
+pub(super) fn protocol(rng: &mut TestRng, place: &Place<'_>) -> String {
     let not = if rng.chance(25) { " !" } else { "" };
     let port = rng.pick(&["22", "80", "0:1023", "1024:65535"]);
     let mut all: Vec<(usize, String)> = vec![
@@ -61,7 +61,7 @@ pub(super) fn protocol(rng: &mut Rng, place: &Place<'_>) -> String {
 }
 
 /// A match that asks for no protocol, with a blank before each word.
-pub(super) fn any(rng: &mut Rng, place: &Place<'_>, number: &mut u32) -> String {
+pub(super) fn any(rng: &mut TestRng, place: &Place<'_>, number: &mut u32) -> String {
     let not = if rng.chance(25) { " !" } else { "" };
     let addr = if place.v6 { "2001:db8:1:2::1" } else { "192.0.2.1" };
     let set = ["w_addrs src", "w_nets dst", "w_pairs src,dst", "w_ports dst", "w_ports src"];
@@ -97,7 +97,7 @@ pub(super) fn any(rng: &mut Rng, place: &Place<'_>, number: &mut u32) -> String 
 }
 
 fn opaque(
-    rng: &mut Rng,
+    rng: &mut TestRng,
     place: &Place<'_>,
     number: &mut u32,
     not: &str,
@@ -137,7 +137,7 @@ fn opaque(
 }
 
 /// A target of mangle or raw, with a blank before it, and what the rule must ask for beside it.
-pub(super) fn target(rng: &mut Rng, place: &Place<'_>) -> (&'static str, String) {
+pub(super) fn target(rng: &mut TestRng, place: &Place<'_>) -> (&'static str, String) {
     let (ttl, hop) = if place.v6 { ("HL", "hl") } else { ("TTL", "ttl") };
     let how = rng.pick(&["set 9", "set 64", "inc 3", "dec 2"]);
     let mut all: Vec<(usize, (&'static str, String))> = Vec::new();
@@ -188,7 +188,7 @@ pub(super) fn target(rng: &mut Rng, place: &Place<'_>) -> (&'static str, String)
 }
 
 /// A rule of the nat table: its chain, and its target with a blank before it.
-pub(super) fn nat(rng: &mut Rng, v6: bool) -> (&'static str, String) {
+pub(super) fn nat(rng: &mut TestRng, v6: bool) -> (&'static str, String) {
     let (addr, net) = match v6 {
         false => ("198.51.100.7", "198.51.100.0/24"),
         true => ("2001:db8:ff::7", "2001:db8:ff::/48"),
@@ -211,7 +211,7 @@ pub(super) fn nat(rng: &mut Rng, v6: bool) -> (&'static str, String) {
     (chain, out)
 }
 
-fn weighted<T: Clone>(rng: &mut Rng, all: &[(usize, T)]) -> T {
+fn weighted<T: Clone>(rng: &mut TestRng, all: &[(usize, T)]) -> T {
     let places: Vec<(usize, usize)> = all.iter().enumerate().map(|(i, (w, _))| (*w, i)).collect();
     all[rng.weighted(&places)].1.clone()
 }

@@ -48,7 +48,7 @@ impl Sample {
     }
 
     /// Connections that must be there before it is sent.
-    pub(super) fn connections(&self) -> Vec<conntrack::Entry> {
+    pub(super) fn connections(&self) -> Vec<conntrack::ConntrackEntry> {
         self.packet.as_ref().map_or(Vec::new(), |p| flow::entries(p, 1))
     }
 

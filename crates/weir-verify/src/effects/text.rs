@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use weir_model::{Family, Firewall, Hook, TableName};
 use weir_syntax::iptables::{ParseOptions, parse};
 
-use super::subject::Subject;
+use super::subject::MeasuredRule;
 
 /// The device that packets come in by, and the one that they leave by.
 pub(super) const IIF: &str = "weir-in";
@@ -57,11 +57,11 @@ pub(super) fn leads_to(to: &str, which: usize) -> bool {
 }
 
 /// The rule that jumps to a rule's chain: in which chain, and its number there.
-pub(super) fn jump(subjects: &[Subject], which: usize) -> (String, u32) {
+pub(super) fn jump(subjects: &[MeasuredRule], which: usize) -> (String, u32) {
     let own = &subjects[which];
     let first = which / GROUP * GROUP;
     let before = subjects[first..which].iter();
-    let same = |s: &&Subject| (s.table, s.hook) == (own.table, own.hook);
+    let same = |s: &&MeasuredRule| (s.table, s.hook) == (own.table, own.hook);
     (group(which) + suffix(own.hook), before.filter(same).count() as u32 + 1)
 }
 
@@ -88,7 +88,7 @@ fn number_is(family: Family, lo: usize, hi: usize) -> String {
 }
 
 /// All tables that have a rule, and mangle for the probes at the end.
-pub(super) fn ruleset(family: Family, subjects: &[Subject], probes: &[String]) -> String {
+pub(super) fn ruleset(family: Family, subjects: &[MeasuredRule], probes: &[String]) -> String {
     let mut out = String::new();
     for table in TableName::ALL {
         let mut own: Vec<usize> = (0..subjects.len()).collect();
@@ -109,7 +109,7 @@ fn push_table(
     out: &mut String,
     family: Family,
     table: TableName,
-    subjects: &[Subject],
+    subjects: &[MeasuredRule],
     own: &[usize],
     late: &[usize],
     probes: &[String],

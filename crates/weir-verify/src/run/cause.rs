@@ -9,7 +9,7 @@ use weir_semantics::{Entry, Outcome};
 use crate::batch::PacketPath;
 use crate::differ;
 use crate::oracle::Known;
-use crate::testbed::Seen;
+use crate::testbed::BatchObservation;
 
 /// Most answers of one packet that are left open by counters and tried in turn.
 const LEFT_OPEN_MAX: usize = 5;
@@ -37,7 +37,12 @@ fn has_extension_headers(packet: &Packet) -> bool {
 }
 
 /// Why the host itself does not deliver a packet.
-pub(super) fn undelivered(packet: &Packet, seen: &Seen, at: usize, tracked: bool) -> &'static str {
+pub(super) fn undelivered(
+    packet: &Packet,
+    seen: &BatchObservation,
+    at: usize,
+    tracked: bool,
+) -> &'static str {
     if packet.is_fragment() && tracked {
         return "a fragment waits for its datagram where conntrack is in use";
     }

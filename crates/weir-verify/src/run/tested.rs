@@ -13,7 +13,7 @@ use crate::batch::Batch;
 use crate::counters::{Credits, Originals};
 use crate::differ::{self, Expected, Tally};
 use crate::link_addresses::FIREWALL_MAC;
-use crate::testbed::{Left, Testbed};
+use crate::testbed::{LeftPacket, Testbed};
 use crate::{Difference, VerifyError, WayReport};
 
 use super::intended_differences;
@@ -21,7 +21,7 @@ use super::round::{Round, path_name};
 
 /// A difference, and the packet as an Ethernet frame.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct FoundDifference {
     pub difference: Difference,
     pub frame: Vec<u8>,
 }
@@ -110,19 +110,19 @@ impl<'f> Tested<'f> {
         at: usize,
         original: &'r Expected,
         originals: &Originals,
-    ) -> Item<'r> {
+    ) -> ExpectedPacket<'r> {
         let intended = self.intended.as_ref();
         match intended
             .and_then(|form| intended_differences::expected(form, batch, at, original, originals))
         {
             Some((expected, why)) => {
-                Item { batch, at, expected: Cow::Owned(expected), intended: Some(why) }
+                ExpectedPacket { batch, at, expected: Cow::Owned(expected), intended: Some(why) }
             }
-            None => Item { batch, at, expected: Cow::Borrowed(original), intended: None },
+            None => ExpectedPacket { batch, at, expected: Cow::Borrowed(original), intended: None },
         }
     }
 
-    fn all_items<'r>(&self, round: &'r Round, originals: &Originals) -> Vec<Item<'r>> {
+    fn all_items<'r>(&self, round: &'r Round, originals: &Originals) -> Vec<ExpectedPacket<'r>> {
         let each = round.batches.iter().flat_map(|(batch, expected)| {
             expected.iter().enumerate().map(move |(at, e)| (batch, at, e))
         });
@@ -136,7 +136,7 @@ impl<'f> Tested<'f> {
         round: &Round,
         originals: &Originals,
         room: usize,
-    ) -> Result<Vec<Found>, VerifyError> {
+    ) -> Result<Vec<FoundDifference>, VerifyError> {
         let mut found = Vec::new();
         // What a form may treat in its own way is counted separately from what it may not.
         let (strict, lenient): (Vec<_>, Vec<_>) =
@@ -165,10 +165,10 @@ impl<'f> Tested<'f> {
 
     fn items(
         &mut self,
-        items: &[Item<'_>],
+        items: &[ExpectedPacket<'_>],
         originals: &Originals,
         room: usize,
-        found: &mut Vec<Found>,
+        found: &mut Vec<FoundDifference>,
     ) -> Result<(), VerifyError> {
         self.note(items);
         let (left, counts) = self.pass(&sent(items))?;
@@ -197,7 +197,7 @@ impl<'f> Tested<'f> {
     /// reading counters is cheap, else all of them together.
     fn halve_named(
         &mut self,
-        items: &[Item<'_>],
+        items: &[ExpectedPacket<'_>],
         originals: &Originals,
     ) -> Result<(), VerifyError> {
         if self.reading < CHEAP_READING {
@@ -213,12 +213,12 @@ impl<'f> Tested<'f> {
     /// differ, until single packets are left.
     fn halve(
         &mut self,
-        items: &[Item<'_>],
+        items: &[ExpectedPacket<'_>],
         originals: &Originals,
         room: usize,
-        found: &mut Vec<Found>,
+        found: &mut Vec<FoundDifference>,
     ) -> Result<(), VerifyError> {
-        let mut open: Vec<&[Item<'_>]> = vec![items];
+        let mut open: Vec<&[ExpectedPacket<'_>]> = vec![items];
         while let Some(some) = open.pop() {
             let (_, counts) = self.pass(&sent(some))?;
             let expected = Tally::of(some.iter().map(|i| &*i.expected), &self.credits);
@@ -244,7 +244,10 @@ impl<'f> Tested<'f> {
 
     /// Sends packets, in their batches, and reads what came through and what counted. Where some
     /// were lost before the first hook, all are sent again.
-    fn pass(&mut self, items: &[Sent<'_>]) -> Result<(Vec<Option<Left>>, Vec<Count>), VerifyError> {
+    fn pass(
+        &mut self,
+        items: &[Sent<'_>],
+    ) -> Result<(Vec<Option<LeftPacket>>, Vec<Count>), VerifyError> {
         let mut families: Vec<Family> = items.iter().map(|i| i.batch.path.family).collect();
         families.dedup();
         for attempt in 1.. {
@@ -271,7 +274,10 @@ impl<'f> Tested<'f> {
     }
 
     /// Sends one packet, and reads what came through and what counted.
-    pub fn alone(&mut self, batch: &Batch) -> Result<(Option<Left>, Vec<Count>), VerifyError> {
+    pub fn alone(
+        &mut self,
+        batch: &Batch,
+    ) -> Result<(Option<LeftPacket>, Vec<Count>), VerifyError> {
         let (mut left, counts) = self.pass(&[Sent { batch, at: 0 }])?;
         Ok((left.remove(0), counts))
     }
@@ -281,7 +287,7 @@ impl<'f> Tested<'f> {
         &self,
         batch: &Batch,
         expected: &Expected,
-        left: Option<&Left>,
+        left: Option<&LeftPacket>,
         counts: &[Count],
         originals: &Originals,
     ) -> bool {
@@ -295,10 +301,10 @@ impl<'f> Tested<'f> {
         &mut self,
         batch: &Batch,
         expected: &Expected,
-        left: Option<&Left>,
+        left: Option<&LeftPacket>,
         counts: &[Count],
         originals: &Originals,
-    ) -> Option<Found> {
+    ) -> Option<FoundDifference> {
         let item = self.item(batch, 0, expected, originals);
         self.note(std::slice::from_ref(&item));
         let wanted = Tally::of([&*item.expected], &self.credits);
@@ -316,7 +322,7 @@ impl<'f> Tested<'f> {
     }
 
     /// Notes packets as compared, and those among them that differ as intended.
-    fn note(&mut self, items: &[Item<'_>]) {
+    fn note(&mut self, items: &[ExpectedPacket<'_>]) {
         self.report.compared += items.len() as u64;
         for why in items.iter().filter_map(|i| i.intended) {
             differ::tally(&mut self.report.named, why);
@@ -324,18 +330,18 @@ impl<'f> Tested<'f> {
     }
 
     /// Counts a difference under its name, where it has one.
-    fn name_deviation(&mut self, item: &Item<'_>) -> bool {
+    fn name_deviation(&mut self, item: &ExpectedPacket<'_>) -> bool {
         let Some(deviation) = self.deviation(item) else { return false };
         differ::tally(&mut self.report.named, deviation.id());
         true
     }
 
     /// Which of the form's deviations a packet may meet.
-    fn deviation(&self, item: &Item<'_>) -> Option<&'f Deviation> {
+    fn deviation(&self, item: &ExpectedPacket<'_>) -> Option<&'f Deviation> {
         differ::deviation(self.deviations, &item.batch.packets[item.at].packet)
     }
 
-    fn difference(&self, item: &Item<'_>, what: Vec<String>) -> Found {
+    fn difference(&self, item: &ExpectedPacket<'_>, what: Vec<String>) -> FoundDifference {
         let prepared = &item.batch.packets[item.at];
         let path = &item.batch.path;
         let frame = match path.entry {
@@ -348,7 +354,7 @@ impl<'f> Tested<'f> {
             what,
             frame: 0,
         };
-        Found { difference, frame }
+        FoundDifference { difference, frame }
     }
 }
 
@@ -359,13 +365,13 @@ struct Sent<'r> {
     at: usize,
 }
 
-fn sent<'r>(items: &[Item<'r>]) -> Vec<Sent<'r>> {
+fn sent<'r>(items: &[ExpectedPacket<'r>]) -> Vec<Sent<'r>> {
     items.iter().map(|i| Sent { batch: i.batch, at: i.at }).collect()
 }
 
 /// One packet of a batch, with what is expected of it.
 #[derive(Clone, Debug)]
-struct Item<'r> {
+struct ExpectedPacket<'r> {
     batch: &'r Batch,
     expected: Cow<'r, Expected>,
     at: usize,

@@ -8,7 +8,7 @@ use weir_diagram::{Answer, CompareOptions, Identity, Way, compare};
 use weir_model::{Family, Firewall, Packet};
 use weir_semantics::{AlwaysFalse, AlwaysTrue, Entry, Interpreter, Oracle};
 use weir_syntax::iptables::{ParseOptions, parse};
-use weir_testkit::random::{Rng, neutral_edit, semantic_edit};
+use weir_testkit::random::{TestRng, neutral_edit, semantic_edit};
 use weir_traffic::{TrafficOptions, packets};
 use weir_verify::{VerifyOptions, verify};
 
@@ -81,7 +81,7 @@ pub fn options() -> CompareOptions {
 
 /// Makes edits of both kinds, `count` of each, over the sources in turn.
 pub fn edits(sources: &[Source], count: usize, seed: u64) -> Tally {
-    let mut rng = Rng::new(seed);
+    let mut rng = TestRng::new(seed);
     let mut tally = Tally::default();
     let mut tries = 0;
     while (tally.semantic < count || tally.neutral < count) && tries < count * TRIES {

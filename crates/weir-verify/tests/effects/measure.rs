@@ -6,7 +6,7 @@ use std::fmt;
 use weir_kernel::Session;
 use weir_model::{Family, Field, Hook, TableName, Target, Test, tests_of};
 use weir_semantics::Interpreter;
-use weir_verify::effects::{Bench, Observed, Predicted, Sample, Subject, samples};
+use weir_verify::effects::{Bench, MeasuredRule, Observed, Predicted, Sample, samples};
 
 use super::flips::{Flips, flips, states};
 use super::judge::{Case, MatchFact, TargetFact};
@@ -67,7 +67,7 @@ impl Tally {
         self.predicted += 1;
         let expected = &predicted.observed;
         if (expected.matched, expected.went_on) != (seen.matched, seen.went_on) {
-            let Subject { table, hook, rule, .. } = &bench.subjects()[which];
+            let MeasuredRule { table, hook, rule, .. } = &bench.subjects()[which];
             self.wrong(format!(
                 "{table} {hook:?} {rule}: {}: counted {}, went on {}; the interpreter says {}, {}",
                 sample.name, seen.matched, seen.went_on, expected.matched, expected.went_on
@@ -126,7 +126,7 @@ fn try_fragments<'s>(
     session: &Session,
     family: Family,
     together: bool,
-    of: impl Iterator<Item = (&'s Subject, &'s mut Option<bool>)>,
+    of: impl Iterator<Item = (&'s MeasuredRule, &'s mut Option<bool>)>,
 ) {
     let mut known: HashMap<&str, bool> = HashMap::new();
     for (subject, defragments) in of {
@@ -138,8 +138,8 @@ fn try_fragments<'s>(
             *defragments = Some(*known);
         } else if family == Family::V4 {
             let control =
-                Subject { rule: String::new(), table: TableName::Mangle, ..subject.clone() };
-            let control = Subject { hook: Hook::Forward, ..control };
+                MeasuredRule { rule: String::new(), table: TableName::Mangle, ..subject.clone() };
+            let control = MeasuredRule { hook: Hook::Forward, ..control };
             let word = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
             let name = format!("alone-{}", subject.rule.to_lowercase());
             let name: String = name.chars().map(word).collect();
@@ -286,7 +286,7 @@ impl Run<'_> {
         &mut self,
         session: &Session,
         name: &str,
-        subjects: Vec<Subject>,
+        subjects: Vec<MeasuredRule>,
         connections: bool,
         samples: &[Sample],
     ) {
@@ -342,7 +342,8 @@ impl Run<'_> {
     fn send(&self, bench: &mut Bench, sample: &Sample) -> Vec<(Observed, Observed)> {
         let control = |bench: &Bench, i: usize| {
             let of = &bench.subjects()[i];
-            let same = |s: &Subject| s.rule.is_empty() && (s.table, s.hook) == (of.table, of.hook);
+            let same =
+                |s: &MeasuredRule| s.rule.is_empty() && (s.table, s.hook) == (of.table, of.hook);
             bench.subjects().iter().position(same).expect("a control")
         };
         let count = bench.subjects().len();
@@ -376,7 +377,7 @@ fn reset_sets(family: Family) -> String {
 
 fn fact_of_target(bench: &Bench, family: Family, which: usize) -> Option<TargetFact> {
     let rule = bench.rule(which)?;
-    let Subject { table, hook, rule: text, .. } = &bench.subjects()[which];
+    let MeasuredRule { table, hook, rule: text, .. } = &bench.subjects()[which];
     Some(TargetFact {
         rule: format!("{family:?} {table} {hook:?} {text}"),
         target: rule.target.clone(),

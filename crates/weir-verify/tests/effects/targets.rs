@@ -1,7 +1,7 @@
 //! The targets that are measured, and the probes that see what they did.
 
 use weir_model::{Family, Field, Hook, TableName};
-use weir_verify::effects::Subject;
+use weir_verify::effects::MeasuredRule;
 
 /// A rule that counts packets by one field, or by one set.
 #[derive(Clone, Debug)]
@@ -70,11 +70,11 @@ pub fn probes(family: Family, connections: bool) -> Vec<Probe> {
     out
 }
 
-struct Rows(Vec<Subject>);
+struct Rows(Vec<MeasuredRule>);
 
 impl Rows {
     fn at(&mut self, module: &'static str, table: TableName, hook: Hook, rule: impl Into<String>) {
-        self.0.push(Subject { module, rule: rule.into(), table, hook });
+        self.0.push(MeasuredRule { module, rule: rule.into(), table, hook });
     }
 
     /// In mangle FORWARD.
@@ -85,7 +85,7 @@ impl Rows {
 }
 
 /// Targets that need no conntrack.
-pub fn plain(family: Family) -> Vec<Subject> {
+pub fn plain(family: Family) -> Vec<MeasuredRule> {
     use Hook::{Forward, Prerouting};
     use TableName::{Filter, Mangle, Raw};
     let mut rows = Rows(Vec::new());
@@ -144,7 +144,7 @@ pub fn plain(family: Family) -> Vec<Subject> {
 }
 
 /// Targets that change sets.
-pub fn sets() -> Vec<Subject> {
+pub fn sets() -> Vec<MeasuredRule> {
     let mut rows = Rows(Vec::new());
     rows.add("SET", "--add-set grows src");
     rows.add("SET", "--add-set grows src --exist --timeout 30");
@@ -154,7 +154,7 @@ pub fn sets() -> Vec<Subject> {
 }
 
 /// Targets that change connections.
-pub fn connections(family: Family) -> Vec<Subject> {
+pub fn connections(family: Family) -> Vec<MeasuredRule> {
     use Hook::{Forward, Prerouting};
     use TableName::{Filter, Mangle, Raw};
     let mut rows = Rows(Vec::new());
@@ -200,7 +200,7 @@ pub fn connections(family: Family) -> Vec<Subject> {
 }
 
 /// Targets that translate addresses.
-pub fn translations(family: Family) -> Vec<Subject> {
+pub fn translations(family: Family) -> Vec<MeasuredRule> {
     use Hook::{Postrouting, Prerouting};
     use TableName::Nat;
     let mut rows = Rows(Vec::new());

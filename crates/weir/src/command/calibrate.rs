@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
-use weir_lab::RunOptions;
+use weir_lab::StudyRunOptions;
 use weir_passes::{CostModel, Slopes};
 use weir_stats::series::{self, Selection};
 use weir_stats::{Estimate, Quantity, Scenario, folder};
@@ -27,7 +27,7 @@ pub fn run(args: &Calibrate) -> Result<Answer> {
     if let Some(path) = &args.output {
         ensure!(!path.exists(), "{} is there already: it is not written over", path.display());
     }
-    let folder = Folder::new()?;
+    let folder = CalibrationFolder::new()?;
     let record = measure(args, &folder.0)?;
     let text = file(&record, args.seed)?;
     match &args.output {
@@ -44,12 +44,12 @@ fn measure(args: &Calibrate, folder: &Path) -> Result<folder::Record> {
     fs::create_dir(&study)?;
     fs::write(study.join("study.toml"), STUDY)?;
     fs::write(study.join("subjects.toml"), SUBJECTS)?;
-    let options = RunOptions {
+    let options = StudyRunOptions {
         preset: args.preset.clone(),
         seed: args.seed,
         weir: std::env::current_exe().context("find this program")?,
         command: "weir calibrate".to_owned(),
-        ..RunOptions::default()
+        ..StudyRunOptions::default()
     };
     let bar = Progress::new();
     let record = weir_lab::run(&study, &folder.join("run"), &options, &mut |progress| {
@@ -103,17 +103,17 @@ fn file(record: &folder::Record, seed: u64) -> Result<String> {
 }
 
 /// A folder for the records, which goes with the value.
-struct Folder(PathBuf);
+struct CalibrationFolder(PathBuf);
 
-impl Folder {
-    fn new() -> Result<Folder> {
+impl CalibrationFolder {
+    fn new() -> Result<CalibrationFolder> {
         let path = std::env::temp_dir().join(format!("weir-calibrate-{}", std::process::id()));
         fs::create_dir(&path).with_context(|| format!("make {}", path.display()))?;
-        Ok(Folder(path))
+        Ok(CalibrationFolder(path))
     }
 }
 
-impl Drop for Folder {
+impl Drop for CalibrationFolder {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }

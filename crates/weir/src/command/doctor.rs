@@ -1,7 +1,7 @@
 //! `weir doctor` and `weir reap`: the machine, and what dead runs left on it.
 
 use anyhow::Result;
-use weir_kernel::doctor::{Probe, probes};
+use weir_kernel::doctor::{DoctorProbe, probes};
 use weir_kernel::reaper::Reaped;
 
 use super::Answer;
@@ -20,8 +20,8 @@ pub fn run(args: &Doctor) -> Result<Answer> {
     Ok(if probes.iter().all(|p| p.ok) { Answer::Yes } else { Answer::No })
 }
 
-fn line(probe: &Probe) -> String {
-    let Probe { name, ok, detail, lacking, cure } = probe;
+fn line(probe: &DoctorProbe) -> String {
+    let DoctorProbe { name, ok, detail, lacking, cure } = probe;
     if *ok {
         return format!("has    {name:<28} {detail}\n");
     }

@@ -38,7 +38,7 @@ pub fn run(args: &Example) -> Result<Answer> {
         }
         Example::Frames { flows, from, to, tcp, port, payload, verdict, output } => {
             ensure!((1..=65_536).contains(flows), "--flows {flows}: 1 to 65,536");
-            let flow = Flow { to: *to, tcp: *tcp, port: *port, payload };
+            let flow = ExampleFlow { to: *to, tcp: *tcp, port: *port, payload };
             let sources = (0..*flows).map(|n| Ipv4Addr::from(u32::from(*from).wrapping_add(n)));
             frames(output, sources.map(|source| flow.frame(source)), verdict)
         }
@@ -74,14 +74,14 @@ fn frames(path: &Path, frames: impl Iterator<Item = Vec<u8>>, verdict: &str) -> 
 }
 
 /// What the packets of `weir example frames` have in common.
-struct Flow<'a> {
+struct ExampleFlow<'a> {
     to: Ipv4Addr,
     tcp: bool,
     port: u16,
     payload: &'a str,
 }
 
-impl Flow<'_> {
+impl ExampleFlow<'_> {
     /// The packet of one source.
     fn frame(&self, source: Ipv4Addr) -> Vec<u8> {
         let addr = |address: Ipv4Addr| Addr(u32::from(address).into());

@@ -6,9 +6,9 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
 use weir_lab::schedule::kernels::PerKernel;
-use weir_lab::{RunOptions, SELF_TESTS};
+use weir_lab::{SELF_TESTS, StudyRunOptions};
 use weir_report::{Extra, ExtraTable, NamedRun};
-use weir_stats::compare::{self, KeptSelfTest, Verdict};
+use weir_stats::compare::{self, KeptSelfTest, PointVerdict};
 use weir_stats::{Quantity, folder};
 use weir_study::AGAINST_ITSELF;
 use weir_study::registry;
@@ -23,7 +23,7 @@ use crate::terminal;
 pub fn run(args: &LabRun) -> Result<Answer> {
     let words: Vec<String> = std::env::args().collect();
     let usual = if args.against_itself.is_some() { AGAINST_ITSELF } else { "quick" };
-    let options = RunOptions {
+    let options = StudyRunOptions {
         preset: args.preset.clone().unwrap_or_else(|| usual.to_owned()),
         seed: args.seed,
         weir: std::env::current_exe().context("find this program")?,
@@ -33,7 +33,7 @@ pub fn run(args: &LabRun) -> Result<Answer> {
         allow_global: args.allow_global,
         search: args.search.map(crate::cli::Loss::goal),
         hosts: args.hosts.clone(),
-        ..RunOptions::default()
+        ..StudyRunOptions::default()
     };
     if let Some(kernels) = PerKernel::new(&args.study, &args.output, &options)? {
         return lab_kernels::run(&args.output, &kernels);
@@ -53,7 +53,7 @@ pub fn run(args: &LabRun) -> Result<Answer> {
 
 /// Answers the machine that measures, on standard input and output.
 pub fn agent() -> Result<Answer> {
-    let version = RunOptions::default().version;
+    let version = StudyRunOptions::default().version;
     weir_lab::host::agent::agent(&version, std::io::stdin().lock(), std::io::stdout().lock())?;
     Ok(Answer::Yes)
 }
@@ -96,7 +96,7 @@ pub fn compare(args: &LabCompare) -> Result<Answer> {
     lab_runs::of_one_study((&args.first, &first), (&args.second, &second))?;
     let points = compare::runs(&first, &second, args.margin, args.absolute);
     ensure!(!points.is_empty(), "the runs have no point in common with two blocks of each");
-    let worse = points.iter().filter(|point| point.verdict == Verdict::Regression).count();
+    let worse = points.iter().filter(|point| point.verdict == PointVerdict::Regression).count();
     if args.json {
         terminal::print(&format!("{}\n", serde_json::to_string_pretty(&points)?))?;
     } else {
@@ -108,12 +108,12 @@ pub fn compare(args: &LabCompare) -> Result<Answer> {
 /// A line for each point that is not the same, and a sum.
 fn comparison(points: &[compare::Point]) -> String {
     let mut text = String::new();
-    for point in points.iter().filter(|point| point.verdict != Verdict::Same) {
+    for point in points.iter().filter(|point| point.verdict != PointVerdict::Same) {
         let what = words(point.quantity);
         let word = match point.verdict {
-            Verdict::Regression => "WORSE",
-            Verdict::Improvement => "better",
-            Verdict::Same | Verdict::Unclear => "unclear",
+            PointVerdict::Regression => "WORSE",
+            PointVerdict::Improvement => "better",
+            PointVerdict::Same | PointVerdict::Unclear => "unclear",
         };
         let (subject, at, ratio) =
             (&point.subject, &point.scenario, registry::number(&point.ratio));
@@ -127,10 +127,10 @@ fn comparison(points: &[compare::Point]) -> String {
          {alike} of {} ({:.0} %) hold no difference: the interval of the difference of log ratios \
          holds 0",
         points.len(),
-        of(Verdict::Regression),
-        of(Verdict::Improvement),
-        of(Verdict::Same),
-        of(Verdict::Unclear),
+        of(PointVerdict::Regression),
+        of(PointVerdict::Improvement),
+        of(PointVerdict::Same),
+        of(PointVerdict::Unclear),
         points.len(),
         100.0 * alike as f64 / points.len().max(1) as f64,
     );

@@ -9,7 +9,7 @@ use crate::cli::Tune;
 use crate::terminal;
 
 #[derive(Serialize)]
-struct Row {
+struct TuneRow {
     #[serde(flatten)]
     tuning: Tuning,
     now: Option<String>,
@@ -17,8 +17,8 @@ struct Row {
 
 /// Prints every tuning with its value now; sets nothing.
 pub fn run(args: &Tune) -> Result<Answer> {
-    let rows: Vec<Row> =
-        TUNINGS.iter().map(|tuning| Row { tuning: *tuning, now: tuning.now() }).collect();
+    let rows: Vec<TuneRow> =
+        TUNINGS.iter().map(|tuning| TuneRow { tuning: *tuning, now: tuning.now() }).collect();
     if args.json {
         return terminal::print(&format!("{}\n", serde_json::to_string_pretty(&rows)?));
     }
@@ -35,8 +35,8 @@ pub fn run(args: &Tune) -> Result<Answer> {
 }
 
 /// A line that `sysctl -p` takes, where there is one to set; all else is a comment.
-fn lines(row: &Row) -> String {
-    let Row { tuning, now } = row;
+fn lines(row: &TuneRow) -> String {
+    let TuneRow { tuning, now } = row;
     let reach = match tuning.reach {
         TuningScope::Namespace => "",
         TuningScope::Machine => " (whole machine)",

@@ -7,7 +7,9 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
 use std::sync::PoisonError;
 
 use weir_stats::series::{Selection, ratio};
-use weir_stats::{Estimate, Kind, Quantity, Record, Scenario, State, Table, Trial, folder};
+use weir_stats::{
+    ConntrackTable, Estimate, Quantity, Record, Scenario, State, Trial, TrialKind, folder,
+};
 use weir_testkit::{lacking, lacks_root};
 
 use super::{ALONE, Lan, STUDY, WEIR, agree, said};
@@ -123,11 +125,11 @@ fn tracking_costs_over_two_hosts_what_it_costs_on_one_machine() {
     let [local, remote] = lan.both();
     assert_eq!((Lan::devices(&lan.ends), Lan::devices(&lan.firewall)), before);
 
-    let of_connections = |trial: &&Trial| trial.kind == Kind::Connections;
+    let of_connections = |trial: &&Trial| trial.kind == TrialKind::Connections;
     let trials: Vec<&Trial> = remote.trials.iter().filter(of_connections).collect();
     assert_eq!(local.trials.iter().filter(|t| t.state == State::Warmup).count(), 3);
     let accepted = |record: &Record| {
-        let is_done = |t: &&Trial| t.kind == Kind::Connections && t.state == State::Accepted;
+        let is_done = |t: &&Trial| t.kind == TrialKind::Connections && t.state == State::Accepted;
         record.trials.iter().filter(is_done).count()
     };
     assert!(accepted(&local) > 0);
@@ -143,7 +145,7 @@ fn tracking_costs_over_two_hosts_what_it_costs_on_one_machine() {
         assert_eq!((connections.invalid, connections.resets), (0, 0), "{trial:?}");
         // The table there is emptied between trials, so it holds those of this one.
         let arrived = connections.completed..=connections.offered;
-        let is_own = |table: &Table| table.before == 0 && arrived.contains(&table.after);
+        let is_own = |table: &ConntrackTable| table.before == 0 && arrived.contains(&table.after);
         let is_own = trial.collected.table.as_ref().map(is_own);
         assert_eq!(is_own, (trial.subject == "tracked").then_some(true), "{trial:?}");
     }
@@ -168,7 +170,8 @@ fn a_ruleset_takes_as_much_memory_there_as_here() {
     lan.study(MEMORY, MEMORY_SUBJECTS);
     let records = lan.both();
     let median = |record: &Record, subject: &str| {
-        let loads = record.trials.iter().filter(|t| t.kind == Kind::Load && t.subject == subject);
+        let loads =
+            record.trials.iter().filter(|t| t.kind == TrialKind::Load && t.subject == subject);
         let mut bytes: Vec<i64> =
             loads.map(|trial| trial.collected.load_memory_bytes.expect("it is measured")).collect();
         assert_eq!(bytes.len(), 3);

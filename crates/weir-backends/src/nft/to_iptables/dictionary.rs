@@ -2,8 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use weir_model::matching::{Host, OptionValue, Stateful, Value};
-use weir_model::nft::{self, Chain, Opaque, Ruleset, Statement, Table};
+use weir_model::matching::{HostMatch, OptionValue, Stateful, Value};
+use weir_model::nft::{self, Chain, OpaqueStatement, Ruleset, Statement, Table};
 use weir_model::{Effect, Family, Firewall, Match, RuleId, TableName, Target, Test, tests_of};
 use weir_syntax::nft::print_effect;
 
@@ -52,7 +52,7 @@ impl OpaqueDictionary {
     }
 
     fn learn(&mut self, m: &Match, index: usize, stateful: bool) {
-        let place = host::Place { rule: RuleId(0), index, stateful, family: self.family };
+        let place = host::MatchPlace { rule: RuleId(0), index, stateful, family: self.family };
         let Ok(conds) = host::lower(m, place) else { return };
         let mut words = Vec::new();
         for cond in conds {
@@ -89,7 +89,7 @@ impl OpaqueDictionary {
     }
 
     /// The match that nft's words stand for; one that only nft has where nobody else has it.
-    pub fn opaque(&self, opaque: &Opaque) -> Result<Match, String> {
+    pub fn opaque(&self, opaque: &OpaqueStatement) -> Result<Match, String> {
         if self.inverted.contains(&opaque.text) {
             return Err(format!("{}: the other ruleset has only its opposite", opaque.text));
         }
@@ -104,7 +104,7 @@ impl OpaqueDictionary {
         let options = vec![OptionValue { negated: false, name: "test", value }];
         Ok(match opaque.stateful {
             true => Match::Stateful(Box::new(Stateful { module: "nft", options })),
-            false => Match::Host(Box::new(Host { module: "nft", options })),
+            false => Match::Host(Box::new(HostMatch { module: "nft", options })),
         })
     }
 

@@ -16,7 +16,7 @@ const WITH_PORTS: [u8; 5] = [6, 17, 33, 132, 136];
 
 /// A rule of iptables that is being made.
 #[derive(Clone, Debug)]
-pub(super) struct Draft {
+pub(super) struct RuleDraft {
     family: Family,
     /// The protocols that come as far as this.
     protocols: Protocols,
@@ -30,10 +30,10 @@ pub(super) struct Draft {
 
 type Said = Result<(), String>;
 
-impl Draft {
+impl RuleDraft {
     pub fn new(family: Family, protocols: Protocols) -> Self {
         let (base, matches) = (Base::default(), Vec::new());
-        Draft { family, protocols, base, matches, stateful: false, never: false }
+        RuleDraft { family, protocols, base, matches, stateful: false, never: false }
     }
 
     /// The rule, once it is known what it does.

@@ -19,7 +19,7 @@ const FRAMES: u64 = 1000;
 
 struct Pipeline {
     runner: TrialRunner,
-    firewall: Firewall,
+    firewall: TestFirewall,
     _alone: MutexGuard<'static, ()>,
 }
 

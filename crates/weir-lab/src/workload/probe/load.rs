@@ -10,14 +10,14 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use weir_stats::{Load, Probe, ProbeKind, Stream};
+use weir_stats::{BackgroundLoad, Probe, ProbeKind, Stream};
 use weir_study::ProbeCase;
 
 use crate::LabError;
 use crate::observe::counters::ReceivedReader;
 use crate::observe::cpu::{Pinned, REALTIME_LIMIT, another_core, be_realtime};
 use crate::program::generator::Played;
-use crate::topology::Firewall;
+use crate::topology::TestFirewall;
 use crate::topology::probe_routes::ProbeLinks;
 use crate::workload::contract::{Scheduling, Workload, WorkloadOutcome};
 use crate::workload::frames::{ArrivalCounters, FrameWorkload};
@@ -73,7 +73,7 @@ impl Workload for ProbeWorkload {
         true
     }
 
-    fn prepare(&mut self, stage: &mut Stage, firewall: &Firewall) -> Result<(), LabError> {
+    fn prepare(&mut self, stage: &mut Stage, firewall: &TestFirewall) -> Result<(), LabError> {
         let source = stage.topology.source();
         {
             // What is started here stays on the core.
@@ -91,7 +91,7 @@ impl Workload for ProbeWorkload {
         Ok(())
     }
 
-    fn play(&mut self, stage: &mut Stage, firewall: &Firewall) -> Result<(), LabError> {
+    fn play(&mut self, stage: &mut Stage, firewall: &TestFirewall) -> Result<(), LabError> {
         let (case, core, duration) = (self.case, stage.core, self.duration());
         // A shell competes with what forwards; a question that goes through it does not.
         let is_short = duration + MARGIN <= REALTIME_LIMIT;
@@ -108,7 +108,7 @@ impl Workload for ProbeWorkload {
                 };
                 scope.spawn(move || {
                     ask(transport.as_mut(), schedule, place, || {
-                        case.load == Load::Idle || is_loaded(entering, entered, ended)
+                        case.load == BackgroundLoad::Idle || is_loaded(entering, entered, ended)
                     })
                 })
             });
@@ -125,7 +125,7 @@ impl Workload for ProbeWorkload {
     fn settle(
         &mut self,
         stage: &mut Stage,
-        firewall: &Firewall,
+        firewall: &TestFirewall,
     ) -> Result<WorkloadOutcome, LabError> {
         let arrived = self.before.settle(stage, firewall, self.played.offered)?;
         let measured = match self.stream.take() {
@@ -139,14 +139,14 @@ impl Workload for ProbeWorkload {
 /// What the firewall does meanwhile: frames, a stream, nothing.
 fn carry(
     stage: &mut Stage,
-    firewall: &Firewall,
+    firewall: &TestFirewall,
     case: ProbeCase,
     realtime: bool,
     duration: Duration,
 ) -> Result<(Played, Option<Stream>), LabError> {
     let nothing = Played { finished: true, seconds: duration.as_secs_f64(), ..Played::default() };
     let is_measured = case.kind == ProbeKind::Stream;
-    if case.load == Load::Stream || is_measured {
+    if case.load == BackgroundLoad::Stream || is_measured {
         let links = ProbeLinks {
             source: stage.topology.source(),
             source_device: &firewall.ends.0,
@@ -157,7 +157,7 @@ fn carry(
         let stream = stream::stream(&links, stage.core, realtime, length)?;
         return Ok((nothing, is_measured.then_some(stream)));
     }
-    if case.load == Load::Idle {
+    if case.load == BackgroundLoad::Idle {
         return Ok((nothing, None));
     }
     let play = FrameWorkload::overload(duration + MARGIN);

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::LabError;
 use crate::observe::counters::ReceivedReader;
-use crate::topology::{Firewall, Topology};
+use crate::topology::{TestFirewall, Topology};
 
 /// How long packets may be under way after the last reply.
 const SETTLE_LIMIT: Duration = Duration::from_millis(200);
@@ -17,7 +17,7 @@ pub(super) struct Links {
 
 impl Links {
     /// Opens the counters.
-    pub(super) fn of(topology: &Topology, firewall: &Firewall) -> Result<Links, LabError> {
+    pub(super) fn of(topology: &Topology, firewall: &TestFirewall) -> Result<Links, LabError> {
         let devices = topology.devices();
         let open = ReceivedReader::open;
         Ok(Links {

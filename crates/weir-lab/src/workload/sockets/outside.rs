@@ -25,7 +25,7 @@ use super::plan::SocketPlan;
 use super::result::{ClientResult, failures, not_possible};
 use crate::LabError;
 use crate::host::router::GATEWAY_ADDRESS;
-use crate::topology::Firewall;
+use crate::topology::TestFirewall;
 use crate::workload::latency;
 use report::ProgramReport;
 use weir_study::ClientKind;
@@ -63,7 +63,7 @@ pub(super) fn program(client: ClientKind) -> Option<ClientProgram> {
 /// Has a program ask through a firewall, from the client address that is `first` of all.
 pub(super) fn ask(
     source: &Namespace,
-    firewall: &Firewall,
+    firewall: &TestFirewall,
     asking: &SocketPlan<'_>,
     first: u32,
     program: &ClientProgram,

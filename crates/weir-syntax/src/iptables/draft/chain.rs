@@ -2,11 +2,11 @@
 
 use weir_model::{Chain, Counters, Name, Policy, Span, TableName, Target};
 
-use super::{Beside, Draft, bad_policy, check_chain_name, policy};
+use super::{Beside, TableDraft, bad_policy, check_chain_name, policy};
 use crate::diagnostic::{Diagnostic, Fallible};
-use crate::iptables::scan::{Command, Line};
+use crate::iptables::scan::{Line, RuleCommand};
 
-impl Draft {
+impl TableDraft {
     pub(super) fn chain_command(
         &mut self,
         letter: u8,
@@ -65,7 +65,7 @@ impl Draft {
         }
     }
 
-    fn new_chain(&mut self, name: Name, c: &Command, beside: Beside) -> Fallible<()> {
+    fn new_chain(&mut self, name: Name, c: &RuleCommand, beside: Beside) -> Fallible<()> {
         check_chain_name(&name, c.chain_span)?;
         refuse_blanks(&name, c.chain_span)?;
         if name.starts_with(['-', '!']) {
@@ -96,8 +96,8 @@ impl Draft {
         }
     }
 
-    fn remove_or_rename(&mut self, letter: u8, c: &Command) -> Fallible<()> {
-        let used = |draft: &Draft, name: &Name| {
+    fn remove_or_rename(&mut self, letter: u8, c: &RuleCommand) -> Fallible<()> {
+        let used = |draft: &TableDraft, name: &Name| {
             draft.chains.iter().flat_map(|c| &c.rules).any(|r| r.target.chain() == Some(name))
         };
         let all: Vec<usize> = match c.chain {
@@ -127,7 +127,7 @@ impl Draft {
         Ok(())
     }
 
-    fn rename(&mut self, at: usize, c: &Command) -> Fallible<()> {
+    fn rename(&mut self, at: usize, c: &RuleCommand) -> Fallible<()> {
         let Some(new) = c.operand.map(Name::from) else {
             return Diagnostic::new("-E without a new name", c.span).fail();
         };

@@ -1,7 +1,7 @@
 //! What the modules make of their options.
 
 use weir_model::Match;
-use weir_model::matching::{Host, OptionValue, Stateful, Value};
+use weir_model::matching::{HostMatch, OptionValue, Stateful, Value};
 
 /// Options of a module in the order of printing.
 #[derive(Default)]
@@ -15,7 +15,7 @@ impl ModuleOptions {
 
 /// A match whose answer the packet's modelled fields do not give.
 pub(super) fn host(module: &'static str, options: Vec<OptionValue>) -> Match {
-    Match::Host(Box::new(Host { module, options }))
+    Match::Host(Box::new(HostMatch { module, options }))
 }
 
 /// A match that keeps a budget or a memory.

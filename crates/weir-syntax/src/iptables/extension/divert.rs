@@ -2,13 +2,13 @@
 
 use weir_model::Hook::{Forward, Input, Prerouting};
 use weir_model::matching::Value;
-use weir_model::target::Extension as Plain;
+use weir_model::target::ExtensionTarget as Plain;
 use weir_model::{Addr, TableName, Target};
 
 use super::build::ModuleOptions;
 use super::{ports, value};
 use crate::diagnostic::Fallible;
-use crate::iptables::option::{ANYWHERE, Extension, Given, Place, flag, opt};
+use crate::iptables::option::{ANYWHERE, Extension, ExtensionScope, Given, flag, opt};
 
 pub(super) static NFQUEUE: Extension<Target> = Extension {
     name: "NFQUEUE",
@@ -28,7 +28,11 @@ pub(super) static TPROXY: Extension<Target> = Extension {
     family: None,
     options: &[opt("on-port", 0).mandatory(), opt("on-ip", 1), opt("tproxy-mark", 2)],
     build: tproxy,
-    place: Place { protocols: &[6, 17], tables: &[TableName::Mangle], hooks: &[Prerouting] },
+    place: ExtensionScope {
+        protocols: &[6, 17],
+        tables: &[TableName::Mangle],
+        hooks: &[Prerouting],
+    },
 };
 
 pub(super) static SYNPROXY: Extension<Target> = Extension {
@@ -42,7 +46,7 @@ pub(super) static SYNPROXY: Extension<Target> = Extension {
         flag("ecn", 4),
     ],
     build: synproxy,
-    place: Place { protocols: &[6], tables: &[], hooks: &[Input, Forward] },
+    place: ExtensionScope { protocols: &[6], tables: &[], hooks: &[Input, Forward] },
 };
 
 fn divert(module: &'static str, options: ModuleOptions) -> Target {

@@ -9,10 +9,10 @@ use weir_model::{Family, Match, Span, TableName, Target};
 use super::build::ModuleOptions;
 use super::{fields, log, value};
 use crate::diagnostic::{Diagnostic, Fallible};
-use crate::iptables::option::{ANYWHERE, Extension, Given, Place, Taken, flag, opt};
+use crate::iptables::option::{ANYWHERE, Extension, ExtensionScope, Given, Taken, flag, opt};
 
-const MANGLE: Place = Place::tables(&[TableName::Mangle]);
-const RAW: Place = Place::tables(&[TableName::Raw]);
+const MANGLE: ExtensionScope = ExtensionScope::tables(&[TableName::Mangle]);
+const RAW: ExtensionScope = ExtensionScope::tables(&[TableName::Raw]);
 
 pub(super) static NOTRACK: Extension<Target> = Extension {
     name: "NOTRACK",
@@ -47,7 +47,7 @@ pub(super) static CLASSIFY: Extension<Target> = Extension {
         let Some(t) = g.first(0) else { return g.problem("no --set-class").fail() };
         Ok(effect(Effect::Classify { class: class(t)? }))
     },
-    place: Place::hooks(&[Forward, Output, Postrouting]),
+    place: ExtensionScope::hooks(&[Forward, Output, Postrouting]),
 };
 
 pub(super) static TOS: Extension<Target> = Extension {
@@ -144,7 +144,7 @@ pub(super) static TCPMSS: Extension<Target> = Extension {
     family: None,
     options: &[opt("set-mss", 0), flag("clamp-mss-to-pmtu", 1)],
     build: tcpmss,
-    place: Place::protocols(&[6]),
+    place: ExtensionScope::protocols(&[6]),
 };
 
 pub(super) static ECN: Extension<Target> = Extension {

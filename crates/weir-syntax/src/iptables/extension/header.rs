@@ -6,7 +6,7 @@ use weir_model::matching::{Masked, Neg};
 
 use super::value;
 use crate::diagnostic::Fallible;
-use crate::iptables::option::{ANYWHERE, Extension, Given, Place, Taken, opt};
+use crate::iptables::option::{ANYWHERE, Extension, ExtensionScope, Given, Taken, opt};
 use crate::write;
 
 pub(super) static MAC: Extension<Match> = Extension {
@@ -17,7 +17,7 @@ pub(super) static MAC: Extension<Match> = Extension {
         Some(t) => Ok(Match::Mac(Neg { negated: t.negated, value: mac(t)? })),
         None => g.problem("mac without --mac-source").fail(),
     },
-    place: Place::hooks(&[Prerouting, Input, Forward]),
+    place: ExtensionScope::hooks(&[Prerouting, Input, Forward]),
 };
 
 pub(super) static MARK: Extension<Match> = Extension {

@@ -7,7 +7,7 @@ use weir_model::{Family, Match, TableName};
 use super::build::host;
 use super::value;
 use crate::diagnostic::Fallible;
-use crate::iptables::option::{ANYWHERE, Extension, Given, Place, Taken, flag, opt};
+use crate::iptables::option::{ANYWHERE, Extension, ExtensionScope, Given, Taken, flag, opt};
 use crate::{names, number};
 
 pub(super) static OWNER: Extension<Match> = Extension {
@@ -20,7 +20,7 @@ pub(super) static OWNER: Extension<Match> = Extension {
         flag("suppl-groups", 3).also(1 << 1),
     ],
     build: owner,
-    place: Place::hooks(&[Output, Postrouting]),
+    place: ExtensionScope::hooks(&[Output, Postrouting]),
 };
 
 pub(super) static ADDRTYPE: Extension<Match> = Extension {
@@ -41,7 +41,7 @@ pub(super) static RPFILTER: Extension<Match> = Extension {
     family: None,
     options: &[flag("loose", 0), flag("validmark", 1), flag("accept-local", 2), flag("invert", 3)],
     build: |g| Ok(flags_in_order(g, "rpfilter", &[0, 1, 2, 3])),
-    place: Place::within(&[TableName::Raw, TableName::Mangle], &[Prerouting]),
+    place: ExtensionScope::within(&[TableName::Raw, TableName::Mangle], &[Prerouting]),
 };
 
 pub(super) static SOCKET: Extension<Match> = Extension {
@@ -49,7 +49,7 @@ pub(super) static SOCKET: Extension<Match> = Extension {
     family: None,
     options: &[flag("transparent", 0), flag("nowildcard", 1), flag("restore-skmark", 2)],
     build: |g| Ok(flags_in_order(g, "socket", &[0, 1, 2])),
-    place: Place::hooks(&[Prerouting, Input]),
+    place: ExtensionScope::hooks(&[Prerouting, Input]),
 };
 
 pub(super) static PHYSDEV: Extension<Match> = Extension {
@@ -102,7 +102,7 @@ pub(super) static CGROUP: Extension<Match> = Extension {
         Some(_) => one(g, "cgroup", "path", |t| Ok(Value::Text(t.arg.to_owned()))),
         None => g.problem("cgroup without --path or --cgroup").fail(),
     },
-    place: Place::hooks(&[Input, Output, Postrouting]),
+    place: ExtensionScope::hooks(&[Input, Output, Postrouting]),
 };
 
 pub(super) static DEVGROUP: Extension<Match> = Extension {
@@ -118,7 +118,7 @@ pub(super) static REALM: Extension<Match> = Extension {
     family: Some(Family::V4),
     options: &[opt("realm", 0).invert().mandatory()],
     build: |g| one(g, "realm", "realm", |t| named_mask(t, "rt_realms")),
-    place: Place::hooks(&[Postrouting, Forward, Output, Input]),
+    place: ExtensionScope::hooks(&[Postrouting, Forward, Output, Input]),
 };
 
 fn number(t: &Taken, max: u64) -> Fallible<Value> {

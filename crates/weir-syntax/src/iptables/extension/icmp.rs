@@ -4,7 +4,7 @@ use weir_model::matching::{IcmpType, Neg};
 use weir_model::{Family, Match};
 
 use crate::diagnostic::Fallible;
-use crate::iptables::option::{Extension, Given, Place, opt};
+use crate::iptables::option::{Extension, ExtensionScope, Given, opt};
 use crate::{number, write};
 
 pub(super) static ICMP: Extension<Match> = Extension {
@@ -12,7 +12,7 @@ pub(super) static ICMP: Extension<Match> = Extension {
     family: Some(Family::V4),
     options: &[opt("icmp-type", 0).invert().mandatory()],
     build,
-    place: Place::protocols(&[1]),
+    place: ExtensionScope::protocols(&[1]),
 };
 
 pub(super) static ICMP6: Extension<Match> = Extension {
@@ -20,13 +20,13 @@ pub(super) static ICMP6: Extension<Match> = Extension {
     family: Some(Family::V6),
     options: &[opt("icmpv6-type", 0).invert().mandatory()],
     build,
-    place: Place::protocols(&[58]),
+    place: ExtensionScope::protocols(&[58]),
 };
 
 /// Name, type, lowest and highest code.
-type Row = (&'static str, u8, u8, u8);
+type IcmpTypeRow = (&'static str, u8, u8, u8);
 
-const V4: [Row; 40] = [
+const V4: [IcmpTypeRow; 40] = [
     ("any", 255, 0, 255),
     ("echo-reply", 0, 0, 255),
     ("pong", 0, 0, 255),
@@ -69,7 +69,7 @@ const V4: [Row; 40] = [
     ("address-mask-reply", 18, 0, 255),
 ];
 
-const V6: [Row; 28] = [
+const V6: [IcmpTypeRow; 28] = [
     ("destination-unreachable", 1, 0, 255),
     ("no-route", 1, 0, 0),
     ("communication-prohibited", 1, 1, 1),
@@ -127,11 +127,11 @@ fn numeric(text: &str) -> Option<IcmpType> {
 }
 
 fn named(text: &str, family: Family) -> Result<IcmpType, String> {
-    let rows: &[Row] = match family {
+    let rows: &[IcmpTypeRow] = match family {
         Family::V4 => &V4,
         Family::V6 => &V6,
     };
-    let begins = |row: &&Row| {
+    let begins = |row: &&IcmpTypeRow| {
         row.0.len() >= text.len()
             && row.0.as_bytes()[..text.len()].eq_ignore_ascii_case(text.as_bytes())
     };

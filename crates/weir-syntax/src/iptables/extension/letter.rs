@@ -19,7 +19,7 @@ use crate::iptables::option::{Arity, Given, Taken};
 
 /// What an option's argument must be.
 #[derive(Clone, Copy)]
-enum Kind {
+enum ArgumentKind {
     /// A number from the first to the second.
     Number(u64, u64),
     /// `a`, `a:b`, `a:` or `:b`, each at most this.
@@ -36,19 +36,19 @@ enum Kind {
     Length,
 }
 
-use Kind::{Length, List, Net, Number, Range, Text, Word};
+use ArgumentKind::{Length, List, Net, Number, Range, Text, Word};
 
 /// A match, its options checked.
-fn keep_match(g: &Given, kinds: &[(u8, Kind)]) -> Fallible<Match> {
+fn keep_match(g: &Given, kinds: &[(u8, ArgumentKind)]) -> Fallible<Match> {
     Ok(Match::Opaque(Box::new(keep(g, kinds)?)))
 }
 
 /// A target, its options checked.
-fn keep_target(g: &Given, kinds: &[(u8, Kind)]) -> Fallible<Target> {
+fn keep_target(g: &Given, kinds: &[(u8, ArgumentKind)]) -> Fallible<Target> {
     Ok(Target::Opaque(Box::new(keep(g, kinds)?)))
 }
 
-fn keep(g: &Given, kinds: &[(u8, Kind)]) -> Fallible<Opaque> {
+fn keep(g: &Given, kinds: &[(u8, ArgumentKind)]) -> Fallible<Opaque> {
     let mut words = Vec::new();
     for t in g.iter() {
         if let Some((_, kind)) = kinds.iter().find(|(id, _)| *id == t.id) {
@@ -65,7 +65,7 @@ fn keep(g: &Given, kinds: &[(u8, Kind)]) -> Fallible<Opaque> {
     Ok(Opaque { name: g.name.to_owned(), words })
 }
 
-fn check(t: &Taken, kind: Kind, g: &Given) -> Fallible<()> {
+fn check(t: &Taken, kind: ArgumentKind, g: &Given) -> Fallible<()> {
     match kind {
         Number(min, max) => value::integer(t, min, max).map(drop),
         Range(max) => match value::range(t, max)? {

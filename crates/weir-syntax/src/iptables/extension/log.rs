@@ -2,7 +2,7 @@
 
 use weir_model::Target;
 use weir_model::matching::Value;
-use weir_model::target::{Effect, Extension as Plain};
+use weir_model::target::{Effect, ExtensionTarget as Plain};
 
 use super::build::ModuleOptions;
 use super::value;

@@ -7,7 +7,7 @@ use weir_model::{Addr, Base, Family, TableName, Target};
 use super::value;
 use crate::diagnostic::Fallible;
 use crate::iptables::address;
-use crate::iptables::option::{Extension, Given, Place, Taken, flag, opt};
+use crate::iptables::option::{Extension, ExtensionScope, Given, Taken, flag, opt};
 use crate::{number, write};
 
 const NAT: &[TableName] = &[TableName::Nat];
@@ -17,7 +17,7 @@ pub(super) static DNAT: Extension<Target> = Extension {
     family: None,
     options: &[opt("to-destination", 0).mandatory(), flag("random", 1), flag("persistent", 2)],
     build: |g| Ok(nat(NatTarget::Dnat(range(g, true)?))),
-    place: Place::within(NAT, &[Prerouting, Output]),
+    place: ExtensionScope::within(NAT, &[Prerouting, Output]),
 };
 
 pub(super) static SNAT: Extension<Target> = Extension {
@@ -30,7 +30,7 @@ pub(super) static SNAT: Extension<Target> = Extension {
         flag("random-fully", 3),
     ],
     build: |g| Ok(nat(NatTarget::Snat(range(g, false)?))),
-    place: Place::within(NAT, &[Postrouting, Input]),
+    place: ExtensionScope::within(NAT, &[Postrouting, Input]),
 };
 
 pub(super) static MASQUERADE: Extension<Target> = Extension {
@@ -38,7 +38,7 @@ pub(super) static MASQUERADE: Extension<Target> = Extension {
     family: None,
     options: &[opt("to-ports", 4), flag("random", 1), flag("random-fully", 3)],
     build: |g| Ok(nat(NatTarget::Masquerade(ports_only(g)?))),
-    place: Place::within(NAT, &[Postrouting]),
+    place: ExtensionScope::within(NAT, &[Postrouting]),
 };
 
 pub(super) static REDIRECT: Extension<Target> = Extension {
@@ -46,7 +46,7 @@ pub(super) static REDIRECT: Extension<Target> = Extension {
     family: None,
     options: &[opt("to-ports", 4), flag("random", 1)],
     build: |g| Ok(nat(NatTarget::Redirect(ports_only(g)?))),
-    place: Place::within(NAT, &[Prerouting, Output]),
+    place: ExtensionScope::within(NAT, &[Prerouting, Output]),
 };
 
 pub(super) static NETMAP: Extension<Target> = Extension {
@@ -54,7 +54,7 @@ pub(super) static NETMAP: Extension<Target> = Extension {
     family: None,
     options: &[opt("to", 0).mandatory()],
     build: netmap,
-    place: Place::within(NAT, &[Prerouting, Output, Postrouting, Input]),
+    place: ExtensionScope::within(NAT, &[Prerouting, Output, Postrouting, Input]),
 };
 
 fn nat(target: NatTarget) -> Target {

@@ -4,7 +4,7 @@ use weir_model::matching::{Neg, PortSide, TcpFlags};
 use weir_model::{Match, PortSpan};
 
 use crate::diagnostic::{Diagnostic, Fallible};
-use crate::iptables::option::{Extension, Given, Opt, Place, Taken, opt};
+use crate::iptables::option::{Extension, ExtensionScope, Given, Opt, Taken, opt};
 use crate::{names, number, write};
 
 const SPORT: u8 = 0;
@@ -35,7 +35,7 @@ pub(super) static TCP: Extension<Match> = Extension {
         opt("tcp-option", OPTION).invert(),
     ],
     build: tcp,
-    place: Place::protocols(&[6]),
+    place: ExtensionScope::protocols(&[6]),
 };
 
 pub(super) static UDP: Extension<Match> = Extension {
@@ -46,7 +46,7 @@ pub(super) static UDP: Extension<Match> = Extension {
         let (sport, dport) = both_ports(g, "udp")?;
         Ok(Match::Udp { sport, dport })
     },
-    place: Place::protocols(&[17]),
+    place: ExtensionScope::protocols(&[17]),
 };
 
 pub(super) static SCTP: Extension<Match> = Extension {
@@ -58,7 +58,7 @@ pub(super) static SCTP: Extension<Match> = Extension {
         let chunks = g.first(CHUNKS).map(super::chunks::parse).transpose()?;
         Ok(Match::Sctp { sport, dport, chunks })
     },
-    place: Place::protocols(&[132]),
+    place: ExtensionScope::protocols(&[132]),
 };
 
 pub(super) static DCCP: Extension<Match> = Extension {
@@ -73,7 +73,7 @@ pub(super) static DCCP: Extension<Match> = Extension {
         opt("dccp-option", OPTION).invert(),
     ],
     build: dccp,
-    place: Place::protocols(&[33]),
+    place: ExtensionScope::protocols(&[33]),
 };
 
 pub(super) static MULTIPORT: Extension<Match> = Extension {
@@ -87,7 +87,7 @@ pub(super) static MULTIPORT: Extension<Match> = Extension {
         opt("ports", 2).invert().excludes(3),
     ],
     build: multiport,
-    place: Place::protocols(&[6, 17, 33, 132, 136]),
+    place: ExtensionScope::protocols(&[6, 17, 33, 132, 136]),
 };
 
 type PortTest = Option<Neg<PortSpan>>;

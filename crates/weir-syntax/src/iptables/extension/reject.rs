@@ -4,14 +4,14 @@ use weir_model::Hook::{Forward, Input, Output};
 use weir_model::{Family, TableName, Target};
 
 use crate::diagnostic::Fallible;
-use crate::iptables::option::{Extension, Given, Place, opt};
+use crate::iptables::option::{Extension, ExtensionScope, Given, opt};
 
 pub(super) static REJECT: Extension<Target> = Extension {
     name: "REJECT",
     family: None,
     options: &[opt("reject-with", 0)],
     build,
-    place: Place::within(&[TableName::Filter], &[Input, Forward, Output]),
+    place: ExtensionScope::within(&[TableName::Filter], &[Input, Forward, Output]),
 };
 
 /// Name and alias, in the order in which the tools try abbreviations.

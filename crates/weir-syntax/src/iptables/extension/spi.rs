@@ -6,14 +6,14 @@ use weir_model::{Family, Match};
 use super::build::host;
 use super::value;
 use crate::diagnostic::Fallible;
-use crate::iptables::option::{ANYWHERE, Extension, Given, Place, flag, opt};
+use crate::iptables::option::{ANYWHERE, Extension, ExtensionScope, Given, flag, opt};
 
 pub(super) static ESP: Extension<Match> = Extension {
     name: "esp",
     family: None,
     options: &[opt("espspi", 0).invert()],
     build: |g| spi(g, "espspi"),
-    place: Place::protocols(&[50]),
+    place: ExtensionScope::protocols(&[50]),
 };
 
 pub(super) static AH: Extension<Match> = Extension {
@@ -21,7 +21,7 @@ pub(super) static AH: Extension<Match> = Extension {
     family: Some(Family::V4),
     options: &[opt("ahspi", 0).invert()],
     build: |g| spi(g, "ahspi"),
-    place: Place::protocols(&[51]),
+    place: ExtensionScope::protocols(&[51]),
 };
 
 pub(super) static AH6: Extension<Match> = Extension {

@@ -1,6 +1,6 @@
 //! `-m state`, and `-m conntrack` with all of its options.
 
-use weir_model::matching::{Conntrack, Neg, ct_state};
+use weir_model::matching::{ConntrackMatch, Neg, ct_state};
 use weir_model::{AddrMatch, Family, Match, PortSpan};
 
 use crate::diagnostic::Fallible;
@@ -116,7 +116,7 @@ fn protocol(t: &Taken) -> Fallible<Neg<u8>> {
 }
 
 fn conntrack(g: &Given) -> Fallible<Match> {
-    let mut c = Conntrack::default();
+    let mut c = ConntrackMatch::default();
     for t in g.iter() {
         match t.id {
             0 => c.state = Some(Neg { negated: t.negated, value: states(t, &STATES)? }),
@@ -139,7 +139,7 @@ fn conntrack(g: &Given) -> Fallible<Match> {
             _ => return t.problem(format!("{} is not ORIGINAL or REPLY", t.arg)).fail(),
         }
     }
-    if c == Conntrack::default() {
+    if c == ConntrackMatch::default() {
         return g
             .problem("conntrack without an option")
             .help("give at least one, e.g. --ctstate RELATED,ESTABLISHED")
@@ -159,7 +159,7 @@ pub(super) fn print_state(out: &mut String, m: &Neg<u16>) {
     print_states(out, m.value);
 }
 
-pub(super) fn print_conntrack(out: &mut String, c: &Conntrack, family: Family) {
+pub(super) fn print_conntrack(out: &mut String, c: &ConntrackMatch, family: Family) {
     out.push_str(" -m conntrack");
     if let Some(state) = &c.state {
         write::option(out, state.negated, "--ctstate");

@@ -6,7 +6,7 @@ use weir_model::matching::{OptionValue, Value};
 use super::build::host;
 use super::value;
 use crate::diagnostic::{Diagnostic, Fallible};
-use crate::iptables::option::{ANYWHERE, Extension, Given, Place, flag, opt};
+use crate::iptables::option::{ANYWHERE, Extension, ExtensionScope, Given, flag, opt};
 
 pub(super) static TCPMSS: Extension<Match> = Extension {
     name: "tcpmss",
@@ -21,7 +21,7 @@ pub(super) static TCPMSS: Extension<Match> = Extension {
         let value = Value::Range(lo, hi);
         Ok(host("tcpmss", vec![OptionValue { negated: t.negated, name: "mss", value }]))
     },
-    place: Place::protocols(&[6]),
+    place: ExtensionScope::protocols(&[6]),
 };
 
 pub(super) static ECN: Extension<Match> = Extension {

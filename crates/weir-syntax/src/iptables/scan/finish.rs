@@ -7,7 +7,7 @@ use weir_model::{Hook, Match, Span, Target};
 use super::{Jump, Line, Open, Scan, hook_bit};
 use crate::diagnostic::{Diagnostic, Fallible};
 use crate::iptables::extension;
-use crate::iptables::option::{Extension, Given, Place};
+use crate::iptables::option::{Extension, ExtensionScope, Given};
 
 impl<'w> Scan<'_, '_, 'w> {
     /// `!` and a list of addresses do not go together in one rule.
@@ -114,7 +114,7 @@ impl Line<'_> {
 }
 
 /// What the option table and the place of an extension say about what was given.
-fn check_given(g: &Given, place: Place) -> Fallible<()> {
+fn check_given(g: &Given, place: ExtensionScope) -> Fallible<()> {
     let bits = g.iter().fold(0u32, |bits, t| bits | 1 << t.id);
     for o in g.options {
         let bit = 1 << o.id;

@@ -6,7 +6,7 @@ use super::Addrs;
 
 /// A command letter with its operands.
 #[derive(Debug)]
-pub(in crate::iptables) struct Command<'w> {
+pub(in crate::iptables) struct RuleCommand<'w> {
     pub letter: u8,
     pub span: Span,
     pub chain: Option<&'w str>,
@@ -18,7 +18,7 @@ pub(in crate::iptables) struct Command<'w> {
 
 /// A line that was read.
 pub(in crate::iptables) struct Line<'w> {
-    pub command: Command<'w>,
+    pub command: RuleCommand<'w>,
     pub base: Base,
     pub sources: Addrs,
     pub destinations: Addrs,
@@ -37,7 +37,7 @@ pub(in crate::iptables) struct Line<'w> {
 impl Line<'_> {
     /// A line that changes nothing.
     pub fn ignored() -> Self {
-        let command = Command {
+        let command = RuleCommand {
             letter: 0,
             span: Span::NONE,
             chain: None,

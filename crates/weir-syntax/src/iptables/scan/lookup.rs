@@ -9,7 +9,7 @@ use crate::iptables::option::{Arity, Opt};
 use crate::iptables::word::Word;
 
 /// Who knows a long option.
-enum Found {
+enum FoundOption {
     Base(u8),
     Extension(usize, &'static Opt),
     Ambiguous(String),
@@ -25,7 +25,7 @@ impl<'a, 'w> Scan<'_, 'a, 'w> {
         };
         loop {
             match self.find(name) {
-                Found::Base(letter) => {
+                FoundOption::Base(letter) => {
                     let arity = base::arity(letter, self.around.family).unwrap_or(Arity::Flag);
                     let arg = match (arity, value) {
                         (Arity::Flag, Some(_)) if !base::is_command(letter) => {
@@ -41,17 +41,17 @@ impl<'a, 'w> Scan<'_, 'a, 'w> {
                     };
                     return self.apply(letter, arg, word.span);
                 }
-                Found::Extension(owner, opt) => {
+                FoundOption::Extension(owner, opt) => {
                     let value = value.map(|v| self.attached(0, v, word));
                     return self.take(owner, opt, value, word);
                 }
-                Found::Ambiguous(names) => {
+                FoundOption::Ambiguous(names) => {
                     return Diagnostic::new(format!("--{name} may be {names}"), word.span)
                         .help("write the name in full")
                         .fail();
                 }
-                Found::Unknown if self.load_protocol(word.span) => {}
-                Found::Unknown => return self.unknown(name, word.span).fail(),
+                FoundOption::Unknown if self.load_protocol(word.span) => {}
+                FoundOption::Unknown => return self.unknown(name, word.span).fail(),
             }
         }
     }
@@ -81,9 +81,9 @@ impl<'a, 'w> Scan<'_, 'a, 'w> {
         }
     }
 
-    fn find(&self, name: &str) -> Found {
+    fn find(&self, name: &str) -> FoundOption {
         if let Some(letter) = base::long(name, self.around.family) {
-            return Found::Base(letter);
+            return FoundOption::Base(letter);
         }
         for (owner, (open, _)) in self.open.iter().enumerate().rev() {
             if let Some(o) = open.options().iter().find(|o| o.name == name) {
@@ -93,40 +93,41 @@ impl<'a, 'w> Scan<'_, 'a, 'w> {
         self.find_abbreviated(name)
     }
 
-    fn find_abbreviated(&self, name: &str) -> Found {
-        let mut found: Option<(usize, u8, Arity, &'static str, Found)> = None;
-        let base = base::long_prefix(name, self.around.family)
-            .map(|(full, letter)| (usize::MAX, letter, Arity::One, full, Found::Base(letter)));
+    fn find_abbreviated(&self, name: &str) -> FoundOption {
+        let mut found: Option<(usize, u8, Arity, &'static str, FoundOption)> = None;
+        let base = base::long_prefix(name, self.around.family).map(|(full, letter)| {
+            (usize::MAX, letter, Arity::One, full, FoundOption::Base(letter))
+        });
         let modules = self.open.iter().enumerate().rev().flat_map(|(owner, (open, _))| {
             open.options()
                 .iter()
                 .filter(|o| o.name.starts_with(name))
-                .map(move |o| (owner, o.id, o.arity, o.name, Found::Extension(owner, o)))
+                .map(move |o| (owner, o.id, o.arity, o.name, FoundOption::Extension(owner, o)))
         });
         for next in base.chain(modules) {
             match &found {
                 Some((owner, id, arity, full, _))
                     if (*owner, *id, *arity) != (next.0, next.1, next.2) =>
                 {
-                    return Found::Ambiguous(format!("--{full} or --{}", next.3));
+                    return FoundOption::Ambiguous(format!("--{full} or --{}", next.3));
                 }
                 Some(_) => {}
                 None => found = Some(next),
             }
         }
         match found {
-            Some((_, _, _, _, Found::Extension(owner, o))) => self.unless_completed(owner, o),
+            Some((_, _, _, _, FoundOption::Extension(owner, o))) => self.unless_completed(owner, o),
             Some((_, _, _, _, f)) => f,
-            None => Found::Unknown,
+            None => FoundOption::Unknown,
         }
     }
 
     /// A match takes no options any more once the same module was named again.
-    fn unless_completed(&self, owner: usize, opt: &'static Opt) -> Found {
+    fn unless_completed(&self, owner: usize, opt: &'static Opt) -> FoundOption {
         let open = &self.open[owner].0;
         let again = self.open[owner + 1..]
             .iter()
             .any(|(o, _)| !o.is_target() && !open.is_target() && o.name() == open.name());
-        if again { Found::Unknown } else { Found::Extension(owner, opt) }
+        if again { FoundOption::Unknown } else { FoundOption::Extension(owner, opt) }
     }
 }

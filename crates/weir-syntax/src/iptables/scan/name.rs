@@ -70,7 +70,7 @@ impl<'w> Scan<'_, '_, 'w> {
             }
             "DROP" => Jump::Plain(Target::Drop),
             "RETURN" => Jump::Plain(Target::Return),
-            "QUEUE" => Jump::Plain(Target::Divert(Box::new(weir_model::target::Extension {
+            "QUEUE" => Jump::Plain(Target::Divert(Box::new(weir_model::target::ExtensionTarget {
                 module: "QUEUE",
                 options: Vec::new(),
             }))),

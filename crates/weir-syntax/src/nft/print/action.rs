@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use weir_model::matching::{OptionValue, Value};
-use weir_model::target::{Extension, NatRange, TtlChange};
+use weir_model::target::{ExtensionTarget, NatRange, TtlChange};
 use weir_model::{Addr, Effect, Family, NatTarget};
 
 /// An answer, `reject with …`; `None` where nft has none like it.
@@ -126,19 +126,19 @@ fn changed(old: &str, value: u32, mask: u32) -> String {
     }
 }
 
-fn unknown(ext: &Extension, o: &OptionValue) -> String {
+fn unknown(ext: &ExtensionTarget, o: &OptionValue) -> String {
     format!("-j {} --{}", ext.module, o.name)
 }
 
 /// Quotes what stands between quotes in nft: no quote can, and `$` begins a variable.
-fn quoted(ext: &Extension, text: &str) -> Result<String, String> {
+fn quoted(ext: &ExtensionTarget, text: &str) -> Result<String, String> {
     if text.contains(['"', '$', '\\']) || text.chars().any(char::is_control) {
         return Err(format!("-j {} with the prefix {text:?}", ext.module));
     }
     Ok(format!("\"{text}\""))
 }
 
-fn log(ext: &Extension) -> Result<String, String> {
+fn log(ext: &ExtensionTarget) -> Result<String, String> {
     let (mut text, mut flags) = ("log".to_string(), String::new());
     let mut level = "warn";
     for o in &ext.options {
@@ -163,7 +163,7 @@ fn log(ext: &Extension) -> Result<String, String> {
     Ok(text)
 }
 
-fn nflog(ext: &Extension) -> Result<String, String> {
+fn nflog(ext: &ExtensionTarget) -> Result<String, String> {
     let (mut group, mut rest) = (0, String::new());
     for o in &ext.options {
         match (o.name, &o.value) {
@@ -185,7 +185,7 @@ fn nflog(ext: &Extension) -> Result<String, String> {
 
 /// nft 1.0.6 combines one loaded mark with constants, never two marks: save and restore only
 /// where the mark that is written is written whole.
-fn connmark(ext: &Extension) -> Result<String, String> {
+fn connmark(ext: &ExtensionTarget) -> Result<String, String> {
     let has = |name: &str| ext.options.iter().any(|o| o.name == name);
     let mask = |name: &str| {
         ext.options.iter().find(|o| o.name == name).map_or(u32::MAX, |o| match o.value {

@@ -5,7 +5,7 @@ use weir_model::{Family, Match};
 
 use super::{Net, Number, Range, Text, Word, keep_match};
 use crate::diagnostic::Fallible;
-use crate::iptables::option::{ANYWHERE, Extension, Given, Place, flag, opt};
+use crate::iptables::option::{ANYWHERE, Extension, ExtensionScope, Given, flag, opt};
 use crate::{names, number};
 
 /// All of them.
@@ -108,7 +108,10 @@ static OSF: Extension<Match> = Extension {
     family: Some(Family::V4),
     options: &[opt("genre", 0).invert().mandatory(), opt("ttl", 1), opt("log", 2)],
     build: |g| keep_match(g, &[(1, Number(0, 2)), (2, Number(0, 2))]),
-    place: Place { hooks: &[Prerouting, Input, Forward], ..Place::protocols(&[6]) },
+    place: ExtensionScope {
+        hooks: &[Prerouting, Input, Forward],
+        ..ExtensionScope::protocols(&[6])
+    },
 };
 
 static IPCOMP: Extension<Match> = Extension {
@@ -116,7 +119,7 @@ static IPCOMP: Extension<Match> = Extension {
     family: None,
     options: &[opt("ipcompspi", 0).invert(), flag("compres", 1)],
     build: |g| keep_match(g, &[(0, Range(U32))]),
-    place: Place::protocols(&[108]),
+    place: ExtensionScope::protocols(&[108]),
 };
 
 static IPVS: Extension<Match> = Extension {
@@ -168,7 +171,7 @@ static EUI64: Extension<Match> = Extension {
     family: V6,
     options: &[],
     build: |g| keep_match(g, &[]),
-    place: Place::hooks(&[Prerouting, Input, Forward]),
+    place: ExtensionScope::hooks(&[Prerouting, Input, Forward]),
 };
 
 static FRAG: Extension<Match> = Extension {
@@ -191,7 +194,7 @@ static MH: Extension<Match> = Extension {
     family: V6,
     options: &[opt("mh-type", 0).invert()],
     build: mh,
-    place: Place::protocols(&[135]),
+    place: ExtensionScope::protocols(&[135]),
 };
 
 /// Messages of Mobile IPv6 (RFC 6275): names and their numbers.

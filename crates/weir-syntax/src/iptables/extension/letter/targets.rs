@@ -6,7 +6,7 @@ use weir_model::{Family, Target};
 
 use super::{Length, List, Net, Number, Text, Word, keep_target};
 use crate::diagnostic::Fallible;
-use crate::iptables::option::{ANYWHERE, Extension, Given, Place, flag, opt};
+use crate::iptables::option::{ANYWHERE, Extension, ExtensionScope, Given, flag, opt};
 
 /// All of them.
 pub(in crate::iptables::extension) static TARGETS: &[&Extension<Target>] = &[
@@ -119,7 +119,7 @@ static CONNSECMARK: Extension<Target> = Extension {
         Some(_) => keep_target(g, &[]),
         None => g.problem("CONNSECMARK without an action").help("give --save or --restore").fail(),
     },
-    place: Place::tables(&[Mangle, Security]),
+    place: ExtensionScope::tables(&[Mangle, Security]),
 };
 
 static TCPOPTSTRIP: Extension<Target> = Extension {
@@ -131,7 +131,7 @@ static TCPOPTSTRIP: Extension<Target> = Extension {
         // Options 0 and 1 end and pad the list.
         keep_target(g, &[(0, List(NAMES, 2, 255))])
     },
-    place: Place { tables: &[Mangle], ..Place::protocols(&[6]) },
+    place: ExtensionScope { tables: &[Mangle], ..ExtensionScope::protocols(&[6]) },
 };
 
 static RATEEST: Extension<Target> = Extension {
@@ -190,7 +190,7 @@ static SNPT: Extension<Target> = Extension {
     family: Some(Family::V6),
     options: PREFIXES,
     build: prefixes,
-    place: Place::within(&[Mangle], &[Input, Postrouting]),
+    place: ExtensionScope::within(&[Mangle], &[Input, Postrouting]),
 };
 
 static DNPT: Extension<Target> = Extension {
@@ -198,7 +198,7 @@ static DNPT: Extension<Target> = Extension {
     family: Some(Family::V6),
     options: PREFIXES,
     build: prefixes,
-    place: Place::within(&[Mangle], &[Prerouting, Output]),
+    place: ExtensionScope::within(&[Mangle], &[Prerouting, Output]),
 };
 
 const PREFIXES: &[crate::iptables::option::Opt] =
