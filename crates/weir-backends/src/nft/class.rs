@@ -10,6 +10,7 @@
 use std::collections::HashMap;
 
 use weir_model::Family;
+use weir_model::mask::prefix_mask;
 use weir_model::nft::{self, ElementKey, Key, Load, With};
 use weir_partition::{Interval, RuleLists, Stretches, stretches};
 
@@ -212,11 +213,10 @@ fn by_stretches(places: &[&KeyedItem], decides: &[bool], family: Family) -> Opti
 /// in a hash table, all else in a tree of spans.
 fn shape(found: Stretches, family: Family) -> Classes {
     let Stretches { lists, stretches } = found;
-    let size = stretches.first().map_or(1, |((lo, hi), _)| hi - lo).wrapping_add(1);
-    let blocks = size.is_power_of_two()
-        && stretches.iter().all(|((lo, hi), _)| hi - lo == size - 1 && lo & (size - 1) == 0);
-    if blocks {
-        let mask = (size > 1).then_some(family.max() & !(size - 1));
+    let block = |interval| prefix_mask(interval, u128::MAX).filter(|mask| *mask != 0);
+    let mask = stretches.first().map_or(Some(u128::MAX), |(first, _)| block(*first));
+    if mask.is_some() && stretches.iter().all(|(interval, _)| block(*interval) == mask) {
+        let mask = mask.filter(|mask| *mask != u128::MAX).map(|mask| mask & family.max());
         let of = |((lo, _), class)| (vec![ElementKey::Span(lo, lo)], class);
         let elements = stretches.into_iter().map(of);
         return Classes { lists, elements: elements.collect(), interval: false, mask };

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use weir_model::mask::prefix_mask;
 use weir_model::nft::{
     BaseChain, Chain, ChainKind, Element, ElementKey, Key, Load, Map, Rule, Ruleset, Statement,
     Table, Test, Verdict, With,
@@ -305,13 +306,12 @@ fn span(load: Load, lo: u128, hi: u128, family: Family) -> String {
     if lo == hi {
         return value(load, lo, family);
     }
-    let size = hi.wrapping_sub(lo).wrapping_add(1);
-    let aligned = size == 0 || size.is_power_of_two() && lo & (size - 1) == 0;
-    if matches!(load, Load::Saddr | Load::Daddr) && aligned {
-        let len = family.bits() - (hi - lo).count_ones();
-        return format!("{}/{len}", value(load, lo, family));
+    let is_address = matches!(load, Load::Saddr | Load::Daddr);
+    let mask = prefix_mask((lo, hi), family.max()).filter(|_| is_address);
+    match mask.and_then(|mask| family.prefix_len(mask)) {
+        Some(len) => format!("{}/{len}", value(load, lo, family)),
+        None => format!("{}-{}", value(load, lo, family), value(load, hi, family)),
     }
-    format!("{}-{}", value(load, lo, family), value(load, hi, family))
 }
 
 fn value(load: Load, v: u128, family: Family) -> String {

@@ -1,5 +1,6 @@
 //! Values as nft writes them: numbers, addresses and names.
 
+use weir_model::mask::masked_interval;
 use weir_model::nft::{ICMP_TYPES, ICMPV6_TYPES, Load, ct_state};
 use weir_model::{Addr, Family};
 
@@ -155,7 +156,7 @@ pub(super) fn span(load: Load, word: &str, family: Family) -> Option<(u128, u128
         let is_address = matches!(load, Load::Saddr | Load::Daddr);
         let len = integer(len, family.bits().into()).filter(|_| is_address)? as u32;
         let (addr, mask) = (value(load, addr, family)?, family.mask(len));
-        return (addr & !mask == 0).then_some((addr, addr | family.max() & !mask));
+        return masked_interval(addr, mask, family.max());
     }
     let (lo, hi) = word.split_once('-')?;
     let (lo, hi) = (value(load, lo, family)?, value(load, hi, family)?);
