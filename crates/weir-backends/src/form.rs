@@ -4,8 +4,8 @@ use std::fmt;
 
 use weir_artefact::Form;
 use weir_artefact::manifest::Share;
+use weir_model::programs::Program;
 use weir_model::{Family, Span};
-use weir_passes::programs::Program;
 use weir_passes::{CostModel, Counterexample, RefusedPass};
 
 pub use weir_passes::ProgressFn;

@@ -34,9 +34,9 @@ use weir_artefact::manifest::{CompiledRun, Kept, Share};
 use weir_artefact::{Checked, CheckedPass, Deviation, Evidence, Form};
 use weir_model::effect::needs_conntrack;
 use weir_model::nft::{self, Credit};
+use weir_model::programs::Program;
 use weir_model::{CreditMap, Family, Firewall, RuleId, Ruleset, Span, tool};
 use weir_passes::check::{self, CheckOptions};
-use weir_passes::programs::Program;
 use weir_passes::run::RulePlaces;
 use weir_passes::{CheckedRun, Context, Pass as _, passes};
 

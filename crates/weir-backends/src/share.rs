@@ -6,9 +6,9 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use weir_artefact::manifest::{Cause, HookShare, Kept, Share};
+use weir_model::programs::{Program, program_of};
 use weir_model::{Chain, Family, Firewall, Name, Rule, RuleId, Ruleset, Table};
 use weir_partition::barrier;
-use weir_passes::programs::{Program, program_of};
 use weir_passes::run::RulePlaces;
 
 /// Why a rule is left that nothing else keeps where it is.

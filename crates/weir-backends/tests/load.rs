@@ -351,7 +351,7 @@ fn an_nft_form_leaves_the_chains_of_docker_where_docker_edits_them() {
     // Where somebody asks for it they go, and Docker does not find them.
     let options = CompileOptions {
         check_packets: 2000,
-        programs: vec![weir_passes::programs::Program::Docker],
+        programs: vec![weir_model::programs::Program::Docker],
         ..Default::default()
     };
     let copied = compile(&firewall, Form::Nft, &options, &mut |_, _| {}).expect("it is equal");

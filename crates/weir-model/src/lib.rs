@@ -14,6 +14,7 @@ pub mod field;
 pub mod matching;
 mod name;
 pub mod nft;
+pub mod programs;
 mod rule_id;
 pub mod ruleset;
 pub mod set;

@@ -18,7 +18,6 @@ pub mod cost;
 mod pass;
 pub mod passes;
 pub mod price;
-pub mod programs;
 mod rewrite;
 pub mod run;
 pub mod sets;

@@ -8,9 +8,9 @@
 
 use weir_model::{Chain, Family, IpSet, RuleId, Ruleset, TableName};
 
-use crate::programs::{Program, program_of};
 use crate::run::RulePlaces;
 use crate::{CostModel, Rewritten};
+use weir_model::programs::{Program, program_of};
 
 /// What becomes of the counters of rules that a pass removes, merges or moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

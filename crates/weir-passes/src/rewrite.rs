@@ -9,7 +9,7 @@ use weir_partition::TestAlgebra;
 
 use crate::Rewritten;
 use crate::pass::{Context, chain_mut};
-use crate::programs::program_of;
+use weir_model::programs::program_of;
 
 /// Runs a pass over the chains that are not another program's; those are put back as they were.
 pub(crate) fn leave_programs_alone(

@@ -3,7 +3,7 @@
 //! The hooks of a table are compiled apart: one whose chains hold a rule that nft cannot say stays
 //! in iptables, beside the others, at the same priority as before, so that a packet still meets
 //! the tables in their order. So does one that enters a chain which another program keeps
-//! ([`weir_passes::programs`]): a copy in nft would be stale at the program's next change. Two
+//! ([`weir_model::programs`]): a copy in nft would be stale at the program's next change. Two
 //! things tie hooks together: the nat table, which only one side may have, and a budget (`limit`)
 //! in a chain that several hooks reach: two copies would be two budgets.
 
@@ -14,8 +14,8 @@ use weir_model::effect::named::shares_objects;
 use weir_model::effect::needs_conntrack;
 use weir_model::effect::{Conntrack, conntrack_of};
 use weir_model::nft::{self, BaseChain, ChainKind, Credit, Statement, Verdict, ct_state};
+use weir_model::programs::{Program, program_of};
 use weir_model::{Chain, Family, Hook, Name, Policy, Rule, Table, TableName};
-use weir_passes::programs::{Program, program_of};
 
 use super::emit::{Body, Compiled, Emitter};
 use super::item::{Item, LoweredMatch, lower};

@@ -1,0 +1,293 @@
+//! Programs that keep chains of their own: Docker, kube-proxy, firewalld, ufw, libvirt, fail2ban, …
+//!
+//! They add and delete rules by their text and place at any time. What is made of such a chain is
+//! gone, or in the way, at the program's next change, and a person cannot cure what is odd in it.
+//! The names are those that the programs use (moby libnetwork/iptables, kubernetes
+//! pkg/proxy/iptables, firewalld ipXtables.py, ufw backend_iptables.py, libvirt
+//! src/network/network_iptables.c, fail2ban config/action.d, calico felix/rules/rule_defs.go).
+
+use std::fmt;
+
+use crate::matching::ct_state;
+use crate::{Chain, Firewall, Match, Rule, Table, TableName, Target};
+
+/// A program that keeps chains of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Program {
+    /// Docker: `DOCKER`, `DOCKER-USER`, …
+    Docker,
+    /// kube-proxy and kubelet: `KUBE-…`.
+    KubeProxy,
+    /// firewalld: `IN_public_allow`, `FORWARD_IN_ZONES`, …
+    Firewalld,
+    /// ufw: `ufw-before-input`, `ufw-user-input`, …
+    Ufw,
+    /// libvirt: `LIBVIRT_INP`, …
+    Libvirt,
+    /// fail2ban: `f2b-sshd`, …
+    Fail2ban,
+    /// Calico: `cali-INPUT`, …
+    Calico,
+    /// Cilium: `CILIUM_INPUT`, …
+    Cilium,
+    /// Container network plugins: `CNI-…`, `FLANNEL-…`, `NETAVARK-…`.
+    Cni,
+    /// sshguard: `sshguard`.
+    Sshguard,
+    /// CrowdSec: `CROWDSEC_CHAIN`, `crowdsec-blacklists`.
+    Crowdsec,
+}
+
+impl Program {
+    /// All of them.
+    pub const ALL: [Program; 11] = [
+        Program::Docker,
+        Program::KubeProxy,
+        Program::Firewalld,
+        Program::Ufw,
+        Program::Libvirt,
+        Program::Fail2ban,
+        Program::Calico,
+        Program::Cilium,
+        Program::Cni,
+        Program::Sshguard,
+        Program::Crowdsec,
+    ];
+
+    /// Its name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Program::Docker => "docker",
+            Program::KubeProxy => "kube-proxy",
+            Program::Firewalld => "firewalld",
+            Program::Ufw => "ufw",
+            Program::Libvirt => "libvirt",
+            Program::Fail2ban => "fail2ban",
+            Program::Calico => "calico",
+            Program::Cilium => "cilium",
+            Program::Cni => "cni",
+            Program::Sshguard => "sshguard",
+            Program::Crowdsec => "crowdsec",
+        }
+    }
+
+    /// Whether passes and forms leave its chains as they are unless they are asked not to. Those of
+    /// the others are compiled like a person's.
+    pub const fn is_left_alone(self) -> bool {
+        matches!(self, Program::Docker | Program::KubeProxy | Program::Firewalld | Program::Ufw)
+    }
+
+    /// The program of that name, among those that are left alone.
+    pub fn parse(s: &str) -> Option<Self> {
+        Program::ALL.into_iter().find(|p| p.is_left_alone() && p.as_str() == s)
+    }
+}
+
+impl fmt::Display for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// The program that keeps a chain of that name, if passes and forms leave its chains alone.
+///
+/// ```
+/// use weir_model::programs::{Program, program_of};
+/// assert_eq!(program_of("DOCKER-USER"), Some(Program::Docker));
+/// assert_eq!(program_of("FORWARD"), None);
+/// ```
+pub fn program_of(chain: &str) -> Option<Program> {
+    owner_of(chain).filter(|program| program.is_left_alone())
+}
+
+/// The program that keeps a chain or set of that name.
+///
+/// ```
+/// use weir_model::programs::{Program, owner_of};
+/// assert_eq!(owner_of("LIBVIRT_INP"), Some(Program::Libvirt));
+/// assert_eq!(owner_of("my_allow"), None);
+/// ```
+pub fn owner_of(name: &str) -> Option<Program> {
+    const PREFIXES: [(&str, Program); 17] = [
+        ("DOCKER-", Program::Docker),
+        ("KUBE-", Program::KubeProxy),
+        ("ufw-", Program::Ufw),
+        ("ufw6-", Program::Ufw),
+        ("LIBVIRT_", Program::Libvirt),
+        ("f2b-", Program::Fail2ban),
+        ("fail2ban-", Program::Fail2ban),
+        ("cali-", Program::Calico),
+        ("cali4", Program::Calico),
+        ("cali6", Program::Calico),
+        ("CILIUM_", Program::Cilium),
+        ("CNI-", Program::Cni),
+        ("FLANNEL-", Program::Cni),
+        ("NETAVARK", Program::Cni),
+        ("sshguard", Program::Sshguard),
+        ("crowdsec", Program::Crowdsec),
+        ("CROWDSEC", Program::Crowdsec),
+    ];
+    if name == "DOCKER" {
+        return Some(Program::Docker);
+    }
+    let named = PREFIXES.iter().find(|(prefix, _)| name.starts_with(prefix)).map(|(_, p)| *p);
+    named.or_else(|| is_of_firewalld(name).then_some(Program::Firewalld))
+}
+
+/// The program that keeps a chain of a table. firewalld's zones may have any name: their chains are
+/// known by those beside them.
+pub fn keeper_of(table: &Table, chain: &Chain) -> Option<Program> {
+    owner_of(&chain.name).or_else(|| {
+        let zone = ["IN_", "FWDI_", "FWDO_", "PRE_", "POST_"].iter().any(|p| {
+            chain.name.strip_prefix(p).is_some_and(|zone| {
+                table.chains.iter().any(|c| *c.name == format!("{p}{zone}_allow"))
+            })
+        });
+        zone.then_some(Program::Firewalld)
+    })
+}
+
+/// The program that wrote a rule: the one that keeps its chain, or the one that it leads to, or the
+/// one that its comment names. Only what Docker itself writes to `DOCKER-USER`, a chain for people,
+/// is Docker's.
+pub fn writer_of(table: &Table, chain: &Chain, rule: &Rule) -> Option<Program> {
+    if &*chain.name == "DOCKER-USER" {
+        return (rule.target == Target::Return).then_some(Program::Docker);
+    }
+    let commented =
+        || rule.matches.iter().any(|m| matches!(m, Match::Comment(c) if c.starts_with("cali:")));
+    keeper_of(table, chain)
+        .or_else(|| owner_of(rule.target.chain()?))
+        .or_else(|| commented().then_some(Program::Calico))
+        .or_else(|| is_rule_of_firewalld(table, chain, rule).then_some(Program::Firewalld))
+}
+
+/// The rules that firewalld writes to INPUT and FORWARD beside its jumps (ipXtables.py,
+/// `build_default_rules`).
+fn is_rule_of_firewalld(table: &Table, chain: &Chain, rule: &Rule) -> bool {
+    let jumps =
+        |r: &Rule| r.target.chain().is_some_and(|to| **to == *format!("{}_direct", chain.name));
+    if table.name != TableName::Filter || !chain.rules.iter().any(jumps) {
+        return false;
+    }
+    let base = &rule.base;
+    let bare = base.saddr.is_none() && base.daddr.is_none() && base.oif.is_none();
+    let lo = base.iif.as_ref().is_some_and(|i| !i.negated && !i.prefix && &*i.name == "lo");
+    let states = |wanted: u16| match &rule.matches[..] {
+        [Match::State(s)] => !s.negated && s.value & !wanted == 0,
+        [Match::Conntrack(c)] => {
+            c.only_state().is_some_and(|s| !s.negated && s.value & !wanted == 0)
+        }
+        _ => false,
+    };
+    let known = ct_state::RELATED | ct_state::ESTABLISHED | ct_state::DNAT;
+    bare && base.proto.is_none()
+        && match (&rule.target, base.iif.is_some()) {
+            (Target::Accept, true) => lo && rule.matches.is_empty(),
+            (Target::Accept, false) => states(known),
+            (Target::Drop, false) => states(ct_state::INVALID),
+            (Target::Reject(_), false) => rule.matches.is_empty(),
+            _ => false,
+        }
+}
+
+/// Programs that keep chains of a firewall, and how many rules are in them; those of `touched` are
+/// left out.
+pub fn rules_of_programs(firewall: &Firewall, touched: &[Program]) -> Vec<(Program, usize)> {
+    let rulesets = [&firewall.v4, &firewall.v6].into_iter().flatten();
+    let chains = rulesets.flat_map(|ruleset| &ruleset.tables).flat_map(|table| &table.chains);
+    let mut rules = std::collections::BTreeMap::new();
+    for chain in chains {
+        if let Some(program) = program_of(&chain.name).filter(|p| !touched.contains(p)) {
+            *rules.entry(program).or_insert(0) += chain.rules.len();
+        }
+    }
+    rules.into_iter().filter(|(_, count)| *count > 0).collect()
+}
+
+/// `INPUT_ZONES`, `FORWARD_IN_ZONES_SOURCE`, `PRE_public_log`, `FWDI_trusted`,
+/// `POST_external_allow`: a hook's word, then `ZONES`, `POLICIES`, `direct` or a zone with one of
+/// firewalld's parts.
+fn is_of_firewalld(chain: &str) -> bool {
+    const BUILT_IN: [&str; 5] = ["INPUT_", "OUTPUT_", "FORWARD_", "PREROUTING_", "POSTROUTING_"];
+    const OF_ALL: [&str; 3] = ["ZONES", "POLICIES", "direct"];
+    const OF_A_ZONE: [&str; 5] = ["IN_", "FWDI_", "FWDO_", "PRE_", "POST_"];
+    const PARTS: [&str; 5] = ["_log", "_deny", "_allow", "_pre", "_post"];
+    let of_all = BUILT_IN
+        .iter()
+        .any(|b| chain.strip_prefix(b).is_some_and(|rest| OF_ALL.iter().any(|w| rest.contains(w))));
+    let of_a_zone = OF_A_ZONE.iter().any(|b| {
+        chain.strip_prefix(b).is_some_and(|zone| {
+            PARTS.iter().any(|p| zone.ends_with(p))
+                || ["public", "trusted", "external", "internal", "home", "work", "dmz", "block"]
+                    .contains(&zone)
+                || zone == "drop"
+                || zone.starts_with("Fedora")
+        })
+    });
+    of_all || of_a_zone
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chains_of_programs_are_known_by_their_names() {
+        for (chain, program) in [
+            ("DOCKER", Program::Docker),
+            ("DOCKER-ISOLATION-STAGE-1", Program::Docker),
+            ("KUBE-SVC-X", Program::KubeProxy),
+            ("INPUT_ZONES_SOURCE", Program::Firewalld),
+            ("FORWARD_direct", Program::Firewalld),
+            ("IN_public_allow", Program::Firewalld),
+            ("ufw-before-input", Program::Ufw),
+        ] {
+            assert_eq!(program_of(chain), Some(program), "{chain}");
+        }
+    }
+
+    #[test]
+    fn chains_of_people_are_nobodys() {
+        for chain in ["INPUT", "FORWARD", "DOCKERS", "in_public", "IN_office", "ufw", "customers"] {
+            assert_eq!(owner_of(chain), None, "{chain}");
+        }
+        for chain in ["my_allow", "office_log", "LIBVIRT", "FWD", "f2b"] {
+            assert_eq!(owner_of(chain), None, "{chain}");
+        }
+    }
+
+    #[test]
+    fn chains_of_libvirt_and_fail2ban_are_known_and_compiled() {
+        for (chain, program) in [
+            ("LIBVIRT_FWO", Program::Libvirt),
+            ("f2b-sshd", Program::Fail2ban),
+            ("cali-INPUT", Program::Calico),
+        ] {
+            assert_eq!((owner_of(chain), program_of(chain)), (Some(program), None), "{chain}");
+        }
+    }
+
+    #[test]
+    fn what_people_write_to_docker_user_is_theirs() {
+        let mut table = Table {
+            name: TableName::Filter,
+            chains: vec![Chain::new("DOCKER-USER", None), Chain::new("FORWARD", None)],
+            leading_comments: Vec::new(),
+            trailing_comments: Vec::new(),
+        };
+        let writer = |table: &Table, chain: usize, target| {
+            writer_of(table, &table.chains[chain], &Rule::new(target))
+        };
+        assert_eq!(writer(&table, 0, Target::Return), Some(Program::Docker));
+        assert_eq!(writer(&table, 0, Target::Drop), None);
+        assert_eq!(writer(&table, 1, Target::Drop), None);
+        let to = |chain: &str| Target::Jump(chain.into());
+        assert_eq!(writer(&table, 1, to("LIBVIRT_FWI")), Some(Program::Libvirt));
+        // Zones of firewalld have the names that people give them.
+        table.chains.push(Chain::new("IN_office", None));
+        assert_eq!(writer(&table, 2, Target::Accept), None);
+        table.chains.push(Chain::new("IN_office_allow", None));
+        assert_eq!(writer(&table, 2, Target::Accept), Some(Program::Firewalld));
+    }
+}
