@@ -1,7 +1,11 @@
 //! What is wrong with a text, and how it is drawn.
 
+use std::borrow::Cow;
+
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use weir_model::Span;
+
+use crate::escape::{escaped, written_out};
 
 /// One error in a text: what, where, and the cure.
 #[derive(Clone, Debug, PartialEq)]
@@ -89,6 +93,7 @@ const LINE_MAX: usize = 400;
 /// Draws errors with file, line, marker and cure, in the order given.
 ///
 /// Only the line of each error is looked at, so that many errors in a large file stay cheap.
+/// Control characters of text, file name and words are written out.
 pub fn render(diagnostics: &[Diagnostic], file: &str, text: &str, color: bool) -> String {
     let renderer = if color { Renderer::styled() } else { Renderer::plain() };
     let mut out = String::new();
@@ -107,6 +112,7 @@ fn draw(
     lines: &mut LineNumbers,
     renderer: &Renderer,
 ) -> String {
+    let file = escaped(file);
     let places = [(d.span, &d.label, AnnotationKind::Primary)].into_iter();
     let also = d.also.iter().map(|(span, label)| (*span, label, AnnotationKind::Context));
     let windows: Vec<Window<'_>> =
@@ -120,14 +126,16 @@ fn draw(
         .iter()
         .map(|w| {
             let mark = w.kind.span(w.mark.clone());
-            let mark = if w.label.is_empty() { mark } else { mark.label(w.label) };
+            let mark = if w.label.is_empty() { mark } else { mark.label(&*w.label) };
             let snippet = Snippet::source(w.shown.as_str()).line_start(lines.of(w.start));
-            snippet.path(file).annotation(mark)
+            snippet.path(&*file).annotation(mark)
         })
         .collect();
-    let mut group: Group = level.primary_title(d.message.as_str()).elements(snippets);
-    if let Some(help) = &d.help {
-        group = group.element(Level::HELP.message(help.as_str()));
+    let message = escaped(&d.message);
+    let mut group: Group = level.primary_title(&*message).elements(snippets);
+    let help = d.help.as_deref().map(escaped);
+    if let Some(help) = &help {
+        group = group.element(Level::HELP.message(&**help));
     }
     renderer.render(&[group])
 }
@@ -138,7 +146,7 @@ struct Window<'a> {
     mark: std::ops::Range<usize>,
     /// First byte of the place in the text.
     start: usize,
-    label: &'a str,
+    label: Cow<'a, str>,
     kind: AnnotationKind,
 }
 
@@ -150,19 +158,11 @@ fn window<'a>(text: &str, span: Span, label: &'a str, kind: AnnotationKind) -> W
     let line_end = text[start..].find('\n').map_or(text.len(), |i| start + i);
     let from = floor(text, line_start.max(start.saturating_sub(LINE_MAX / 2)));
     let to = floor(text, line_end.min(start + LINE_MAX));
-    // Control bytes other than tabs would move the terminal's cursor: a place holder is drawn.
-    let shown = text[from..to]
-        .chars()
-        .map(|c| if c.is_control() && c != '\t' { '\u{b7}' } else { c })
-        .collect();
-    let place = |at: usize| {
-        text[from..at.clamp(from, to)]
-            .chars()
-            .map(|c| if c.is_control() && c != '\t' { 2 } else { c.len_utf8() })
-            .sum::<usize>()
-    };
+    let shown = escaped(&text[from..to]).into_owned();
+    let width = |c: char| written_out(c).map_or(c.len_utf8(), |words| words.len());
+    let place = |at: usize| text[from..at.clamp(from, to)].chars().map(width).sum::<usize>();
     let (a, b) = (place(start), place(end));
-    Window { shown, mark: a..b.max(a), start, label, kind }
+    Window { shown, mark: a..b.max(a), start, label: escaped(label), kind }
 }
 
 fn floor(text: &str, mut at: usize) -> usize {
@@ -213,6 +213,23 @@ mod tests {
         let drawn = render(&[d], "n.txt", text, false);
         assert!(drawn.contains("n.txt:3:1") && drawn.contains("n.txt:1:1"), "{drawn}");
         assert!(drawn.contains("--- first here"), "{drawn}");
+    }
+
+    #[test]
+    fn control_characters_of_text_and_words_are_written_out() {
+        let text = "-A x\u{1b}[2Jy \u{9b}z\n";
+        let d = Diagnostic::new("no chain \u{1b}x", Span { start: 10, end: 13 })
+            .label("\u{1b}l")
+            .help("\u{1b}h")
+            .also(Span { start: 0, end: 2 }, "\u{7}a");
+        let drawn = render(&[d], "f\u{1b}", text, false);
+        assert!(drawn.chars().all(|c| !c.is_control() || c == '\n'), "{drawn:?}");
+        for words in
+            ["x\\x1b[2Jy \\x9bz", "no chain \\x1bx", "\\x1bl", "\\x1bh", "\\x07a", "f\\x1b"]
+        {
+            assert!(drawn.contains(words), "{words}: {drawn}");
+        }
+        assert!(drawn.contains("             ^^^^"), "{drawn}");
     }
 
     #[test]

@@ -18,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 mod diagnostic;
+mod escape;
 #[doc(hidden)]
 pub mod fuzz;
 mod intern;
@@ -31,3 +32,4 @@ pub mod packet;
 mod write;
 
 pub use diagnostic::{Diagnostic, Heading, render};
+pub use escape::escaped;

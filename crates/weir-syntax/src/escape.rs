@@ -1,0 +1,53 @@
+//! Text of a ruleset as a terminal may show it.
+
+use std::borrow::Cow;
+
+/// Text in which control characters are written out (`\x1b`), so that none of them reaches a
+/// terminal. Line ends and tabs stay.
+///
+/// ```
+/// assert_eq!(weir_syntax::escaped("a\u{1b}[2Jb\n"), "a\\x1b[2Jb\n");
+/// ```
+pub fn escaped(text: &str) -> Cow<'_, str> {
+    if text.chars().all(|c| written_out(c).is_none()) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        match written_out(c) {
+            Some(words) => out.push_str(&words),
+            None => out.push(c),
+        }
+    }
+    Cow::Owned(out)
+}
+
+/// How a character is written out that would move the cursor, or more; `None` for all others.
+pub(crate) fn written_out(c: char) -> Option<String> {
+    match c {
+        '\n' | '\t' => None,
+        '\r' => Some("\\r".to_owned()),
+        c if c.is_control() => Some(format!("\\x{:02x}", u32::from(c))),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_control_character_is_left_but_line_ends_and_tabs() {
+        let all: String = (0..0x100).filter_map(char::from_u32).collect();
+        let shown = escaped(&all);
+        assert!(shown.chars().all(|c| !c.is_control() || c == '\n' || c == '\t'));
+        for words in ["\\x00", "\\r", "\\x1b", "\\x7f", "\\x9b"] {
+            assert!(shown.contains(words), "{words}");
+        }
+    }
+
+    #[test]
+    fn other_text_is_not_copied() {
+        assert!(matches!(escaped("-A INPUT \u{e4}\u{1f525}\t"), Cow::Borrowed(_)));
+    }
+}
