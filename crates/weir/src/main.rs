@@ -18,16 +18,17 @@ use clap::{CommandFactory as _, Parser as _};
 
 use cli::{Cli, Command};
 use command::Answer;
+use terminal::Colors;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    let color = terminal::color(cli.color);
-    match run(cli.command, color) {
+    let colors = Colors::of(cli.color);
+    match run(cli.command, colors) {
         Ok(Answer::Yes) => ExitCode::SUCCESS,
         Ok(Answer::No) => ExitCode::from(1),
         Err(error) if terminal::is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("weir: {}", causes(&error));
+            eprintln!("weir: {}", weir_syntax::escaped(&causes(&error)));
             ExitCode::from(2)
         }
     }
@@ -46,7 +47,7 @@ fn causes(error: &anyhow::Error) -> String {
     text
 }
 
-fn run(command: Command, color: bool) -> anyhow::Result<Answer> {
+fn run(command: Command, colors: Colors) -> anyhow::Result<Answer> {
     // Whatever comes of the command: what a killed one left in the kernel goes first.
     if matches!(
         command,
@@ -55,14 +56,14 @@ fn run(command: Command, color: bool) -> anyhow::Result<Answer> {
         weir_kernel::reaper::reap();
     }
     match command {
-        Command::Fmt(args) => command::fmt::run(&args, color),
-        Command::Check(args) => command::check::run(&args, color),
-        Command::Optimize(args) => command::optimize::run(&args, color),
-        Command::Explain(args) => command::explain::run(&args, color),
-        Command::Compile(args) => command::compile::run(&args, color),
-        Command::Verify(args) => command::verify::run(&args, color),
-        Command::Diff(args) => command::diff::run(&args, color),
-        Command::Traffic(args) => command::traffic::run(&args, color),
+        Command::Fmt(args) => command::fmt::run(&args, colors.err),
+        Command::Check(args) => command::check::run(&args, colors),
+        Command::Optimize(args) => command::optimize::run(&args, colors.err),
+        Command::Explain(args) => command::explain::run(&args, colors.err),
+        Command::Compile(args) => command::compile::run(&args, colors.err),
+        Command::Verify(args) => command::verify::run(&args, colors.err),
+        Command::Diff(args) => command::diff::run(&args, colors.err),
+        Command::Traffic(args) => command::traffic::run(&args, colors.err),
         Command::Lab(cli::Lab::Run(args)) => command::lab::run(&args),
         Command::Lab(cli::Lab::Selftest(args)) => command::selftest::run(&args),
         Command::Lab(cli::Lab::Report(args)) => command::lab::report(&args),

@@ -11,6 +11,9 @@ use crate::cli::Operand;
 use crate::in_force;
 use crate::texts::{Texts, read};
 
+/// Errors of a text that are drawn; the others are counted.
+const ERRORS: usize = 20;
+
 /// A firewall with the texts it was read from.
 pub struct Loaded {
     /// The model.
@@ -41,7 +44,7 @@ pub enum Kind {
 /// Reads what the command line names.
 ///
 /// # Errors
-/// A text that cannot be read or holds errors: all of its errors are drawn on standard error first.
+/// A text that cannot be read or holds errors: they are drawn on standard error first.
 pub fn load(file: Option<&Path>, operand: &Operand, color: bool) -> Result<Loaded> {
     if operand.live && file.is_some() {
         bail!("--live reads what is in force: a FILE beside it has no meaning");
@@ -89,7 +92,7 @@ pub fn load(file: Option<&Path>, operand: &Operand, color: bool) -> Result<Loade
 /// Texts as a firewall.
 ///
 /// # Errors
-/// All errors of the texts are drawn on standard error first.
+/// The errors of the texts are drawn on standard error first.
 pub fn parse(
     texts: Texts,
     table: Option<TableName>,
@@ -98,7 +101,13 @@ pub fn parse(
 ) -> Result<Loaded> {
     let mut failed = 0;
     let mut draw = |source: &Source, errors: &[Diagnostic]| {
-        eprint!("{}", weir_syntax::render(errors, &source.name, &source.text, color));
+        let drawn = &errors[..errors.len().min(ERRORS)];
+        eprint!("{}", weir_syntax::render(drawn, &source.name, &source.text, color));
+        match errors.len() - drawn.len() {
+            0 => {}
+            1 => eprintln!("… and 1 more error"),
+            more => eprintln!("… and {more} more errors"),
+        }
         failed += errors.len();
     };
     let mut firewall = Firewall::default();

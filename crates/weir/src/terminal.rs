@@ -9,16 +9,32 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use crate::cli::Color;
 use crate::command::Answer;
 
-/// Whether messages are coloured. <https://no-color.org>: NO_COLOR wins over a terminal, a flag
-/// wins over both.
-pub fn color(when: Color) -> bool {
-    match when {
-        Color::Always => true,
-        Color::Never => false,
-        Color::Auto => {
-            std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty()) && io::stderr().is_terminal()
-        }
+/// Whether text is coloured: one value for each stream that it is printed to.
+#[derive(Clone, Copy, Debug)]
+pub struct Colors {
+    /// On standard output.
+    pub out: bool,
+    /// On standard error.
+    pub err: bool,
+}
+
+impl Colors {
+    /// <https://no-color.org>: NO_COLOR wins over a terminal, a flag wins over both.
+    pub fn of(when: Color) -> Colors {
+        let plain = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
+        let on = |is_terminal: bool| match when {
+            Color::Always => true,
+            Color::Never => false,
+            Color::Auto => !plain && is_terminal,
+        };
+        Colors { out: on(io::stdout().is_terminal()), err: on(io::stderr().is_terminal()) }
     }
+}
+
+/// Writes words for people to standard output. Control characters are written out: names and
+/// comments of a ruleset may hold any.
+pub fn print_plain(text: &str) -> Result<Answer> {
+    print(&weir_syntax::escaped(text))
 }
 
 /// Writes to standard output in one piece.

@@ -20,10 +20,10 @@ use self::checked::{Checked, severity, total};
 use super::Answer;
 use crate::cli::{Check, Report};
 use crate::operand;
-use crate::terminal;
+use crate::terminal::{self, Colors};
 
 /// Counts and findings: with their lines, one to a line, as JSON or as SARIF.
-pub fn run(args: &Check, color: bool) -> Result<Answer> {
+pub fn run(args: &Check, colors: Colors) -> Result<Answer> {
     if args.list {
         return terminal::print(&list());
     }
@@ -37,7 +37,7 @@ pub fn run(args: &Check, color: bool) -> Result<Answer> {
     let mut baseline = args.baseline.as_deref().map(Baseline::read).transpose()?;
     let mut all = Vec::new();
     for file in files(args)? {
-        let loaded = operand::load(file, &args.operand, color)?;
+        let loaded = operand::load(file, &args.operand, colors.err)?;
         let mut found = check(&loaded.firewall, &options);
         let before = found.findings.len();
         if let Some(baseline) = &mut baseline {
@@ -64,7 +64,7 @@ pub fn run(args: &Check, color: bool) -> Result<Answer> {
         (true, _) | (_, Report::Json) => json::print(&all)?,
         (_, Report::Sarif) => sarif::print(&all)?,
         (_, Report::Short) => short::print(&all),
-        (_, Report::Text) => text::print(&all, args.every, color),
+        (_, Report::Text) => text::print(&all, args.every, colors.out),
     })?;
     let clean = all.iter().flat_map(|c| &c.findings).all(|f| f.severity == Severity::Note);
     Ok(if clean { Answer::Yes } else { Answer::No })

@@ -125,7 +125,7 @@ fn print(args: &Diff, review: &Review) -> Result<()> {
         Format::Json => format!("{}\n", serde_json::to_string_pretty(review)?),
         Format::Markdown => review.markdown(),
     };
-    terminal::print(&text).map(|_| ())
+    terminal::print_plain(&text).map(|_| ())
 }
 
 fn answer(review: &Review) -> Result<Answer> {

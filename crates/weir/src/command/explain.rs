@@ -80,7 +80,7 @@ pub fn run(args: &Explain, color: bool) -> Result<Answer> {
     if let Some(bill) = bill {
         text += &priced(&bill, &cost, args.cost_model.is_some());
     }
-    terminal::print(&text)
+    terminal::print_plain(&text)
 }
 
 /// Refuses a packet without a field that a rule tests and that nobody can assume.
