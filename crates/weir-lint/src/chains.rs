@@ -19,42 +19,92 @@ pub(crate) fn jumps(table: &Table) -> Jumps {
     table.chains.iter().map(of).collect()
 }
 
-/// Which chains a built-in chain leads to.
-pub(crate) fn reachable(table: &Table) -> Vec<bool> {
-    let jumps = jumps(table);
-    let mut open: Vec<usize> =
-        (0..table.chains.len()).filter(|i| table.chains[*i].policy.is_some()).collect();
+/// Which chains a packet may enter: built-in chains, and those that rules of such chains lead to
+/// which do not stand behind a catch-all.
+pub(crate) fn reachable(table: &Table, catch_all: &[Option<CatchAll>]) -> Vec<bool> {
+    let built_in = (0..table.chains.len()).filter(|i| table.chains[*i].policy.is_some());
     let mut reached = vec![false; table.chains.len()];
+    spread(&jumps(table), built_in.collect(), &mut reached, &|chain, rule| {
+        catch_all[chain].is_none_or(|by| rule <= by.rule)
+    });
+    reached
+}
+
+/// The chains that only rules behind the catch-all of a reachable chain lead to, with that chain.
+pub(crate) fn cut_off(
+    table: &Table,
+    catch_all: &[Option<CatchAll>],
+    reachable: &[bool],
+) -> Vec<Option<usize>> {
+    let jumps = jumps(table);
+    let mut by = vec![None; table.chains.len()];
+    let mut reached = reachable.to_vec();
+    for chain in (0..table.chains.len()).filter(|c| reachable[*c]) {
+        let Some(catch) = catch_all[chain] else { continue };
+        let behind = jumps[chain].iter().filter(|(rule, _)| *rule > catch.rule);
+        let first: Vec<usize> = behind.map(|(_, to)| *to).filter(|to| !reached[*to]).collect();
+        if first.is_empty() {
+            continue;
+        }
+        let before = reached.clone();
+        spread(&jumps, first, &mut reached, &|_, _| true);
+        for to in (0..by.len()).filter(|c| reached[*c] && !before[*c]) {
+            by[to] = Some(chain);
+        }
+    }
+    by
+}
+
+/// Marks chains, and those that they lead to by jumps that count.
+fn spread(
+    jumps: &Jumps,
+    mut open: Vec<usize>,
+    reached: &mut [bool],
+    counts: &dyn Fn(usize, usize) -> bool,
+) {
     open.iter().for_each(|i| reached[*i] = true);
     while let Some(from) = open.pop() {
-        for (_, to) in &jumps[from] {
+        for (_, to) in jumps[from].iter().filter(|(rule, _)| counts(from, *rule)) {
             if !std::mem::replace(&mut reached[*to], true) {
                 open.push(*to);
             }
         }
     }
-    reached
 }
 
-/// Chains that no packet leaves undecided, by name.
-pub(crate) type Closed<'a> = HashMap<&'a str, bool>;
+/// A rule behind which no packet goes on in its chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CatchAll {
+    /// Its index in its chain.
+    pub rule: usize,
+    /// The rule that decides: itself, or one of a chain that it leads to (chain and index).
+    pub decides: (usize, usize),
+}
+
+/// Chains that no packet leaves undecided, by name, with the rule that decides what others leave.
+pub(crate) type Closed<'a> = HashMap<&'a str, Option<(usize, usize)>>;
 
 /// The rule of each chain behind which no packet goes on: it has no tests and decides, or leads
 /// into a chain that no packet leaves undecided.
-pub(crate) fn catch_alls(ruleset: &Ruleset, table: &Table) -> Vec<Option<usize>> {
+pub(crate) fn catch_alls(ruleset: &Ruleset, table: &Table) -> Vec<Option<CatchAll>> {
     let closed = closed(ruleset.family, table);
     let family = ruleset.family;
     let takes_all = |rule: &weir_model::Rule| {
         let decides =
             rule.target.decides() || matches!(rule.target, Target::Return | Target::Goto(_));
-        (decides || jumps_into(rule, &closed)) && tests_of(rule, family).is_empty()
+        (decides || jumps_into(rule, &closed).is_some()) && tests_of(rule, family).is_empty()
     };
-    table.chains.iter().map(|c| c.rules.iter().position(takes_all)).collect()
+    let of = |(chain, c): (usize, &Chain)| {
+        let rule = c.rules.iter().position(takes_all)?;
+        let decides = jumps_into(&c.rules[rule], &closed).unwrap_or((chain, rule));
+        Some(CatchAll { rule, decides })
+    };
+    table.chains.iter().enumerate().map(of).collect()
 }
 
-/// True where the rule leads into a chain that no packet leaves undecided.
-fn jumps_into(rule: &weir_model::Rule, closed: &Closed<'_>) -> bool {
-    rule.target.chain().is_some_and(|to| closed.get(&**to).copied().unwrap_or(false))
+/// The rule that decides, where the rule leads into a chain that no packet leaves undecided.
+fn jumps_into(rule: &weir_model::Rule, closed: &Closed<'_>) -> Option<(usize, usize)> {
+    *closed.get(&**rule.target.chain()?)?
 }
 
 /// Which chains no packet leaves undecided: a rule without tests decides or leads into such a
@@ -76,7 +126,7 @@ pub(crate) fn closed(family: Family, table: &Table) -> Closed<'_> {
             }
             stack.pop();
             if !closed.contains_key(&*chain.name) {
-                let is = closes(chain, family, &closed);
+                let is = closes(chain, at, family, &closed);
                 closed.insert(&chain.name, is);
             }
         }
@@ -84,16 +134,16 @@ pub(crate) fn closed(family: Family, table: &Table) -> Closed<'_> {
     closed
 }
 
-fn closes(chain: &Chain, family: Family, closed: &Closed<'_>) -> bool {
-    for rule in &chain.rules {
+fn closes(chain: &Chain, at: usize, family: Family, closed: &Closed<'_>) -> Option<(usize, usize)> {
+    for (i, rule) in chain.rules.iter().enumerate() {
         let into = jumps_into(rule, closed);
         match rule.target {
-            Target::Return => return false,
-            Target::Goto(_) if !into => return false,
-            _ if !(into || rule.target.decides()) => {}
-            _ if tests_of(rule, family).is_empty() => return true,
+            Target::Return => return None,
+            Target::Goto(_) if into.is_none() => return None,
+            _ if !(into.is_some() || rule.target.decides()) => {}
+            _ if tests_of(rule, family).is_empty() => return Some(into.unwrap_or((at, i))),
             _ => {}
         }
     }
-    false
+    None
 }

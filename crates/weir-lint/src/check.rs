@@ -4,7 +4,9 @@ use weir_model::Firewall;
 
 use crate::context::Context;
 use crate::finding::Finding;
+use crate::group::group;
 use crate::levels::Level;
+use crate::lint::Severity;
 use crate::lints::follow;
 use crate::options::CheckOptions;
 use crate::registry::FAMILIES;
@@ -23,6 +25,30 @@ pub struct Checked {
 ///
 /// Sets are judged only where the firewall holds some.
 pub fn check(firewall: &Firewall, options: &CheckOptions) -> Checked {
+    check_but(firewall, options, |_| false)
+}
+
+/// Runs the lints; findings that are known are left out. They are asked about rule by rule, before
+/// those of one cause are put together.
+pub fn check_but(
+    firewall: &Firewall,
+    options: &CheckOptions,
+    mut is_known: impl FnMut(&Finding) -> bool,
+) -> Checked {
+    let mut checked = check_each(firewall, options);
+    checked.findings.retain(|f| !is_known(f));
+    checked.findings = group(checked.findings);
+    for finding in &mut checked.findings {
+        if let Some(program) = finding.program {
+            finding.help.push_str(&format!(" (written by {program})"));
+        }
+    }
+    sort(&mut checked.findings);
+    checked
+}
+
+/// Runs the lints; each finding is about one rule, chain or set.
+pub fn check_each(firewall: &Firewall, options: &CheckOptions) -> Checked {
     let mut all = Vec::new();
     let context = Context::new(firewall, options);
     for family in FAMILIES {
@@ -30,14 +56,26 @@ pub fn check(firewall: &Firewall, options: &CheckOptions) -> Checked {
     }
     all.extend(follow(&context, &all));
     for finding in &mut all {
-        if let Some(Level::Report(severity)) = options.levels.asked(finding.lint) {
-            finding.severity = severity;
-        }
+        level(finding, options);
     }
     all.retain(|f| options.levels.of(f.lint) != Level::Allow);
     let (mut findings, suppressed) = sift(firewall, all, &options.levels);
-    findings.sort_by_key(|f| (f.family.is_none(), f.family, f.span.start));
+    sort(&mut findings);
     Checked { findings, suppressed }
+}
+
+/// How bad a finding is. What a program wrote is a note at most, unless the caller names the lint.
+fn level(finding: &mut Finding, options: &CheckOptions) {
+    if let Some(Level::Report(severity)) = options.levels.asked(finding.lint) {
+        finding.severity = severity;
+    }
+    if finding.program.is_some() && options.levels.named(finding.lint).is_none() {
+        finding.severity = Severity::Note;
+    }
+}
+
+fn sort(findings: &mut [Finding]) {
+    findings.sort_by_key(|f| (f.family.is_none(), f.family, f.span.start));
 }
 
 /// What [`check`](fn@check) finds by default.

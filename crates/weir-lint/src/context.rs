@@ -1,10 +1,11 @@
 //! What lints are given: a firewall whose rules are lowered once, and places in it.
 
+use weir_model::programs::{Program, keeper_of, writer_of};
 use weir_model::{Chain, Family, Firewall, Rule, RulePlace, Ruleset, Span, Table};
 
-use crate::chains::{catch_alls, reachable};
+use crate::chains::{CatchAll, catch_alls, cut_off, reachable};
 use crate::finding::{Also, Edit, Finding};
-use crate::flow::Flow;
+use crate::flow::{At, Flow};
 use crate::lint::Lint;
 use crate::options::CheckOptions;
 
@@ -21,21 +22,28 @@ pub(crate) struct TableContext<'a> {
     pub table: &'a Table,
     pub flow: Flow<'a>,
     /// The rule of each chain that takes every packet, if there is one.
-    pub catch_all: Vec<Option<usize>>,
+    pub catch_all: Vec<Option<CatchAll>>,
     /// Which chains some packet may enter.
     pub reachable: Vec<bool>,
+    /// The chains that only rules behind a catch-all lead to, with the chain of that catch-all.
+    pub cut_off: Vec<Option<usize>>,
 }
 
 impl<'a> Context<'a> {
     /// Lowers every rule once.
     pub fn new(firewall: &'a Firewall, options: &'a CheckOptions) -> Self {
         let tables = firewall.rulesets().flat_map(|r| r.tables.iter().map(move |t| (r, t)));
-        let tables = tables.map(|(ruleset, table)| TableContext {
-            ruleset,
-            table,
-            flow: Flow::new(firewall, ruleset, table),
-            catch_all: catch_alls(ruleset, table),
-            reachable: reachable(table),
+        let tables = tables.map(|(ruleset, table)| {
+            let catch_all = catch_alls(ruleset, table);
+            let reachable = reachable(table, &catch_all);
+            TableContext {
+                ruleset,
+                table,
+                flow: Flow::new(firewall, ruleset, table),
+                cut_off: cut_off(table, &catch_all, &reachable),
+                catch_all,
+                reachable,
+            }
         });
         Context { firewall, options, tables: tables.collect() }
     }
@@ -74,6 +82,7 @@ impl<'a> TableContext<'a> {
     ) -> Finding {
         let span = self.chain(chain).rules[rule].span;
         self.say(lint, self.place(chain, Some(rule)), span, message.into())
+            .by(self.writer((chain, rule)))
     }
 
     /// Says something of a chain.
@@ -84,6 +93,42 @@ impl<'a> TableContext<'a> {
         message: impl Into<String>,
     ) -> Finding {
         self.say(lint, self.place(chain, None), self.chain(chain).span, message.into())
+            .by(self.keeper(chain))
+    }
+
+    /// The program that wrote a rule.
+    pub fn writer(&self, (chain, rule): At) -> Option<Program> {
+        let chain = self.chain(chain);
+        writer_of(self.table, chain, &chain.rules[rule])
+    }
+
+    /// The program that keeps a chain.
+    pub fn keeper(&self, chain: usize) -> Option<Program> {
+        keeper_of(self.table, self.chain(chain))
+    }
+
+    /// Whether a rule stands behind one of its chain that takes every packet.
+    pub fn is_behind_catch_all(&self, (chain, rule): At) -> bool {
+        self.catch_all[chain].is_some_and(|by| by.rule < rule)
+    }
+
+    /// Whether some packet may come to a rule, as far as catch-alls and jumps go.
+    pub fn is_met(&self, at: At) -> bool {
+        self.reachable[at.0] && !self.is_behind_catch_all(at)
+    }
+
+    /// A rule, or a chain, as what is to blame.
+    pub fn at(&self, chain: usize, rule: Option<usize>) -> (RulePlace, Span) {
+        let span = match rule {
+            Some(rule) => self.chain(chain).rules[rule].span,
+            None => self.chain(chain).span,
+        };
+        (self.place(chain, rule), span)
+    }
+
+    /// What a place of this table is known by among the causes of a lint.
+    pub fn key(&self, chain: usize, rule: Option<usize>) -> String {
+        self.place(chain, rule).to_string()
     }
 
     fn say(&self, lint: &'static Lint, place: RulePlace, span: Span, message: String) -> Finding {

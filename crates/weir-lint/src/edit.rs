@@ -88,25 +88,3 @@ fn remove_chains(table: &mut Table, goes: &dyn Fn(TableName, &str) -> bool) {
     }
     table.chains.retain(|c| !going.contains(&c.name));
 }
-
-/// Whether a chain or set belongs to a program that fills it by itself: what looks dead in it may
-/// be needed tomorrow, and its owner looks for it by name.
-pub fn is_foreign(name: &str) -> bool {
-    const OWNERS: [&str; 18] = [
-        "DOCKER", "KUBE-", "cali-", "cali:", "cali4", "cali6", "ufw-", "ufw6-", "f2b-", "fail2ban",
-        "LIBVIRT_", "CNI-", "FLANNEL", "CILIUM_", "NETAVARK", "FWD", "sshguard", "crowdsec",
-    ];
-    // firewalld's chains end so, or hold the name of a zone behind such a word.
-    const FIREWALLD: [&str; 9] = [
-        "_ZONES",
-        "_direct",
-        "_ZONES_SOURCE",
-        "_log",
-        "_deny",
-        "_allow",
-        "_pre",
-        "_post",
-        "_rules",
-    ];
-    OWNERS.iter().any(|o| name.starts_with(o)) || FIREWALLD.iter().any(|e| name.ends_with(e))
-}

@@ -1,8 +1,10 @@
 //! What a lint says: where, why, and what can be done about it.
 
+use weir_model::programs::Program;
 use weir_model::{Family, Name, Rule, RulePlace, Span, TableName};
 
 use crate::lint::{Lint, Severity};
+use crate::root_cause::RootCause;
 
 /// Something that was found.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,7 +21,8 @@ pub struct Finding {
     pub family: Option<Family>,
     /// Where in that ruleset's (or the sets') text.
     pub span: Span,
-    /// Other places of the same text that have to do with it: the rule that covers this one.
+    /// Other places of the same text that have to do with it: what else it is about, and the rules
+    /// that bring it about.
     pub also: Vec<Also>,
     /// What to do about it.
     pub help: String,
@@ -27,6 +30,10 @@ pub struct Finding {
     pub tried: u32,
     /// What weir can do about it.
     pub fix: Option<Fix>,
+    /// The program that wrote what causes it.
+    pub program: Option<Program>,
+    /// What findings of the same cause are put together by.
+    pub(crate) cause: Option<Box<RootCause>>,
 }
 
 impl Finding {
@@ -48,7 +55,21 @@ impl Finding {
             help: String::new(),
             tried: 0,
             fix: None,
+            program: None,
+            cause: None,
         }
+    }
+
+    /// With what it has in common with others.
+    pub(crate) fn caused(mut self, cause: RootCause) -> Finding {
+        self.cause = Some(Box::new(cause));
+        self
+    }
+
+    /// Caused by what a program wrote.
+    pub(crate) fn by(mut self, program: Option<Program>) -> Finding {
+        self.program = program;
+        self
     }
 
     /// With what to do about it.

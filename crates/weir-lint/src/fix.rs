@@ -8,10 +8,11 @@ use std::collections::BTreeSet;
 
 use weir_model::effect::named::{Objects, shares_objects};
 use weir_model::effect::{Conntrack, conntrack_of, conntrack_of_all};
+use weir_model::programs::owner_of;
 use weir_model::{Family, Firewall, Name, Rule};
 
-use crate::check::check;
-use crate::edit::{apply, is_foreign};
+use crate::check::check_each;
+use crate::edit::apply;
 use crate::finding::{Edit, Finding};
 use crate::levels::Level;
 use crate::options::CheckOptions;
@@ -87,7 +88,7 @@ pub fn fix(firewall: &Firewall, options: &FixOptions) -> Fixed {
     }
     let mut fixed = Fixed { firewall: firewall.clone(), ..Fixed::default() };
     for _ in 0..ROUNDS {
-        let found = check(&fixed.firewall, &check_options).findings;
+        let found = check_each(&fixed.firewall, &check_options).findings;
         let found = found.into_iter().filter(|f| options.ids.contains(f.id()));
         let (mut now, mut left) = (Vec::new(), Vec::new());
         for f in found {
@@ -129,7 +130,7 @@ fn hindrance(f: &Finding, options: &FixOptions) -> Option<Left> {
         None => return Some(Left::Person),
     };
     let named = |chain: &Name| options.chains.iter().any(|c| c.as_str() == &**chain);
-    if f.place.as_ref().is_some_and(|p| is_foreign(&p.chain) && !named(&p.chain)) {
+    if f.place.as_ref().is_some_and(|p| owner_of(&p.chain).is_some() && !named(&p.chain)) {
         return Some(Left::Foreign);
     }
     (fix.changes_counters && !options.counters).then_some(Left::Counters)

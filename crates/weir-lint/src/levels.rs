@@ -43,6 +43,11 @@ impl Levels {
         }
     }
 
+    /// The level that is asked of a lint by its name.
+    pub fn named(&self, lint: &Lint) -> Option<Level> {
+        self.named.get(lint.id).copied()
+    }
+
     /// The level of a lint.
     pub fn of(&self, lint: &Lint) -> Level {
         self.asked(lint).unwrap_or(Level::Report(lint.severity))

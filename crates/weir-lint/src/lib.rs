@@ -4,8 +4,8 @@
 //! lint has a page in `docs/lints`, which says what is found, why it matters and what to do, and
 //! shows a ruleset before and after; a test holds each page to its word. A [`Finding`] says where
 //! (a [`RulePlace`](weir_model::RulePlace) and a span), which other places have to do with it, what
-//! a packet pays for it, and, where weir can do it, the [`Fix`]. [`counts`] says what a ruleset
-//! holds.
+//! a packet pays for it, and, where weir can do it, the [`Fix`]. Findings of one cause are one
+//! finding, at the rule that causes it (`group`). [`counts`] says what a ruleset holds.
 //!
 //! What is said to be shadowed or redundant is certain: packets are reasoned about as sets
 //! ([`weir_partition::rect`]), rules as what they do to such sets
@@ -27,16 +27,18 @@ mod family;
 mod finding;
 mod fix;
 mod flow;
+mod group;
 mod levels;
 mod lint;
 mod lints;
 mod options;
 mod registry;
+mod root_cause;
 mod suppress;
 
-pub use self::check::{Checked, check, findings};
+pub use self::check::{Checked, check, check_but, check_each, findings};
 pub use self::counts::{ChainCount, Counts, NameCount, TableCount, counts};
-pub use self::edit::{apply, is_foreign};
+pub use self::edit::apply;
 pub use self::finding::{Also, Edit, Finding, Fix};
 pub use self::fix::{FixOptions, Fixed, Left, fix};
 pub use self::levels::{Level, Levels};

@@ -75,18 +75,22 @@ pub(crate) fn sift(
     (kept, suppressed)
 }
 
-/// The scopes that a finding is in.
+/// The scopes that a finding is in: its own, and that of the rule to blame.
 fn scopes(f: &Finding) -> Vec<Scope> {
     match (&f.place, f.family) {
         (Some(place), Some(family)) => {
-            vec![Scope::Place(family, place.clone()), Scope::Table(family, place.table)]
+            let own = [Scope::Place(family, place.clone()), Scope::Table(family, place.table)];
+            let blamed = f.cause.as_ref().and_then(|c| c.at.as_ref());
+            let blamed = blamed.map(|(place, _)| Scope::Place(family, place.clone()));
+            own.into_iter().chain(blamed).collect()
         }
         _ => vec![Scope::Set(f.span)],
     }
 }
 
 fn unused(c: &Allowed) -> Finding {
-    let message = format!("the comment allows {}, which is not found here", c.ids.join(", "));
+    let message =
+        format!("the comment before this allows {}, which does not occur here", c.ids.join(", "));
     at(Finding::about(&ALLOWS_NOTHING, c.span, message), &c.scope).help("remove the comment")
 }
 
@@ -156,7 +160,7 @@ fn read(
 fn parse(words: &str) -> Result<Vec<String>, String> {
     let rest = words.strip_prefix("allow(").and_then(|r| r.split_once(')'));
     let Some((ids, reason)) = rest else {
-        return Err(format!("the comment before this says weir: {words:?}, which means nothing"));
+        return Err(format!("weir does not understand the comment before this: {words:?}"));
     };
     if reason.trim_start().strip_prefix(':').is_none_or(|why| why.trim().is_empty()) {
         return Err("the comment before this gives no reason".to_owned());
@@ -164,7 +168,7 @@ fn parse(words: &str) -> Result<Vec<String>, String> {
     let ids: Vec<String> = ids.split(',').map(|id| id.trim().to_owned()).collect();
     let distinct: HashSet<&String> = ids.iter().collect();
     match distinct.into_iter().find(|id| lint(id).is_none()) {
-        Some(id) => Err(format!("the comment before this allows {id:?}, which is no lint")),
+        Some(id) => Err(format!("the comment before this allows {id:?}, which no lint is called")),
         None => Ok(ids),
     }
 }

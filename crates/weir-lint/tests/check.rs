@@ -42,10 +42,10 @@ fn a_sound_ruleset_has_no_findings() {
 fn unreachable_chains_are_found_through_other_unreachable_ones() {
     let rules = ":a - [0:0]\n:b - [0:0]\n:c - [0:0]\n\
         -A FORWARD -j c\n-A a -j b\n-A b -j DROP\n-A c -p tcp -j DROP\n";
-    assert_eq!(
-        found(rules),
-        ["unreachable-chain filter/a/policy", "unreachable-chain filter/b/policy"]
-    );
+    assert_eq!(found(rules), ["unreachable-chain filter/a/policy"]);
+    let all = look(&format!("*filter\n{rules}COMMIT\n"), "");
+    let also: Vec<_> = all[0].also.iter().map(|a| a.place.to_string()).collect();
+    assert_eq!(also, ["filter/b/policy"]);
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn a_rule_under_a_wider_one_is_shadowed() {
     let wide = "-A FORWARD -s 10.0.0.0/8 -j REJECT --reject-with icmp-port-unreachable\n";
     let narrow = "-A FORWARD -s 10.1.0.0/16 -p tcp -m tcp --dport 22 -j ACCEPT\n";
     let drop = ":FORWARD DROP [0:0]\n";
-    assert_eq!(found(&format!("{drop}{wide}{narrow}")), ["shadowed-rule filter/FORWARD/2"]);
+    assert_eq!(found(&format!("{drop}{wide}{narrow}")), ["shadowed-rule filter/FORWARD/1"]);
     assert_eq!(found(&format!("{drop}{narrow}{wide}")), [""; 0]);
     let other = "-A FORWARD -s 11.1.0.0/16 -p tcp -m tcp --dport 22 -j ACCEPT\n";
     assert_eq!(found(&format!("{drop}{wide}{other}")), [""; 0]);
@@ -100,14 +100,14 @@ fn rules_after_a_catch_all_are_one_finding() {
 -A FORWARD -p udp -j DROP
 -A FORWARD -p icmp -j DROP
 ";
-    assert_eq!(found(rules), ["rule-after-catch-all filter/FORWARD/3"]);
+    assert_eq!(found(rules), ["rule-after-catch-all filter/FORWARD/2"]);
 }
 
 #[test]
 fn a_chain_that_decides_everything_is_a_catch_all() {
     let chains = ":all - [0:0]\n:end - [0:0]\n-A FORWARD -j all\n-A FORWARD -p udp -j ACCEPT\n";
     let closed = "-A all -p tcp -j ACCEPT\n-A all -j end\n-A end -j DROP\n";
-    assert_eq!(found(&format!("{chains}{closed}")), ["rule-after-catch-all filter/FORWARD/2"]);
+    assert_eq!(found(&format!("{chains}{closed}")), ["rule-after-catch-all filter/FORWARD/1"]);
     let open = "-A all -p tcp -j RETURN\n-A all -j end\n-A end -j DROP\n";
     assert_eq!(
         found(&format!("{chains}{open}")),
@@ -119,7 +119,7 @@ fn a_chain_that_decides_everything_is_a_catch_all() {
 fn jumps_to_empty_chains_and_loops_are_found() {
     assert_eq!(
         found(":a - [0:0]\n-A FORWARD -p tcp -j a\n"),
-        ["jump-to-empty-chain filter/FORWARD/1"]
+        ["jump-to-empty-chain filter/a/policy"]
     );
     // No parser lets a loop through; a program may make one.
     let text = "*filter\n:a - [0:0]\n:b - [0:0]\n:c - [0:0]\n-A FORWARD -p tcp -j a\n\
@@ -186,7 +186,8 @@ fn every_finding_has_a_kind_a_place_in_the_text_and_help() {
     for f in all {
         assert!(!f.help.is_empty() && !f.message.ends_with('.'));
         let range = f.span.range().expect("a place");
-        assert!(text[range].starts_with("-A FORWARD"));
+        let begins = if f.id() == "rule-after-catch-all" { "-A FORWARD -j DROP" } else { ":a" };
+        assert!(text[range].starts_with(begins));
     }
 }
 
@@ -223,7 +224,7 @@ fn chains_that_are_jumped_to_take_packets_too() {
     let chains = ":tcp_in - [0:0]\n-A FORWARD -p tcp -j tcp_in\n";
     let closed = "-A tcp_in -s 10.0.0.0/8 -j ACCEPT\n";
     let rule = "-A FORWARD -s 10.1.0.0/16 -p tcp -j DROP\n-A FORWARD -j DROP\n";
-    let shadowed = ["shadowed-rule filter/FORWARD/2", "redundant-rule filter/FORWARD/2"];
+    let shadowed = ["shadowed-rule filter/FORWARD/1", "redundant-rule filter/FORWARD/2"];
     let drop = |rules: &str| found(&format!("{chains}{rules}"));
     assert_eq!(drop(&format!("{rule}{closed}")), shadowed[..1]);
     // What returns before is not taken.
@@ -353,4 +354,115 @@ fn the_last_rule_that_has_fragments_put_together_is_left() {
     }
     let (_, left) = fixed("-A PREROUTING -m state --state NEW -j ACCEPT\n");
     assert_eq!(left, [Left::Conntrack]);
+}
+
+/// Places of the only finding: its own, then the others with their labels.
+fn places(rules: &str) -> (String, Vec<String>) {
+    let mut all = look(&format!("*filter\n:FORWARD DROP [0:0]\n{rules}COMMIT\n"), "");
+    all.retain(|f| f.id() != "linear-addresses");
+    let ids: Vec<_> = all.iter().map(Finding::id).collect();
+    let [f] = &all[..] else { panic!("{ids:?}") };
+    let place = f.place.as_ref().expect("a place").to_string();
+    let also = f.also.iter().map(|a| format!("{}: {}", a.place, a.label));
+    (format!("{} {place}", f.id()), also.collect())
+}
+
+#[test]
+fn a_hundred_rules_under_one_are_one_finding_at_that_rule() {
+    let rule = |i| format!("-A FORWARD -s 10.0.{i}.0/24 -p tcp -m tcp --dport 22 -j DROP\n");
+    let rules = (0..100).map(rule).collect::<String>();
+    let (finding, also) = places(&format!("-A FORWARD -s 10.0.0.0/8 -j ACCEPT\n{rules}"));
+    assert_eq!(finding, "shadowed-rule filter/FORWARD/1");
+    assert_eq!(also.len(), 100);
+    assert_eq!(also[99], "filter/FORWARD/101: no packet reaches this rule");
+}
+
+#[test]
+fn a_catch_all_is_to_blame_for_the_rules_behind_it_and_the_chains_they_lead_to() {
+    let (finding, also) = places(
+        ":web - [0:0]\n:deep - [0:0]\n-A FORWARD -p tcp -j ACCEPT\n-A FORWARD -j DROP\n\
+         -A FORWARD -p udp -j web\n-A web -p udp -j deep\n-A deep -p udp -j ACCEPT\n",
+    );
+    assert_eq!(finding, "rule-after-catch-all filter/FORWARD/2");
+    assert_eq!(
+        also,
+        [
+            "filter/web/policy: never reached",
+            "filter/deep/policy: never reached",
+            "filter/FORWARD/3: never reached"
+        ]
+    );
+}
+
+#[test]
+fn duplicates_of_one_rule_are_one_finding_at_the_first_duplicate() {
+    let rule = "-A FORWARD -s 192.0.2.1/32 -j ACCEPT\n";
+    let (finding, also) = places(&rule.repeat(3));
+    assert_eq!(finding, "duplicate-rule filter/FORWARD/2");
+    assert_eq!(also, ["filter/FORWARD/3: another one", "filter/FORWARD/1: the same tests"]);
+}
+
+#[test]
+fn a_comment_at_one_place_of_a_finding_leaves_the_others() {
+    let rule = "-A FORWARD -s 10.1.0.0/16 -j DROP\n";
+    let other = "-A FORWARD -s 10.2.0.0/16 -j DROP\n";
+    let wide = "-A FORWARD -s 10.0.0.0/8 -j ACCEPT\n";
+    let comment = "# weir: allow(shadowed-rule): the auditor wants to see this line\n";
+    let (_, also) = places(&format!("{wide}{rule}{other}"));
+    assert_eq!(also.len(), 2);
+    let (_, also) = places(&format!("{wide}{comment}{rule}{other}"));
+    assert_eq!(also, ["filter/FORWARD/3: no packet reaches this rule"]);
+    let text = |rules: &str| format!("*filter\n:FORWARD DROP [0:0]\n{rules}COMMIT\n");
+    // Before the rule to blame it speaks for all.
+    let all = check(
+        &firewall(&text(&format!("{comment}{wide}{rule}{other}")), ""),
+        &CheckOptions::default(),
+    );
+    assert_eq!((all.findings.len(), all.suppressed), (0, 2));
+}
+
+#[test]
+fn what_programs_write_is_a_note_unless_the_lint_is_named() {
+    let severity = |rules: &str, asked: Option<&str>| {
+        let mut levels = Levels::default();
+        if let Some(id) = asked {
+            levels.set(id, Level::Report(Severity::Error)).expect("a lint");
+        }
+        let text = format!("*filter\n:FORWARD DROP [0:0]\n:INPUT DROP [0:0]\n{rules}COMMIT\n");
+        let options = CheckOptions { levels, ..CheckOptions::default() };
+        let found = check(&firewall(&text, ""), &options).findings;
+        found.iter().map(|f| f.severity).max()
+    };
+    let shadowed = |chain: &str| {
+        format!(
+            ":{chain} - [0:0]\n-A FORWARD -j {chain}\n-A {chain} -s 10.0.0.0/8 -j ACCEPT\n\
+             -A {chain} -s 10.1.0.0/16 -j DROP\n"
+        )
+    };
+    assert_eq!(severity(&shadowed("web"), None), Some(Severity::Warning));
+    for chain in ["DOCKER-FORWARD", "LIBVIRT_FWO", "f2b-sshd", "KUBE-X", "ufw-x", "IN_x_allow"] {
+        let rules = shadowed(chain);
+        assert_eq!(severity(&rules, None), Some(Severity::Note), "{chain}");
+        assert_eq!(severity(&rules, Some("all")), Some(Severity::Note), "{chain}");
+        assert_eq!(severity(&rules, Some("shadowed-rule")), Some(Severity::Error), "{chain}");
+    }
+    // What people write to DOCKER-USER is theirs.
+    assert_eq!(severity(&shadowed("DOCKER-USER"), None), Some(Severity::Warning));
+    let user = ":DOCKER-USER - [0:0]\n:DOCKER-X - [0:0]\n-A FORWARD -j DOCKER-USER\n\
+        -A FORWARD -j DOCKER-X\n-A DOCKER-X -p tcp -j ACCEPT\n-A DOCKER-USER -j DROP\n";
+    assert_eq!(severity(user, None), Some(Severity::Warning));
+    let theirs = user.replace("DOCKER-USER", "DOCKER-Y");
+    assert_eq!(severity(&theirs, None), Some(Severity::Note));
+}
+
+#[test]
+fn rows_that_no_packet_reaches_cost_nothing() {
+    let row: String =
+        (1..20).map(|p| format!("-A FORWARD -p tcp -m tcp --dport {p} -j ACCEPT\n")).collect();
+    let ids = |rules: &str| {
+        let all = look(&format!("*filter\n:FORWARD DROP [0:0]\n{rules}COMMIT\n"), "");
+        all.iter().map(Finding::id).collect::<Vec<_>>()
+    };
+    assert_eq!(ids(&row), ["linear-ports"]);
+    assert_eq!(ids(&format!("-A FORWARD -j DROP\n{row}")), ["rule-after-catch-all"]);
 }

@@ -1,6 +1,7 @@
 //! What becomes of packets behind a rule.
 
-use std::collections::HashSet;
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashSet};
 
 use weir_model::{Policy, Target};
 use weir_partition::HyperRect;
@@ -21,6 +22,17 @@ enum Fate<'a> {
 struct Sweep<'a> {
     fate: Fate<'a>,
     ghosts: &'a HashSet<At>,
+    /// What decides the packets.
+    by: &'a RefCell<BTreeSet<Decider>>,
+}
+
+/// What decides packets that a rule no longer does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Decider {
+    /// A rule.
+    Rule(At),
+    /// The policy of a chain.
+    Policy(usize),
 }
 
 impl Fate<'_> {
@@ -30,30 +42,32 @@ impl Fate<'_> {
 }
 
 impl Flow<'_> {
-    /// Whether all that a rule matches or drops would meet the same fate without it, and no effect,
-    /// counting rule or stateful match on its way to it.
+    /// What decides all that a rule matches or drops, if that would meet the same fate without it,
+    /// and no effect, counting rule or stateful match on its way to it.
     ///
     /// `ghosts` are rules that never act while this one stands: some may once it is gone, so they
     /// must not do anything else; but they shall be removed as well, so nothing rests on them.
-    pub fn same_without(&self, at: At, ghosts: &HashSet<At>) -> bool {
+    pub fn same_without(&self, at: At, ghosts: &HashSet<At>) -> Option<Vec<Decider>> {
         let rule = self.rule(at);
         let reach = self.reach(at);
         if self.opaque || !reach.asks.is_empty() || reach.cells.is_empty() {
-            return false;
+            return None;
         }
         let fate = match (&rule.target, self.table.chains[at.0].policy) {
             (Target::Accept | Target::Drop | Target::Reject(_), _) => Fate::Decided(&rule.target),
             (Target::Return, None) => Fate::Returned,
             (Target::Return, Some(policy)) => Fate::Decided(decision(policy)),
-            _ => return false,
+            _ => return None,
         };
         // What the rule drops on the spot is dropped before it, or behind it.
         let mut by = Vec::new();
         let hot = reach.hot.iter().map(|(cell, _)| cell.clone());
         let hot: Vec<HyperRect> = hot.flat_map(|cell| self.drain(at, cell, &mut by)).collect();
-        let drop = Sweep { fate: Fate::Decided(&Target::Drop), ghosts };
-        self.meets(at, reach.cells.clone(), Sweep { fate, ghosts }, 0)
-            && (hot.is_empty() || self.meets(at, hot, drop, 0))
+        let deciders = RefCell::new(BTreeSet::new());
+        let drop = Sweep { fate: Fate::Decided(&Target::Drop), ghosts, by: &deciders };
+        let same = self.meets(at, reach.cells.clone(), Sweep { fate, ..drop }, 0)
+            && (hot.is_empty() || self.meets(at, hot, drop, 0));
+        same.then(|| deciders.into_inner().into_iter().collect())
     }
 
     /// Whether all of a set meets the fate, from behind a rule on.
@@ -70,6 +84,7 @@ impl Flow<'_> {
         }
         let Fate::Decided(target) = sweep.fate else { return true };
         if let Some(policy) = self.table.chains[chain].policy {
+            sweep.by.borrow_mut().insert(Decider::Policy(chain));
             return decision(policy) == target;
         }
         let callers = &self.callers[chain];
@@ -119,6 +134,7 @@ impl Flow<'_> {
                     if !fate.is(&Target::Drop) {
                         return None;
                     }
+                    sweep.by.borrow_mut().insert(Decider::Rule(at));
                     if *exact && acts {
                         cells = without(&cells, std::slice::from_ref(hot));
                     }
@@ -129,7 +145,10 @@ impl Flow<'_> {
             }
             let met = self.through(at, &cells)?;
             let back = match &self.rule(at).target {
-                target if fate.is(target) => Vec::new(),
+                target if fate.is(target) => {
+                    sweep.by.borrow_mut().insert(Decider::Rule(at));
+                    Vec::new()
+                }
                 Target::Return => {
                     returned.extend(met);
                     Vec::new()

@@ -9,6 +9,7 @@ use crate::context::{Context, TableContext};
 use crate::family::LintFamily;
 use crate::finding::Finding;
 use crate::lint::define;
+use crate::root_cause::RootCause;
 
 define!(BUDGET_BEFORE_TESTS, "budget-before-tests", Warning);
 define!(BUDGET_AFTER_ACCEPT, "budget-after-accept", Note, off);
@@ -62,8 +63,8 @@ fn before_tests(table: &TableContext<'_>, chain: usize, i: usize, rule: &Rule) -
     let later = rule.matches[at + 1..].iter().find(|m| stateful(m).is_none() && tests(m))?;
     let name = crate::counts::match_name(later, family);
     let budget = crate::counts::match_name(&rule.matches[at], family);
-    let message = format!("packets that -m {name} refuses have used up -m {budget} before");
-    let help = format!("write -m {budget} last, before -j");
+    let message = format!("-m {budget} is spent on packets that -m {name} then rejects");
+    let help = format!("write -m {budget} last, directly before -j");
     Some(table.rule(&BUDGET_BEFORE_TESTS, chain, i, message).help(help))
 }
 
@@ -78,12 +79,12 @@ fn after_accept(table: &TableContext<'_>, chain: usize, i: usize) -> Option<Find
         let cells = &table.flow.reach((chain, *e)).cells;
         rule.target == Target::Accept && asks.iter().any(|a| cells.iter().any(|c| c.meets(a)))
     })?;
-    let message = format!("packets that rule {} accepts are not counted here", first + 1);
+    let message = format!("packets that rule {} accepts do not reach this limit", first + 1);
     let found = table.rule(&BUDGET_AFTER_ACCEPT, chain, i, message);
     Some(
         found
-            .also(table.beside(chain, first, "accepts some of them before"))
-            .help("move the rule up if they are meant, too; moving it changes who is counted"),
+            .also(table.beside(chain, first, "accepts some of its packets first"))
+            .help("move the rule up if the limit should cover them"),
     )
 }
 
@@ -103,8 +104,9 @@ fn slow(table: &TableContext<'_>, chain: usize, i: usize, m: &Stateful) -> Optio
         return None;
     }
     let hours = fills_ms / SLOW_MS;
-    let message = format!("the bucket takes {hours} h to fill, and every reload fills it at once");
-    let help = "use -m hashlimit, which keeps its buckets by name, or reload rarely";
+    let message =
+        format!("the limit's bucket takes {hours} h to fill; every reload fills it at once");
+    let help = "use -m hashlimit, whose buckets survive a reload";
     Some(table.rule(&SLOW_BUCKET, chain, i, message).help(help))
 }
 
@@ -129,8 +131,10 @@ fn recent(context: &Context<'_>, out: &mut Vec<Finding>) {
             let mut asked = asked.filter(|s| s.module == "recent" && !sets(s)).map(&list);
             if let Some(name) = asked.find(|name| !set.contains(name)) {
                 let message = format!("no rule adds to the list {name} of -m recent");
-                let help = "add a rule with --set, or say which program writes to the list";
-                out.push(table.rule(&RECENT_NEVER_SET, chain, i, message).help(help));
+                let help = "add a rule with --set, or find the program that writes to the list";
+                let many = format!("{message} ({{n}} rules test it)");
+                let cause = RootCause::new(name, many, "tests it as well");
+                out.push(table.rule(&RECENT_NEVER_SET, chain, i, message).help(help).caused(cause));
             }
         }
     }

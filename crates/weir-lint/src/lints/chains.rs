@@ -1,13 +1,14 @@
 //! Chains that no packet reaches, jumps into nothing, jumps in a circle.
 
 use weir_model::Target;
+use weir_model::programs::owner_of;
 
 use crate::chains::{Jumps, jumps};
 use crate::context::{Context, TableContext};
-use crate::edit::is_foreign;
 use crate::family::LintFamily;
 use crate::finding::{Edit, Finding};
 use crate::lint::define;
+use crate::root_cause::RootCause;
 
 define!(UNREACHABLE_CHAIN, "unreachable-chain", Note, fix);
 define!(JUMP_TO_EMPTY_CHAIN, "jump-to-empty-chain", Note, fix);
@@ -25,18 +26,47 @@ fn look(context: &Context<'_>, out: &mut Vec<Finding>) {
     }
 }
 
+/// Chains that no rule leads to, and those that only such chains lead to.
 fn unreachable(table: &TableContext<'_>, jumps: &Jumps, out: &mut Vec<Finding>) {
-    let mut named = vec![false; table.table.chains.len()];
+    let is_lost = |c: usize| !table.reachable[c] && table.cut_off[c].is_none();
+    let mut named = vec![false; jumps.len()];
     jumps.iter().flatten().for_each(|(_, to)| named[*to] = true);
-    for at in (0..table.reachable.len()).filter(|i| !table.reachable[*i]) {
-        let chain = table.chain(at);
-        let by = if named[at] { "only chains that are unreachable jump" } else { "no rule jumps" };
-        let message = format!("{by} to chain {} ({} rules)", chain.name, chain.rules.len());
-        let found = table.of_chain(&UNREACHABLE_CHAIN, at, message);
-        out.push(if is_foreign(&chain.name) {
-            found.help("another program made it, and may jump to it later")
+    let lost: Vec<usize> = (0..jumps.len()).filter(|c| is_lost(*c)).collect();
+    let mut root: Vec<Option<usize>> = vec![None; jumps.len()];
+    // Chains in a circle have no first one: any of them will do.
+    let first = lost.iter().filter(|c| !named[**c]).chain(&lost);
+    for start in first {
+        let mut open = vec![*start];
+        while let Some(chain) = open.pop() {
+            if root[chain].is_none() {
+                root[chain] = Some(*start);
+                open.extend(jumps[chain].iter().map(|(_, to)| *to).filter(|to| is_lost(*to)));
+            }
+        }
+    }
+    for at in lost {
+        let from = root[at].unwrap_or(at);
+        let name = &table.chain(from).name;
+        let one = format!("no rule jumps to chain {name}");
+        let many = format!("{one}: {{n}} chains are unreachable");
+        let message = match from == at {
+            true => one.clone(),
+            false => format!("only unreachable chains jump to chain {}", table.chain(at).name),
+        };
+        let cause = RootCause::new(table.key(from, None), many, "entered only from there").help(
+            match owner_of(name) {
+                Some(_) => "leave it: its program may jump to it later".to_owned(),
+                None => format!("remove it (`-F {name}`, `-X {name}`), or jump to it"),
+            },
+        );
+        let found = table
+            .of_chain(&UNREACHABLE_CHAIN, at, message)
+            .by(table.keeper(from))
+            .caused(cause.blames(table.at(from, None), one));
+        out.push(if owner_of(&table.chain(at).name).is_some() {
+            found.help("leave it: its program may jump to it later")
         } else {
-            let (table, chain) = (table.table.name, chain.name.clone());
+            let (table, chain) = (table.table.name, table.chain(at).name.clone());
             let help = format!("remove it (`-F {chain}`, `-X {chain}`), or jump to it");
             let family = found.family.unwrap_or(weir_model::Family::V4);
             found.help(help).fix(vec![Edit::RemoveChain { family, table, chain }])
@@ -44,6 +74,7 @@ fn unreachable(table: &TableContext<'_>, jumps: &Jumps, out: &mut Vec<Finding>) 
     }
 }
 
+/// Jumps to chains without rules: the chain is to blame.
 fn empty(table: &TableContext<'_>, jumps: &Jumps, out: &mut Vec<Finding>) {
     for (at, jumps) in jumps.iter().enumerate() {
         for (rule, to) in jumps {
@@ -51,17 +82,22 @@ fn empty(table: &TableContext<'_>, jumps: &Jumps, out: &mut Vec<Finding>) {
             if !chain.rules.is_empty() {
                 continue;
             }
-            let message = format!("the rule jumps to chain {}, which is empty", chain.name);
+            let name = &chain.name;
+            let one = format!("chain {name} is empty, and a rule jumps to it");
+            let many = format!("chain {name} is empty, and {{n}} rules jump to it");
+            let cause = RootCause::new(table.key(*to, None), many, "jumps to it");
             let found = table
-                .rule(&JUMP_TO_EMPTY_CHAIN, at, *rule, message)
-                .help("other programs may fill it; if none does, remove both")
+                .rule(&JUMP_TO_EMPTY_CHAIN, at, *rule, format!("chain {name} is empty"))
+                .by(table.keeper(*to))
+                .help("remove the jump and the chain, unless a program fills the chain")
+                .caused(cause.blames(table.at(*to, None), one))
                 .tried(1);
             // A goto leaves the caller, and a rule may drop what it cannot read.
             let plain = matches!(table.chain(at).rules[*rule].target, Target::Jump(_)) && {
                 let reach = table.flow.reach((at, *rule));
                 reach.hot.is_empty() && reach.asks.is_empty()
             };
-            out.push(match plain && !is_foreign(&chain.name) {
+            out.push(match plain && owner_of(name).is_none() {
                 true => found.fix_with_counters(vec![table.removal(at, *rule)]),
                 false => found,
             });
@@ -98,8 +134,8 @@ fn loops(table: &TableContext<'_>, jumps: &Jumps, out: &mut Vec<Finding>) {
                     stack.push((to, 0));
                 }
                 Mark::Open => {
-                    let message = format!("the jump leads back to chain {}", table.chain(to).name);
-                    let help = "the kernel refuses to load a loop: remove one of its jumps";
+                    let message = format!("this jump leads back to chain {}", table.chain(to).name);
+                    let help = "remove one of the jumps: the kernel refuses to load a loop";
                     out.push(table.rule(&JUMP_LOOP, from, rule, message).help(help));
                 }
                 Mark::Done => {}

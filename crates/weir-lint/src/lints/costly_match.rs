@@ -28,18 +28,18 @@ fn look(context: &Context<'_>, out: &mut Vec<Finding>) {
             for m in &rule.matches {
                 let Match::Host(host) = m else { continue };
                 if let Some(plain) = plain(host) {
-                    let message = format!("-m u32 reads what {plain} says");
-                    out.push(say(&U32_FOR_HEADER, message, "write the plain match"));
+                    let message = format!("-m u32 tests what {plain} can test");
+                    out.push(say(&U32_FOR_HEADER, message, "use the plain match"));
                 }
                 if algorithm(host) == Some("kmp") {
-                    let message = "-m string by kmp looks at every byte".to_owned();
-                    let help = "--algo bm skips most bytes; it does not see a pattern that lies \
-                                across two pieces of one packet's memory";
+                    let message = "-m string --algo kmp examines every byte".to_owned();
+                    let help = "use --algo bm, which skips most bytes but misses a pattern that \
+                                crosses two memory fragments of a packet";
                     out.push(say(&STRING_BY_KMP, message, help));
                 }
                 if host.module == "string" && !bounded(host) {
                     let message = "-m string searches the whole packet".to_owned();
-                    let help = "bound it by --from and --to, and test protocol and port before";
+                    let help = "add --from and --to, and test protocol and port first";
                     out.push(say(&STRING_FROM_START, message, help));
                 }
             }
@@ -125,10 +125,10 @@ fn repeated(table: &TableContext<'_>, chain: usize, i: usize, rule: &Rule) -> Op
         shorter.spans.remove(at);
     }
     let name = match_name(&rule.matches[at], family);
-    let message = format!("the rule says -m {name} twice");
+    let message = format!("-m {name} repeats a test of this rule");
     let edit =
         Edit::ReplaceRule { family, place: table.place(chain, Some(i)), rule: Box::new(shorter) };
-    Some(table.rule(&REPEATED_TEST, chain, i, message).help("remove one of them").fix(vec![edit]))
+    Some(table.rule(&REPEATED_TEST, chain, i, message).help("remove it").fix(vec![edit]))
 }
 
 /// `-m state`, which is `-m conntrack --ctstate` by its old name.
@@ -151,5 +151,5 @@ fn state(table: &TableContext<'_>, chain: usize, i: usize, rule: &Rule) -> Optio
     };
     let message = "-m state is the old name of -m conntrack --ctstate";
     let found = table.rule(&STATE_MODULE, chain, i, message);
-    Some(found.help("write -m conntrack --ctstate").fix(vec![edit]))
+    Some(found.help("use -m conntrack --ctstate").fix(vec![edit]))
 }

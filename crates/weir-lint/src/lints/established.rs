@@ -20,13 +20,13 @@ fn look(context: &Context<'_>, out: &mut Vec<Finding>) {
                 continue;
             }
             let Some(i) = chain.rules.iter().position(accepts_established) else { continue };
-            if i <= LINEAR_RULES {
+            if i <= LINEAR_RULES || !table.is_met((at, i)) {
                 continue;
             }
             let name = &chain.name;
             let message =
-                format!("{i} rules of {name} are tried on every packet of a known connection");
-            let help = "if they are not meant for such packets, move this rule up";
+                format!("packets of known connections are compared with {i} rules of {name} first");
+            let help = "move this rule up, before all rules that are not meant for such packets";
             let found = table.rule(&CONNTRACK_NOT_FIRST, at, i, message).help(help).tried(i);
             out.push(found);
         }

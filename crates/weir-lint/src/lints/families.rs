@@ -2,7 +2,6 @@
 
 use weir_model::{Family, Policy, TableName, Target};
 
-use crate::chains::closed;
 use crate::context::{Context, TableContext};
 use crate::family::LintFamily;
 use crate::finding::Finding;
@@ -31,13 +30,12 @@ fn look(context: &Context<'_>, out: &mut Vec<Finding>) {
 fn is_closed(table: &TableContext<'_>, name: &str) -> Option<(usize, bool)> {
     let at = table.table.chains.iter().position(|c| &*c.name == name)?;
     let chain = table.chain(at);
-    let last = table.catch_all[at].map(|i| &chain.rules[i].target);
+    let last = table.catch_all[at].map(|c| &table.chain(c.decides.0).rules[c.decides.1].target);
     let closed = match last {
-        Some(Target::Accept | Target::Return) => false,
         Some(Target::Drop | Target::Reject(_)) => true,
-        // A chain that decides everything: it drops if it ends so, which is not looked into.
-        Some(_) => closed(table.family(), table.table).get(name) == Some(&true),
-        None => chain.policy == Some(Policy::Drop),
+        Some(Target::Accept) => false,
+        // What returns from a built-in chain meets its policy; other targets are not looked into.
+        Some(_) | None => chain.policy == Some(Policy::Drop),
     };
     Some((at, closed))
 }
@@ -55,8 +53,8 @@ fn differ(v4: &TableContext<'_>, v6: &TableContext<'_>, out: &mut Vec<Finding>) 
         let (open, at, which) = if closed4 { (v6, at6, "IPv6") } else { (v4, at4, "IPv4") };
         let other = if closed4 { "IPv4" } else { "IPv6" };
         let message =
-            format!("{name} accepts over {which} what no rule decided, and drops it over {other}");
-        let help = "set the same policy for both: who cannot come in by one comes in by the other";
+            format!("{name} accepts undecided packets over {which} and drops them over {other}");
+        let help = "set the same policy for both families";
         out.push(open.of_chain(&FAMILIES_DIFFER, at, message).help(help));
     }
 }
@@ -83,6 +81,6 @@ fn neighbours(table: &TableContext<'_>, out: &mut Vec<Finding>) {
         }
     }
     let message = "INPUT drops neighbour discovery: no rule accepts ICMPv6 types 135 and 136";
-    let help = "accept -p ipv6-icmp, or at least --icmpv6-type 133 to 136 with hop limit 255";
+    let help = "accept -p ipv6-icmp, or at least types 133 to 136 with hop limit 255";
     out.push(table.of_chain(&NEIGHBOURS_DROPPED, at, message).help(help));
 }

@@ -33,9 +33,9 @@ fn look(context: &Context<'_>, out: &mut Vec<Finding>) {
             if drops_fragments.is_some_and(|f| f < i) {
                 continue;
             }
-            let message = "later fragments have no ports: the rule never drops them, and they are \
+            let message = "this rule tests ports, so it does not drop later fragments; they are \
                            accepted";
-            let help = "drop them first (-f -j DROP), or let conntrack put datagrams together";
+            let help = "drop fragments first (-f -j DROP), or let conntrack reassemble them";
             out.push(table.rule(&FRAGMENTS_SLIP_THROUGH, at, i, message).help(help));
         }
     }
@@ -45,7 +45,7 @@ fn look(context: &Context<'_>, out: &mut Vec<Finding>) {
 fn accepts_rest(table: &TableContext<'_>, at: usize) -> bool {
     let chain = table.chain(at);
     match table.catch_all[at] {
-        Some(i) => chain.rules[i].target == Target::Accept,
+        Some(c) => table.chain(c.decides.0).rules[c.decides.1].target == Target::Accept,
         None => chain.policy == Some(Policy::Accept),
     }
 }

@@ -22,8 +22,8 @@ fn look(context: &Context<'_>, out: &mut Vec<Finding>) {
                 None => continue,
             };
             let found = table
-                .rule(&NEVER_MATCHES, chain, i, format!("the rule never matches: {why}"))
-                .help("remove it, or correct one of the two tests")
+                .rule(&NEVER_MATCHES, chain, i, format!("this rule never matches: {why}"))
+                .help("correct its tests, or remove it")
                 .tried(1);
             // It may still drop what it cannot read, or ask a match that keeps a state.
             out.push(match none() && table.flow.taken((chain, i)).is_some() {
@@ -39,14 +39,14 @@ fn contradiction(tests: &[Test]) -> Option<String> {
     for (i, test) in tests.iter().enumerate() {
         let Test::Field { field, predicate, negated: false } = test else {
             if *test == Test::Never {
-                return Some("the value it asks for cannot be".to_owned());
+                return Some("a test asks for an impossible value".to_owned());
             }
             continue;
         };
         if let Predicate::Masked { value, mask } = predicate
             && value & !mask != 0
         {
-            return Some(format!("{} wants bits that its mask leaves out", name(*field)));
+            return Some(format!("the test of {} wants bits outside its mask", name(*field)));
         }
         for other in &tests[i + 1..] {
             let Test::Field { field: f, predicate: p, negated } = other else { continue };

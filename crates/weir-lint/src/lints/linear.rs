@@ -33,11 +33,11 @@ fn look(context: &Context<'_>, out: &mut Vec<Finding>) {
     }
 }
 
-/// The longest row of such rules in a chain: its first, and how many.
+/// The longest row of such rules in a chain that packets come to: its first, and how many.
 fn longest(table: &TableContext<'_>, at: usize, is: &dyn Fn(&Rule) -> bool) -> (usize, usize) {
     let (mut longest, mut run) = ((0, 0), (0, 0));
     for (i, rule) in table.chain(at).rules.iter().enumerate() {
-        if !is(rule) {
+        if !is(rule) || !table.is_met((at, i)) {
             run = (0, 0);
             continue;
         }
@@ -57,18 +57,14 @@ fn row(
     what: &str,
 ) -> Finding {
     let chain = &table.chain(at).name;
-    let message =
-        format!("{rules} rules of {chain} from here test one {what} each, one after another");
+    let message = format!("{rules} consecutive rules of {chain} test one {what} each");
     let help = match what {
-        "port" => "name up to 15 ports in one -m multiport, or compile: weir compile --to nft",
-        _ => {
-            "a tree of chains, a set or a verdict map makes that one lookup: weir compile --to \
-             tree, ipset or nft"
-        }
+        "port" => "test up to 15 ports in one -m multiport, or use `weir compile --to nft`",
+        _ => "replace them by one lookup: `weir compile --to tree`, `ipset` or `nft`",
     };
     table
         .rule(lint, at, first, message)
-        .also(table.beside(at, first + rules - 1, "the last of them"))
+        .also(table.beside(at, first + rules - 1, "last of them"))
         .help(help)
         .tried(rules)
 }

@@ -6,29 +6,37 @@ use crate::context::{Context, TableContext};
 use crate::family::LintFamily;
 use crate::finding::Finding;
 use crate::lint::define;
+use crate::root_cause::RootCause;
 
 define!(LOG_WITHOUT_LIMIT, "log-without-limit", Note);
 
 pub(crate) static FAMILY: LintFamily = LintFamily { lints: &[&LOG_WITHOUT_LIMIT], look };
 
-/// One finding a chain: who logs mostly logs often.
+/// The rules of one chain are one finding: who logs mostly logs often.
 fn look(context: &Context<'_>, out: &mut Vec<Finding>) {
     for table in &context.tables {
         for (at, chain) in table.table.chains.iter().enumerate() {
-            if !table.reachable[at] || all_limited(table, at) {
+            if all_limited(table, at) {
                 continue;
             }
-            let logs = |r: &Rule| logs(r) && !is_limited(r);
-            let tried = table.catch_all[at].unwrap_or(chain.rules.len());
-            let rules = &chain.rules[..tried];
-            let count = rules.iter().filter(|r| logs(r)).count();
-            let Some(first) = rules.iter().position(logs) else { continue };
-            let message = match count {
-                1 => "the rule logs every packet that it matches".to_owned(),
-                n => format!("{n} rules of {} from here log every packet", chain.name),
-            };
-            let help = "add -m limit before -j LOG: who floods the rule floods the disk";
-            out.push(table.rule(&LOG_WITHOUT_LIMIT, at, first, message).help(help));
+            for (i, rule) in chain.rules.iter().enumerate() {
+                if !logs(rule) || is_limited(rule) || !table.is_met((at, i)) {
+                    continue;
+                }
+                let many =
+                    format!("{{n}} rules of {} log every packet that they match", chain.name);
+                let found = table.rule(
+                    &LOG_WITHOUT_LIMIT,
+                    at,
+                    i,
+                    "this rule logs every packet that it matches",
+                );
+                out.push(
+                    found
+                        .help("add -m limit before -j LOG, so that a flood does not fill the disk")
+                        .caused(RootCause::new(table.key(at, None), many, "logs every packet")),
+                );
+            }
         }
     }
 }

@@ -7,6 +7,7 @@ use crate::context::{Context, TableContext};
 use crate::family::LintFamily;
 use crate::finding::Finding;
 use crate::lint::define;
+use crate::root_cause::RootCause;
 
 define!(LOOPBACK, "loopback", Warning);
 define!(DNAT_PASSES_INPUT, "dnat-passes-input", Note);
@@ -36,7 +37,7 @@ fn loopback(table: &TableContext<'_>, out: &mut Vec<Finding>) {
         let base = &rule.base;
         if forwards && (is_lo(base.iif.as_ref()) || is_lo(base.oif.as_ref())) {
             let message = "no packet is forwarded from or to lo";
-            let help = "local packets go through OUTPUT and INPUT";
+            let help = "test lo in OUTPUT (-o lo) and INPUT (-i lo)";
             out.push(table.rule(&LOOPBACK, at, i, message).help(help).tried(1));
         }
         let local = base.saddr.is_some_and(|s| {
@@ -45,8 +46,8 @@ fn loopback(table: &TableContext<'_>, out: &mut Vec<Finding>) {
         let v4 = table.family() == weir_model::Family::V4;
         let inward = &*table.chain(at).name == "INPUT" && base.iif.is_none();
         if v4 && inward && local && rule.target == Target::Accept {
-            let message = "the rule accepts 127.0.0.0/8 from any device: a sender can claim it";
-            out.push(table.rule(&LOOPBACK, at, i, message).help("write -i lo"));
+            let message = "this rule accepts forged 127.0.0.0/8 addresses from any device";
+            out.push(table.rule(&LOOPBACK, at, i, message).help("test -i lo instead"));
         }
     }
 }
@@ -57,8 +58,9 @@ fn translates(table: &TableContext<'_>, out: &mut Vec<Finding>) {
         let Target::Nat(nat) = &rule.target else { continue };
         let source = matches!(**nat, NatTarget::Snat(_) | NatTarget::Masquerade(_));
         if source && &*table.chain(at).name == "POSTROUTING" && table_wide(rule, table) {
-            let message = "the rule translates every connection, also those between inner networks";
-            let help = "name the outer device (-o) or the inner network (-s)";
+            let message =
+                "this rule translates every connection, also those between inner networks";
+            let help = "test the outer device (-o) or the inner network (-s)";
             out.push(table.rule(&TRANSLATES_EVERYTHING, at, i, message).help(help));
         }
     }
@@ -86,14 +88,21 @@ fn past_input(context: &Context<'_>, out: &mut Vec<Finding>) {
                     && self::port(r, filter).is_some_and(|p| p == port)
             };
             let Some(n) = filter.chain(input).rules.iter().position(drops) else { continue };
+            let port = port.1;
             let message = format!(
-                "packets to port {} are sent on before INPUT drops them: rule {} of INPUT does not \
-                 see them",
-                port.1,
+                "rule {} of INPUT does not see packets to port {port}: this rule redirects them",
                 n + 1
             );
-            let help = "drop them in FORWARD (with Docker: in DOCKER-USER), or in raw PREROUTING";
-            out.push(nat.rule(&DNAT_PASSES_INPUT, chain, i, message).help(help));
+            let one = format!("this rule does not see packets to port {port} that DNAT redirects");
+            let cause =
+                RootCause::new(filter.key(input, Some(n)), one.clone(), "redirects them first");
+            let found = nat.rule(&DNAT_PASSES_INPUT, chain, i, message);
+            out.push(
+                found
+                    .by(filter.writer((input, n)))
+                    .caused(cause.blames(filter.at(input, Some(n)), one))
+                    .help("drop them in FORWARD (with Docker: DOCKER-USER) or in raw PREROUTING"),
+            );
         }
     }
 }

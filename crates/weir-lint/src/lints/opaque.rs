@@ -7,6 +7,7 @@ use crate::counts::match_name;
 use crate::family::LintFamily;
 use crate::finding::Finding;
 use crate::lint::define;
+use crate::root_cause::RootCause;
 
 define!(OPAQUE_MODULE, "opaque-module", Note);
 
@@ -22,8 +23,10 @@ fn look(context: &Context<'_>, out: &mut Vec<Finding>) {
                 (None, _) => continue,
             };
             let message = format!("weir does not know the {module}");
-            let help = "the rule stays in its place, as it is, in every form";
-            out.push(table.rule(&OPAQUE_MODULE, chain, i, message).help(help));
+            let many = format!("{message} ({{n}} rules)");
+            let help = "check its spelling; weir preserves the rule verbatim and in order";
+            let cause = RootCause::new(module, many, "and here");
+            out.push(table.rule(&OPAQUE_MODULE, chain, i, message).help(help).caused(cause));
         }
     }
 }

@@ -50,22 +50,21 @@ fn pairs(table: &TableContext<'_>, at: At) -> Vec<Finding> {
     }
     let mut out = Vec::new();
     if let Some(e) = general {
-        let message =
-            format!("the rule decides otherwise about more packets than rule {}", e.1 + 1);
+        let message = format!("this rule covers rule {}, which has a different target", e.1 + 1);
         let found = table.rule(&GENERALISED_RULE, at.0, at.1, message);
         out.push(
             found
-                .also(table.beside(e.0, e.1, "an exception to it"))
-                .help("this is how exceptions are written: their order must stay"),
+                .also(table.beside(e.0, e.1, "exception to it"))
+                .help("keep their order: the earlier rule is an exception"),
         );
     }
     if let Some(e) = correlated {
-        let message = format!("the rule and rule {} decide otherwise about some packets", e.1 + 1);
+        let message = format!("this rule and rule {} overlap, with different targets", e.1 + 1);
         let found = table.rule(&CORRELATED_RULES, at.0, at.1, message);
         out.push(
             found
-                .also(table.beside(e.0, e.1, "decides about these packets"))
-                .help("their order must stay; if it is by chance, narrow one of them"),
+                .also(table.beside(e.0, e.1, "decides about the packets that both match"))
+                .help("keep their order, or narrow one of them"),
         );
     }
     out

@@ -18,19 +18,24 @@ fn look(context: &Context<'_>, out: &mut Vec<Finding>) {
         for (at, chain) in table.table.chains.iter().enumerate() {
             let name = &chain.name;
             let guarded = matches!(&**name, "INPUT" | "FORWARD");
-            let accepts = chain.rules.iter().any(|r| r.target == Target::Accept);
-            if !guarded || chain.policy != Some(Policy::Accept) || !accepts {
+            let accepts =
+                (0..chain.rules.len()).filter(|i| chain.rules[*i].target == Target::Accept);
+            let mut writers = accepts.map(|i| table.writer((at, i))).peekable();
+            if !guarded || chain.policy != Some(Policy::Accept) || writers.peek().is_none() {
                 continue;
             }
-            if closed.get(&**name) == Some(&true) {
+            if closed.get(&**name).is_some_and(Option::is_some) {
                 continue;
             }
             let message = format!(
-                "{name} accepts what no rule decided: its policy is ACCEPT and no rule at its end \
-                 drops"
+                "{name} accepts packets that no rule decides: its policy is ACCEPT and no last \
+                 rule drops"
             );
-            let help = format!("set the policy to DROP (`-P {name} DROP`), or end with a DROP");
-            out.push(table.of_chain(&NO_FINAL_DROP, at, message).help(help));
+            let help =
+                format!("set the policy to DROP (`-P {name} DROP`), or add a last DROP rule");
+            // Where programs wrote all rules that accept, the chain was left open on purpose.
+            let program = writers.try_fold(None, |_, writer| writer.map(Some)).flatten();
+            out.push(table.of_chain(&NO_FINAL_DROP, at, message).by(program).help(help));
         }
     }
 }

@@ -3,14 +3,15 @@
 use std::collections::HashSet;
 
 use weir_model::effect::sets_named_by;
+use weir_model::programs::owner_of;
 use weir_model::set::{Method, Part};
 use weir_model::{ChangingSets, ElementPart, IpSet, Match, Name, SetOption};
 
 use crate::context::Context;
-use crate::edit::is_foreign;
 use crate::family::LintFamily;
 use crate::finding::{Edit, Finding};
 use crate::lint::define;
+use crate::root_cause::RootCause;
 
 define!(UNUSED_SET, "unused-set", Note, fix);
 define!(UNKNOWN_SET, "unknown-set", Warning);
@@ -40,22 +41,27 @@ fn look(context: &Context<'_>, out: &mut Vec<Finding>) {
                 let (lint, message, help) = match firewall.set(&m.name) {
                     None => (
                         &UNKNOWN_SET,
-                        format!("set {} is not among the sets given", m.name),
-                        "give the whole output of `ipset save`",
+                        format!("set {} is not among the given sets", m.name),
+                        "pass the complete output of `ipset save`",
                     ),
                     Some(set) if set.family.is_some_and(|f| f != table.family()) => (
                         &SET_OF_OTHER_FAMILY,
                         format!("set {} holds addresses of the other family", m.name),
-                        "use a set that was created with the family of these rules",
+                        "use a set that was created for the family of these rules",
                     ),
                     Some(set) if set.elements.is_empty() && !changing.contains(&m.name) => (
                         &EMPTY_SET,
                         format!("set {} has no elements", m.name),
-                        "other programs may fill it",
+                        "find the program that fills it, or remove the rule and the set",
                     ),
                     Some(_) => continue,
                 };
-                out.push(table.rule(lint, chain, i, message).help(help));
+                let cause = RootCause::new(
+                    &*m.name,
+                    format!("{message} ({{n}} rules test it)"),
+                    "and here",
+                );
+                out.push(table.rule(lint, chain, i, message).help(help).caused(cause));
             }
         }
     }
@@ -75,9 +81,11 @@ fn look(context: &Context<'_>, out: &mut Vec<Finding>) {
 fn unused(set: &IpSet) -> Finding {
     let name = &set.name;
     let message = format!("no rule names set {name} ({} elements)", set.elements.len());
+    let program = owner_of(name);
     let found = Finding::about(&UNUSED_SET, set.span, message)
-        .help(format!("remove it (`ipset destroy {name}`), if no other program uses it"));
-    match is_foreign(name) {
+        .by(program)
+        .help(format!("remove it (`ipset destroy {name}`), unless another program uses it"));
+    match program.is_some() {
         true => found,
         false => found.fix(vec![Edit::RemoveSet { set: name.clone() }]),
     }
@@ -100,6 +108,6 @@ fn full(set: &IpSet) -> Option<Finding> {
         return None;
     }
     let message = format!("set {} holds {elements} of at most {max} elements", set.name);
-    let help = "create it with a larger maxelem; the next element may be refused";
+    let help = "create it with a larger maxelem";
     Some(Finding::about(&FULL_SET, set.span, message).help(help))
 }

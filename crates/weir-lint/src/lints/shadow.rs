@@ -8,10 +8,10 @@ use weir_model::{Target, tests_of};
 use super::impossible::NEVER_MATCHES;
 use crate::context::{Context, TableContext};
 use crate::family::LintFamily;
-use crate::finding::Finding;
-use crate::flow::At;
-use crate::lint::Severity;
-use crate::lint::define;
+use crate::finding::{Also, Finding};
+use crate::flow::{At, Decider};
+use crate::lint::{Lint, Severity, define};
+use crate::root_cause::RootCause;
 
 define!(DUPLICATE_RULE, "duplicate-rule", Note, fix);
 define!(SHADOWED_RULE, "shadowed-rule", Note, fix);
@@ -23,16 +23,9 @@ pub(crate) static FAMILY: LintFamily = LintFamily {
     look,
 };
 
-/// Other places that are named at most.
-const NAMED: usize = 3;
-
 fn look(context: &Context<'_>, out: &mut Vec<Finding>) {
     for table in &context.tables {
-        let judged = |(chain, i): &At| {
-            table.reachable[*chain]
-                && table.catch_all[*chain].is_none_or(|by| *i <= by)
-                && !table.flow.reach((*chain, *i)).cells.is_empty()
-        };
+        let judged = |at: &At| table.is_met(*at) && !table.flow.reach(*at).cells.is_empty();
         let all: Vec<At> = table.rules().map(|(c, i, _)| (c, i)).filter(judged).collect();
         let mut ghosts = HashSet::new();
         for at in &all {
@@ -42,72 +35,128 @@ fn look(context: &Context<'_>, out: &mut Vec<Finding>) {
             }
         }
         // A last rule for all that is left is how a chain is written, whatever its policy says.
-        let catches_all = |at: &At| table.catch_all[at.0] == Some(at.1);
+        let catches_all = |at: &At| table.catch_all[at.0].is_some_and(|by| by.rule == at.1);
         for at in all.iter().filter(|at| !ghosts.contains(at) && !catches_all(at)) {
-            if table.flow.same_without(*at, &ghosts) {
-                out.push(redundant(table, *at));
+            if let Some(by) = table.flow.same_without(*at, &ghosts) {
+                out.push(redundant(table, *at, &by));
             }
         }
     }
 }
 
+/// A rule that no packet reaches, by the rules that decide all that it matches.
 fn taken(table: &TableContext<'_>, at: At, by: &[At]) -> Finding {
+    let [first, ..] = by else { return kept_out(table, at) };
     let (chain, i) = at;
     let rules = &table.chain(chain).rules;
-    let jump = rules[i].target.chain();
-    let fix = vec![table.removal(chain, i)];
-    let [first, ..] = by else {
-        let name = &table.chain(chain).name;
-        let message = format!("the rule never matches: no packet that {name} sees is such a one");
-        let lint = if jump.is_some() { &JUMP_NEVER_MATCHES } else { &NEVER_MATCHES };
-        let callers = table.flow.callers(chain).iter().take(NAMED);
-        let found = table.rule(lint, chain, i, message).tried(1).fix(fix);
-        return callers
-            .fold(found, |f, c| f.also(table.beside(c.0, c.1, "lets these packets in")))
-            .help("remove it, or correct its tests");
-    };
-    let here = by.iter().all(|b| b.0 == chain);
-    let one = by.len() == 1 && here;
+    let one = by.len() == 1 && first.0 == chain;
     let same_target = by.iter().all(|b| table.chain(b.0).rules[b.1].target == rules[i].target);
-    let same_tests = one && same_tests(table, at, *first);
     let who = match by {
-        [b] if here => format!("rule {}", b.1 + 1),
-        [b] => format!("rule {} of {}", b.1 + 1, table.chain(b.0).name),
-        _ => format!("{} rules together", by.len()),
+        [b] => in_words(table, *b, chain),
+        _ => format!("{} earlier rules together", by.len()),
     };
-    let takes = if by.len() == 1 { "takes" } else { "take" };
-    let (lint, message) = match (same_tests, same_target, jump) {
-        (true, true, _) => (&DUPLICATE_RULE, format!("the rule repeats {who}")),
-        (true, false, _) => {
-            (&DUPLICATE_RULE, format!("the rule has the tests of {who}, which decides"))
-        }
-        (false, _, Some(to)) => (
+    let decide = if by.len() == 1 { "decides" } else { "decide" };
+    let (lint, message) = match (one && same_tests(table, at, *first), rules[i].target.chain()) {
+        (true, _) if same_target => (&DUPLICATE_RULE, format!("duplicate of {who}")),
+        (true, _) => (&DUPLICATE_RULE, format!("same tests as {who}, which decides first")),
+        (false, Some(to)) => (
             &JUMP_NEVER_MATCHES,
-            format!("no packet jumps to {to} from here: {who} {takes} all that would"),
+            format!("no packet reaches this jump to {to}: {who} {decide} all that it matches"),
         ),
-        (false, true, None) => (
+        (false, None) => (
             &SHADOWED_RULE,
-            format!("{who} {} the rule already", if by.len() == 1 { "covers" } else { "cover" }),
-        ),
-        (false, false, None) => (
-            &SHADOWED_RULE,
-            format!("no packet reaches the rule: {who} {takes} all that it would match"),
+            format!("no packet reaches this rule: {who} {decide} all that it matches"),
         ),
     };
     let help = match same_target {
-        true => "remove it: it never counts".to_owned(),
-        false if here => format!("move it before {who} if it is meant, or remove it"),
-        false => "remove it, or let these packets come so far".to_owned(),
+        true => "remove it: no packet reaches it, and the target is the same",
+        false => "remove it, or move it before the rules that decide first",
     };
-    let mut found = table.rule(lint, chain, i, message).help(help).tried(1).fix(fix);
+    let mut writers = by.iter().map(|b| table.writer(*b));
+    let program = writers.try_fold(None, |_, writer| writer.map(Some)).flatten();
+    let mut found = table
+        .rule(lint, chain, i, message)
+        .by(program)
+        .help(help)
+        .tried(1)
+        .fix(vec![table.removal(chain, i)])
+        .caused(cause(table, lint, by, (same_target, &who)));
     if !same_target {
         found.severity = Severity::Warning;
     }
-    let label = if by.len() == 1 { "takes its packets" } else { "takes some of its packets" };
-    for b in by.iter().take(NAMED) {
-        found = found.also(table.beside(b.0, b.1, label));
+    let label = match (lint.id == DUPLICATE_RULE.id, by.len()) {
+        (true, _) => "the same tests",
+        (false, 1) => "decides all of its packets",
+        (false, _) => "decides some of its packets",
+    };
+    by.iter().fold(found, |f, b| f.also(table.beside(b.0, b.1, label)))
+}
+
+/// Duplicates are to blame themselves; else it is the rule that decides first, if it is one.
+fn cause(
+    table: &TableContext<'_>,
+    lint: &Lint,
+    by: &[At],
+    (same_target, who): (bool, &str),
+) -> RootCause {
+    let places: Vec<String> = by.iter().map(|b| table.key(b.0, Some(b.1))).collect();
+    let key = format!("{same_target} {}", places.join(" "));
+    let jumps = lint.id == JUMP_NEVER_MATCHES.id;
+    let rules = if jumps { "jumps" } else { "rules" };
+    let unless = if same_target { " (same target)" } else { "" };
+    match by {
+        _ if lint.id == DUPLICATE_RULE.id => {
+            let many = match same_target {
+                true => format!("{{n}} duplicates of {who}"),
+                false => format!("{{n}} rules have the same tests as {who}, which decides first"),
+            };
+            RootCause::new(key, many, "another one").help("remove them")
+        }
+        [(chain, i)] => {
+            let named = format!("rule {} of {}", i + 1, table.chain(*chain).name);
+            let rule = if jumps { "jump" } else { "rule" };
+            let one = format!("{named} decides all that a later {rule} matches{unless}");
+            let many = format!("{named} decides all that {{n}} later {rules} match{unless}");
+            let help = match same_target {
+                true => format!("remove the later {rules}"),
+                false => format!("remove the later {rules}, or move them before this rule"),
+            };
+            let label = format!("no packet reaches this {rule}");
+            RootCause::new(key, many, label).blames(table.at(*chain, Some(*i)), one).help(help)
+        }
+        _ => {
+            let many = format!("no packet reaches {{n}} {rules}: {who} decide all that they match");
+            RootCause::new(key, many, "no packet reaches it").help("remove them, or move them up")
+        }
     }
-    found
+}
+
+/// A rule that matches nothing of what its callers let in.
+fn kept_out(table: &TableContext<'_>, at: At) -> Finding {
+    let (chain, i) = at;
+    let name = &table.chain(chain).name;
+    let (lint, rules) = match table.chain(chain).rules[i].target.chain() {
+        Some(_) => (&JUMP_NEVER_MATCHES, "jumps"),
+        None => (&NEVER_MATCHES, "rules"),
+    };
+    let message = format!("this rule never matches: no packet that enters {name} passes its tests");
+    let many = format!("{{n}} {rules} of {name} match no packet that enters it");
+    let found = table
+        .rule(lint, chain, i, message)
+        .tried(1)
+        .fix(vec![table.removal(chain, i)])
+        .help("correct its tests or those of the jumps, or remove it")
+        .caused(RootCause::new(table.key(chain, None), many, "never matches either"));
+    let callers = table.flow.callers(chain).iter();
+    callers.fold(found, |f, c| f.also(table.beside(c.0, c.1, "lets packets in")))
+}
+
+/// `rule 3`, or `rule 3 of web` from another chain.
+fn in_words(table: &TableContext<'_>, (chain, i): At, from: usize) -> String {
+    match chain == from {
+        true => format!("rule {}", i + 1),
+        false => format!("rule {} of {}", i + 1, table.chain(chain).name),
+    }
 }
 
 fn same_tests(table: &TableContext<'_>, a: At, b: At) -> bool {
@@ -116,17 +165,39 @@ fn same_tests(table: &TableContext<'_>, a: At, b: At) -> bool {
     a.len() == b.len() && a.iter().all(|t| b.contains(t))
 }
 
-fn redundant(table: &TableContext<'_>, (chain, i): At) -> Finding {
-    let target = &table.chain(chain).rules[i].target;
-    let fate = match target {
-        Target::Accept => "accepted",
-        Target::Return => "left to the caller",
-        _ => "dropped in the same way",
+/// A rule without which its packets meet the same, by what decides them then.
+fn redundant(table: &TableContext<'_>, (chain, i): At, by: &[Decider]) -> Finding {
+    let (one, fate) = match &table.chain(chain).rules[i].target {
+        Target::Accept => ("accepted", "accept"),
+        Target::Return => ("returned to the caller", "return"),
+        Target::Drop => ("dropped", "drop"),
+        _ => ("rejected", "reject"),
     };
-    let message = format!("what the rule matches is {fate} without it, too");
-    table
+    let mut places = Vec::new();
+    let mut beside = Vec::new();
+    for decider in by {
+        let (c, rule, label) = match decider {
+            Decider::Rule((c, rule)) => (*c, Some(*rule), "does the same to its packets"),
+            Decider::Policy(c) => (*c, None, "its policy does the same to its packets"),
+        };
+        places.push(table.key(c, rule));
+        let (place, span) = table.at(c, rule);
+        beside.push(Also { place, span, label: label.to_owned() });
+    }
+    let name = &table.chain(chain).name;
+    let message = format!("without this rule, its packets are {one} as well");
+    let many = format!("{{n}} rules of {name} {fate} what is {one} without them as well");
+    let cause = RootCause::new(
+        format!("{} {fate} {}", table.key(chain, None), places.join(" ")),
+        many,
+        "redundant, too",
+    )
+    .help("remove them, unless their counters or their places near the head are wanted");
+    let found = table
         .rule(&REDUNDANT_RULE, chain, i, message)
         .help("remove it, unless its counter or its place near the head is wanted")
         .tried(1)
         .fix_with_counters(vec![table.removal(chain, i)])
+        .caused(cause);
+    beside.into_iter().fold(found, Finding::also)
 }

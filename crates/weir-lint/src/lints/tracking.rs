@@ -9,6 +9,7 @@ use crate::context::{Context, TableContext};
 use crate::family::LintFamily;
 use crate::finding::{Edit, Finding};
 use crate::lint::define;
+use crate::root_cause::RootCause;
 
 define!(CONNTRACK_UNNEEDED, "conntrack-unneeded", Note);
 define!(NAT_WITHOUT_TRACKING, "nat-without-tracking", Warning);
@@ -46,16 +47,19 @@ fn untracked(raw: &TableContext<'_>, nat: &TableContext<'_>, hook: &str, out: &m
         for (i, rule) in nat.chain(to).rules.iter().enumerate() {
             let tests = tests_of(rule, nat.family());
             if matches!(rule.target, Target::Nat(_)) && excluded.iter().all(|t| tests.contains(t)) {
+                let notrack = format!("rule {} of raw {hook}", n + 1);
                 let message = format!(
-                    "no packet reaches the rule: raw/{hook}/{} takes all that it would match out \
-                     of conntrack",
-                    n + 1
+                    "no packet reaches this rule: {notrack} exempts all that it matches from \
+                     conntrack"
                 );
-                let help = "narrow the NOTRACK rule, or remove the translation";
+                let one =
+                    format!("{notrack} exempts packets from conntrack that nat should translate");
+                let cause = RootCause::new(raw.key(from, Some(n)), one.clone(), "never translates");
                 out.push(
                     nat.rule(&NAT_WITHOUT_TRACKING, to, i, message)
-                        .also(raw.beside(from, n, "takes them out of conntrack"))
-                        .help(help),
+                        .by(raw.writer((from, n)))
+                        .caused(cause.blames(raw.at(from, Some(n)), one))
+                        .help("narrow the NOTRACK rule, or remove the translation"),
                 );
             }
         }
@@ -85,9 +89,10 @@ pub(crate) fn unneeded(context: &Context<'_>, found: &[Finding]) -> Vec<Finding>
             !t.reachable[c] || gone.contains(&(family, &t.place(c, Some(i))))
         };
         if goes((table, chain, i)) && users.all(goes) {
-            let message = "every packet is tracked, and no rule that asks for it changes anything";
-            let help = "without these rules the host tracks nothing, unless another program asks \
-                        for it; it would not put fragments together either";
+            let message =
+                "every packet is tracked, but no rule that uses conntrack changes anything";
+            let help = "remove the rules that use conntrack, unless another program needs it; then \
+                        fragments are no longer reassembled either";
             out.push(table.rule(&CONNTRACK_UNNEEDED, chain, i, message).help(help));
         }
     }

@@ -25,8 +25,8 @@ fn look(context: &Context<'_>, out: &mut Vec<Finding>) {
         }
         for (chain, i, rule) in table.rules() {
             if rule.counters.is_some_and(|c| c.packets == 0) && rule.target != Target::None {
-                let message = "no packet matched the rule since its counters were reset";
-                let help = "if that is long ago, find out whether anybody still needs it";
+                let message = "no packet has matched this rule since its counters were reset";
+                let help = "find out whether anybody still needs it, if that was long ago";
                 out.push(table.rule(&UNUSED_RULE, chain, i, message).help(help).tried(1));
             }
         }

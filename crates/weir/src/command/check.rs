@@ -12,7 +12,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
-use weir_lint::{CheckOptions, Level, Levels, Severity, check, lint, lints};
+use weir_lint::{CheckOptions, Level, Levels, Severity, check_but, check_each, lint, lints};
 use weir_passes::CostModel;
 
 use self::baseline::Baseline;
@@ -35,16 +35,21 @@ pub fn run(args: &Check, colors: Colors) -> Result<Answer> {
     let levels = levels(&args.deny, &args.warn, &args.allow)?;
     let options = CheckOptions { counters: args.counters, levels };
     let mut baseline = args.baseline.as_deref().map(Baseline::read).transpose()?;
-    let mut all = Vec::new();
+    let (mut all, mut lines) = (Vec::new(), Vec::new());
     for file in files(args)? {
         let loaded = operand::load(file, &args.operand, colors.err)?;
-        let mut found = check(&loaded.firewall, &options);
-        let before = found.findings.len();
-        if let Some(baseline) = &mut baseline {
-            found.findings.retain(|f| !baseline.takes(f, &loaded.firewall));
+        let mut known = 0;
+        let found = check_but(&loaded.firewall, &options, |f| {
+            let takes = baseline.as_mut().is_some_and(|b| b.takes(f, &loaded.firewall));
+            known += usize::from(takes);
+            takes
+        });
+        if args.write_baseline.is_some() {
+            let each = check_each(&loaded.firewall, &options).findings;
+            lines.extend(each.iter().map(|f| baseline::line(f, &loaded.firewall)));
         }
         all.push(Checked {
-            known: before - found.findings.len(),
+            known,
             firewall: loaded.firewall,
             sources: loaded.sources,
             findings: found.findings,
@@ -53,8 +58,7 @@ pub fn run(args: &Check, colors: Colors) -> Result<Answer> {
         });
     }
     if let Some(path) = &args.write_baseline {
-        let findings = all.iter().flat_map(|c| c.findings.iter().map(move |f| (f, &c.firewall)));
-        fs::write(path, baseline::text(findings))
+        fs::write(path, baseline::text(lines))
             .with_context(|| format!("write {}", path.display()))?;
         let total = total(all.iter().flat_map(|c| &c.findings));
         eprintln!("weir: {}: {total}", path.display());

@@ -1,8 +1,8 @@
 //! The baseline: findings that are known, so that only new ones are reported.
 //!
-//! A line for each finding: its id, where it is, and the rule as iptables-save prints it. Rules are
-//! not numbered, so that a line stays valid when other rules come or go; two equal lines stand for
-//! two findings.
+//! A line for each rule, chain or set that a finding is about: its id, where it is, and the rule as
+//! iptables-save prints it. Rules are not numbered, so that a line stays valid when other rules come
+//! or go; two equal lines stand for two findings.
 //!
 //! ```text
 //! shadowed-rule iptables/filter/INPUT -s 192.0.2.7/32 -j DROP
@@ -62,16 +62,15 @@ impl Baseline {
     }
 }
 
-/// The text of a baseline that lists these findings.
-pub(super) fn text<'f>(findings: impl Iterator<Item = (&'f Finding, &'f Firewall)>) -> String {
-    let mut lines: Vec<String> = findings.map(|(f, firewall)| line(f, firewall)).collect();
+/// The text of a baseline of these lines.
+pub(super) fn text(mut lines: Vec<String>) -> String {
     lines.sort_unstable();
     lines.insert(0, HEAD.to_owned());
     lines.join("\n") + "\n"
 }
 
-/// The line that stands for a finding.
-fn line(finding: &Finding, firewall: &Firewall) -> String {
+/// The line that stands for a finding about one rule, chain or set.
+pub(super) fn line(finding: &Finding, firewall: &Firewall) -> String {
     let id = finding.id();
     let (Some(place), Some(family)) = (&finding.place, finding.family) else {
         return format!("{id} - {}", finding.message);
@@ -95,7 +94,7 @@ fn line(finding: &Finding, firewall: &Firewall) -> String {
 
 #[cfg(test)]
 mod tests {
-    use weir_lint::{CheckOptions, check};
+    use weir_lint::{CheckOptions, check_each};
     use weir_syntax::iptables::{ParseOptions, parse};
 
     use super::*;
@@ -104,7 +103,7 @@ mod tests {
         let text = format!("*filter\n:INPUT DROP [0:0]\n{rules}COMMIT\n");
         let v4 = parse(&text, &ParseOptions::default()).expect("a ruleset");
         let firewall = Firewall { v4: Some(v4), ..Firewall::default() };
-        let mut found = check(&firewall, &CheckOptions::default()).findings;
+        let mut found = check_each(&firewall, &CheckOptions::default()).findings;
         found.retain(|f| f.id() == "duplicate-rule");
         (found, firewall)
     }
@@ -122,7 +121,7 @@ mod tests {
         let twice = "-A INPUT -s 192.0.2.1/32 -j DROP\n-A INPUT -s 192.0.2.1/32 -j DROP\n";
         let (findings, firewall) = checked(twice);
         assert_eq!(findings.len(), 1, "{findings:?}");
-        let listed = text(findings.iter().map(|f| (f, &firewall)));
+        let listed = text(findings.iter().map(|f| line(f, &firewall)).collect());
         let moved = format!("-A INPUT -p tcp -j RETURN\n{twice}-A INPUT -s 192.0.2.1/32 -j DROP\n");
         let (findings, firewall) = checked(&moved);
         let mut baseline = known(&listed).expect("a baseline");

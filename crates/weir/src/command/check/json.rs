@@ -37,6 +37,7 @@ struct FoundAt<'a> {
     help: &'a str,
     cost: Option<Cost>,
     fix: Option<FixOf>,
+    program: Option<&'static str>,
 }
 
 /// Another place.
@@ -104,5 +105,6 @@ fn found_at<'a>(f: &'a Finding, checked: &Checked, places: &Places<'a>) -> Found
             .fix
             .as_ref()
             .map(|x| FixOf { edits: x.edits.len(), changes_counters: x.changes_counters }),
+        program: f.program.map(|p| p.as_str()),
     }
 }

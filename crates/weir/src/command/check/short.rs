@@ -1,5 +1,7 @@
 //! A line for each finding, as compilers print them: `FILE:LINE:COLUMN: SEVERITY: MESSAGE [ID]`.
 
+use weir_syntax::escaped;
+
 use super::checked::{Checked, severity};
 use super::places::Places;
 
@@ -15,8 +17,9 @@ pub(super) fn print(all: &[Checked]) -> String {
                 Some(region) => format!("{name}:{}:{}", region.line, region.column),
                 None => name.to_owned(),
             };
-            let line = format!("{at}: {}: {} [{}]\n", severity(f.severity), f.message, f.id());
-            out.push_str(&line);
+            let line = format!("{at}: {}: {} [{}]", severity(f.severity), f.message, f.id());
+            out.push_str(&escaped(&line));
+            out.push('\n');
         }
     }
     out

@@ -2,15 +2,19 @@
 
 use std::cmp::Reverse;
 
-use weir_lint::{Finding, Severity, counts};
+use weir_lint::{Also, Finding, Severity, counts};
 use weir_model::Firewall;
-use weir_syntax::{Diagnostic, Heading};
+use weir_syntax::{Diagnostic, Heading, escaped};
 
 use super::checked::{Checked, severity, total};
 use super::places::Places;
 
 /// Findings drawn of each kind; the others are counted.
 const DRAWN: usize = 3;
+/// Other places drawn of a finding; the lines of the others are named.
+const PLACES: usize = 3;
+/// Lines that are named at most.
+const LINES: usize = 10;
 /// Rules tried in vain from which the cost is told.
 const COSTLY: u32 = 2;
 
@@ -19,7 +23,7 @@ pub(super) fn print(all: &[Checked], every: bool, color: bool) -> String {
     let mut out = String::new();
     for checked in all {
         if let (true, Some(source)) = (all.len() > 1, checked.sources.first()) {
-            out.push_str(&format!("== {}\n", source.name));
+            out.push_str(&format!("== {}\n", escaped(&source.name)));
         }
         out.push_str(&holds(&checked.firewall));
         out.push_str(&drawn(checked, if every { usize::MAX } else { DRAWN }, color));
@@ -52,12 +56,13 @@ fn holds(firewall: &Firewall) -> String {
             table.family, table.table, table.rules
         ));
         if let Some(longest) = table.chains.first().filter(|c| c.rules > 0) {
-            out.push_str(&format!(", longest {} ({})", longest.chain, longest.rules));
+            out.push_str(&format!(", longest {} ({})", escaped(&longest.chain), longest.rules));
         }
         out.push('\n');
     }
     for (title, names) in [("matches", &counts.matches), ("targets", &counts.targets)] {
-        let names: Vec<String> = names.iter().map(|n| format!("{} {}", n.name, n.count)).collect();
+        let names: Vec<String> =
+            names.iter().map(|n| format!("{} {}", escaped(&n.name), n.count)).collect();
         out.push_str(&format!("  {title}: {}\n", names.join(", ")));
     }
     out
@@ -85,7 +90,10 @@ fn drawn(checked: &Checked, at_most: usize, color: bool) -> String {
         out.push_str(&format!("\n{worst} {id}: {}{fix}\n", of_kind.len()));
         for finding in of_kind.iter().take(at_most) {
             let Some(source) = places.source(finding) else { continue };
-            let diagnostic = diagnostic(finding, checked);
+            let lines = |of: &[Also]| {
+                of.iter().filter_map(|a| Some(places.region(source, a.span)?.line)).collect()
+            };
+            let diagnostic = diagnostic(finding, checked, at_most > DRAWN, &lines);
             out.push_str(&weir_syntax::render(&[diagnostic], &source.name, &source.text, color));
         }
         if of_kind.len() > at_most {
@@ -108,7 +116,12 @@ fn drawn(checked: &Checked, at_most: usize, color: bool) -> String {
     out
 }
 
-fn diagnostic(f: &Finding, checked: &Checked) -> Diagnostic {
+fn diagnostic(
+    f: &Finding,
+    checked: &Checked,
+    every: bool,
+    lines: &dyn Fn(&[Also]) -> Vec<usize>,
+) -> Diagnostic {
     let heading = match f.severity {
         Severity::Note => Heading::Note,
         Severity::Warning => Heading::Warning,
@@ -122,6 +135,19 @@ fn diagnostic(f: &Finding, checked: &Checked) -> Diagnostic {
             f.tried
         ));
     }
+    let drawn = if every { f.also.len() } else { PLACES.min(f.also.len()) };
+    let (drawn, named) = f.also.split_at(drawn);
+    if !named.is_empty() {
+        let all = lines(named);
+        let first: Vec<String> = all.iter().take(LINES).map(ToString::to_string).collect();
+        let more = if all.len() > LINES { ", …" } else { "" };
+        help.push_str(&format!(
+            "\nand {} more: {} {}{more} (--every draws all)",
+            named.len(),
+            if all.len() == 1 { "line" } else { "lines" },
+            first.join(", ")
+        ));
+    }
     let diagnostic = Diagnostic::new(f.message.clone(), f.span).heading(heading).help(help);
-    f.also.iter().fold(diagnostic, |d, also| d.also(also.span, also.label.clone()))
+    drawn.iter().fold(diagnostic, |d, also| d.also(also.span, also.label.clone()))
 }

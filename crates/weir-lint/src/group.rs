@@ -1,0 +1,82 @@
+//! Findings of one cause become one finding with several places.
+//!
+//! Lints look at one rule at a time, and comments, baselines and fixes speak of one rule at a time.
+//! A person reads about causes: a rule that decides all packets of a hundred others is one mistake.
+//! So each finding may carry its [`RootCause`](crate::root_cause::RootCause), and those of the same
+//! cause are put together last.
+
+use std::collections::HashMap;
+
+use weir_model::Family;
+
+use crate::finding::{Also, Finding, Fix};
+
+/// Puts findings of the same cause together, each where the first of them stands.
+pub(crate) fn group(all: Vec<Finding>) -> Vec<Finding> {
+    let mut groups: Vec<Vec<Finding>> = Vec::new();
+    let mut by_key: HashMap<(&'static str, Option<Family>, String), usize> = HashMap::new();
+    for f in all {
+        let Some(cause) = &f.cause else {
+            groups.push(vec![f]);
+            continue;
+        };
+        let key = (f.lint.id, f.family, cause.key.clone());
+        match by_key.get(&key) {
+            Some(at) => groups[*at].push(f),
+            None => {
+                by_key.insert(key, groups.len());
+                groups.push(vec![f]);
+            }
+        }
+    }
+    groups.into_iter().filter_map(together).collect()
+}
+
+fn together(group: Vec<Finding>) -> Option<Finding> {
+    let n = group.len();
+    let mut rest = group.into_iter();
+    let mut first = rest.next()?;
+    let Some(cause) = first.cause.take() else { return Some(first) };
+    let mut also = Vec::new();
+    let own = |f: &Finding| {
+        let (place, span) = (f.place.clone()?, f.span);
+        Some(Also { place, span, label: cause.label.clone() })
+    };
+    match &cause.at {
+        Some((place, span)) => {
+            also.extend(own(&first).filter(|a| a.place != *place));
+            (first.place, first.span) = (Some(place.clone()), *span);
+            if let Some(one) = &cause.one {
+                first.message.clone_from(one);
+            }
+        }
+        None if n == 1 => return Some(first),
+        None => {}
+    }
+    if n > 1 {
+        first.message = cause.many.replace("{n}", &n.to_string());
+    }
+    if let Some(help) = &cause.help {
+        first.help.clone_from(help);
+    }
+    for f in rest {
+        also.extend(own(&f).filter(|a| first.place.as_ref() != Some(&a.place)));
+        first.severity = first.severity.max(f.severity);
+        first.tried = first.tried.saturating_add(f.tried);
+        for other in f.also {
+            if !first.also.contains(&other) {
+                first.also.push(other);
+            }
+        }
+        if let Some(more) = f.fix {
+            let fix = first.fix.get_or_insert(Fix { edits: Vec::new(), changes_counters: false });
+            fix.edits.extend(more.edits);
+            fix.changes_counters |= more.changes_counters;
+        }
+    }
+    let blamed = first.place.clone();
+    let others = std::mem::take(&mut first.also).into_iter();
+    also.extend(others.filter(|a| Some(&a.place) != blamed.as_ref()));
+    first.also = also;
+    Some(first)
+}

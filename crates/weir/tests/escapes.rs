@@ -1,0 +1,48 @@
+//! Control characters in comments and names of a ruleset never reach a terminal: what weir prints
+//! for people shows them written out.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use weir_testkit::Folder;
+
+/// A chain's name and a comment that would clear the screen, and a rule that cannot be read.
+const TEXT: &str = "*filter\n:INPUT DROP [0:0]\n:FORWARD DROP [0:0]\n\
+    :a\u{1b}[2Jb - [0:0]\n:c\u{1b}[2Jd - [0:0]\n\
+    -A INPUT -p tcp -m comment --comment \"x\u{1b}[2Jy\" -j a\u{1b}[2Jb\n\
+    -A INPUT -p tcp -m comment --comment \"x\u{1b}[2Jy\" -j a\u{1b}[2Jb\n\
+    -A a\u{1b}[2Jb -p tcp -m comment --comment \"x\u{1b}[2Jy\" -j ACCEPT\nCOMMIT\n";
+
+/// Both streams of a run, which must show the character written out and never as it is.
+fn shown(words: &[&str], paths: &[&Path]) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    let output = command.args(words).args(paths).output().expect("weir runs");
+    let both = [&output.stdout[..], &output.stderr[..]].concat();
+    let text = String::from_utf8_lossy(&both).into_owned();
+    assert!(!text.contains('\u{1b}'), "{words:?}: {text:?}");
+    assert!(text.contains("\\x1b[2J"), "{words:?}: {text:?}");
+    text
+}
+
+#[test]
+fn escape_characters_are_written_out_by_every_command() {
+    let folder = Folder::new("escapes");
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).expect("a file");
+        path
+    };
+    let rules = file("a.rules", TEXT);
+    let found = shown(&["check"], &[&rules]);
+    assert!(found.contains("duplicate-rule"), "{found}");
+    shown(&["check", "--format", "short", "--warn", "all"], &[&rules]);
+    let packet = "iif eth0 ip saddr 192.0.2.1 ip daddr 192.0.2.2 tcp sport 1024 tcp dport 22";
+    let way = shown(&["explain", "--hook", "input", "--packet", packet], &[&rules]);
+    assert!(way.contains("ACCEPT"), "{way}");
+    let other = file("b.rules", &TEXT.replace("-j ACCEPT", "-j DROP"));
+    shown(&["diff"], &[&rules, &other]);
+    let broken = file("c.rules", &TEXT.replace("-p tcp -m", "-p tcp -s x\u{1b}[2Jy -m"));
+    shown(&["fmt"], &[&broken]);
+    shown(&["check"], &[&broken]);
+}
