@@ -11,14 +11,15 @@ use crate::assembled::{drops_of_fragments, is_dead};
 use crate::at::At;
 use crate::chain::Unknown;
 use crate::comparison::{
-    Answer, CompareError, CompareOptions, Comparison, Differs, Level, Part, Scope, Statistics,
-    VerdictChange, Way,
+    Answer, CompareError, CompareOptions, Comparison, CornerCase, Differs, EffectChange, Level,
+    Part, Scope, Statistics, VerdictChange, Way,
 };
 use crate::compose::RulesetDiagram;
 use crate::fragments::put_together_by_one;
 use crate::journey::{ComparedSide, pieces};
 use crate::layout::Order;
 use crate::order::orders;
+use crate::region::{Example, Region};
 use crate::space::{PacketSet, Space, SpaceOptions};
 use crate::stateful_identity::StatefulIdentity;
 use crate::store::{Full, Ref};
@@ -350,6 +351,7 @@ impl<'f> Pair<'f> {
             return Ok(Err(CompareError::NotReproduced(Box::new(witness.packet))));
         };
         let changes = self.changes(meaning, before, after)?;
+        let effects = self.effects(meaning, differ, (before, after))?;
         let set = PacketSet(differ);
         let space = &mut meaning.space;
         Ok(Ok(Answer::Differs(Box::new(Differs {
@@ -360,6 +362,7 @@ impl<'f> Pair<'f> {
             difference,
             verdicts,
             changes,
+            effects,
         }))))
     }
 
@@ -401,6 +404,36 @@ impl<'f> Pair<'f> {
         Some((difference, (a.verdict, b.verdict)))
     }
 
+    /// Where the verdict is the same and something else is not.
+    fn effects(
+        &self,
+        meaning: &mut RulesetDiagram<'f>,
+        differ: Ref,
+        (before, after): (Ref, Ref),
+    ) -> Result<Option<EffectChange>, Unknown> {
+        let rest = meaning.within_same_verdict(differ, (before, after))?;
+        let set = PacketSet(rest);
+        if meaning.space.is_empty(set)? {
+            return Ok(None);
+        }
+        let (share, packets) = (meaning.space.share(set)?, meaning.space.count(set)?);
+        let (regions, corners) = self.regions(meaning, rest)?;
+        Ok(Some(EffectChange { share, packets, regions, corners }))
+    }
+
+    /// The regions of a set and its corner cases, with packets that were sent through both.
+    fn regions(
+        &self,
+        meaning: &mut RulesetDiagram<'f>,
+        set: Ref,
+    ) -> Result<(Vec<Region>, Vec<CornerCase>), Full> {
+        let journey = matches!(self.way, Way::Entry(_));
+        meaning.regions_and_corners(set, (self.options.regions, journey), &|witness| {
+            let (difference, verdicts) = self.reproduce(&witness)?;
+            Some(Example { witness, difference, verdicts })
+        })
+    }
+
     /// The ways in which verdicts changed.
     fn changes(
         &self,
@@ -419,13 +452,10 @@ impl<'f> Pair<'f> {
                 if space.is_empty(both)? {
                     continue;
                 }
-                out.push(VerdictChange {
-                    before: *a,
-                    after: *b,
-                    share: space.share(both)?,
-                    packets: space.count(both)?,
-                    regions: space.regions(both, self.options.regions)?,
-                });
+                let (share, packets) = (space.share(both)?, space.count(both)?);
+                let (regions, corners) = self.regions(meaning, both.0)?;
+                let (before, after) = (*a, *b);
+                out.push(VerdictChange { before, after, share, packets, regions, corners });
             }
         }
         out.sort_by(|a, b| b.share.total_cmp(&a.share));

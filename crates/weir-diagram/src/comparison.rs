@@ -4,9 +4,10 @@ use weir_model::{Family, Hook, Packet};
 use weir_semantics::Entry;
 use weir_semantics::{OutcomeDifference, Verdict};
 
+use crate::corner::Corner;
 use crate::fragments::Fragments;
 use crate::layout::Order;
-use crate::region::Region;
+use crate::region::{Example, Region};
 use crate::witness::Witness;
 
 /// What is compared.
@@ -184,6 +185,8 @@ pub struct Differs {
     /// Where the verdict itself changed, by what it was and what it is: the biggest first. Empty
     /// where only effects differ.
     pub changes: Vec<VerdictChange>,
+    /// Where the verdict is the same and what is done on the way is not.
+    pub effects: Option<EffectChange>,
 }
 
 /// Packets whose verdict changed in one way.
@@ -197,8 +200,34 @@ pub struct VerdictChange {
     pub share: f64,
     /// How many headers that is.
     pub packets: f64,
-    /// Where they lie, the biggest first.
+    /// Where they lie, the biggest first: without corner cases, unless there is nothing else.
     pub regions: Vec<Region>,
+    /// What the regions leave out.
+    pub corners: Vec<CornerCase>,
+}
+
+/// Packets that meet the same verdict, but not the same effects.
+#[derive(Clone, Debug)]
+pub struct EffectChange {
+    /// Which part of all packets they are, from 0 to 1.
+    pub share: f64,
+    /// How many headers that is.
+    pub packets: f64,
+    /// Where they lie, the biggest first: without corner cases, unless there is nothing else.
+    pub regions: Vec<Region>,
+    /// What the regions leave out.
+    pub corners: Vec<CornerCase>,
+}
+
+/// Packets of a difference that are told apart from ordinary ones.
+#[derive(Clone, Debug)]
+pub struct CornerCase {
+    /// Which packets.
+    pub corner: Corner,
+    /// Which part of all packets they are, from 0 to 1.
+    pub share: f64,
+    /// One of them; none where its difference hangs on a test that answers twice for one packet.
+    pub example: Option<Example>,
 }
 
 impl VerdictChange {

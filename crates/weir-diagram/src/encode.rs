@@ -188,7 +188,8 @@ fn decode_transport(p: &mut Packet, block: &dyn Fn(Block) -> u128) {
             p.transport = Transport::Truncated;
         }
         let network = if p.family == Family::V4 { 20 } else { 40 };
-        let bytes = field(Field::Length) as usize - network;
+        // A target that writes every field may leave a length below that of the header.
+        let bytes = (field(Field::Length) as usize).saturating_sub(network);
         let whole = match p.proto {
             6 => usize::MAX,
             51 | 132 | 33 => 12,

@@ -122,6 +122,9 @@ impl Levels {
     }
 }
 
+/// The word for devices that no rule names.
+pub(crate) const ANY_OTHER: &str = "any other device";
+
 /// Bits of the conntrack block, lowest first: see [`Ct`](super::encode).
 pub(crate) mod ct_bit {
     /// There is an entry.
@@ -258,6 +261,26 @@ impl DeviceCodes {
         &self.names
     }
 
+    /// A class in words: the name that rules ask for, `ppp+` for what only the prefix names.
+    pub fn word(&self, class: usize) -> Option<String> {
+        let name = self.names.get(class)?;
+        if name.is_empty() {
+            return Some("none".to_owned());
+        }
+        if self.asked.iter().any(|(asked, prefix)| !prefix && asked == name) {
+            return Some(name.clone());
+        }
+        let prefixes = self.asked.iter().filter(|(p, is_prefix)| *is_prefix && name.starts_with(p));
+        let Some((longest, _)) = prefixes.max_by_key(|(prefix, _)| prefix.len()) else {
+            return Some(ANY_OTHER.to_owned());
+        };
+        let narrower = |(asked, is_prefix): &(String, bool)| {
+            asked.starts_with(longest.as_str()) && !(*is_prefix && asked == longest)
+        };
+        let other = if self.asked.iter().any(narrower) { "other " } else { "" };
+        Some(format!("{other}{longest}+"))
+    }
+
     /// The class of a name; `None` for one that is like no other and that no rule names, where
     /// the prefixes that rules name leave hardly any.
     pub fn class(&self, name: &str) -> Option<u32> {
@@ -284,6 +307,22 @@ mod tests {
         }
         for (i, name) in devices.names().iter().enumerate() {
             assert_eq!(class(name), Some(i as u32), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_class_is_worded_by_what_rules_ask_for_and_no_name_is_invented() {
+        let asked = [("eth0", false), ("eth", true), ("ppp", true)];
+        let devices = DeviceCodes::new(asked.map(|(n, p)| (n.to_owned(), p)));
+        let word = |name| devices.word(devices.class(name).expect("a class") as usize);
+        for (name, want) in [
+            ("eth0", "eth0"),
+            ("eth7", "other eth+"),
+            ("ppp1", "ppp+"),
+            ("wlan0", "any other device"),
+            ("lo", "lo"),
+        ] {
+            assert_eq!(word(name).as_deref(), Some(want));
         }
     }
 

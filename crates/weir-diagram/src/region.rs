@@ -9,16 +9,16 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::fmt;
 use std::rc::Rc;
 
-use weir_model::Field;
-use weir_model::matching::ct_state;
+use weir_model::{Field, Match};
+use weir_semantics::{OutcomeDifference, Verdict};
 
-use crate::layout::{Block, Levels, ct_bit};
-use crate::presence::{ct_bits_of, spans_in};
+use crate::layout::{ANY_OTHER, Block, Levels};
+use crate::presence::spans_in;
 use crate::share::{Shares, headers};
 use crate::space::{PacketSet, Space};
 use crate::store::{Full, Ref};
-use crate::witness::joined;
-use crate::words::span_words;
+use crate::witness::{Witness, joined};
+use crate::words::{field_words, is_any_state, span_words, state_words};
 
 /// Packets that differ in nothing that was asked.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,6 +29,20 @@ pub struct Region {
     pub packets: f64,
     /// What its packets have; a field that is not here may be anything.
     pub values: Vec<Values>,
+    /// Some of its packets, of which the first looks as usual as the region allows. Only regions of
+    /// a comparison have them.
+    pub examples: Vec<Example>,
+}
+
+/// A packet that was sent through both rulesets of a comparison.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Example {
+    /// The packet, with the answers that its difference needs.
+    pub witness: Witness,
+    /// What differs.
+    pub difference: OutcomeDifference,
+    /// The verdicts that it met, before and after.
+    pub verdicts: (Verdict, Verdict),
 }
 
 /// What the packets of a region have in one field.
@@ -40,6 +54,27 @@ pub struct Values {
     pub values: Vec<String>,
     /// How many more there are.
     pub more: usize,
+    /// How many values of the field these are; of addresses and ports.
+    pub size: Option<Size>,
+    /// The match that holds or does not, where it is one that packets do not answer.
+    pub asked: Option<(Match, bool)>,
+}
+
+/// How much of a field a region has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// Source or destination, address or port.
+    pub field: Field,
+    /// Values of the region.
+    pub values: u128,
+    /// The greatest value that the field has; there is one value more.
+    pub max: u128,
+}
+
+impl Values {
+    fn named(name: String) -> Values {
+        Values { name, values: Vec::new(), more: 0, size: None, asked: None }
+    }
 }
 
 impl fmt::Display for Values {
@@ -123,6 +158,18 @@ impl Space<'_> {
     /// # Errors
     /// [`Full`].
     pub fn regions(&mut self, a: PacketSet, count: usize) -> Result<Vec<Region>, Full> {
+        let regions = self.regions_with_sets(a, count, false)?;
+        Ok(regions.into_iter().map(|(region, _)| region).collect())
+    }
+
+    /// The same, each with the packets that it has. `ordinary` leaves out what goes without saying
+    /// of a set without corner cases.
+    pub(crate) fn regions_with_sets(
+        &mut self,
+        a: PacketSet,
+        count: usize,
+        ordinary: bool,
+    ) -> Result<Vec<(Region, Ref)>, Full> {
         let mut shares = Shares::new();
         let all = self.share_of(self.possible, &mut shares);
         let mut ways = BinaryHeap::new();
@@ -132,7 +179,8 @@ impl Space<'_> {
         while let Some(way) = ways.pop().filter(|_| steps > 0) {
             steps -= 1;
             if way.at.is_leaf() && way.at != Ref::ZERO {
-                out.push(self.region(&way, all));
+                let set = self.set_of(&way)?;
+                out.push((self.region(&way, all, ordinary), set));
             }
             if out.len() == count {
                 break;
@@ -151,6 +199,23 @@ impl Space<'_> {
                     ways.push(SearchPath { share, chance, at, possible, said });
                 }
             }
+        }
+        Ok(out)
+    }
+
+    /// The packets on a way, as far as its spans were looked for.
+    fn set_of(&mut self, way: &SearchPath) -> Result<Ref, Full> {
+        let mut out = way.possible;
+        let mut said = &way.said;
+        while let Some(link) = said {
+            if let Part::Question(question, answer) = link.part {
+                let level = self.layout.end + question;
+                let (low, high) =
+                    if answer { (Ref::ZERO, Ref::ONE) } else { (Ref::ONE, Ref::ZERO) };
+                let question = self.store.node(level, low, high)?;
+                out = self.store.and(out, question)?;
+            }
+            said = &link.before;
         }
         Ok(out)
     }
@@ -217,7 +282,7 @@ impl Space<'_> {
         self.spans(high, levels, bit, base | 1 << bit, found, left);
     }
 
-    fn region(&self, way: &SearchPath, all: f64) -> Region {
+    fn region(&self, way: &SearchPath, all: f64, ordinary: bool) -> Region {
         let mut parts = Vec::new();
         let mut said = &way.said;
         while let Some(link) = said {
@@ -227,10 +292,10 @@ impl Space<'_> {
         parts.reverse();
         let share = (way.share / all).min(1.0);
         let packets = share * headers(self.family());
-        Region { share, packets, values: self.values(&parts) }
+        Region { share, packets, values: self.values(&parts, ordinary), examples: Vec::new() }
     }
 
-    fn values(&self, parts: &[&Part]) -> Vec<Values> {
+    fn values(&self, parts: &[&Part], ordinary: bool) -> Vec<Values> {
         let spans_of = |wanted: Block| {
             parts.iter().find_map(|p| match p {
                 Part::Block(block, _, spans) if *block == wanted => Some(&spans[..]),
@@ -253,15 +318,17 @@ impl Space<'_> {
                 }
                 Part::Block(Block::Field(Field::Proto), ..) if has_header && proto.is_some() => {}
                 Part::Block(block, levels, spans) => {
-                    let named = self.block_values(*block, *levels, spans, proto);
+                    let named = self.block_values(*block, *levels, spans, (proto, ordinary));
                     out.extend(named.filter(|v| !(has_header && v.name.starts_with("not a"))));
                 }
             }
         }
-        let questions = joined(questions.iter().map(|o| (o.variable, &*o.words, o.answer)));
-        out.extend(questions.into_iter().map(|(words, answer)| {
+        let words = joined(questions.iter().map(|o| (o.variable, &*o.words, o.answer)));
+        out.extend(words.into_iter().map(|(words, answer)| {
+            let asked = questions.iter().find(|o| o.words == words && Some(o.answer) == answer);
+            let asked = asked.and_then(|o| Some((o.asked.clone()?, o.answer)));
             let name = if answer == Some(false) { format!("not ({words})") } else { words };
-            Values { name, values: Vec::new(), more: 0 }
+            Values { asked, ..Values::named(name) }
         }));
         out
     }
@@ -271,12 +338,13 @@ impl Space<'_> {
         block: Block,
         levels: Levels,
         spans: &[(u128, u128)],
-        proto: Option<u128>,
+        (proto, ordinary): (Option<u128>, bool),
     ) -> Option<Values> {
         let yes = spans.iter().any(|s| s.1 == 1);
         let flag = |yes_words: &str, no_words: &str| {
             let name = if yes { yes_words } else { no_words }.to_owned();
-            Some(Values { name, values: Vec::new(), more: 0 })
+            let is_said = yes || !ordinary || matches!(block, Block::HasMac);
+            is_said.then(|| Values::named(name))
         };
         let field = match block {
             Block::Redirected => return None,
@@ -293,15 +361,24 @@ impl Space<'_> {
         let codes = || spans.iter().flat_map(|(lo, hi)| *lo as u32..=*hi as u32);
         let words: Vec<String> = match field {
             Field::Iif | Field::Oif => {
-                let names = self.layout.devices.names();
-                let name = |c: u32| match names.get(c as usize) {
-                    Some(name) if name.is_empty() => Some("none".to_owned()),
-                    Some(name) => Some(name.clone()),
-                    None => None,
-                };
-                codes().filter_map(name).collect()
+                // All devices, where there is one.
+                let classes = self.layout.devices.names().len() as u32;
+                if ordinary && (1..classes).all(|class| codes().any(|code| code == class)) {
+                    return None;
+                }
+                let word = |class: &u32| self.layout.devices.word(*class as usize);
+                let (there, missing): (Vec<u32>, Vec<u32>) =
+                    (1..classes).partition(|class| codes().any(|code| code == *class));
+                let any_other = there.iter().filter_map(word).any(|word| word == ANY_OTHER);
+                if ordinary && any_other && missing.len() < there.len() {
+                    let missing: Vec<String> = missing.iter().filter_map(word).collect();
+                    vec![format!("any device but {}", missing.join(", "))]
+                } else {
+                    codes().filter_map(|c| word(&c)).collect()
+                }
             }
-            Field::CtState => state_words(codes()),
+            Field::CtState if ordinary && is_any_state(codes()) => return None,
+            Field::CtState => state_words(codes(), ordinary),
             _ => {
                 let all = field.max(family);
                 let spans = spans.iter().filter(|s| **s != (0, all));
@@ -315,54 +392,16 @@ impl Space<'_> {
             name: field_words(field, family, proto),
             values,
             more,
+            size: size(field, spans, field.max(family)),
+            asked: None,
         })
     }
 }
 
-/// States and translations that some codes stand for.
-fn state_words(codes: impl Iterator<Item = u32>) -> Vec<String> {
-    let mut by_state: BTreeMap<u16, Vec<u32>> = BTreeMap::new();
-    let states = ct_state::INVALID
-        | ct_state::NEW
-        | ct_state::RELATED
-        | ct_state::ESTABLISHED
-        | ct_state::UNTRACKED;
-    for code in codes {
-        by_state.entry(ct_bits_of(code) & states).or_default().push(code);
-    }
-    let mut out = Vec::new();
-    for (state, codes) in by_state {
-        let mut word = Field::CtState.display_value(state.into(), weir_model::Family::V4);
-        for (bit, name) in
-            [(ct_bit::SNAT, "snat"), (ct_bit::DNAT, "dnat"), (ct_bit::REPLY, "reply")]
-        {
-            let set = codes.iter().filter(|c| **c >> bit & 1 == 1).count();
-            match set {
-                0 => word += &format!(" not {name}"),
-                n if n == codes.len() => word += &format!(" {name}"),
-                _ => {}
-            }
-        }
-        out.push(word);
-    }
-    out
-}
-
-/// A field in the words of `--packet`.
-fn field_words(field: Field, family: weir_model::Family, proto: Option<u128>) -> String {
-    let ip = if family == weir_model::Family::V4 { "ip" } else { "ip6" };
-    let th = proto.map(|p| Field::Proto.display_value(p, family));
-    match field {
-        Field::Saddr | Field::Daddr | Field::Ttl | Field::Tos => {
-            format!("{ip} {}", field.row().name)
-        }
-        Field::Sport | Field::Dport => match th {
-            Some(th) => format!("{th} {}", field.row().name),
-            None => field.row().name.to_owned(),
-        },
-        Field::TcpFlags => "tcp flags".to_owned(),
-        Field::Icmp => if ip == "ip" { "icmp type/code" } else { "icmpv6 type/code" }.to_owned(),
-        Field::SourceMac => "ether saddr".to_owned(),
-        _ => field.row().name.to_owned(),
-    }
+/// How many addresses or ports some spans are.
+fn size(field: Field, spans: &[(u128, u128)], max: u128) -> Option<Size> {
+    let sized = [Field::Saddr, Field::Daddr, Field::Sport, Field::Dport].contains(&field);
+    let values =
+        spans.iter().fold(0u128, |n, (lo, hi)| n.saturating_add((hi - lo).saturating_add(1)));
+    sized.then_some(Size { field, values, max })
 }

@@ -333,6 +333,14 @@ pub(crate) fn who(rule: &Rule) -> u64 {
     hasher.finish()
 }
 
+/// What the name of a device stands for in the packets of a comparison: `any other device`, `ppp+`;
+/// the name itself where rules ask for it.
+pub fn device_words(firewalls: &[&Firewall], family: Family, name: &str) -> String {
+    let devices = DeviceCodes::new(firewalls.iter().flat_map(|f| devices_of(f, family)));
+    let class = devices.class(name);
+    class.and_then(|class| devices.word(class as usize)).unwrap_or_else(|| name.to_owned())
+}
+
 /// Device names and prefixes (true) that a family's rules and the sets ask for.
 fn devices_of(firewall: &Firewall, family: Family) -> Vec<(String, bool)> {
     let mut out = Vec::new();

@@ -47,9 +47,13 @@ impl Assumption {
 }
 
 impl Witness {
-    /// What is taken for granted, a phrase each: bits of one value together.
-    pub fn given(&self) -> Vec<String> {
-        let all = self.assumptions.iter().map(|o| (o.variable, &*o.words, o.answer));
+    /// What is taken for granted, a phrase each: bits of one value together. `words` says what a
+    /// match is.
+    pub fn given(&self, words: &dyn Fn(&Match) -> String) -> Vec<String> {
+        let said = self.assumptions.iter().map(|o| o.asked.as_ref().map_or(o.words.clone(), words));
+        let said: Vec<String> = said.collect();
+        let all =
+            self.assumptions.iter().zip(&said).map(|(o, said)| (o.variable, &**said, o.answer));
         let word = |answer| if answer { "holds" } else { "does not hold" };
         let said = |(words, answer): (String, Option<bool>)| match answer {
             Some(answer) => format!("{words} {}", word(answer)),
@@ -66,9 +70,9 @@ pub(crate) fn joined<'o>(
 ) -> Vec<(String, Option<bool>)> {
     let mut out: Vec<(String, Option<bool>)> = Vec::new();
     // The question without its bit, where its phrase stands, value and mask.
-    let mut values: Vec<(FreeVariable, usize, Field, u128, u128)> = Vec::new();
+    let mut values: Vec<(FreeVariable, usize, Written, u128, u128)> = Vec::new();
     for (variable, words, answer) in questions {
-        let Some((of, FieldBit(field, bit))) = without_bit(variable) else {
+        let Some((of, written, bit)) = without_bit(variable) else {
             out.push((words.to_owned(), Some(answer)));
             continue;
         };
@@ -76,29 +80,54 @@ pub(crate) fn joined<'o>(
         match values.iter_mut().find(|v| v.0 == of) {
             Some((.., value, mask)) => (*value, *mask) = (*value | set, *mask | bit),
             None => {
-                values.push((of, out.len(), field, set, bit));
+                values.push((of, out.len(), written, set, bit));
                 out.push((String::new(), None));
             }
         }
     }
-    for (_, at, field, value, mask) in values {
-        let whole = [Family::V4, Family::V6].iter().any(|f| field.max(*f) == mask);
-        let under = if whole { String::new() } else { format!("/{mask:#x}") };
-        out[at].0 = format!("a target writes {} {value:#x}{under}", field.row().name);
+    for (_, at, written, value, mask) in values {
+        let (who, what, field) = match written {
+            Written::Field(field) => ("target writes", field.row().name, field),
+            Written::Address => ("translation chooses", "address", Field::Saddr),
+            Written::Port => ("translation chooses", "port", Field::Sport),
+        };
+        let family = [Family::V4, Family::V6].into_iter().find(|f| field.max(*f) == mask);
+        out[at].0 = match (written, family) {
+            (Written::Address | Written::Port, Some(family)) => {
+                format!("a {who} {what} {}", field.display_value(value, family))
+            }
+            (Written::Field(_), Some(_)) => format!("a {who} {what} {value:#x}"),
+            (_, None) => format!("a {who} {what} {value:#x}/{mask:#x}"),
+        };
     }
     out
 }
 
-/// A question about a bit that a target writes, as that about its field.
-fn without_bit(variable: FreeVariable) -> Option<(FreeVariable, FieldBit)> {
+/// What a target leaves open, bit by bit.
+#[derive(Clone, Copy)]
+enum Written {
+    Field(Field),
+    Address,
+    Port,
+}
+
+/// A question about a bit that a target writes, as that about the whole, what that is, and the bit.
+fn without_bit(variable: FreeVariable) -> Option<(FreeVariable, Written, u8)> {
     match variable {
-        FreeVariable::Written { who, content, nth, bit } => {
-            let of = FieldBit(bit.0, 0);
-            Some((FreeVariable::Written { who, content, nth, bit: of }, bit))
+        FreeVariable::Written { who, content, nth, bit: FieldBit(field, bit) } => {
+            let of = FreeVariable::Written { who, content, nth, bit: FieldBit(field, 0) };
+            Some((of, Written::Field(field), bit))
         }
-        FreeVariable::Chosen { content, hook, change, bit: Choice::Field(bit) } => {
-            let of = Choice::Field(FieldBit(bit.0, 0));
-            Some((FreeVariable::Chosen { content, hook, change, bit: of }, bit))
+        FreeVariable::Chosen { content, hook, change, bit: choice } => {
+            let (whole, written, bit) = match choice {
+                Choice::Field(FieldBit(field, bit)) => {
+                    (Choice::Field(FieldBit(field, 0)), Written::Field(field), bit)
+                }
+                Choice::Addr(bit) => (Choice::Addr(0), Written::Address, bit),
+                Choice::Port(bit) => (Choice::Port(0), Written::Port, bit),
+                Choice::Changed => return None,
+            };
+            Some((FreeVariable::Chosen { content, hook, change, bit: whole }, written, bit))
         }
         _ => None,
     }
@@ -124,8 +153,16 @@ impl Space<'_> {
     }
 
     /// The same as bits and answers.
-    pub(crate) fn pick_bits(&self, mut f: Ref) -> (Assignment, Vec<Assumption>) {
-        let mut bits = self.usual();
+    pub(crate) fn pick_bits(&self, f: Ref) -> (Assignment, Vec<Assumption>) {
+        self.pick_near(f, self.usual())
+    }
+
+    /// One that has the bits as far as the set allows, its fields from the first to the last.
+    pub(crate) fn pick_near(
+        &self,
+        mut f: Ref,
+        mut bits: Assignment,
+    ) -> (Assignment, Vec<Assumption>) {
         let mut assumptions = Vec::new();
         while self.store.level(f) != BOTTOM {
             let level = self.store.level(f);
@@ -159,8 +196,14 @@ impl Space<'_> {
                 FreeVariable::Chosen { bit: Choice::Field(FieldBit(field, bit)), .. }
                 | FreeVariable::Written { bit: FieldBit(field, bit), .. },
             ) => format!("bit {bit} of the {} that a target writes", field.row().name),
-            (None, FreeVariable::Chosen { bit, .. }) => {
-                format!("what a translation chooses: {bit:?}")
+            (None, FreeVariable::Chosen { bit: Choice::Addr(bit), .. }) => {
+                format!("bit {bit} of the address that a translation chooses")
+            }
+            (None, FreeVariable::Chosen { bit: Choice::Port(bit), .. }) => {
+                format!("bit {bit} of the port that a translation chooses")
+            }
+            (None, FreeVariable::Chosen { bit: Choice::Changed, .. }) => {
+                "a translation changes the packet".to_owned()
             }
             (None, FreeVariable::Stateless { content, .. }) if content == Fact::Bound.content() => {
                 "an earlier packet of the connection met nat".to_owned()
@@ -181,7 +224,7 @@ impl Space<'_> {
     }
 
     /// What is put where a set leaves a choice.
-    fn usual(&self) -> Assignment {
+    pub(crate) fn usual(&self) -> Assignment {
         let (from, to) = match self.family() {
             Family::V4 => (0xc633_6407, 0xcb00_7109),
             Family::V6 => (0x2001_0db8_0001 << 80 | 7, 0x2001_0db8_0002 << 80 | 9),

@@ -1,8 +1,20 @@
 //! Matches and values in a few words.
 
+use std::collections::BTreeMap;
+
 use weir_model::mask::prefix_mask;
-use weir_model::matching::{OptionValue, Value};
+use weir_model::matching::{OptionValue, Value, ct_state};
 use weir_model::{Family, Field, Match};
+
+use crate::layout::ct_bit;
+use crate::presence::ct_bits_of;
+
+/// The states of a connection.
+const STATES: u16 = ct_state::INVALID
+    | ct_state::NEW
+    | ct_state::RELATED
+    | ct_state::ESTABLISHED
+    | ct_state::UNTRACKED;
 
 /// A match as a rule would name it: `-m owner --uid-owner 0`, options as far as they say something.
 pub(crate) fn match_words(m: &Match) -> String {
@@ -68,6 +80,66 @@ pub(crate) fn span_words(field: Field, (lo, hi): (u128, u128), family: Family) -
     let mask = prefix_mask((lo, hi), family.max()).filter(|_| is_address);
     match mask.and_then(|mask| family.prefix_len(mask)) {
         Some(len) => format!("{}/{len}", word(lo)),
+        None if field == Field::Proto => format!("{lo}-{hi}"),
         None => format!("{}-{}", word(lo), word(hi)),
+    }
+}
+
+/// Whether some codes are all states but invalid, translated or not: nothing worth saying.
+pub(crate) fn is_any_state(codes: impl Iterator<Item = u32>) -> bool {
+    let codes: Vec<u32> = codes.collect();
+    let low = |c: &u32| c >> ct_bit::STATE_LOW & 1 == 1;
+    let entry = |c: &u32| c >> ct_bit::ENTRY & 1 == 1;
+    let high = |c: &u32| c >> ct_bit::STATE_HIGH & 1 == 1;
+    let possible = |c: &u32| !low(c) || entry(c) && !high(c);
+    let all = 1u32 << ct_bit::COUNT;
+    // A new connection that was translated may be a corner case of its own.
+    let translated = |c: &u32| entry(c) && !high(c) && !low(c) && c >> ct_bit::DNAT & 3 != 0;
+    let states = (0..all).filter(possible).filter(|c| (entry(c) || high(c)) && !translated(c));
+    states.into_iter().all(|c| codes.contains(&c))
+}
+
+/// States and translations that some codes stand for. Of a new connection, `ordinary` does not say
+/// that it is not translated: it cannot be yet.
+pub(crate) fn state_words(codes: impl Iterator<Item = u32>, ordinary: bool) -> Vec<String> {
+    let mut by_state: BTreeMap<u16, Vec<u32>> = BTreeMap::new();
+    for code in codes {
+        by_state.entry(ct_bits_of(code) & STATES).or_default().push(code);
+    }
+    let mut out = Vec::new();
+    for (state, codes) in by_state {
+        let mut word = Field::CtState.display_value(state.into(), Family::V4);
+        for (bit, name) in
+            [(ct_bit::SNAT, "snat"), (ct_bit::DNAT, "dnat"), (ct_bit::REPLY, "reply")]
+        {
+            let set = codes.iter().filter(|c| **c >> bit & 1 == 1).count();
+            match set {
+                0 if ordinary && state == ct_state::NEW => {}
+                0 => word += &format!(" not {name}"),
+                n if n == codes.len() => word += &format!(" {name}"),
+                _ => {}
+            }
+        }
+        out.push(word);
+    }
+    out
+}
+
+/// A field in the words of `--packet`.
+pub(crate) fn field_words(field: Field, family: Family, proto: Option<u128>) -> String {
+    let ip = if family == Family::V4 { "ip" } else { "ip6" };
+    let th = proto.map(|p| Field::Proto.display_value(p, family));
+    match field {
+        Field::Saddr | Field::Daddr | Field::Ttl | Field::Tos => {
+            format!("{ip} {}", field.row().name)
+        }
+        Field::Sport | Field::Dport => match th {
+            Some(th) => format!("{th} {}", field.row().name),
+            None => field.row().name.to_owned(),
+        },
+        Field::TcpFlags => "tcp flags".to_owned(),
+        Field::Icmp => if ip == "ip" { "icmp type/code" } else { "icmpv6 type/code" }.to_owned(),
+        Field::SourceMac => "ether saddr".to_owned(),
+        _ => field.row().name.to_owned(),
     }
 }

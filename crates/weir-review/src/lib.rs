@@ -11,6 +11,7 @@ pub mod explain;
 mod review;
 
 pub use review::{
-    Change, CounterDiffers, CounterReview, Example, PartReview, RegionReview, Review, Side,
-    WayThrough, count, not_covered,
+    Change, CornerReview, CounterDiffers, CounterReview, Decided, Decision, ExampleReview,
+    FieldReview, Kind, PartReview, Paths, RegionReview, Review, RuleAt, Side, WayThrough, count,
+    not_covered,
 };

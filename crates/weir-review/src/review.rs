@@ -1,189 +1,51 @@
 //! What a comparison says, for people and for programs: `weir diff`.
 //!
-//! A [`Review`] is what [`compare`](weir_diagram::compare) found, in words: for each family and
-//! way what is newly allowed, newly denied and otherwise changed, the biggest part of all packets
-//! first, and one packet with the way that it takes through both. [`Review::text`] and
-//! [`Review::markdown`] draw it; as JSON it is itself.
+//! A [`Review`] is what [`compare`](weir_diagram::compare) found, in words. Changes come in the
+//! order in which a reviewer wants them: newly allowed, newly denied, denied in another way, other
+//! effects, the biggest part of all packets first. Each has its regions, and each region the rules
+//! that decide it on both sides. [`Review::text`] and [`Review::markdown`] draw the same values
+//! that JSON has.
 
 mod beyond;
 mod count;
+mod decide;
 mod draw;
+mod region;
+mod size;
+mod values;
 mod ways;
 
-use serde::Serialize;
-use weir_diagram::{Answer, Comparison, Differs, Identity, Part, Region, VerdictChange, Way};
-use weir_model::{Family, Firewall, Hook, Packet, Rule};
+use weir_diagram::{
+    Answer, Comparison, Corner, CornerCase, Differs, Identity, Part, Region, Way, Witness,
+};
+use weir_model::{Family, Hook};
 use weir_semantics::Interpreter;
-use weir_semantics::trace::{trace, trace_at_hook};
-use weir_syntax::packet::packet_words;
+use weir_semantics::trace::{Trace, trace, trace_at_hook};
+use weir_syntax::iptables::print_rule;
 
 pub use self::beyond::not_covered;
 pub use self::count::count;
+use self::decide::decide;
+pub use self::values::{
+    Change, CornerReview, CounterDiffers, CounterReview, Decided, Decision, ExampleReview,
+    FieldReview, Kind, PartReview, Paths, RegionReview, Review, RuleAt, Side, WayThrough,
+};
 use self::ways::lines;
-use crate::explain::{Row, rows, verdict_words};
-
-/// What a comparison says.
-#[derive(Clone, Debug, Serialize)]
-pub struct Review {
-    /// The first ruleset, as it was named.
-    pub before: String,
-    /// The second one.
-    pub after: String,
-    /// `verdict`, or `effects` (the verdict and all that is done on the way).
-    pub compared: &'static str,
-    /// True where every part is proven equal, and no counter was seen to differ.
-    pub equal: bool,
-    /// One for each family and way.
-    pub parts: Vec<PartReview>,
-    /// What packets say of the counters, where that was asked for.
-    pub counters: Option<CounterReview>,
-    /// What is no part of the comparison, in sentences.
-    pub not_compared: Vec<String>,
-}
-
-/// What is said of one family and way.
-#[derive(Clone, Debug, Serialize)]
-pub struct PartReview {
-    /// `ipv4` or `ipv6`.
-    pub family: &'static str,
-    /// `forward`, `input`, `output`; a hook's name.
-    pub way: String,
-    /// `equal`, `differs` or `unknown`.
-    pub answer: &'static str,
-    /// Why it could not be decided; or why fragments may differ, where no whole packet does.
-    pub why: Option<String>,
-    /// Which part of all packets differs, from 0 to 1.
-    pub share: f64,
-    /// How many headers (addresses, protocol, ports) that is.
-    pub headers: f64,
-    /// What was not accepted and is now.
-    pub newly_allowed: Vec<Change>,
-    /// What was accepted and is no longer.
-    pub newly_denied: Vec<Change>,
-    /// Refused in another way than before.
-    pub refused_otherwise: Vec<Change>,
-    /// Where anything differs, verdict or effects; the biggest first.
-    pub regions: Vec<RegionReview>,
-    /// One packet that differs.
-    pub example: Option<Example>,
-}
-
-/// Packets whose verdict changed in one way.
-#[derive(Clone, Debug, Serialize)]
-pub struct Change {
-    /// What became of them.
-    pub before: String,
-    /// What becomes of them now.
-    pub after: String,
-    /// Which part of all packets they are.
-    pub share: f64,
-    /// How many headers that is.
-    pub headers: f64,
-    /// Where they lie, the biggest first.
-    pub regions: Vec<RegionReview>,
-}
-
-/// Packets that differ in nothing that was asked.
-#[derive(Clone, Debug, Serialize)]
-pub struct RegionReview {
-    /// In words.
-    pub packets: String,
-    /// Which part of all packets they are.
-    pub share: f64,
-    /// How many headers that is.
-    pub headers: f64,
-}
-
-/// One packet that differs, and its way through both.
-#[derive(Clone, Debug, Serialize)]
-pub struct Example {
-    /// Its words, as `--packet` reads them.
-    pub packet: String,
-    /// What is taken for granted of matches that the packet does not answer.
-    pub given: Vec<String>,
-    /// In what the two differ: `verdict`, `effects`, `packet`, `stateful`.
-    pub differs_in: String,
-    /// Its way through the first ruleset.
-    pub before: WayThrough,
-    /// Its way through the second one.
-    pub after: WayThrough,
-    /// The packet itself.
-    #[serde(skip)]
-    pub itself: Packet,
-}
-
-/// A packet's way through one ruleset.
-#[derive(Clone, Debug, Serialize)]
-pub struct WayThrough {
-    /// What became of it.
-    pub verdict: String,
-    /// How many rules were tried.
-    pub tried: u32,
-    /// Every rule that was tried, every verdict of a table.
-    pub steps: Vec<Row>,
-    /// The same for people: what matched, in lines.
-    #[serde(skip)]
-    pub lines: Vec<String>,
-}
-
-/// What packets say of the counters: seen, not proven.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct CounterReview {
-    /// Packets sent through both.
-    pub packets: u64,
-    /// Seed of the random ones.
-    pub seed: u64,
-    /// Rules and policies that counted at least one of them.
-    pub counted: usize,
-    /// Rules and policies that counted otherwise, the largest difference first.
-    pub differ: Vec<CounterDiffers>,
-}
-
-/// A rule or policy that counted otherwise.
-#[derive(Clone, Debug, Serialize)]
-pub struct CounterDiffers {
-    /// `iptables/filter/FORWARD/3`.
-    pub rule: String,
-    /// Packets counted by the first ruleset.
-    pub before: u64,
-    /// And by the second.
-    pub after: u64,
-    /// One packet that only one of them counted.
-    pub packet: String,
-}
-
-/// One side of a comparison.
-#[derive(Clone, Copy)]
-pub struct Side<'a> {
-    /// As it was named.
-    pub name: &'a str,
-    /// Its rules.
-    pub firewall: &'a Firewall,
-}
+use crate::explain::{rows, verdict_words};
 
 impl Review {
-    /// Says in words what was found. `words` gives a rule's words, as `iptables-save` prints them.
-    pub fn of(
-        comparison: &Comparison,
-        [before, after]: [Side<'_>; 2],
-        identity: Identity,
-        words: &dyn Fn(&Rule, Family) -> String,
-    ) -> Review {
-        let of_part = |part: &Part| {
-            let mut review = PartReview::of(part);
+    /// Says in words what was found.
+    pub fn of(comparison: &Comparison, sides: [Side<'_>; 2], identity: Identity) -> Review {
+        let [before, after] = sides;
+        let mut changes = Vec::new();
+        let mut parts = Vec::new();
+        for part in &comparison.parts {
+            let reviewer = Reviewer::new(part, sides, identity);
+            let mut review = part_review(part);
             if let Answer::Differs(differs) = &part.answer {
-                let through = |side: Side<'_>, other: Side<'_>| {
-                    let interpreter = Interpreter::comparing(side.firewall, other.firewall);
-                    way_through(part, differs, (side, &interpreter), identity, words)
-                };
-                review.example = Some(Example {
-                    packet: packet_words(&differs.witness.packet),
-                    given: given(differs),
-                    differs_in: format!("{:?}", differs.difference).to_lowercase(),
-                    before: through(before, after),
-                    after: through(after, before),
-                    itself: differs.witness.packet.clone(),
-                });
+                let found = reviewer.changes(differs);
+                review.example = Some(reviewer.paths(differs, &found));
+                changes.extend(found.into_iter().map(|(change, _)| change));
             }
             if let Answer::Fragments(f) = &part.answer {
                 let (with, without) = if f.before { (before, after) } else { (after, before) };
@@ -191,94 +53,193 @@ impl Review {
                     "only {} has fragments put together before its rules, because of {} ({}); \
                      {} meets them one by one",
                     with.name,
-                    words(&f.rule, part.family),
+                    print_rule(&f.rule, part.family),
                     f.place(),
                     without.name
                 ));
             }
-            review
-        };
+            parts.push(review);
+        }
+        changes.sort_by(|a, b| a.kind.cmp(&b.kind).then(b.share.total_cmp(&a.share)));
         Review {
             before: before.name.to_owned(),
             after: after.name.to_owned(),
             compared: "effects",
             equal: comparison.is_equal(),
-            parts: comparison.parts.iter().map(of_part).collect(),
+            changes,
+            parts,
             counters: None,
             not_compared: Vec::new(),
         }
     }
-
-    /// Whether something could not be decided.
-    pub fn is_open(&self) -> bool {
-        self.parts.iter().any(|p| p.answer == "unknown")
-    }
-
-    /// Whether something differs.
-    pub fn differs(&self) -> bool {
-        let counters = self.counters.as_ref().is_some_and(|c| !c.differ.is_empty());
-        counters || self.parts.iter().any(|p| p.answer == "differs")
-    }
 }
 
-impl PartReview {
-    fn of(part: &Part) -> PartReview {
-        let family = if part.family == Family::V4 { "ipv4" } else { "ipv6" };
-        let mut review = PartReview {
-            family,
-            way: way_word(part.way),
-            answer: "equal",
-            why: None,
+/// The answer of a part, without its example.
+fn part_review(part: &Part) -> PartReview {
+    let mut review = PartReview {
+        family: family_word(part.family),
+        path: way_word(part.way),
+        answer: "equal",
+        why: None,
+        share: 0.0,
+        headers: 0.0,
+        example: None,
+    };
+    match &part.answer {
+        Answer::Equal => {}
+        Answer::Fragments(_) => review.answer = "differs",
+        Answer::Unknown { why } => {
+            (review.answer, review.why) = ("unknown", Some(why.clone()));
+        }
+        Answer::Differs(differs) => {
+            review.answer = "differs";
+            (review.share, review.headers) = (differs.share, differs.packets);
+        }
+    }
+    review
+}
+
+/// Words what one part of a comparison found.
+struct Reviewer<'a> {
+    part: &'a Part,
+    sides: [Side<'a>; 2],
+    interpreters: [Interpreter<'a>; 2],
+    identity: Identity,
+}
+
+impl<'a> Reviewer<'a> {
+    fn new(part: &'a Part, sides: [Side<'a>; 2], identity: Identity) -> Reviewer<'a> {
+        let [a, b] = sides.map(|s| s.firewall);
+        let interpreters = [Interpreter::comparing(a, b), Interpreter::comparing(b, a)];
+        Reviewer { part, sides, interpreters, identity }
+    }
+
+    /// Each change, with the packet that shows it best.
+    fn changes<'d>(&self, differs: &'d Differs) -> Vec<(Change, Option<&'d Witness>)> {
+        let mut out = Vec::new();
+        for change in &differs.changes {
+            let kind = match change {
+                c if c.newly_allowed() => Kind::NewlyAllowed,
+                c if c.newly_denied() => Kind::NewlyDenied,
+                _ => Kind::DeniedOtherwise,
+            };
+            let mut review = self.change(kind, &change.regions, &change.corners);
+            (review.share, review.headers) = (change.share, change.packets);
+            review.before = Some(verdict_words(change.before));
+            review.after = Some(verdict_words(change.after));
+            out.push((review, first_witness(&change.regions)));
+        }
+        if let Some(effects) = &differs.effects {
+            let mut review = self.change(Kind::Effects, &effects.regions, &effects.corners);
+            (review.share, review.headers) = (effects.share, effects.packets);
+            out.push((review, first_witness(&effects.regions)));
+        }
+        out.sort_by(|(a, _), (b, _)| a.kind.cmp(&b.kind).then(b.share.total_cmp(&a.share)));
+        out
+    }
+
+    fn change(&self, kind: Kind, regions: &[Region], corners: &[CornerCase]) -> Change {
+        Change {
+            kind,
+            family: family_word(self.part.family),
+            path: way_word(self.part.way),
+            before: None,
+            after: None,
             share: 0.0,
             headers: 0.0,
-            newly_allowed: Vec::new(),
-            newly_denied: Vec::new(),
-            refused_otherwise: Vec::new(),
-            regions: Vec::new(),
-            example: None,
+            regions: regions.iter().map(|region| self.region(region)).collect(),
+            corner_cases: corners.iter().map(|case| self.corner(case)).collect(),
+        }
+    }
+
+    fn region(&self, region: &Region) -> RegionReview {
+        let fields = region::fields(region, self.part.way, self.part.family);
+        let mut decided_by = Vec::new();
+        for example in &region.examples {
+            let decided = self.decided(&example.witness);
+            if !decided_by.contains(&decided) {
+                decided_by.push(decided);
+            }
+        }
+        RegionReview {
+            packets: region::region_words(&fields),
+            fields,
+            size: size::size_words(region),
+            share: region.share,
+            headers: region.packets,
+            decided_by,
+            example: region.examples.first().map(|e| self.example(e)),
+        }
+    }
+
+    fn corner(&self, case: &CornerCase) -> CornerReview {
+        CornerReview {
+            packets: match case.corner {
+                Corner::TruncatedHeader => "truncated headers",
+                Corner::Fragment => "later fragments",
+                Corner::Invalid => "invalid packets",
+                Corner::TranslatedNew => "repeated packets of new, translated connections",
+            },
+            share: case.share,
+            decided_by: case.example.as_ref().map(|e| self.decided(&e.witness)),
+            example: case.example.as_ref().map(|e| self.example(e)),
+        }
+    }
+
+    fn example(&self, example: &weir_diagram::Example) -> ExampleReview {
+        let firewalls = self.sides.map(|s| s.firewall);
+        region::example(&example.witness, example.difference, firewalls, self.whose())
+    }
+
+    /// Path and family of the packets.
+    fn whose(&self) -> (Way, Family) {
+        (self.part.way, self.part.family)
+    }
+
+    fn traces(&self, witness: &Witness) -> [Trace<'_>; 2] {
+        [0, 1].map(|i| {
+            let mut answers = witness.answers(self.sides[i].firewall, self.identity);
+            let (interpreter, packet) = (&self.interpreters[i], &witness.packet);
+            match self.part.way {
+                Way::Entry(entry) => trace(interpreter, packet, entry, &mut answers),
+                Way::Hook(hook) => trace_at_hook(interpreter, packet, hook, &mut answers),
+                Way::Assembled => trace_at_hook(interpreter, packet, Hook::Input, &mut answers),
+            }
+        })
+    }
+
+    fn decided(&self, witness: &Witness) -> Decided {
+        let traces = self.traces(witness);
+        let [before, after] = decide(traces.each_ref(), self.sides, self.part.family);
+        Decided { before, after }
+    }
+
+    /// The path of the packet that shows the most important change.
+    fn paths(&self, differs: &Differs, changes: &[(Change, Option<&Witness>)]) -> Paths {
+        let first = changes.iter().find_map(|(_, witness)| *witness);
+        let witness = first.unwrap_or(&differs.witness);
+        let difference = match changes.first() {
+            Some((change, Some(_))) if change.kind != Kind::Effects => {
+                weir_semantics::OutcomeDifference::Verdict
+            }
+            _ => differs.difference,
         };
-        match &part.answer {
-            Answer::Equal => {}
-            Answer::Fragments(_) => review.answer = "differs",
-            Answer::Unknown { why } => {
-                (review.answer, review.why) = ("unknown", Some(why.clone()));
-            }
-            Answer::Differs(differs) => {
-                review.answer = "differs";
-                (review.share, review.headers) = (differs.share, differs.packets);
-                review.regions = differs.regions.iter().map(RegionReview::of).collect();
-                for change in &differs.changes {
-                    let list = if change.newly_allowed() {
-                        &mut review.newly_allowed
-                    } else if change.newly_denied() {
-                        &mut review.newly_denied
-                    } else {
-                        &mut review.refused_otherwise
-                    };
-                    list.push(Change::of(change));
-                }
-            }
-        }
-        review
+        let firewalls = self.sides.map(|s| s.firewall);
+        let example = region::example(witness, difference, firewalls, self.whose());
+        let [before, after] = self.traces(witness).map(|t| way_through(&t, self.part.family));
+        Paths { example, before, after }
     }
 }
 
-impl Change {
-    fn of(change: &VerdictChange) -> Change {
-        Change {
-            before: verdict_words(change.before),
-            after: verdict_words(change.after),
-            share: change.share,
-            headers: change.packets,
-            regions: change.regions.iter().map(RegionReview::of).collect(),
-        }
-    }
+/// The packet that shows the largest region best.
+fn first_witness(regions: &[Region]) -> Option<&Witness> {
+    regions.iter().find_map(|r| r.examples.first()).map(|e| &e.witness)
 }
 
-impl RegionReview {
-    fn of(region: &Region) -> RegionReview {
-        let packets = region.to_string();
-        RegionReview { packets, share: region.share, headers: region.packets }
+const fn family_word(family: Family) -> &'static str {
+    match family {
+        Family::V4 => "ipv4",
+        Family::V6 => "ipv6",
     }
 }
 
@@ -286,32 +247,15 @@ fn way_word(way: Way) -> String {
     match way {
         Way::Entry(entry) => format!("{entry:?}").to_lowercase(),
         Way::Hook(hook) => hook.chain().to_owned(),
-        Way::Assembled => "input, put together of fragments".to_owned(),
+        Way::Assembled => "input, reassembled from fragments".to_owned(),
     }
 }
 
-fn given(differs: &Differs) -> Vec<String> {
-    differs.witness.given()
-}
-
-fn way_through(
-    part: &Part,
-    differs: &Differs,
-    (side, interpreter): (Side<'_>, &Interpreter<'_>),
-    identity: Identity,
-    words: &dyn Fn(&Rule, Family) -> String,
-) -> WayThrough {
-    let mut answers = differs.witness.answers(side.firewall, identity);
-    let packet = &differs.witness.packet;
-    let way = match part.way {
-        Way::Entry(entry) => trace(interpreter, packet, entry, &mut answers),
-        Way::Hook(hook) => trace_at_hook(interpreter, packet, hook, &mut answers),
-        Way::Assembled => trace_at_hook(interpreter, packet, Hook::Input, &mut answers),
-    };
+fn way_through(trace: &Trace<'_>, family: Family) -> WayThrough {
     WayThrough {
-        verdict: verdict_words(way.outcome.verdict),
-        tried: way.outcome.tried,
-        lines: lines(&way, &|rule| words(rule, part.family)),
-        steps: rows(&way),
+        verdict: verdict_words(trace.outcome.verdict),
+        tried: trace.outcome.tried,
+        lines: lines(trace, &|rule| print_rule(rule, family)),
+        steps: rows(trace),
     }
 }

@@ -164,7 +164,7 @@ reaches the whole machine.
 
 Example:
   weir tune
-  weir tune --json | jq '.[] | select(.reach == \"gone\")'")]
+  weir tune --json | jq '.tunings[] | select(.reach == \"gone\")'")]
     Tune(Tune),
     /// Measure what a rule, a jump and a set lookup cost on this machine; write a cost model.
     #[command(after_help = "\

@@ -6,6 +6,7 @@
 mod cli;
 mod command;
 mod in_force;
+mod json;
 mod live;
 mod operand;
 mod side;

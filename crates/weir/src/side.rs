@@ -6,11 +6,11 @@ use anyhow::Result;
 use weir_artefact::{Artefact, FileKind, Manifest, SetTexts, Stored};
 use weir_backends::nft::to_iptables::{self, OpaqueDictionary};
 use weir_backends::original::OriginalIds;
-use weir_model::{Family, Firewall, nft};
+use weir_model::{Family, Firewall, Span, nft};
 
 use crate::cli::Operand;
 use crate::in_force::{self, InForce};
-use crate::operand;
+use crate::operand::{self, Kind, Loaded, Source};
 use crate::texts::{self, Texts};
 
 /// The word for what is in force.
@@ -26,6 +26,8 @@ pub struct Side {
     pub tables: nft::Ruleset,
     /// Of an artefact.
     pub manifest: Option<Manifest>,
+    /// The texts of its iptables rules.
+    pub sources: Vec<Source>,
     /// What is there and is not compared.
     pub left_out: Vec<String>,
 }
@@ -52,9 +54,9 @@ pub fn load(name: &str, files: &Operand, color: bool) -> Result<Side> {
         texts.ip6 = files.ip6.as_deref().map(texts::read).transpose()?;
         texts.sets = files.ipset.as_deref().map(texts::read).transpose()?;
     }
-    let firewall = operand::parse(texts, None, files, color)?.firewall;
+    let Loaded { firewall, sources } = operand::parse(texts, None, files, color)?;
     let name = name.to_owned();
-    Ok(Side { name, firewall, tables, manifest: None, left_out: Vec::new() })
+    Ok(Side { name, firewall, tables, manifest: None, sources, left_out: Vec::new() })
 }
 
 /// The files of an artefact.
@@ -74,12 +76,13 @@ fn folder(name: &str, files: &Operand, color: bool) -> Result<Side> {
         Some((shown, text)) => nft_tables(&shown, &text, color)?,
         None => nft::Ruleset::default(),
     };
-    let firewall = operand::parse(texts, None, files, color)?.firewall;
+    let Loaded { firewall, sources } = operand::parse(texts, None, files, color)?;
     let changed = |file| {
         format!("{name}/{file} was changed since weir wrote it: it is compared as it is now")
     };
     let left_out = edited.into_iter().map(changed).collect();
-    Ok(Side { name: name.to_owned(), firewall, tables, manifest: Some(manifest), left_out })
+    let (name, manifest) = (name.to_owned(), Some(manifest));
+    Ok(Side { name, firewall, tables, manifest, sources, left_out })
 }
 
 /// What is in force in this network namespace: iptables, ipset, weir's tables of nft.
@@ -88,14 +91,14 @@ fn live(files: &Operand, color: bool) -> Result<Side> {
         in_force::read(files.variant)?;
     eprintln!("weir: --live: {read}");
     left_out.extend(by_nft.then(in_force::deviations));
-    let firewall = operand::parse(texts, None, files, color)?.firewall;
+    let Loaded { firewall, sources } = operand::parse(texts, None, files, color)?;
     let mut tables = nft::Ruleset::default();
     for (family, name) in &of_weir {
         let text = texts::output_of(&["nft", "list", "table", family, name])?;
         let shown = format!("nft list table {family} {name}");
         tables.tables.extend(nft_tables(&shown, &text, color)?.tables);
     }
-    Ok(Side { name: LIVE.to_owned(), firewall, tables, manifest: None, left_out })
+    Ok(Side { name: LIVE.to_owned(), firewall, tables, manifest: None, sources, left_out })
 }
 
 fn nft_tables(name: &str, text: &str, color: bool) -> Result<nft::Ruleset> {
@@ -110,6 +113,13 @@ fn count(errors: usize) -> String {
 }
 
 impl Side {
+    /// The text and line of what stands at a span; `None` for what weir made of nft.
+    pub fn line(&self, span: Span, family: Family) -> Option<(String, usize)> {
+        let source = self.sources.iter().find(|s| s.kind == Kind::Rules(family))?;
+        let before = source.text.get(..span.range()?.start)?;
+        Some((source.name.clone(), 1 + before.matches('\n').count()))
+    }
+
     /// The places of its rules.
     fn originals(&self) -> OriginalIds {
         match &self.manifest {

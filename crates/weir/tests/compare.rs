@@ -58,7 +58,8 @@ fn a_subject_that_became_slower_is_found_and_named() {
     assert_eq!(compare(&slower, &["--margin", "0.5"]).status.code(), Some(0), "within the margin");
     let json: serde_json::Value =
         serde_json::from_slice(&compare(&slower, &["--json"]).stdout).unwrap();
-    let worse = json.as_array().unwrap().iter().filter(|point| point["verdict"] == "regression");
+    let points = json["points"].as_array().unwrap();
+    let worse = points.iter().filter(|point| point["verdict"] == "regression");
     assert_eq!(worse.count(), 1);
 }
 

@@ -64,7 +64,9 @@ fn the_summary_tells_what_nft_evaluates_and_why_iptables_keeps_the_rest() {
     assert!(said.contains(hook), "{said}");
     assert!(said.contains("fold_into_verdict_map: 1 to "), "what stays is not rewritten: {said}");
     let (_, json, _) = compile("json", &mixed, &["--to", "nft", "--json"]);
-    let manifest: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let printed: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&printed["command"], &printed["version"]), (&"compile".into(), &1.into()));
+    let manifest = &printed["manifest"];
     assert_eq!(manifest["version"], 2);
     assert_eq!(manifest["share"]["in_form"], 1);
     assert_eq!(manifest["share"]["hooks"][1]["left"], 3);

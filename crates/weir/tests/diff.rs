@@ -146,8 +146,14 @@ fn the_packet_that_is_written_meets_two_verdicts() {
     let found = diff(&words, &[&a, &b]);
     assert_status(&found, 1);
     let review: Value = serde_json::from_slice(&found.stdout).expect("JSON");
-    let change = &review["parts"][0]["newly_allowed"][0];
+    assert_eq!((&review["command"], &review["version"]), (&"diff".into(), &1.into()));
+    let change = &review["changes"][0];
+    assert_eq!(change["kind"], "newly_allowed");
     assert!(change["share"].as_f64().is_some_and(|s| s > 0.0), "{review}");
+    let decided = &change["regions"][0]["decided_by"][0];
+    assert_eq!(decided["before"]["rule"]["text"], ":FORWARD DROP");
+    assert_eq!(decided["after"]["rule"]["line"], 5, "{review}");
+    assert_eq!(decided["after"]["rule"]["place"], "iptables/filter/FORWARD/2");
     let (saddr, daddr, proto, sport, dport) = first_frame(&fs::read(&pcap).expect("a file"));
     assert_eq!((proto, dport), (6, 23));
     assert_eq!(saddr.octets()[..3], [192, 0, 2]);

@@ -12,7 +12,7 @@ use weir_semantics::{Entry, Interpreter, Seeded};
 use weir_syntax::packet::packet_words;
 use weir_traffic::{TrafficOptions, packets};
 
-use super::{CounterDiffers, CounterReview, Side};
+use super::values::{CounterDiffers, CounterReview, Side};
 
 /// What one original counted in both, and a packet that shows the difference.
 #[derive(Default)]

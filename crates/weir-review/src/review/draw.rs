@@ -2,19 +2,31 @@
 
 use std::fmt::Write as _;
 
-use super::{Change, CounterReview, Example, PartReview, RegionReview, Review};
+use super::values::{
+    Change, CornerReview, CounterReview, Decided, Decision, ExampleReview, Kind, PartReview, Paths,
+    RegionReview, Review, RuleAt,
+};
 
-/// Columns of one way beside the other.
+/// Columns of one path beside the other.
 const COLUMN: usize = 56;
 /// Counters that are listed.
 const COUNTERS: usize = 10;
+/// Other pairs of rules of a region that are named.
+const OTHERS: usize = 2;
 
 impl Review {
     /// For a terminal.
     pub fn text(&self) -> String {
         let mut out = String::new();
         for part in &self.parts {
-            push_part(&mut out, part, self);
+            push_answer(&mut out, part, self);
+        }
+        for change in &self.changes {
+            push_change(&mut out, change);
+        }
+        if let Some(paths) = self.first_paths() {
+            let _ = writeln!(out, "\npath of {}", paths.example.packet);
+            push_paths(&mut out, paths, self);
         }
         if let Some(counters) = &self.counters {
             push_counters(&mut out, counters);
@@ -25,35 +37,30 @@ impl Review {
         out
     }
 
-    /// For a change review: what is newly allowed and newly denied, as tables.
+    /// For a change review: a table for each change, and the path of one packet.
     pub fn markdown(&self) -> String {
         let mut out = format!("# {} → {}\n\n", escaped(&self.before), escaped(&self.after));
         let _ = writeln!(out, "{}\n", self.sentence());
-        for part in self.parts.iter().filter(|p| p.answer != "equal") {
-            let _ = writeln!(out, "## {} {}\n", part.family, part.way);
+        for change in &self.changes {
+            push_change_table(&mut out, change);
+        }
+        for part in &self.parts {
             if let Some(why) = &part.why {
                 let what =
-                    if part.answer == "unknown" { "Not decided" } else { "Differs for fragments" };
-                let _ = writeln!(out, "{what}: {}.\n", escaped(why));
-                continue;
+                    if part.answer == "unknown" { "not decided" } else { "differs for fragments" };
+                let _ = writeln!(out, "{} {}: {what}: {}.\n", part.family, part.path, escaped(why));
             }
-            for (title, changes) in lists(part) {
-                push_table(&mut out, title, changes);
-            }
-            if lists(part).iter().all(|(_, changes)| changes.is_empty()) {
-                push_regions_table(&mut out, "Same verdict, other effects", &part.regions);
-            }
-            if let Some(example) = &part.example {
-                let _ = writeln!(out, "One packet: `{}`\n\n```", example.packet);
-                push_example(&mut out, example, self);
-                out.push_str("```\n\n");
-            }
+        }
+        if let Some(paths) = self.first_paths() {
+            let _ = writeln!(out, "Path of `{}`:\n\n```", paths.example.packet);
+            push_paths(&mut out, paths, self);
+            out.push_str("```\n\n");
         }
         let equal: Vec<String> = self
             .parts
             .iter()
             .filter(|p| p.answer == "equal")
-            .map(|p| format!("{} {}", p.family, p.way))
+            .map(|p| format!("{} {}", p.family, p.path))
             .collect();
         if !equal.is_empty() && !self.equal {
             let _ = writeln!(out, "Proven equal: {}.\n", equal.join(", "));
@@ -71,25 +78,31 @@ impl Review {
         out
     }
 
+    /// The paths of the packet that shows the most important change.
+    fn first_paths(&self) -> Option<&Paths> {
+        let first = self.changes.first()?;
+        let of_first = |p: &&PartReview| p.family == first.family && p.path == first.path;
+        self.parts.iter().find(of_first)?.example.as_ref()
+    }
+
     /// The answer in one sentence.
     fn sentence(&self) -> String {
         let what = self.what();
         if self.differs() {
             let differ = self.parts.iter().filter(|p| p.answer == "differs").count();
-            let count = |f: fn(&PartReview) -> &Vec<Change>| {
-                self.parts.iter().map(f).filter(|c| !c.is_empty()).count()
+            let any = |kind| match self.changes.iter().any(|c| c.kind == kind) {
+                true => "yes",
+                false => "no",
             };
-            let (allowed, denied) = (count(|p| &p.newly_allowed), count(|p| &p.newly_denied));
-            let yes = |n: usize| if n > 0 { "yes" } else { "no" };
             return format!(
-                "**Differs** on {differ} of {} ways. Newly allowed: {}. Newly denied: {}.",
+                "**Differs** on {differ} of {} paths. Newly allowed: {}. Newly denied: {}.",
                 self.parts.len(),
-                yes(allowed),
-                yes(denied)
+                any(Kind::NewlyAllowed),
+                any(Kind::NewlyDenied)
             );
         }
         if self.is_open() {
-            return "**Not decided**: some ways could not be compared.".to_owned();
+            return "**Not decided**: some paths could not be compared.".to_owned();
         }
         format!("**Equal**: proven for every packet ({what}).")
     }
@@ -99,73 +112,134 @@ impl Review {
     }
 }
 
-/// The kinds of change of a part, each with its title.
-fn lists(part: &PartReview) -> [(&'static str, &[Change]); 3] {
-    [
-        ("newly allowed", &part.newly_allowed),
-        ("newly denied", &part.newly_denied),
-        ("refused otherwise", &part.refused_otherwise),
-    ]
-}
-
-fn push_part(out: &mut String, part: &PartReview, review: &Review) {
-    let _ = write!(out, "{} {}: ", part.family, part.way);
-    match part.answer {
+/// The answer for a family and path, in a line.
+fn push_answer(out: &mut String, part: &PartReview, review: &Review) {
+    let why = part.why.as_deref().unwrap_or_default();
+    let answer = match part.answer {
         "equal" => {
             // What ip6tables drops at the first test of a protocol is not modelled.
             let whose =
                 if part.family == "ipv6" { " whose extension headers are whole" } else { "" };
-            let _ = writeln!(out, "equal, proven for every packet{whose} ({})", review.what());
-            return;
+            format!("equal, proven for every packet{whose} ({})", review.what())
         }
-        "unknown" => {
-            let _ = writeln!(out, "not decided: {}", part.why.as_deref().unwrap_or_default());
-            return;
-        }
-        _ if part.example.is_none() => {
-            let why = part.why.as_deref().unwrap_or_default();
-            let _ = writeln!(out, "differs for fragments alone: {why}");
-            return;
-        }
+        "unknown" => format!("not decided: {why}"),
+        _ if part.example.is_none() => format!("differs for fragments alone: {why}"),
         _ => {
-            let _ = writeln!(out, "differs for {}", size(part.share, part.headers));
+            let of_part = |c: &&Change| c.family == part.family && c.path == part.path;
+            let mut kinds: Vec<_> =
+                review.changes.iter().filter(of_part).map(|c| c.kind.words()).collect();
+            kinds.dedup();
+            format!("differs: {}", kinds.join("; "))
+        }
+    };
+    let _ = writeln!(out, "{} {}: {answer}", part.family, part.path);
+}
+
+/// `newly allowed, ipv4 forward (drop -> accept)`.
+fn title(change: &Change, arrow: &str) -> String {
+    let Change { kind, family, path, before, after, .. } = change;
+    let verdicts = match (before, after) {
+        (Some(before), Some(after)) => format!(" ({before} {arrow} {after})"),
+        _ => String::new(),
+    };
+    format!("{}, {family} {path}{verdicts}", kind.words())
+}
+
+fn push_change(out: &mut String, change: &Change) {
+    let _ = writeln!(out, "\n{}:", title(change, "->"));
+    for region in &change.regions {
+        let _ = writeln!(out, "  {}", region.packets);
+        if !region.size.is_empty() {
+            let _ = writeln!(out, "    {}", region.size);
+        }
+        if let Some(first) = region.decided_by.first() {
+            push_decision(out, "before", &first.before);
+            push_decision(out, "after", &first.after);
+        }
+        for line in others(region) {
+            let _ = writeln!(out, "    {line}");
+        }
+        if let Some(example) = &region.example {
+            if change.kind == Kind::Effects {
+                let _ = writeln!(out, "    differs in {}", differs_in(example));
+            }
+            push_packet(out, example);
         }
     }
-    let lists = lists(part);
-    for (title, changes) in lists {
-        for change in changes {
-            let _ = writeln!(
-                out,
-                "  {title} ({} -> {}): {}",
-                change.before,
-                change.after,
-                size(change.share, change.headers)
-            );
-            push_regions(out, &change.regions);
-        }
-    }
-    if lists.iter().all(|(_, changes)| changes.is_empty()) {
-        out.push_str("  the verdict is the same, what is done on the way is not:\n");
-        push_regions(out, &part.regions);
-    }
-    if let Some(example) = &part.example {
-        let _ = writeln!(out, "  one packet: {}", example.packet);
-        push_example(out, example, review);
+    if let Some(line) = corner_line(&change.corner_cases) {
+        let _ = writeln!(out, "  {line}");
     }
 }
 
-fn push_regions(out: &mut String, regions: &[RegionReview]) {
-    for region in regions {
-        let _ = writeln!(out, "    {}  {}", percent(region.share), region.packets);
+/// The rule of one side with its place, and the rules that jumped to it.
+fn push_decision(out: &mut String, side: &str, decision: &Decision) {
+    let _ = writeln!(out, "    {side:<7} {}", decision_words(decision));
+    for jump in decision.reached_by.iter().rev() {
+        let _ = writeln!(out, "              from {}", at(jump));
     }
 }
 
-/// Both ways side by side.
-fn push_example(out: &mut String, example: &Example, review: &Review) {
+fn decision_words(decision: &Decision) -> String {
+    match &decision.rule {
+        Some(rule) => format!("{} by {}", decision.verdict, at(rule)),
+        None => format!("{}: no rule does this", decision.verdict),
+    }
+}
+
+fn at(rule: &RuleAt) -> String {
+    format!("{}: {}", place(rule), rule.text)
+}
+
+/// `FILE:LINE`; the place in the ruleset where there is no line.
+fn place(rule: &RuleAt) -> String {
+    match (&rule.file, rule.line) {
+        (Some(file), Some(line)) => format!("{file}:{line}"),
+        _ => rule.place.clone(),
+    }
+}
+
+fn differs_in(example: &ExampleReview) -> &'static str {
+    match &*example.differs_in {
+        "packet" => "the packet as it leaves",
+        "stateful" => "which stateful matches (limit, recent, …) are evaluated, or their order",
+        _ => "what rules do to it",
+    }
+}
+
+/// Lines about other packets of a region, which other rules decide.
+fn others(region: &RegionReview) -> Vec<String> {
+    let mut out = Vec::new();
+    let of = |decision: &Decision| decision.rule.as_ref().map_or("no rule".to_owned(), place);
+    let rest = region.decided_by.get(1..).unwrap_or_default();
+    for Decided { before, after } in rest.iter().take(OTHERS) {
+        out.push(format!("others  before {}, after {}", of(before), of(after)));
+    }
+    if rest.len() > OTHERS {
+        out.push(format!("others  and {} more pairs of rules", rest.len() - OTHERS));
+    }
+    out
+}
+
+fn push_packet(out: &mut String, example: &ExampleReview) {
+    let note = match example.stands_for.is_empty() {
+        true => String::new(),
+        false => format!("  ({})", example.stands_for.join("; ")),
+    };
+    let _ = writeln!(out, "    packet  {}{note}", example.packet);
     for given in &example.given {
-        let _ = writeln!(out, "    given that {given}");
+        let _ = writeln!(out, "            given that {given}");
     }
-    let (before, after) = (&example.before, &example.after);
+}
+
+/// Corner cases in one line.
+fn corner_line(cases: &[CornerReview]) -> Option<String> {
+    let names: Vec<&str> = cases.iter().map(|c| c.packets).collect();
+    (!names.is_empty()).then(|| format!("corner cases, too: {}", names.join(", ")))
+}
+
+/// Both paths side by side.
+fn push_paths(out: &mut String, paths: &Paths, review: &Review) {
+    let (before, after) = (&paths.before, &paths.after);
     push_columns(out, &review.before, &review.after);
     let rows = before.lines.len().max(after.lines.len());
     let line = |lines: &[String], i: usize| lines.get(i).cloned().unwrap_or_default();
@@ -206,25 +280,27 @@ fn push_counters(out: &mut String, counters: &CounterReview) {
     }
 }
 
-fn push_table(out: &mut String, title: &str, changes: &[Change]) {
-    for change in changes {
-        let title = format!("{}: {} → {}", capital(title), change.before, change.after);
-        push_regions_table(out, &title, &change.regions);
-    }
-}
-
-fn push_regions_table(out: &mut String, title: &str, regions: &[RegionReview]) {
-    let _ = writeln!(out, "| {title} | of all packets | headers |\n|---|---|---|");
-    for region in regions {
+fn push_change_table(out: &mut String, change: &Change) {
+    let _ = writeln!(out, "## {}\n", capital(&title(change, "→")));
+    out.push_str("| packets | size | before | after |\n|---|---|---|---|\n");
+    for region in &change.regions {
+        let first = region.decided_by.first();
+        let by = |decision: Option<&Decision>| {
+            decision.map_or(String::new(), |d| code(&decision_words(d)))
+        };
         let _ = writeln!(
             out,
-            "| {} | {} | {} |",
+            "| {} | {} | {} | {} |",
             code(&region.packets),
-            percent(region.share),
-            number(region.headers)
+            region.size,
+            by(first.map(|d| &d.before)),
+            by(first.map(|d| &d.after))
         );
     }
     out.push('\n');
+    if let Some(line) = corner_line(&change.corner_cases) {
+        let _ = writeln!(out, "{}.\n", capital(&line));
+    }
 }
 
 fn capital(text: &str) -> String {
@@ -250,23 +326,6 @@ fn code(text: &str) -> String {
     format!("`{plain}`")
 }
 
-fn size(share: f64, headers: f64) -> String {
-    format!("{} of all packets, {} headers", percent(share), number(headers))
-}
-
-fn percent(share: f64) -> String {
-    let percent = share * 100.0;
-    match percent {
-        p if p >= 0.01 => format!("{p:.2} %"),
-        p if p > 0.0 => format!("{p:.0e} %"),
-        _ => "0 %".to_owned(),
-    }
-}
-
-fn number(headers: f64) -> String {
-    if headers < 1e6 { format!("{headers:.0}") } else { format!("{headers:.1e}") }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -275,13 +334,6 @@ mod tests {
     fn no_name_becomes_markup() {
         assert_eq!(escaped("a|b<i>"), "a\\|b\\<i\\>");
         assert_eq!(code("x`|y"), "`x'\\|y`");
-    }
-
-    #[test]
-    fn shares_are_written_so_that_small_ones_are_not_nothing() {
-        assert_eq!(percent(0.5), "50.00 %");
-        assert_eq!(percent(1e-9), "1e-7 %");
-        assert_eq!(percent(0.0), "0 %");
     }
 
     #[test]

@@ -57,7 +57,7 @@ A status is computed from the records that are kept under STUDIES/*/runs, never 
 Example:
   weir lab list
   weir lab list --status 'not built yet'
-  weir lab list --json | jq '.[].items[] | {number, status}'")]
+  weir lab list --json | jq '.studies[].items[] | {number, status}'")]
     List(LabList),
     /// The firewall's end of `weir lab run --hosts`; `ssh` starts it there.
     #[command(hide = true)]

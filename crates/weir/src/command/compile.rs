@@ -9,6 +9,7 @@ use weir_model::programs::{Program, rules_of_programs};
 use weir_syntax::Diagnostic;
 
 use super::Answer;
+use crate::json;
 use crate::operand::{self, Loaded};
 use crate::terminal::{self, Progress};
 use crate::{cli, cli::Compile};
@@ -43,8 +44,7 @@ pub fn run(args: &Compile, color: bool) -> Result<Answer> {
     weir_artefact::write(&bundle, &args.output)
         .with_context(|| format!("write {}", args.output.display()))?;
     if args.json {
-        let text = serde_json::to_string_pretty(&bundle.manifest)?;
-        return terminal::print(&format!("{text}\n"));
+        return terminal::print(&json::member("compile", "manifest", &bundle.manifest)?);
     }
     let left = match form {
         Form::Linear => Vec::new(),

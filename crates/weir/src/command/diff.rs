@@ -3,12 +3,13 @@
 use anyhow::{Context as _, Result, bail};
 use weir_artefact::Deviation;
 use weir_diagram::{CompareOptions, Identity, Level, Scope, compare};
+use weir_model::Rule;
 use weir_packet::{Mac, pcap};
 use weir_review::{Review, Side as Named, count, not_covered};
-use weir_syntax::iptables;
 
 use super::Answer;
 use crate::cli::{Diff, Format, Operand};
+use crate::json;
 use crate::side::{self, Side};
 use crate::terminal::{self, Progress};
 
@@ -49,10 +50,18 @@ pub fn run(args: &Diff, color: bool) -> Result<Answer> {
     };
     progress.show("comparing all packets", 0.1);
     let comparison = compare(&before, &after, &options)?;
-    let sides =
-        [Named { name: &a.name, firewall: &before }, Named { name: &b.name, firewall: &after }];
-    let words = |rule: &weir_model::Rule, family| iptables::print_rule(rule, family);
-    let mut review = Review::of(&comparison, sides, identity, &words);
+    let lines = [&a, &b].map(|side| move |span, family| side.line(span, family));
+    let original = |rule: &Rule| {
+        let known = originals.as_ref().filter(|_| identity == Identity::Credit)?;
+        known.place(*rule.credit.first()?).map(str::to_owned)
+    };
+    let [of_a, of_b] = &lines;
+    let original = &original;
+    let sides = [
+        Named { name: &a.name, firewall: &before, line: of_a, original },
+        Named { name: &b.name, firewall: &after, line: of_b, original },
+    ];
+    let mut review = Review::of(&comparison, sides, identity);
     if args.verdict {
         review.compared = "verdict";
     }
@@ -113,8 +122,8 @@ fn left_out(sides: &[&Side], by_nft: bool) -> Vec<String> {
 
 fn write_pcap(args: &Diff, review: &Review) -> Result<()> {
     let Some(path) = &args.pcap else { return Ok(()) };
-    let examples = review.parts.iter().filter_map(|p| p.example.as_ref());
-    let frames = examples.map(|e| e.itself.to_frame(DESTINATION));
+    let paths = review.parts.iter().filter_map(|p| p.example.as_ref());
+    let frames = paths.map(|p| p.example.itself.to_frame(DESTINATION));
     pcap::write(path, frames).with_context(|| format!("write {}", path.display()))
 }
 
@@ -122,7 +131,7 @@ fn print(args: &Diff, review: &Review) -> Result<()> {
     let format = if args.json { Format::Json } else { args.format };
     let text = match format {
         Format::Text => review.text(),
-        Format::Json => format!("{}\n", serde_json::to_string_pretty(review)?),
+        Format::Json => json::object("diff", review)?,
         Format::Markdown => review.markdown(),
     };
     terminal::print_plain(&text).map(|_| ())

@@ -6,13 +6,13 @@ use weir_kernel::reaper::Reaped;
 
 use super::Answer;
 use crate::cli::Doctor;
-use crate::terminal;
+use crate::{json, terminal};
 
 /// What was tried and found, as lines or as JSON. No where something is lacking.
 pub fn run(args: &Doctor) -> Result<Answer> {
     let probes = probes();
     let text = if args.json {
-        format!("{}\n", serde_json::to_string_pretty(&probes)?)
+        json::member("doctor", "probes", &probes)?
     } else {
         probes.iter().map(line).collect()
     };

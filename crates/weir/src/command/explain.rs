@@ -17,7 +17,7 @@ use weir_syntax::{Diagnostic, iptables};
 
 use super::Answer;
 use crate::cli::{Assume, Explain};
-use crate::{operand, terminal};
+use crate::{json, operand, terminal};
 
 /// What `--json` prints.
 #[derive(Serialize)]
@@ -69,8 +69,7 @@ pub fn run(args: &Explain, color: bool) -> Result<Answer> {
             assumed,
             cost: bill.map(|bill| Cost { bill, ns: bill.ns(&cost) }),
         };
-        let text = serde_json::to_string_pretty(&explained)?;
-        return terminal::print(&format!("{text}\n"));
+        return terminal::print(&json::object("explain", &explained)?);
     }
     let mut text = render(&way, &|rule| iptables::print_rule(rule, family));
     if !assumed.is_empty() {

@@ -17,7 +17,7 @@ use weir_verify::VerifyReport;
 use super::{Answer, lab_kernels, lab_runs};
 use crate::cli::{LabCompare, LabReport, LabRun};
 use crate::live::Live;
-use crate::terminal;
+use crate::{json, terminal};
 
 /// Runs a study and writes its report beside the records.
 pub fn run(args: &LabRun) -> Result<Answer> {
@@ -98,7 +98,7 @@ pub fn compare(args: &LabCompare) -> Result<Answer> {
     ensure!(!points.is_empty(), "the runs have no point in common with two blocks of each");
     let worse = points.iter().filter(|point| point.verdict == PointVerdict::Regression).count();
     if args.json {
-        terminal::print(&format!("{}\n", serde_json::to_string_pretty(&points)?))?;
+        terminal::print(&json::member("lab compare", "points", &points)?)?;
     } else {
         terminal::print(&comparison(&points))?;
     }

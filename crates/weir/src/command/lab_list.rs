@@ -12,13 +12,13 @@ use weir_study::registry::{self, ClaimItem, LIST_BEGINS, LIST_ENDS, RegistryEntr
 
 use super::Answer;
 use crate::cli::{LabIndex, LabList};
-use crate::terminal;
+use crate::{json, terminal};
 
 /// Prints the list, or writes it into the READMEs.
 pub fn run(args: &LabList) -> Result<Answer> {
     let entries = registry::read(&args.studies)?;
     if args.json {
-        return terminal::print(&format!("{}\n", serde_json::to_string_pretty(&entries)?));
+        return terminal::print(&json::member("lab list", "studies", &entries)?);
     }
     if args.write {
         return write(args, &entries);

@@ -8,6 +8,7 @@ use weir_lab::selftest;
 
 use super::Answer;
 use crate::cli::LabSelftest;
+use crate::json;
 use crate::terminal::{self, Progress};
 
 /// Measures the laboratory itself. No where something was lost.
@@ -28,7 +29,7 @@ pub fn run(args: &LabSelftest) -> Result<Answer> {
     drop(bar);
     let is_whole = report.parts.iter().all(selftest::SelfTestPart::is_without_loss);
     if args.json {
-        terminal::print(&format!("{}\n", serde_json::to_string_pretty(&report)?))?;
+        terminal::print(&json::object("lab selftest", &report)?)?;
     } else {
         terminal::print(&text_of(&report))?;
     }

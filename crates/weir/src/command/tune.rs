@@ -6,7 +6,7 @@ use weir_lab::tune::{TUNINGS, Tuning, TuningScope};
 
 use super::Answer;
 use crate::cli::Tune;
-use crate::terminal;
+use crate::{json, terminal};
 
 #[derive(Serialize)]
 struct TuneRow {
@@ -20,7 +20,7 @@ pub fn run(args: &Tune) -> Result<Answer> {
     let rows: Vec<TuneRow> =
         TUNINGS.iter().map(|tuning| TuneRow { tuning: *tuning, now: tuning.now() }).collect();
     if args.json {
-        return terminal::print(&format!("{}\n", serde_json::to_string_pretty(&rows)?));
+        return terminal::print(&json::member("tune", "tunings", &rows)?);
     }
     let mut text = String::new();
     let mut paper = "";

@@ -7,8 +7,8 @@ use weir_verify::{VerifyOptions, verify};
 
 use super::Answer;
 use crate::cli::Verify;
-use crate::operand;
 use crate::terminal::{self, Progress};
+use crate::{json, operand};
 
 /// Compares, and says what came of it.
 pub fn run(args: &Verify, color: bool) -> Result<Answer> {
@@ -32,7 +32,7 @@ pub fn run(args: &Verify, color: bool) -> Result<Answer> {
     })?;
     drop(progress);
     if args.json {
-        terminal::print(&format!("{}\n", serde_json::to_string_pretty(&report)?))?;
+        terminal::print(&json::object("verify", &report)?)?;
     } else {
         terminal::print(&report.to_string())?;
     }

@@ -6,6 +6,7 @@ use weir_lint::{Counts, Finding, counts};
 
 use super::checked::{Checked, severity};
 use super::places::{Places, place};
+use crate::json;
 
 /// What is printed.
 #[derive(Serialize)]
@@ -67,7 +68,7 @@ struct FixOf {
 /// Prints it.
 pub(super) fn print(all: &[Checked]) -> Result<String> {
     let printed = Printed { rulesets: all.iter().map(ruleset).collect() };
-    Ok(format!("{}\n", serde_json::to_string_pretty(&printed)?))
+    json::object("check", &printed)
 }
 
 fn ruleset(checked: &Checked) -> PrintedRuleset<'_> {

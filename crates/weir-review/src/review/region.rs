@@ -1,0 +1,102 @@
+//! A region as a person reads it: its fields, its size, and an example.
+
+use weir_diagram::{Region, Values, Way, Witness, device_words};
+use weir_model::{Family, Field, Firewall, Hook, Match, match_effects};
+use weir_semantics::{Entry, OutcomeDifference};
+use weir_syntax::iptables::print_match;
+use weir_syntax::packet::packet_words;
+
+use super::values::{ExampleReview, FieldReview};
+
+/// What the packets of a region have in each field.
+pub(super) fn fields(region: &Region, way: Way, family: Family) -> Vec<FieldReview> {
+    let said = region.values.iter().filter(|v| !is_understood(v, way));
+    said.map(|v| FieldReview {
+        name: match &v.asked {
+            Some((m, true)) => print_match(m, family),
+            Some((m, false)) => format!("not ({})", print_match(m, family)),
+            None => v.name.clone(),
+        },
+        values: v.values.clone(),
+        more: v.more,
+    })
+    .collect()
+}
+
+/// Forwarded packets have a time to live of at least two: the kernel drops others at routing.
+fn is_understood(values: &Values, way: Way) -> bool {
+    way == Way::Entry(Entry::Forward)
+        && values.name.ends_with(Field::Ttl.row().name)
+        && values.values == ["2-255"]
+}
+
+/// The words of a region's fields.
+pub(super) fn region_words(fields: &[FieldReview]) -> String {
+    if fields.is_empty() {
+        return "every packet".to_owned();
+    }
+    let word = |f: &FieldReview| {
+        let more = if f.more == 0 { String::new() } else { format!(", … {} more", f.more) };
+        match &f.values[..] {
+            [] => f.name.clone(),
+            [one] if f.more == 0 => format!("{} {one}", f.name),
+            many => format!("{} {{ {}{more} }}", f.name, many.join(", ")),
+        }
+    };
+    fields.iter().map(word).collect::<Vec<_>>().join(" ")
+}
+
+/// A packet with what it stands for.
+pub(super) fn example(
+    witness: &Witness,
+    difference: OutcomeDifference,
+    firewalls: [&Firewall; 2],
+    (way, family): (Way, Family),
+) -> ExampleReview {
+    let mut packet = witness.packet.clone();
+    let mut stands_for = Vec::new();
+    for (field, name) in [(Field::Iif, &mut packet.iif), (Field::Oif, &mut packet.oif)] {
+        if !has_device(way, field) {
+            name.clear();
+        }
+        if !name.is_empty() && !firewalls.iter().any(|f| reads(f, family, field)) {
+            name.clear();
+            continue;
+        }
+        let words = device_words(&firewalls, family, name);
+        let said = format!("{name} stands for {words}");
+        if !name.is_empty() && words != *name && !stands_for.contains(&said) {
+            stands_for.push(said);
+        }
+    }
+    ExampleReview {
+        packet: packet_words(&packet),
+        stands_for,
+        given: witness.given(&|m: &Match| print_match(m, family)),
+        differs_in: format!("{difference:?}").to_lowercase(),
+        itself: witness.packet.clone(),
+    }
+}
+
+/// Whether packets of a path have a device: those of this host come from none, those to it leave by
+/// none.
+fn has_device(way: Way, field: Field) -> bool {
+    let from_here = matches!(way, Way::Entry(Entry::Output) | Way::Hook(Hook::Output));
+    let to_here = matches!(
+        way,
+        Way::Entry(Entry::Input) | Way::Hook(Hook::Input | Hook::Prerouting) | Way::Assembled
+    );
+    if field == Field::Iif { !from_here } else { !to_here }
+}
+
+/// Whether some rule tests a device.
+fn reads(firewall: &Firewall, family: Family, field: Field) -> bool {
+    let rules = firewall.ruleset(family).into_iter().flat_map(|r| r.rules());
+    rules.into_iter().any(|(_, _, rule)| {
+        let base = match field {
+            Field::Iif => rule.base.iif.is_some(),
+            _ => rule.base.oif.is_some(),
+        };
+        base || rule.matches.iter().any(|m| match_effects(m, family).reads.contains(field))
+    })
+}

@@ -1,0 +1,280 @@
+//! What a review consists of. As JSON it is itself: docs/guide/json.md names these members.
+
+use serde::Serialize;
+use weir_model::{Family, Firewall, Packet, Rule, Span};
+
+use crate::explain::Row;
+
+/// What a comparison says.
+#[derive(Clone, Debug, Serialize)]
+pub struct Review {
+    /// The first ruleset, as it was named.
+    pub before: String,
+    /// The second one.
+    pub after: String,
+    /// `verdict`, or `effects` (the verdict and all that is done on the way).
+    pub compared: &'static str,
+    /// True where every part is proven equal, and no counter was seen to differ.
+    pub equal: bool,
+    /// What changed, the most important first.
+    pub changes: Vec<Change>,
+    /// One for each family and path.
+    pub parts: Vec<PartReview>,
+    /// What packets say of the counters, where that was asked for.
+    pub counters: Option<CounterReview>,
+    /// What is no part of the comparison, in sentences.
+    pub not_compared: Vec<String>,
+}
+
+/// What kind of change it is; in the order of their importance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// What was not accepted and is now.
+    NewlyAllowed,
+    /// What was accepted and is no longer.
+    NewlyDenied,
+    /// Denied in another way than before.
+    DeniedOtherwise,
+    /// The same verdict; what is done on the way is not the same.
+    Effects,
+}
+
+impl Kind {
+    /// In words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Kind::NewlyAllowed => "newly allowed",
+            Kind::NewlyDenied => "newly denied",
+            Kind::DeniedOtherwise => "denied otherwise",
+            Kind::Effects => "same verdict, other effects",
+        }
+    }
+}
+
+/// Packets of one family and path whose treatment changed in one way.
+#[derive(Clone, Debug, Serialize)]
+pub struct Change {
+    /// What changed.
+    pub kind: Kind,
+    /// `ipv4` or `ipv6`.
+    pub family: &'static str,
+    /// `forward`, `input`, `output`; a hook's name.
+    pub path: String,
+    /// What became of them; `None` for effects.
+    pub before: Option<String>,
+    /// What becomes of them now.
+    pub after: Option<String>,
+    /// Which part of all packets they are.
+    pub share: f64,
+    /// How many headers (addresses, protocol, ports) that is.
+    pub headers: f64,
+    /// Where they lie, the biggest first.
+    pub regions: Vec<RegionReview>,
+    /// Corner cases that are changed, too, and that regions leave out.
+    pub corner_cases: Vec<CornerReview>,
+}
+
+/// Packets that differ in nothing that was asked.
+#[derive(Clone, Debug, Serialize)]
+pub struct RegionReview {
+    /// In words.
+    pub packets: String,
+    /// The same, field by field.
+    pub fields: Vec<FieldReview>,
+    /// How many addresses and ports they have, in words; empty where they have all.
+    pub size: String,
+    /// Which part of all packets they are.
+    pub share: f64,
+    /// How many headers that is.
+    pub headers: f64,
+    /// The rules that decide: of the example first, then of other packets that were tried.
+    pub decided_by: Vec<Decided>,
+    /// One of the packets.
+    pub example: Option<ExampleReview>,
+}
+
+/// What the packets of a region have in one field.
+#[derive(Clone, Debug, Serialize)]
+pub struct FieldReview {
+    /// The field in the words of `--packet`, or a match as `iptables-save` prints it.
+    pub name: String,
+    /// Values, prefixes and ranges; empty where the name says it all.
+    pub values: Vec<String>,
+    /// How many more there are.
+    pub more: usize,
+}
+
+/// What decides a packet on both sides.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Decided {
+    /// In the first ruleset.
+    pub before: Decision,
+    /// In the second one.
+    pub after: Decision,
+}
+
+/// What decides a packet in one ruleset.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Decision {
+    /// What becomes of the packet.
+    pub verdict: String,
+    /// The rule or policy; `None` where no rule does anything of what differs.
+    pub rule: Option<RuleAt>,
+    /// The rules that jumped there, the first one first.
+    pub reached_by: Vec<RuleAt>,
+}
+
+impl Decision {
+    pub(super) fn of(verdict: String, mut rules: Vec<RuleAt>) -> Decision {
+        let rule = rules.pop();
+        Decision { verdict, rule, reached_by: rules }
+    }
+}
+
+/// A rule or policy and where it stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RuleAt {
+    /// `iptables/filter/FORWARD/3`; of a rule that weir made, the original.
+    pub place: String,
+    /// The file, or the command that printed it.
+    pub file: Option<String>,
+    /// The line there, from 1.
+    pub line: Option<usize>,
+    /// The rule as `iptables-save` prints it.
+    pub text: String,
+}
+
+impl RuleAt {
+    pub(super) fn of(place: String, line: Option<(String, usize)>, text: String) -> RuleAt {
+        let (file, line) = line.unzip();
+        RuleAt { place, file, line, text }
+    }
+}
+
+/// A corner case that a change also has.
+#[derive(Clone, Debug, Serialize)]
+pub struct CornerReview {
+    /// `truncated headers`, `later fragments`, `invalid packets`, `repeated packets of new,
+    /// translated connections`.
+    pub packets: &'static str,
+    /// Which part of all packets they are.
+    pub share: f64,
+    /// The rules that decide the example.
+    pub decided_by: Option<Decided>,
+    /// One of them.
+    pub example: Option<ExampleReview>,
+}
+
+/// A packet that differs.
+#[derive(Clone, Debug, Serialize)]
+pub struct ExampleReview {
+    /// Its words, as `--packet` reads them.
+    pub packet: String,
+    /// Devices in it that stand for others: `eth0 stands for any other device`.
+    pub stands_for: Vec<String>,
+    /// What is taken for granted of matches that the packet does not answer.
+    pub given: Vec<String>,
+    /// In what the two differ: `verdict`, `effects`, `packet`, `stateful`.
+    pub differs_in: String,
+    /// The packet itself.
+    #[serde(skip)]
+    pub itself: Packet,
+}
+
+/// What is said of one family and path.
+#[derive(Clone, Debug, Serialize)]
+pub struct PartReview {
+    /// `ipv4` or `ipv6`.
+    pub family: &'static str,
+    /// `forward`, `input`, `output`; a hook's name.
+    pub path: String,
+    /// `equal`, `differs` or `unknown`.
+    pub answer: &'static str,
+    /// Why it could not be decided; or why fragments may differ, where no whole packet does.
+    pub why: Option<String>,
+    /// Which part of all packets differs, from 0 to 1.
+    pub share: f64,
+    /// How many headers (addresses, protocol, ports) that is.
+    pub headers: f64,
+    /// The most important packet that differs, and its path through both.
+    pub example: Option<Paths>,
+}
+
+/// A packet's path through both rulesets.
+#[derive(Clone, Debug, Serialize)]
+pub struct Paths {
+    /// The packet.
+    #[serde(flatten)]
+    pub example: ExampleReview,
+    /// Its path through the first ruleset.
+    pub before: WayThrough,
+    /// Its path through the second one.
+    pub after: WayThrough,
+}
+
+/// A packet's way through one ruleset.
+#[derive(Clone, Debug, Serialize)]
+pub struct WayThrough {
+    /// What became of it.
+    pub verdict: String,
+    /// How many rules were tried.
+    pub tried: u32,
+    /// Every rule that was tried, every verdict of a table.
+    pub steps: Vec<Row>,
+    /// The same for people: what matched, in lines.
+    #[serde(skip)]
+    pub lines: Vec<String>,
+}
+
+/// What packets say of the counters: seen, not proven.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct CounterReview {
+    /// Packets sent through both.
+    pub packets: u64,
+    /// Seed of the random ones.
+    pub seed: u64,
+    /// Rules and policies that counted at least one of them.
+    pub counted: usize,
+    /// Rules and policies that counted otherwise, the largest difference first.
+    pub differ: Vec<CounterDiffers>,
+}
+
+/// A rule or policy that counted otherwise.
+#[derive(Clone, Debug, Serialize)]
+pub struct CounterDiffers {
+    /// `iptables/filter/FORWARD/3`.
+    pub rule: String,
+    /// Packets counted by the first ruleset.
+    pub before: u64,
+    /// And by the second.
+    pub after: u64,
+    /// One packet that only one of them counted.
+    pub packet: String,
+}
+
+/// One side of a comparison.
+#[derive(Clone, Copy)]
+pub struct Side<'a> {
+    /// As it was named.
+    pub name: &'a str,
+    /// Its rules.
+    pub firewall: &'a Firewall,
+    /// The file and line of a rule or chain of a family; `None` for what weir made.
+    pub line: &'a dyn Fn(Span, Family) -> Option<(String, usize)>,
+    /// The place of the original that a rule of weir's stands for, where it is known.
+    pub original: &'a dyn Fn(&Rule) -> Option<String>,
+}
+
+impl Review {
+    /// Whether something could not be decided.
+    pub fn is_open(&self) -> bool {
+        self.parts.iter().any(|p| p.answer == "unknown")
+    }
+
+    /// Whether something differs.
+    pub fn differs(&self) -> bool {
+        let counters = self.counters.as_ref().is_some_and(|c| !c.differ.is_empty());
+        counters || self.parts.iter().any(|p| p.answer == "differs")
+    }
+}
