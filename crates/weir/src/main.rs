@@ -12,6 +12,7 @@ mod operand;
 mod side;
 mod terminal;
 mod texts;
+mod unified;
 
 use std::process::ExitCode;
 

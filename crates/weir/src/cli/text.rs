@@ -98,6 +98,9 @@ pub struct Optimize {
     /// Overwrite the input.
     #[arg(long)]
     pub in_place: bool,
+    /// Print what would change as a unified diff, and write nothing.
+    #[arg(long, conflicts_with_all = ["output", "in_place"])]
+    pub dry_run: bool,
     /// Number of packets to compare, per family.
     #[arg(long, default_value_t = 20_000, value_name = "N")]
     pub packets: usize,

@@ -6,6 +6,9 @@ use weir_artefact::{CheckedPass, Evidence, Form, Manifest};
 use weir_backends::load::Scripts;
 use weir_backends::{CompileError, CompileOptions, Refusal, compile};
 use weir_model::programs::{Program, rules_of_programs};
+use weir_model::Match;
+use weir_model::effect::MATCHES;
+use weir_passes::programs::{Program, rules_of_programs};
 use weir_syntax::Diagnostic;
 
 use super::Answer;
@@ -43,6 +46,7 @@ pub fn run(args: &Compile, color: bool) -> Result<Answer> {
     let bundle = scripts.bundle(&artefact);
     weir_artefact::write(&bundle, &args.output)
         .with_context(|| format!("write {}", args.output.display()))?;
+    eprint!("{}", warnings(&loaded, &artefact.manifest));
     if args.json {
         return terminal::print(&json::member("compile", "manifest", &bundle.manifest)?);
     }
@@ -115,13 +119,19 @@ fn diagnostic(form: Form, refusal: &Refusal) -> Diagnostic {
 fn summary(manifest: &Manifest, left: &[(Program, usize)], dir: &str) -> String {
     let rules: u32 = manifest.compiled.iter().map(|run| run.rules).sum();
     let runs = manifest.compiled.len();
-    let mut text = format!(
-        "{} form in {dir}\n  compiled  {rules} rules in {runs} run{}\n  kept      {} as they are\n",
-        manifest.form,
-        if runs == 1 { "" } else { "s" },
-        manifest.barriers.len(),
-    );
-    text.push_str(&of_share(manifest.form, &manifest.share));
+    let mut text = format!("{} form in {dir}\n", manifest.form);
+    if is_unchanged(manifest) {
+        let all = manifest.share.rules;
+        text.push_str(&format!("  unchanged {}; nothing to optimise\n", count(all)));
+        text.push_str(&of_hooks(&manifest.share, "unchanged", "            "));
+    } else {
+        text.push_str(&format!(
+            "  compiled  {rules} rules in {runs} run{}\n  kept      {} as they are\n",
+            if runs == 1 { "" } else { "s" },
+            manifest.barriers.len(),
+        ));
+        text.push_str(&of_share(manifest.form, &manifest.share));
+    }
     text.push_str(&format!("  memory    about {} in the kernel\n", bytes(manifest.memory_bytes)));
     for pass in &manifest.checked.passes {
         text.push_str(&of_pass(pass));
@@ -130,7 +140,7 @@ fn summary(manifest: &Manifest, left: &[(Program, usize)], dir: &str) -> String 
     text.push_str(&match &manifest.checked {
         _ if trusted => "  checked   nothing: the passes were trusted\n".into(),
         checked if checked.packets == 0 => {
-            "  checked   nothing: it is the ruleset as it was\n".into()
+            "  checked   nothing: output identical to input\n".into()
         }
         checked => {
             format!("  checked   {} packets, seed {}: equal\n", checked.packets, checked.seed)
@@ -166,12 +176,88 @@ fn of_share(form: Form, share: &Share) -> String {
     format!("  share     {whole}\n{}", of_hooks(share, what, "            "))
 }
 
+/// Whether the form has all rules as they were.
+fn is_unchanged(manifest: &Manifest) -> bool {
+    let Share { rules, in_form, .. } = manifest.share;
+    let changed =
+        |p: &CheckedPass| !matches!(p.evidence, Evidence::Unchanged | Evidence::Skipped(_));
+    let rewritten = manifest.checked.passes.iter().any(changed);
+    // What nft does not evaluate stays in iptables and is not rewritten.
+    let rewritten = rewritten && manifest.form != Form::Nft;
+    rules > 0 && in_form == 0 && manifest.compiled.is_empty() && !rewritten
+}
+
+fn count(rules: u64) -> String {
+    if rules == 1 { "1 rule".to_owned() } else { format!("{rules} rules") }
+}
+
+/// Warnings about what was read and what became of it: a form that has no rule, sets that rules
+/// match and that are not given.
+fn warnings(loaded: &Loaded, manifest: &Manifest) -> String {
+    let mut out = String::new();
+    if manifest.form != Form::Linear && manifest.share.rules > 0 && manifest.share.in_form == 0 {
+        out.push_str(&format!(
+            "weir: warning: the {} form has none of the {}: it makes nothing faster\n",
+            manifest.form,
+            count(manifest.share.rules)
+        ));
+    }
+    let sets = &loaded.firewall.sets;
+    let mut missing: Vec<&str> = Vec::new();
+    let mut unknown: Vec<&str> = Vec::new();
+    for (_, _, rule) in loaded.firewall.rulesets().flat_map(|r| r.rules()) {
+        for m in &rule.matches {
+            if let Match::Opaque(other) = m
+                && !unknown.contains(&&*other.name)
+            {
+                unknown.push(&other.name);
+            }
+            let Match::Set(set) = m else { continue };
+            if !sets.iter().any(|s| *s.name == *set.name) && !missing.contains(&&*set.name) {
+                missing.push(&set.name);
+            }
+        }
+    }
+    for name in unknown {
+        let close = MATCHES.iter().map(|row| row.name).find(|known| is_close(name, known));
+        if let Some(known) = close {
+            out.push_str(&format!(
+                "weir: warning: -m {name}: weir does not know this match; is -m {known} meant?\n"
+            ));
+        }
+    }
+    if !missing.is_empty() {
+        out.push_str(&format!(
+            "weir: warning: rules match sets that are not given ({}): their rules are not rewritten; \
+             give `ipset save` output with --ipset FILE\n",
+            missing.join(", ")
+        ));
+    }
+    out
+}
+
+/// Whether one name becomes the other by one edit, or two where both are long: a letter more, less
+/// or another.
+fn is_close(a: &str, b: &str) -> bool {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.iter().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (k, y) in b.iter().enumerate() {
+            let changed = diagonal + usize::from(x != y);
+            diagonal = row[k + 1];
+            row[k + 1] = changed.min(row[k] + 1).min(diagonal + 1);
+        }
+    }
+    let most = if a.len().min(b.len()) > 4 { 2 } else { 1 };
+    (1..=most).contains(&row[b.len()])
+}
+
 /// Causes that are shown of a hook; the manifest has all.
 const CAUSES: usize = 4;
 
 /// A line for each hook that has rules left.
 fn of_hooks(share: &Share, what: &str, indent: &str) -> String {
-    let count = |n: u64| if n == 1 { "1 rule".to_owned() } else { format!("{n} rules") };
     let cause = |Cause { why, rules }: &Cause| format!("{why} ({})", count(*rules));
     let mut text = String::new();
     for hook in share.hooks.iter().filter(|hook| hook.left > 0) {
@@ -207,5 +293,17 @@ fn bytes(n: u64) -> String {
         0..10_240 => format!("{n} bytes"),
         10_240..10_485_760 => format!("{} KiB", n / 1024),
         _ => format!("{} MiB", n / (1024 * 1024)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_close;
+
+    #[test]
+    fn a_misspelled_module_is_close_to_the_one_that_was_meant() {
+        assert!(is_close("multiprt", "multiport") && is_close("conntrak", "conntrack"));
+        assert!(is_close("tpc", "tc") && !is_close("tpc", "udp"));
+        assert!(!is_close("geoip", "tcp") && !is_close("mark", "mark"));
     }
 }

@@ -8,15 +8,16 @@ use anyhow::{Context as _, Result, bail};
 use weir_backends::check::{CheckOptions as Packets, Differs, describe, equal};
 use weir_diagram::{CompareOptions, compare_with};
 use weir_lint::{CheckOptions, FixOptions, Fixed, Left, fix, lint, lints};
-use weir_model::{Family, Firewall, Ruleset};
+use weir_model::{Firewall, Rule, Ruleset, Target, tests_of};
 use weir_semantics::{Interpreter, Outcome};
 use weir_syntax::{ipset, iptables};
 
 use super::Answer;
 use super::check::levels;
 use crate::cli::Optimize;
-use crate::operand::{self, Kind, Loaded};
+use crate::operand::{self, Kind, Loaded, Source};
 use crate::terminal::{self, Progress};
+use crate::unified;
 
 /// Fixes, compares, prints; on standard error what was done, and what was left.
 pub fn run(args: &Optimize, color: bool) -> Result<Answer> {
@@ -34,7 +35,13 @@ pub fn run(args: &Optimize, color: bool) -> Result<Answer> {
         true => None,
         false => Some(prove(&loaded.firewall, &fixed.firewall, counters, args)?),
     };
+    eprint!("{}", catch_alls(&loaded, &fixed.firewall));
     eprint!("{}", summary(&fixed, proof.as_ref(), args.seed));
+    let changes = changes(&loaded, &fixed.firewall);
+    if args.dry_run {
+        return terminal::print(&changes);
+    }
+    eprint!("{changes}");
     write(&loaded, &fixed.firewall, &outputs)
 }
 
@@ -172,17 +179,67 @@ fn summary(fixed: &Fixed, proof: Option<&Proof>, seed: u64) -> String {
     out
 }
 
+/// Warns of rules that accept every packet before the rules behind them are removed: who wrote these
+/// may have meant them to filter.
+fn catch_alls(loaded: &Loaded, after: &Firewall) -> String {
+    let mut out = String::new();
+    for ruleset in loaded.firewall.rulesets() {
+        let family = ruleset.family;
+        let accepts_all =
+            |rule: &Rule| rule.target == Target::Accept && tests_of(rule, family).is_empty();
+        for (table, chain) in
+            ruleset.tables.iter().flat_map(|t| t.chains.iter().map(move |c| (t, c)))
+        {
+            let Some(at) = chain.rules.iter().position(accepts_all) else { continue };
+            let rest = after.ruleset(family).and_then(|r| r.table(&table.name)?.chain(&chain.name));
+            let Some(rest) = rest else { continue };
+            let kept =
+                rest.rules.iter().position(accepts_all).map_or(0, |at| rest.rules.len() - at - 1);
+            let removed = (chain.rules.len() - at - 1).saturating_sub(kept);
+            if removed > 0 {
+                let rules =
+                    if removed == 1 { "1 rule".to_owned() } else { format!("{removed} rules") };
+                let words = iptables::print_rule(&chain.rules[at], family);
+                out.push_str(&format!(
+                    "WARNING  -A {} {words} (rule {} of {} {}) accepts every packet: {rules} behind \
+                     it match nothing and are removed; if they are meant to filter, narrow this \
+                     rule instead\n",
+                    chain.name,
+                    at + 1,
+                    table.name,
+                    chain.name
+                ));
+            }
+        }
+    }
+    out
+}
+
+/// What changed in each text, as a unified diff of what `iptables-save` would print.
+fn changes(loaded: &Loaded, after: &Firewall) -> String {
+    let of = |source: &Source| {
+        let texts = [&loaded.firewall, after].map(|firewall| text(source.kind, firewall));
+        let after = format!("{} (optimized)", source.name);
+        unified::diff([&source.name, &after], &texts[0], &texts[1])
+    };
+    loaded.sources.iter().map(of).collect()
+}
+
+/// A text as it would be saved.
+fn text(kind: Kind, firewall: &Firewall) -> String {
+    // Counters are printed where the text had them.
+    let has_counters = |r: &Ruleset| r.rules().any(|(_, _, rule)| rule.counters.is_some());
+    match kind {
+        Kind::Sets => ipset::print(&firewall.sets),
+        Kind::Rules(family) => {
+            let ruleset = firewall.ruleset(family);
+            ruleset.map(|r| iptables::print(r, has_counters(r))).unwrap_or_default()
+        }
+    }
+}
+
 fn write(loaded: &Loaded, after: &Firewall, outputs: &[PathBuf]) -> Result<Answer> {
-    let print = |ruleset: Option<&Ruleset>| {
-        // Counters are printed where the text had them.
-        let has_counters = |r: &Ruleset| r.rules().any(|(_, _, rule)| rule.counters.is_some());
-        ruleset.map(|r| iptables::print(r, has_counters(r))).unwrap_or_default()
-    };
-    let text = |kind| match kind {
-        Kind::Sets => ipset::print(&after.sets),
-        Kind::Rules(Family::V4) => print(after.v4.as_ref()),
-        Kind::Rules(Family::V6) => print(after.v6.as_ref()),
-    };
+    let text = |kind| text(kind, after);
     if outputs.is_empty() {
         let all: Vec<String> = loaded.sources.iter().map(|s| text(s.kind)).collect();
         return terminal::print(&all.concat());
