@@ -5,10 +5,9 @@ use weir_artefact::manifest::{Cause, Share};
 use weir_artefact::{CheckedPass, Evidence, Form, Manifest};
 use weir_backends::load::Scripts;
 use weir_backends::{CompileError, CompileOptions, Refusal, compile};
-use weir_model::programs::{Program, rules_of_programs};
 use weir_model::Match;
 use weir_model::effect::MATCHES;
-use weir_passes::programs::{Program, rules_of_programs};
+use weir_model::programs::{Program, rules_of_programs};
 use weir_syntax::Diagnostic;
 
 use super::Answer;
