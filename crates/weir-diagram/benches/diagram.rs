@@ -10,8 +10,8 @@
 use std::hint::black_box;
 
 use weir_diagram::{
-    Answer, At, CompareOptions, Comparison, Level, Order, PacketSet, Scope, Space, SpaceOptions,
-    Statistics, compare,
+    At, CompareLevel, CompareOptions, CompareScope, Comparison, ComparisonVerdict, Order,
+    PacketSet, Space, SpaceOptions, Statistics, compare,
 };
 use weir_example::{IspOptions, isp};
 use weir_model::{
@@ -45,8 +45,8 @@ fn ruleset(name: &str, text: &str) {
     let (chains, swapped) = swap_disjoint(&mut edit);
     let (before, after) = (firewall(ruleset), firewall(edit));
     let journey = CompareOptions::default();
-    let hook = CompareOptions { scope: Scope::Hook(Hook::Forward), ..journey.clone() };
-    let verdict = CompareOptions { level: Level::Verdict, ..hook.clone() };
+    let hook = CompareOptions { scope: CompareScope::Hook(Hook::Forward), ..journey.clone() };
+    let verdict = CompareOptions { level: CompareLevel::Verdict, ..hook.clone() };
     for (what, options) in
         [("FORWARD, verdict", verdict), ("FORWARD", hook), ("all journeys", journey.clone())]
     {
@@ -123,7 +123,7 @@ fn report(what: &str, clock: &Clock, comparison: &Comparison) {
         parts.iter().map(|p| of(&p.statistics)).max().unwrap_or(0)
     };
     let why = parts.iter().find_map(|p| match &p.answer {
-        Answer::Unknown { why } => Some(why.as_str()),
+        ComparisonVerdict::Unknown { why } => Some(why.as_str()),
         _ => None,
     });
     println!(
@@ -163,7 +163,7 @@ fn prefixes() {
         shuffled.swap(at, (draw() >> 33) as usize % (at + 1));
     }
     println!("100,000 source prefixes");
-    let forward = CompareOptions { scope: Scope::Hook(Hook::Forward), ..Default::default() };
+    let forward = CompareOptions { scope: CompareScope::Hook(Hook::Forward), ..Default::default() };
     let [before, after] = [&rules, &shuffled].map(|rules| {
         let mut chain = Chain::new("FORWARD", Some(Policy::Accept));
         chain.rules = rules.clone();

@@ -15,7 +15,7 @@ use weir_syntax::iptables::{ParseOptions, parse};
 use weir_traffic::{TrafficOptions, packets};
 
 use self::rulesets::{Rng, SETS, TESTS, random_rules};
-use crate::comparison::{Identity, Level, Way};
+use crate::comparison::{CompareLevel, ComparedPath, Identity};
 use crate::compose::RulesetDiagram;
 use crate::encode::{decode, encode};
 use crate::journey::{ComparedSide, pieces};
@@ -168,7 +168,7 @@ struct Agreement<'f> {
     interpreter: Interpreter<'f>,
     who: StatefulIdentity,
     translations: Vec<&'f NatTarget>,
-    ways: Vec<(Way, Ref)>,
+    ways: Vec<(ComparedPath, Ref)>,
 }
 
 impl<'f> Agreement<'f> {
@@ -177,9 +177,9 @@ impl<'f> Agreement<'f> {
         let mut meaning = RulesetDiagram::new(space);
         let who = StatefulIdentity::new(firewall, Identity::Credit);
         let side = ComparedSide::new(firewall, family, 0, who.clone(), false);
-        let entries = Entry::ALL.map(Way::Entry);
+        let entries = Entry::ALL.map(ComparedPath::Entry);
         let hooks = [Hook::Prerouting, Hook::Forward, Hook::Output, Hook::Postrouting];
-        let ways = entries.into_iter().chain(hooks.map(Way::Hook)).map(|way| {
+        let ways = entries.into_iter().chain(hooks.map(ComparedPath::Hook)).map(|way| {
             let from = meaning.space.store.len();
             let pieces = pieces(way, std::slice::from_ref(&side));
             let mut keep = Vec::new();
@@ -188,7 +188,7 @@ impl<'f> Agreement<'f> {
                 keep.push(made.expect("a diagram"));
             }
             let made = meaning.way(way, &pieces, &mut keep, from).expect("a diagram");
-            (way, meaning.finished(made, Level::Effects).expect("room"))
+            (way, meaning.finished(made, CompareLevel::Effects).expect("room"))
         });
         let ways = ways.collect();
         let rules = firewall.ruleset(family).into_iter().flat_map(|r| r.rules());
@@ -200,12 +200,12 @@ impl<'f> Agreement<'f> {
         Agreement { meaning, interpreter: Interpreter::new(firewall), who, translations, ways }
     }
 
-    fn by_interpreter(&self, way: Way, packet: &Packet, seed: u64) -> Seen {
+    fn by_interpreter(&self, way: ComparedPath, packet: &Packet, seed: u64) -> Seen {
         let mut answers = Seeded { seed, who: self.who.clone(), asked: Vec::new() };
         let outcome = match way {
-            Way::Entry(entry) => self.interpreter.journey(packet, entry, &mut answers),
-            Way::Hook(hook) => self.interpreter.at_hook(packet, hook, &mut answers),
-            Way::Assembled => self.interpreter.at_hook(packet, Hook::Input, &mut answers),
+            ComparedPath::Entry(entry) => self.interpreter.journey(packet, entry, &mut answers),
+            ComparedPath::Hook(hook) => self.interpreter.at_hook(packet, hook, &mut answers),
+            ComparedPath::Assembled => self.interpreter.at_hook(packet, Hook::Input, &mut answers),
         };
         let effects = outcome.effects.iter().map(|e| (e.hook, e.table, content(e.target)));
         Seen { verdict: outcome.verdict, effects: effects.collect(), asked: answers.asked }

@@ -11,15 +11,16 @@ use crate::assembled::{drops_of_fragments, is_dead};
 use crate::at::At;
 use crate::chain::Unknown;
 use crate::comparison::{
-    Answer, CompareError, CompareOptions, Comparison, CornerCase, Differs, EffectChange, Level,
-    Part, Scope, Statistics, VerdictChange, Way,
+    CompareError, CompareLevel, CompareOptions, CompareScope, ComparedPart, ComparedPath,
+    Comparison, ComparisonVerdict, CornerCase, EffectChange, RulesetDifference, Statistics,
+    VerdictChange,
 };
 use crate::compose::RulesetDiagram;
 use crate::fragments::put_together_by_one;
 use crate::journey::{ComparedSide, pieces};
 use crate::layout::Order;
 use crate::order::orders;
-use crate::region::{Example, Region};
+use crate::region::{ExamplePacket, Region};
 use crate::space::{PacketSet, Space, SpaceOptions};
 use crate::stateful_identity::StatefulIdentity;
 use crate::store::{Full, Ref};
@@ -73,13 +74,13 @@ pub fn compare_with(
     before: &Firewall,
     after: &Firewall,
     options: &CompareOptions,
-    progress: &mut dyn FnMut(Family, Way),
+    progress: &mut dyn FnMut(Family, ComparedPath),
 ) -> Result<Comparison, CompareError> {
-    let ways: Vec<Way> = match options.scope {
-        Scope::Hook(hook) => vec![Way::Hook(hook)],
-        Scope::Journey => {
+    let ways: Vec<ComparedPath> = match options.scope {
+        CompareScope::Hook(hook) => vec![ComparedPath::Hook(hook)],
+        CompareScope::Journey => {
             let wanted = |e: &Entry| options.entry.is_none_or(|o| o == *e);
-            Entry::ALL.into_iter().filter(wanted).map(Way::Entry).collect()
+            Entry::ALL.into_iter().filter(wanted).map(ComparedPath::Entry).collect()
         }
     };
     both_load(before, after)?;
@@ -96,15 +97,15 @@ pub fn compare_with(
         for way in &ways {
             progress(family, *way);
             let mut part = part(&Pair { before, after, options, family, way: *way }, &orders)?;
-            if let (Answer::Equal, Some(fragments)) = (&part.answer, &fragments) {
-                part.answer = Answer::Fragments(fragments.clone());
+            if let (ComparisonVerdict::Equal, Some(fragments)) = (&part.answer, &fragments) {
+                part.answer = ComparisonVerdict::Fragments(fragments.clone());
             }
             parts.push(part);
         }
-        let pair = Pair { before, after, options, family, way: Way::Assembled };
-        if ways.contains(&Way::Entry(Entry::Input)) && pair.assembles_behind_prerouting() {
+        let pair = Pair { before, after, options, family, way: ComparedPath::Assembled };
+        if ways.contains(&ComparedPath::Entry(Entry::Input)) && pair.assembles_behind_prerouting() {
             let part = part(&pair, &orders)?;
-            if !matches!(part.answer, Answer::Equal) {
+            if !matches!(part.answer, ComparisonVerdict::Equal) {
                 parts.push(part);
             }
         }
@@ -131,11 +132,11 @@ struct Pair<'f> {
     after: &'f Firewall,
     options: &'f CompareOptions,
     family: Family,
-    way: Way,
+    way: ComparedPath,
 }
 
 /// Tries one order after the other until the memory suffices.
-fn part(pair: &Pair<'_>, orders: &[Order]) -> Result<Part, CompareError> {
+fn part(pair: &Pair<'_>, orders: &[Order]) -> Result<ComparedPart, CompareError> {
     let mut statistics = Statistics::default();
     let mut why = String::new();
     for order in orders {
@@ -157,7 +158,7 @@ fn part(pair: &Pair<'_>, orders: &[Order]) -> Result<Part, CompareError> {
             }
         }
     }
-    Ok(pair.part(Answer::Unknown { why }, statistics))
+    Ok(pair.part(ComparisonVerdict::Unknown { why }, statistics))
 }
 
 impl<'f> Pair<'f> {
@@ -186,21 +187,21 @@ impl<'f> Pair<'f> {
         rulesets.into_iter().any(|r| r.rules().any(|(_, _, rule)| rule.matches.iter().any(writes)))
     }
 
-    fn part(&self, answer: Answer, statistics: Statistics) -> Part {
-        Part { family: self.family, way: self.way, answer, statistics }
+    fn part(&self, answer: ComparisonVerdict, statistics: Statistics) -> ComparedPart {
+        ComparedPart { family: self.family, way: self.way, answer, statistics }
     }
 
     fn diagrams(
         &self,
         order: Order,
         statistics: &mut Statistics,
-    ) -> Result<Result<Answer, CompareError>, Unknown> {
+    ) -> Result<Result<ComparisonVerdict, CompareError>, Unknown> {
         let options = SpaceOptions { order, memory_bytes: self.options.memory_bytes };
         let mut space = Space::with(self.family, &[self.before, self.after], options)?;
         if self.options.whole {
             space.possible = space.store.minus(space.possible, space.presence.cut)?;
         }
-        if self.way == Way::Assembled {
+        if self.way == ComparedPath::Assembled {
             // Conntrack is not in use.
             space.possible = space.store.minus(space.possible, space.presence.entry)?;
         }
@@ -220,8 +221,8 @@ impl<'f> Pair<'f> {
     fn answer(
         &self,
         meaning: &mut RulesetDiagram<'f>,
-    ) -> Result<Result<Answer, CompareError>, Unknown> {
-        meaning.terminals.with_effects = self.options.level == Level::Effects;
+    ) -> Result<Result<ComparisonVerdict, CompareError>, Unknown> {
+        meaning.terminals.with_effects = self.options.level == CompareLevel::Effects;
         let dead = self.dead_fragments(meaning)?;
         let all_ways = dead[0] != dead[1];
         let from = meaning.space.store.len();
@@ -254,7 +255,7 @@ impl<'f> Pair<'f> {
         let first = match different.first() {
             _ if all_ways => 0,
             Some((first, _)) => *first,
-            None => return Ok(Ok(Answer::Equal)),
+            None => return Ok(Ok(ComparisonVerdict::Equal)),
         };
         // Up to the first that differs, packets and effects are the same.
         for i in 0..first {
@@ -282,11 +283,12 @@ impl<'f> Pair<'f> {
         let before = meaning.finished(ways.0, self.options.level)?;
         let after = meaning.finished(ways.1, self.options.level)?;
         let mut differ = meaning.possibly_differ(before, after)?;
-        if differ.is_none() && self.options.level == Level::Effects && self.marks_by_match() {
+        if differ.is_none() && self.options.level == CompareLevel::Effects && self.marks_by_match()
+        {
             differ = self.marks_differ(meaning, ways)?;
         }
         match differ {
-            None => Ok(Ok(Answer::Equal)),
+            None => Ok(Ok(ComparisonVerdict::Equal)),
             Some(differ) => self.differs(meaning, differ, before, after),
         }
     }
@@ -295,7 +297,7 @@ impl<'f> Pair<'f> {
     /// What both sides never put together is taken as not possible.
     fn dead_fragments(&self, meaning: &mut RulesetDiagram<'f>) -> Result<[Ref; 2], Full> {
         let mut dead = [Ref::ZERO; 2];
-        if self.way != Way::Assembled {
+        if self.way != ComparedPath::Assembled {
             return Ok(dead);
         }
         let space = &mut meaning.space;
@@ -338,7 +340,7 @@ impl<'f> Pair<'f> {
         differ: Ref,
         before: Ref,
         after: Ref,
-    ) -> Result<Result<Answer, CompareError>, Unknown> {
+    ) -> Result<Result<ComparisonVerdict, CompareError>, Unknown> {
         let possible = meaning.space.store.and(differ, meaning.space.possible)?;
         let witness = meaning.witness(possible);
         let Some((difference, verdicts)) = self.reproduce(&witness) else {
@@ -346,7 +348,7 @@ impl<'f> Pair<'f> {
             if witness.assumptions.iter().any(Assumption::is_of_a_changed_packet) {
                 let why = "they differ only if a test answers twice, otherwise each time, \
                            for one packet";
-                return Ok(Ok(Answer::Unknown { why: why.to_owned() }));
+                return Ok(Ok(ComparisonVerdict::Unknown { why: why.to_owned() }));
             }
             return Ok(Err(CompareError::NotReproduced(Box::new(witness.packet))));
         };
@@ -354,7 +356,7 @@ impl<'f> Pair<'f> {
         let effects = self.effects(meaning, differ, (before, after))?;
         let set = PacketSet(differ);
         let space = &mut meaning.space;
-        Ok(Ok(Answer::Differs(Box::new(Differs {
+        Ok(Ok(ComparisonVerdict::Differs(Box::new(RulesetDifference {
             share: space.share(set)?,
             packets: space.count(set)?,
             regions: space.regions(set, self.options.regions)?,
@@ -374,15 +376,21 @@ impl<'f> Pair<'f> {
                 interpreter = interpreter.with_conntrack();
             }
             let mut answers = witness.answers(firewall, self.options.identity);
-            if self.way == Way::Assembled && is_dead(firewall, &witness.packet) {
+            if self.way == ComparedPath::Assembled && is_dead(firewall, &witness.packet) {
                 let (verdict, packet) = (Verdict::Drop, witness.packet.clone());
                 let Log { hits, effects, asked, tried } = Log::default();
                 return (Outcome { verdict, effects, hits, asked, tried, packet }, Vec::new());
             }
             let outcome = match self.way {
-                Way::Entry(entry) => interpreter.journey(&witness.packet, entry, &mut answers),
-                Way::Hook(hook) => interpreter.at_hook(&witness.packet, hook, &mut answers),
-                Way::Assembled => interpreter.at_hook(&witness.packet, Hook::Input, &mut answers),
+                ComparedPath::Entry(entry) => {
+                    interpreter.journey(&witness.packet, entry, &mut answers)
+                }
+                ComparedPath::Hook(hook) => {
+                    interpreter.at_hook(&witness.packet, hook, &mut answers)
+                }
+                ComparedPath::Assembled => {
+                    interpreter.at_hook(&witness.packet, Hook::Input, &mut answers)
+                }
             };
             (outcome, answers.asked)
         };
@@ -390,7 +398,7 @@ impl<'f> Pair<'f> {
         let (b, asked_b) = run(self.after, self.before);
         let difference = if a.verdict != b.verdict {
             OutcomeDifference::Verdict
-        } else if self.options.level == Level::Verdict {
+        } else if self.options.level == CompareLevel::Verdict {
             return None;
         } else if a.effects != b.effects {
             OutcomeDifference::Effects
@@ -427,10 +435,10 @@ impl<'f> Pair<'f> {
         meaning: &mut RulesetDiagram<'f>,
         set: Ref,
     ) -> Result<(Vec<Region>, Vec<CornerCase>), Full> {
-        let journey = matches!(self.way, Way::Entry(_));
+        let journey = matches!(self.way, ComparedPath::Entry(_));
         meaning.regions_and_corners(set, (self.options.regions, journey), &|witness| {
             let (difference, verdicts) = self.reproduce(&witness)?;
-            Some(Example { witness, difference, verdicts })
+            Some(ExamplePacket { witness, difference, verdicts })
         })
     }
 

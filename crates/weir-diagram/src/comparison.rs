@@ -7,12 +7,12 @@ use weir_semantics::{OutcomeDifference, Verdict};
 use crate::corner::Corner;
 use crate::fragments::Fragments;
 use crate::layout::Order;
-use crate::region::{Example, Region};
+use crate::region::{ExamplePacket, Region};
 use crate::witness::Witness;
 
 /// What is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
-pub enum Level {
+pub enum CompareLevel {
     /// What becomes of the packet.
     Verdict,
     /// That, what is done on the way and in which order, the packet as it leaves, and which
@@ -23,7 +23,7 @@ pub enum Level {
 
 /// How far a packet goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
-pub enum Scope {
+pub enum CompareScope {
     /// The whole journey, for each of the three entries.
     #[default]
     Journey,
@@ -47,9 +47,9 @@ pub enum Identity {
 #[derive(Clone, Debug)]
 pub struct CompareOptions {
     /// What is compared.
-    pub level: Level,
+    pub level: CompareLevel,
     /// How far packets go.
-    pub scope: Scope,
+    pub scope: CompareScope,
     /// Which stateful tests are the same.
     pub identity: Identity,
     /// Memory for the diagrams of one family and way, in bytes.
@@ -74,8 +74,8 @@ impl Default for CompareOptions {
     /// Effects of the journey, original rules, 2 GiB, 200 million steps, 10 regions.
     fn default() -> Self {
         CompareOptions {
-            level: Level::default(),
-            scope: Scope::default(),
+            level: CompareLevel::default(),
+            scope: CompareScope::default(),
             identity: Identity::default(),
             memory_bytes: 2 << 30,
             steps_max: 200_000_000,
@@ -90,7 +90,7 @@ impl Default for CompareOptions {
 
 /// The way that packets of a [`Part`] take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Way {
+pub enum ComparedPath {
     /// A journey.
     Entry(Entry),
     /// One hook.
@@ -104,35 +104,35 @@ pub enum Way {
 #[derive(Clone, Debug)]
 pub struct Comparison {
     /// IPv4 first, then forward, input, output.
-    pub parts: Vec<Part>,
+    pub parts: Vec<ComparedPart>,
 }
 
 impl Comparison {
     /// Whether all parts are proven equal.
     pub fn is_equal(&self) -> bool {
-        self.parts.iter().all(|p| matches!(p.answer, Answer::Equal))
+        self.parts.iter().all(|p| matches!(p.answer, ComparisonVerdict::Equal))
     }
 
     /// The parts that differ.
-    pub fn differences(&self) -> impl Iterator<Item = (&Part, &Differs)> {
+    pub fn differences(&self) -> impl Iterator<Item = (&ComparedPart, &RulesetDifference)> {
         self.parts.iter().filter_map(|p| match &p.answer {
-            Answer::Differs(d) => Some((p, &**d)),
+            ComparisonVerdict::Differs(d) => Some((p, &**d)),
             _ => None,
         })
     }
 
     /// The parts that differ only in what becomes of fragments.
-    pub fn fragments(&self) -> impl Iterator<Item = (&Part, &Fragments)> {
+    pub fn fragments(&self) -> impl Iterator<Item = (&ComparedPart, &Fragments)> {
         self.parts.iter().filter_map(|p| match &p.answer {
-            Answer::Fragments(f) => Some((p, &**f)),
+            ComparisonVerdict::Fragments(f) => Some((p, &**f)),
             _ => None,
         })
     }
 
     /// The parts that could not be decided, and why.
-    pub fn unknowns(&self) -> impl Iterator<Item = (&Part, &str)> {
+    pub fn unknowns(&self) -> impl Iterator<Item = (&ComparedPart, &str)> {
         self.parts.iter().filter_map(|p| match &p.answer {
-            Answer::Unknown { why } => Some((p, why.as_str())),
+            ComparisonVerdict::Unknown { why } => Some((p, why.as_str())),
             _ => None,
         })
     }
@@ -140,24 +140,24 @@ impl Comparison {
 
 /// What a comparison says of one family and way.
 #[derive(Clone, Debug)]
-pub struct Part {
+pub struct ComparedPart {
     /// The family.
     pub family: Family,
     /// The way.
-    pub way: Way,
+    pub way: ComparedPath,
     /// Equal, different, or unknown.
-    pub answer: Answer,
+    pub answer: ComparisonVerdict,
     /// What it took.
     pub statistics: Statistics,
 }
 
 /// Whether two rulesets mean the same.
 #[derive(Clone, Debug)]
-pub enum Answer {
+pub enum ComparisonVerdict {
     /// For every packet and whatever is answered.
     Equal,
     /// There are packets for which they do not.
-    Differs(Box<Differs>),
+    Differs(Box<RulesetDifference>),
     /// Each packet meets the same in both, but only one of them has fragments put together first.
     Fragments(Box<Fragments>),
     /// It could not be decided.
@@ -169,7 +169,7 @@ pub enum Answer {
 
 /// How two rulesets differ.
 #[derive(Clone, Debug)]
-pub struct Differs {
+pub struct RulesetDifference {
     /// Which part of all packets it is about, from 0 to 1.
     pub share: f64,
     /// How many headers (addresses, protocol, ports) that is.
@@ -227,7 +227,7 @@ pub struct CornerCase {
     /// Which part of all packets they are, from 0 to 1.
     pub share: f64,
     /// One of them; none where its difference hangs on a test that answers twice for one packet.
-    pub example: Option<Example>,
+    pub example: Option<ExamplePacket>,
 }
 
 impl VerdictChange {

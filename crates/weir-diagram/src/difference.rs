@@ -8,7 +8,7 @@ use weir_semantics::Verdict;
 use crate::comparison::CornerCase;
 use crate::compose::RulesetDiagram;
 use crate::encode::{Assignment, decode};
-use crate::region::{Example, Region};
+use crate::region::{ExamplePacket, Region};
 use crate::space::PacketSet;
 use crate::store::{Full, Ref};
 use crate::terminal::Exit;
@@ -89,7 +89,7 @@ impl RulesetDiagram<'_> {
         &mut self,
         set: Ref,
         (count, journey): (usize, bool),
-        reproduce: &dyn Fn(Witness) -> Option<Example>,
+        reproduce: &dyn Fn(Witness) -> Option<ExamplePacket>,
     ) -> Result<(Vec<Region>, Vec<CornerCase>), Full> {
         let all = self.space.corners(journey)?;
         // What is not possible stays in: it would only lengthen the words of regions.

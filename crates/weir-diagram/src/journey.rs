@@ -13,7 +13,7 @@ use weir_semantics::{Entry, tables_at};
 use crate::at::At;
 use crate::chain::Unknown;
 use crate::change::{BitSource, PacketChange, TtlMap};
-use crate::comparison::{Level, Way};
+use crate::comparison::{CompareLevel, ComparedPath};
 use crate::compose::RulesetDiagram;
 use crate::layout::{Block, ct_bit};
 use crate::library::Library;
@@ -67,22 +67,22 @@ pub(crate) struct Piece {
 }
 
 /// The tables on a way, in their order. A forwarded packet may also come to INPUT: by REDIRECT.
-pub(crate) fn pieces(way: Way, sides: &[ComparedSide<'_>]) -> Vec<(Piece, At)> {
+pub(crate) fn pieces(way: ComparedPath, sides: &[ComparedSide<'_>]) -> Vec<(Piece, At)> {
     let redirects = sides.iter().any(ComparedSide::redirects);
     let hooks: &[Hook] = match way {
-        Way::Hook(Hook::Prerouting) => &[Hook::Prerouting],
-        Way::Hook(Hook::Input) | Way::Assembled => &[Hook::Input],
-        Way::Hook(Hook::Forward) => &[Hook::Forward],
-        Way::Hook(Hook::Output) => &[Hook::Output],
-        Way::Hook(Hook::Postrouting) => &[Hook::Postrouting],
-        Way::Entry(Entry::Forward) if redirects => {
+        ComparedPath::Hook(Hook::Prerouting) => &[Hook::Prerouting],
+        ComparedPath::Hook(Hook::Input) | ComparedPath::Assembled => &[Hook::Input],
+        ComparedPath::Hook(Hook::Forward) => &[Hook::Forward],
+        ComparedPath::Hook(Hook::Output) => &[Hook::Output],
+        ComparedPath::Hook(Hook::Postrouting) => &[Hook::Postrouting],
+        ComparedPath::Entry(Entry::Forward) if redirects => {
             &[Hook::Prerouting, Hook::Input, Hook::Forward, Hook::Postrouting]
         }
-        Way::Entry(entry) => entry.hooks(),
+        ComparedPath::Entry(entry) => entry.hooks(),
     };
     let tables = |hook: &Hook| {
         let at = match way {
-            Way::Entry(Entry::Output) => At::hook(*hook).local(),
+            ComparedPath::Entry(Entry::Output) => At::hook(*hook).local(),
             _ => At::hook(*hook),
         };
         let hook = *hook;
@@ -145,14 +145,14 @@ impl<'f> RulesetDiagram<'f> {
     /// of them.
     pub fn way(
         &mut self,
-        way: Way,
+        way: ComparedPath,
         pieces: &[(Piece, At)],
         keep: &mut Vec<Ref>,
         from: usize,
     ) -> Result<Ref, Unknown> {
         // From the end to the beginning. What waits stands on `keep`: pieces, the way so far, and
         // behind them what follows routing.
-        let forward = way == Way::Entry(Entry::Forward);
+        let forward = way == ComparedPath::Entry(Entry::Forward);
         let mut out = Ref::ZERO;
         let mut through = None;
         for (i, (piece, _)) in pieces.iter().enumerate().rev() {
@@ -223,7 +223,7 @@ impl<'f> RulesetDiagram<'f> {
     }
 
     /// What goes on in the end was accepted. Fields are no longer told: the effects say all.
-    pub fn finished(&mut self, f: Ref, level: Level) -> Result<Ref, Unknown> {
+    pub fn finished(&mut self, f: Ref, level: CompareLevel) -> Result<Ref, Unknown> {
         let redirected = self.space.layout.levels(Block::Redirected).first;
         let places = [(redirected, BitSource::constant(false))].into();
         let f = self.with_places(f, &places, TtlMap::SAME)?;
@@ -236,8 +236,8 @@ impl<'f> RulesetDiagram<'f> {
                 other => other,
             };
             terminals.leaf(match level {
-                Level::Effects => Terminal { exit, change: 0, ..terminal },
-                Level::Verdict => Terminal::of(exit),
+                CompareLevel::Effects => Terminal { exit, change: 0, ..terminal },
+                CompareLevel::Verdict => Terminal::of(exit),
             })
         })?)
     }

@@ -83,14 +83,15 @@ mod words;
 pub use self::at::At;
 pub use self::compare::{compare, compare_with};
 pub use self::comparison::{
-    Answer, CompareError, CompareOptions, Comparison, CornerCase, Differs, EffectChange, Identity,
-    Level, Part, Scope, Statistics, VerdictChange, Way,
+    CompareError, CompareLevel, CompareOptions, CompareScope, ComparedPart, ComparedPath,
+    Comparison, ComparisonVerdict, CornerCase, EffectChange, Identity, RulesetDifference,
+    Statistics, VerdictChange,
 };
 pub use self::corner::Corner;
 pub use self::fragments::Fragments;
 pub use self::layout::Order;
 pub use self::lookup::{Heard, Lookup, NO_BITS, RecordingOracle, TOO_LARGE, TWO_ANSWERS};
-pub use self::region::{Example, Region, Size, Values};
+pub use self::region::{ExamplePacket, Region, RegionSize, Values};
 pub use self::replay::Replay;
 pub use self::space::{PacketSet, Space, SpaceOptions, device_words};
 pub use self::store::Full;

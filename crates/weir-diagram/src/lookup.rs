@@ -14,7 +14,7 @@ use weir_semantics::{Fact, Oracle, Question, Translation, Write};
 use weir_semantics::{Outcome, Verdict};
 
 use crate::chain::Unknown;
-use crate::comparison::{Identity, Level, Way};
+use crate::comparison::{CompareLevel, ComparedPath, Identity};
 use crate::compose::RulesetDiagram;
 use crate::encode::encode;
 use crate::journey::{ComparedSide, pieces};
@@ -63,7 +63,7 @@ impl<'f> Lookup<'f> {
         let side = [ComparedSide::new(firewall, family, 0, who.clone(), false)];
         let mut ways = Vec::new();
         for entry in Entry::ALL {
-            let (way, from) = (Way::Entry(entry), meaning.space.store.len());
+            let (way, from) = (ComparedPath::Entry(entry), meaning.space.store.len());
             let pieces = pieces(way, &side);
             let mut keep = Vec::new();
             for piece in &pieces {
@@ -71,7 +71,7 @@ impl<'f> Lookup<'f> {
                 keep.push(made);
             }
             let made = meaning.way(way, &pieces, &mut keep, from)?;
-            ways.push((entry, meaning.finished(made, Level::Effects)?));
+            ways.push((entry, meaning.finished(made, CompareLevel::Effects)?));
             meaning.chains_made = Default::default();
         }
         Ok(Lookup { meaning, who, ways })
@@ -135,7 +135,7 @@ impl<'f> Lookup<'f> {
 pub struct Heard {
     asks: Vec<AskedTest>,
     chosen: Vec<ChosenTranslation>,
-    written: Vec<Written>,
+    written: Vec<WrittenValue>,
     /// Where routing took the packet.
     went: Option<Entry>,
 }
@@ -165,7 +165,7 @@ struct ChosenTranslation {
 
 /// What a target wrote that the rule does not say.
 #[derive(Clone, Debug)]
-struct Written {
+struct WrittenValue {
     content: u64,
     of: Of,
     field: Field,
@@ -309,7 +309,7 @@ impl Oracle for RecordingOracle<'_> {
         let nth = self.times(self.who.of(rule), content);
         let whose = Of::Stateful { who: self.who.of(rule), nth: nth.saturating_sub(1) };
         for of in [whose, Of::Stateless(hook)] {
-            self.heard.written.push(Written { content, of, field: write.field, value });
+            self.heard.written.push(WrittenValue { content, of, field: write.field, value });
         }
         value
     }

@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use weir_model::{Chain, Family, Firewall, Rule, Ruleset, Table};
 
 use crate::chain::Unknown;
-use crate::comparison::{Identity, Way};
+use crate::comparison::{ComparedPath, Identity};
 use crate::compose::RulesetDiagram;
 use crate::journey::{ComparedSide, pieces};
 use crate::layout::Order;
@@ -24,7 +24,7 @@ const MEMORY_BYTES: usize = 128 << 20;
 const STEPS: u64 = 3_000_000;
 
 /// The orders, the one that takes the fewest steps for the thinned ruleset first.
-pub(crate) fn orders(family: Family, firewall: &Firewall, ways: &[Way]) -> Vec<Order> {
+pub(crate) fn orders(family: Family, firewall: &Firewall, ways: &[ComparedPath]) -> Vec<Order> {
     let mut orders = Order::ALL.to_vec();
     let Some(ruleset) = firewall.ruleset(family).filter(|r| r.rules().count() > 16) else {
         return orders;
@@ -92,7 +92,7 @@ fn steps(
     family: Family,
     order: Order,
     firewall: &Firewall,
-    ways: &[Way],
+    ways: &[ComparedPath],
     steps_max: u64,
 ) -> Result<u64, Unknown> {
     let options = SpaceOptions { order, memory_bytes: MEMORY_BYTES };

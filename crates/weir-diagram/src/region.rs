@@ -31,12 +31,12 @@ pub struct Region {
     pub values: Vec<Values>,
     /// Some of its packets, of which the first looks as usual as the region allows. Only regions of
     /// a comparison have them.
-    pub examples: Vec<Example>,
+    pub examples: Vec<ExamplePacket>,
 }
 
 /// A packet that was sent through both rulesets of a comparison.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Example {
+pub struct ExamplePacket {
     /// The packet, with the answers that its difference needs.
     pub witness: Witness,
     /// What differs.
@@ -55,14 +55,14 @@ pub struct Values {
     /// How many more there are.
     pub more: usize,
     /// How many values of the field these are; of addresses and ports.
-    pub size: Option<Size>,
+    pub size: Option<RegionSize>,
     /// The match that holds or does not, where it is one that packets do not answer.
     pub asked: Option<(Match, bool)>,
 }
 
 /// How much of a field a region has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Size {
+pub struct RegionSize {
     /// Source or destination, address or port.
     pub field: Field,
     /// Values of the region.
@@ -123,10 +123,10 @@ struct SearchPath {
 /// What a way asked, the last first.
 struct Branches {
     before: Option<Rc<Branches>>,
-    part: Part,
+    part: PathPart,
 }
 
-enum Part {
+enum PathPart {
     Block(Block, Levels, Vec<(u128, u128)>),
     Question(u32, bool),
 }
@@ -208,7 +208,7 @@ impl Space<'_> {
         let mut out = way.possible;
         let mut said = &way.said;
         while let Some(link) = said {
-            if let Part::Question(question, answer) = link.part {
+            if let PathPart::Question(question, answer) = link.part {
                 let level = self.layout.end + question;
                 let (low, high) =
                     if answer { (Ref::ZERO, Ref::ONE) } else { (Ref::ONE, Ref::ZERO) };
@@ -221,10 +221,10 @@ impl Space<'_> {
     }
 
     /// What of `possible` has the values of a part.
-    fn within(&mut self, part: &Part, possible: Ref) -> Result<Ref, Full> {
+    fn within(&mut self, part: &PathPart, possible: Ref) -> Result<Ref, Full> {
         match part {
-            Part::Question(..) => Ok(possible),
-            Part::Block(_, levels, spans) => {
+            PathPart::Question(..) => Ok(possible),
+            PathPart::Block(_, levels, spans) => {
                 let values = spans_in(&mut self.store, *levels, spans)?;
                 self.store.and(values, possible)
             }
@@ -232,20 +232,20 @@ impl Space<'_> {
     }
 
     /// Where the values of a node's block lead, or the answers to its question, with their chance.
-    fn exits(&self, from: Ref) -> Vec<(Ref, f64, Part)> {
+    fn exits(&self, from: Ref) -> Vec<(Ref, f64, PathPart)> {
         let level = self.store.level(from);
         let Some((block, levels)) = self.layout.block_at(level) else {
             let (low, high) = self.store.branches(from);
             let question = level - self.layout.end;
             return vec![
-                (low, 0.5, Part::Question(question, false)),
-                (high, 0.5, Part::Question(question, true)),
+                (low, 0.5, PathPart::Question(question, false)),
+                (high, 0.5, PathPart::Question(question, true)),
             ];
         };
         let mut found: BTreeMap<Ref, Vec<(u128, u128)>> = BTreeMap::new();
         let mut left = SPANS;
         self.spans(from, levels, levels.bits, 0, &mut found, &mut left);
-        let exit = |(at, spans)| (at, 1.0, Part::Block(block, levels, spans));
+        let exit = |(at, spans)| (at, 1.0, PathPart::Block(block, levels, spans));
         found.into_iter().map(exit).collect()
     }
 
@@ -295,10 +295,10 @@ impl Space<'_> {
         Region { share, packets, values: self.values(&parts, ordinary), examples: Vec::new() }
     }
 
-    fn values(&self, parts: &[&Part], ordinary: bool) -> Vec<Values> {
+    fn values(&self, parts: &[&PathPart], ordinary: bool) -> Vec<Values> {
         let spans_of = |wanted: Block| {
             parts.iter().find_map(|p| match p {
-                Part::Block(block, _, spans) if *block == wanted => Some(&spans[..]),
+                PathPart::Block(block, _, spans) if *block == wanted => Some(&spans[..]),
                 _ => None,
             })
         };
@@ -313,11 +313,12 @@ impl Space<'_> {
         let mut questions = Vec::new();
         for part in parts {
             match part {
-                Part::Question(question, answer) => {
+                PathPart::Question(question, answer) => {
                     questions.push(self.assumption(*question, *answer));
                 }
-                Part::Block(Block::Field(Field::Proto), ..) if has_header && proto.is_some() => {}
-                Part::Block(block, levels, spans) => {
+                PathPart::Block(Block::Field(Field::Proto), ..)
+                    if has_header && proto.is_some() => {}
+                PathPart::Block(block, levels, spans) => {
                     let named = self.block_values(*block, *levels, spans, (proto, ordinary));
                     out.extend(named.filter(|v| !(has_header && v.name.starts_with("not a"))));
                 }
@@ -399,9 +400,9 @@ impl Space<'_> {
 }
 
 /// How many addresses or ports some spans are.
-fn size(field: Field, spans: &[(u128, u128)], max: u128) -> Option<Size> {
+fn size(field: Field, spans: &[(u128, u128)], max: u128) -> Option<RegionSize> {
     let sized = [Field::Saddr, Field::Daddr, Field::Sport, Field::Dport].contains(&field);
     let values =
         spans.iter().fold(0u128, |n, (lo, hi)| n.saturating_add((hi - lo).saturating_add(1)));
-    sized.then_some(Size { field, values, max })
+    sized.then_some(RegionSize { field, values, max })
 }

@@ -1,7 +1,8 @@
 //! Comparisons of whole rulesets: equal where the meaning is, and with a packet where it is not.
 
 use weir_diagram::{
-    Answer, CompareOptions, Comparison, Differs, Identity, Level, Scope, Way, compare,
+    CompareLevel, CompareOptions, CompareScope, ComparedPath, Comparison, ComparisonVerdict,
+    Identity, RulesetDifference, compare,
 };
 use weir_model::{Family, Firewall, Hook};
 use weir_semantics::{Entry, Interpreter, OutcomeDifference, Verdict};
@@ -34,7 +35,7 @@ fn assert_equal(before: &Firewall, after: &Firewall) {
 }
 
 /// The difference of the first part that differs.
-fn differs(before: &Firewall, after: &Firewall, options: &CompareOptions) -> Differs {
+fn differs(before: &Firewall, after: &Firewall, options: &CompareOptions) -> RulesetDifference {
     let comparison = compared(before, after, options);
     let found = comparison.differences().next().map(|(_, d)| d.clone());
     found.unwrap_or_else(|| panic!("they do not differ: {comparison:#?}"))
@@ -111,7 +112,7 @@ fn effects_and_their_order_count_unless_only_verdicts_are_asked_for() {
     let found = differs(&one, &other, &by_text());
     assert_eq!(found.difference, OutcomeDifference::Effects);
     assert!(found.changes.is_empty());
-    let verdict = CompareOptions { level: Level::Verdict, ..by_text() };
+    let verdict = CompareOptions { level: CompareLevel::Verdict, ..by_text() };
     assert!(compared(&one, &other, &verdict).is_equal());
 }
 
@@ -124,7 +125,7 @@ fn a_mark_is_seen_by_later_tables() {
              COMMIT\n"
         ))
     };
-    let verdict = CompareOptions { level: Level::Verdict, ..by_text() };
+    let verdict = CompareOptions { level: CompareLevel::Verdict, ..by_text() };
     let (one, same) = (text("0x1/0xff", "0x1/0xff"), text("0x1/0xff", "0x1/0xf"));
     assert!(compared(&one, &one, &verdict).is_equal());
     let found = differs(&one, &same, &verdict);
@@ -143,7 +144,7 @@ fn a_translated_address_is_what_the_filter_sees() {
              COMMIT\n*filter\n:FORWARD DROP [0:0]\n-A FORWARD -d {wanted} -j ACCEPT\nCOMMIT\n"
         ))
     };
-    let verdict = CompareOptions { level: Level::Verdict, ..by_text() };
+    let verdict = CompareOptions { level: CompareLevel::Verdict, ..by_text() };
     let one = text("10.0.0.1", "10.0.0.1");
     let found = differs(&one, &text("10.0.0.2", "10.0.0.1"), &verdict);
     assert_eq!(found.witness.packet.daddr.0, 0xc000_0201);
@@ -243,7 +244,7 @@ fn one_hook_alone_is_a_view() {
             "*filter\n:INPUT {input} [0:0]\n:FORWARD DROP [0:0]\n-A FORWARD -p tcp -j ACCEPT\nCOMMIT\n"
         ))
     };
-    let hook = |hook| CompareOptions { scope: Scope::Hook(hook), ..by_text() };
+    let hook = |hook| CompareOptions { scope: CompareScope::Hook(hook), ..by_text() };
     let (one, other) = (text("ACCEPT"), text("DROP"));
     assert!(compared(&one, &other, &hook(Hook::Forward)).is_equal());
     assert!(!compared(&one, &other, &hook(Hook::Input)).is_equal());
@@ -257,7 +258,7 @@ fn the_witness_shows_the_difference_to_whoever_runs_it() {
         filter("-A FORWARD -m set ! --match-set unknown src -j DROP\n-A FORWARD -p tcp -j DROP");
     let comparison = compared(&one, &other, &by_text());
     for (part, found) in comparison.differences() {
-        let weir_diagram::Way::Entry(entry) = part.way else { continue };
+        let weir_diagram::ComparedPath::Entry(entry) = part.way else { continue };
         let run = |firewall| {
             let mut answers = found.witness.answers(firewall, Identity::Text);
             Interpreter::new(firewall).journey(&found.witness.packet, entry, &mut answers).verdict
@@ -266,7 +267,7 @@ fn the_witness_shows_the_difference_to_whoever_runs_it() {
         assert_ne!(found.verdicts.0, found.verdicts.1);
     }
     assert_eq!(comparison.differences().count(), 1);
-    assert!(matches!(comparison.parts[1].answer, Answer::Equal), "INPUT has no rules");
+    assert!(matches!(comparison.parts[1].answer, ComparisonVerdict::Equal), "INPUT has no rules");
     assert_eq!(comparison.parts[0].family, Family::V4);
 }
 
@@ -303,7 +304,9 @@ fn a_comparison_ends_within_its_steps_and_says_that_it_is_not_decided() {
     for steps_max in [0, 1_000, 100_000] {
         let comparison = compared(&one, &other, &within(steps_max));
         let forward = &comparison.parts[0];
-        let Answer::Unknown { why } = &forward.answer else { panic!("{:?}", forward.answer) };
+        let ComparisonVerdict::Unknown { why } = &forward.answer else {
+            panic!("{:?}", forward.answer)
+        };
         assert!(why.contains("not proven within"), "{why}");
         assert!(forward.statistics.steps <= steps_max, "{} steps", forward.statistics.steps);
         assert!(!comparison.is_equal());
@@ -360,8 +363,8 @@ fn a_datagram_that_is_put_together_brings_no_length_from_prerouting() {
     let tracked = "-A FORWARD -m conntrack --ctstate NEW\n";
     assert_equal(&tables(tracked, drop), &tables(tracked, ""));
     let found = compare(&tables("", drop), &tables("", ""), &by_text()).expect("no mistake");
-    let ways: Vec<Way> = found.differences().map(|(part, _)| part.way).collect();
-    assert_eq!(ways, [Way::Assembled]);
+    let ways: Vec<ComparedPath> = found.differences().map(|(part, _)| part.way).collect();
+    assert_eq!(ways, [ComparedPath::Assembled]);
 }
 
 #[test]

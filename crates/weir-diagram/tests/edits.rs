@@ -1,7 +1,7 @@
 //! Random edits: those that keep the meaning are proven equal, those that some packet sees are
 //! found.
 
-use weir_diagram::{Answer, CompareOptions, Identity, compare};
+use weir_diagram::{CompareOptions, ComparisonVerdict, Identity, compare};
 use weir_model::{Family, Firewall, PortSpan, Rule, RuleId, Target};
 use weir_semantics::{Entry, Interpreter, Seeded};
 use weir_syntax::iptables::{ParseOptions, parse};
@@ -146,12 +146,12 @@ fn every_edit_that_a_packet_sees_is_found_and_equal_is_said_of_no_such() {
         let what = edit(&mut after, &mut rng);
         let comparison = compare(&before, &after, &options()).expect("no mistake in weir");
         match &comparison.parts[0].answer {
-            Answer::Equal => {
+            ComparisonVerdict::Equal => {
                 assert!(!some_packet_differs(&before, &after), "seed {seed}, {what}");
                 equal += 1;
             }
-            Answer::Differs(_) | Answer::Fragments(_) => found += 1,
-            Answer::Unknown { why } => panic!("seed {seed}, {what}: {why}"),
+            ComparisonVerdict::Differs(_) | ComparisonVerdict::Fragments(_) => found += 1,
+            ComparisonVerdict::Unknown { why } => panic!("seed {seed}, {what}: {why}"),
         }
     }
     assert!(found > 80 && equal > 5, "{found} found, {equal} equal");

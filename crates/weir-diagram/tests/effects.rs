@@ -146,7 +146,7 @@ fn what_a_target_does_to_a_set_is_ordered_with_what_matches_find_there() {
 fn a_memory_is_asked_of_the_packet_as_earlier_rules_left_it() {
     let options = CompareOptions {
         identity: Identity::Text,
-        level: weir_diagram::Level::Verdict,
+        level: weir_diagram::CompareLevel::Verdict,
         ..CompareOptions::default()
     };
     let recent = "-A FORWARD -m recent --rcheck --name x --rttl -j DROP\n";
@@ -317,7 +317,7 @@ fn the_template_of_ct_is_an_entry_until_conntrack_takes_its_place() {
     };
     let options = CompareOptions {
         identity: Identity::Text,
-        level: weir_diagram::Level::Verdict,
+        level: weir_diagram::CompareLevel::Verdict,
         ..CompareOptions::default()
     };
     let same = |a: &str, b: &str| {

@@ -139,7 +139,7 @@ fn translations(row: &str) -> Vec<Known> {
 fn every_write_of_a_known_value_is_done_by_interpreter_and_diagrams() {
     let options = CompareOptions {
         identity: Identity::Text,
-        level: weir_diagram::Level::Verdict,
+        level: weir_diagram::CompareLevel::Verdict,
         ..CompareOptions::default()
     };
     let mut cases = 0;

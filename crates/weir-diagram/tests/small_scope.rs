@@ -1,7 +1,7 @@
 //! Every chain of up to three rules over a small set of tests and targets: compared with itself,
 //! with itself in another order, and the answer checked packet by packet.
 
-use weir_diagram::{Answer, CompareOptions, Identity, Scope, compare};
+use weir_diagram::{CompareOptions, CompareScope, ComparisonVerdict, Identity, compare};
 use weir_model::{Family, Firewall, Hook, Packet};
 use weir_semantics::{AlwaysFalse, AlwaysTrue, Interpreter};
 use weir_syntax::iptables::{ParseOptions, parse};
@@ -71,7 +71,7 @@ fn some_packet_differs(one: &Firewall, other: &Firewall, sent: &[Packet]) -> boo
 fn every_short_chain_is_equal_to_its_reverse_exactly_when_no_packet_tells_them_apart() {
     let sent = packets();
     let options = CompareOptions {
-        scope: Scope::Hook(Hook::Forward),
+        scope: CompareScope::Hook(Hook::Forward),
         identity: Identity::Text,
         family: Some(Family::V4),
         regions: 1,
@@ -88,17 +88,17 @@ fn every_short_chain_is_equal_to_its_reverse_exactly_when_no_packet_tells_them_a
         // The order of two effects shows in their list, of which only the length is looked at.
         let differs = some_packet_differs(&one, &other, &sent);
         match &comparison.parts[0].answer {
-            Answer::Equal => {
+            ComparisonVerdict::Equal => {
                 assert!(!differs, "{chain:?} is taken as equal to its reverse");
                 equal += 1;
             }
-            Answer::Differs(found) => {
+            ComparisonVerdict::Differs(found) => {
                 let order = found.difference == weir_semantics::OutcomeDifference::Effects;
                 assert!(differs || order, "{chain:?} is taken as different: {found:?}");
                 different += 1;
             }
-            Answer::Fragments(by) => panic!("{chain:?}: {by:?}"),
-            Answer::Unknown { why } => panic!("{chain:?}: {why}"),
+            ComparisonVerdict::Fragments(by) => panic!("{chain:?}: {by:?}"),
+            ComparisonVerdict::Unknown { why } => panic!("{chain:?}: {why}"),
         }
     }
     assert!(equal > 100 && different > 100, "{equal} equal, {different} different");

@@ -2,19 +2,19 @@
 
 use weir_model::Firewall;
 
-use crate::context::Context;
+use crate::context::LintContext;
 use crate::finding::Finding;
 use crate::group::group;
 use crate::levels::Level;
 use crate::lint::Severity;
 use crate::lints::follow;
-use crate::options::CheckOptions;
+use crate::options::LintOptions;
 use crate::registry::FAMILIES;
 use crate::suppress::sift;
 
 /// What a check found.
 #[derive(Clone, Debug, Default)]
-pub struct Checked {
+pub struct CheckReport {
     /// In the order of the text: IPv4, IPv6, sets.
     pub findings: Vec<Finding>,
     /// How many more a comment in the text allows (`# weir: allow(ID): reason`).
@@ -24,7 +24,7 @@ pub struct Checked {
 /// Runs the lints over a firewall.
 ///
 /// Sets are judged only where the firewall holds some.
-pub fn check(firewall: &Firewall, options: &CheckOptions) -> Checked {
+pub fn check(firewall: &Firewall, options: &LintOptions) -> CheckReport {
     check_but(firewall, options, |_| false)
 }
 
@@ -32,9 +32,9 @@ pub fn check(firewall: &Firewall, options: &CheckOptions) -> Checked {
 /// those of one cause are put together.
 pub fn check_but(
     firewall: &Firewall,
-    options: &CheckOptions,
+    options: &LintOptions,
     mut is_known: impl FnMut(&Finding) -> bool,
-) -> Checked {
+) -> CheckReport {
     let mut checked = check_each(firewall, options);
     checked.findings.retain(|f| !is_known(f));
     checked.findings = group(checked.findings);
@@ -48,9 +48,9 @@ pub fn check_but(
 }
 
 /// Runs the lints; each finding is about one rule, chain or set.
-pub fn check_each(firewall: &Firewall, options: &CheckOptions) -> Checked {
+pub fn check_each(firewall: &Firewall, options: &LintOptions) -> CheckReport {
     let mut all = Vec::new();
-    let context = Context::new(firewall, options);
+    let context = LintContext::new(firewall, options);
     for family in FAMILIES {
         (family.look)(&context, &mut all);
     }
@@ -61,11 +61,11 @@ pub fn check_each(firewall: &Firewall, options: &CheckOptions) -> Checked {
     all.retain(|f| options.levels.of(f.lint) != Level::Allow);
     let (mut findings, suppressed) = sift(firewall, all, &options.levels);
     sort(&mut findings);
-    Checked { findings, suppressed }
+    CheckReport { findings, suppressed }
 }
 
 /// How bad a finding is. What a program wrote is a note at most, unless the caller names the lint.
-fn level(finding: &mut Finding, options: &CheckOptions) {
+fn level(finding: &mut Finding, options: &LintOptions) {
     if let Some(Level::Report(severity)) = options.levels.asked(finding.lint) {
         finding.severity = severity;
     }
@@ -80,5 +80,5 @@ fn sort(findings: &mut [Finding]) {
 
 /// What [`check`](fn@check) finds by default.
 pub fn findings(firewall: &Firewall) -> Vec<Finding> {
-    check(firewall, &CheckOptions::default()).findings
+    check(firewall, &LintOptions::default()).findings
 }

@@ -5,14 +5,14 @@ use weir_model::{Chain, Family, Firewall, Rule, RulePlace, Ruleset, Span, Table}
 
 use crate::chains::{CatchAll, catch_alls, cut_off, reachable};
 use crate::finding::{Also, Edit, Finding};
-use crate::flow::{At, Flow};
+use crate::flow::{Flow, FlowPosition};
 use crate::lint::Lint;
-use crate::options::CheckOptions;
+use crate::options::LintOptions;
 
 /// A firewall that is checked.
-pub(crate) struct Context<'a> {
+pub(crate) struct LintContext<'a> {
     pub firewall: &'a Firewall,
-    pub options: &'a CheckOptions,
+    pub options: &'a LintOptions,
     pub tables: Vec<TableContext<'a>>,
 }
 
@@ -29,9 +29,9 @@ pub(crate) struct TableContext<'a> {
     pub cut_off: Vec<Option<usize>>,
 }
 
-impl<'a> Context<'a> {
+impl<'a> LintContext<'a> {
     /// Lowers every rule once.
-    pub fn new(firewall: &'a Firewall, options: &'a CheckOptions) -> Self {
+    pub fn new(firewall: &'a Firewall, options: &'a LintOptions) -> Self {
         let tables = firewall.rulesets().flat_map(|r| r.tables.iter().map(move |t| (r, t)));
         let tables = tables.map(|(ruleset, table)| {
             let catch_all = catch_alls(ruleset, table);
@@ -45,7 +45,7 @@ impl<'a> Context<'a> {
                 reachable,
             }
         });
-        Context { firewall, options, tables: tables.collect() }
+        LintContext { firewall, options, tables: tables.collect() }
     }
 }
 
@@ -97,7 +97,7 @@ impl<'a> TableContext<'a> {
     }
 
     /// The program that wrote a rule.
-    pub fn writer(&self, (chain, rule): At) -> Option<Program> {
+    pub fn writer(&self, (chain, rule): FlowPosition) -> Option<Program> {
         let chain = self.chain(chain);
         writer_of(self.table, chain, &chain.rules[rule])
     }
@@ -108,12 +108,12 @@ impl<'a> TableContext<'a> {
     }
 
     /// Whether a rule stands behind one of its chain that takes every packet.
-    pub fn is_behind_catch_all(&self, (chain, rule): At) -> bool {
+    pub fn is_behind_catch_all(&self, (chain, rule): FlowPosition) -> bool {
         self.catch_all[chain].is_some_and(|by| by.rule < rule)
     }
 
     /// Whether some packet may come to a rule, as far as catch-alls and jumps go.
-    pub fn is_met(&self, at: At) -> bool {
+    pub fn is_met(&self, at: FlowPosition) -> bool {
         self.reachable[at.0] && !self.is_behind_catch_all(at)
     }
 

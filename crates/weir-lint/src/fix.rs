@@ -15,7 +15,7 @@ use crate::check::check_each;
 use crate::edit::apply;
 use crate::finding::{Edit, Finding};
 use crate::levels::Level;
-use crate::options::CheckOptions;
+use crate::options::LintOptions;
 use crate::registry::lints;
 
 /// Rounds of finding and editing at most.
@@ -31,7 +31,7 @@ pub struct FixOptions {
     /// Chains that may be changed although another program seems to own them.
     pub chains: Vec<String>,
     /// Levels and what counters mean: what is allowed is not fixed.
-    pub check: CheckOptions,
+    pub check: LintOptions,
 }
 
 /// What was done.

@@ -38,14 +38,14 @@ const CALLERS: usize = 16;
 const WORK: u64 = 100_000_000;
 
 /// A rule: chain and index.
-pub(crate) type At = (usize, usize);
+pub(crate) type FlowPosition = (usize, usize);
 
 /// The rules of a table as what they do to sets of packets.
 pub(crate) struct Flow<'a> {
     table: &'a Table,
     reaches: Vec<Vec<MatchSpace>>,
     /// The rules that jump or go to a chain.
-    callers: Vec<Vec<At>>,
+    callers: Vec<Vec<FlowPosition>>,
     /// The chain that each rule jumps or goes to.
     callees: Vec<Vec<Option<usize>>>,
     /// What a built-in chain may see.
@@ -100,17 +100,17 @@ impl<'a> Flow<'a> {
         flow
     }
 
-    pub fn reach(&self, (chain, rule): At) -> &MatchSpace {
+    pub fn reach(&self, (chain, rule): FlowPosition) -> &MatchSpace {
         &self.reaches[chain][rule]
     }
 
     /// The rules that jump or go to a chain.
-    pub fn callers(&self, chain: usize) -> &[At] {
+    pub fn callers(&self, chain: usize) -> &[FlowPosition] {
         &self.callers[chain]
     }
 
     /// Whether a rule may match ICMPv6 neighbour solicitations or advertisements.
-    pub fn may_be_neighbour(&self, at: At) -> bool {
+    pub fn may_be_neighbour(&self, at: FlowPosition) -> bool {
         let proto = |c: &HyperRect| c.within(NumberAxis::Proto, (58, 58));
         let kinds =
             |c: HyperRect| c.within(NumberAxis::Icmp, (135 << 8, (136 << 8) | 0xff)).is_some();
@@ -118,7 +118,7 @@ impl<'a> Flow<'a> {
     }
 
     /// The deciding rules before one in its chain that have packets in common with it, in order.
-    pub fn deciding_before(&self, at: At) -> Vec<At> {
+    pub fn deciding_before(&self, at: FlowPosition) -> Vec<FlowPosition> {
         let cells = &self.reach(at).cells;
         let mut rules: Vec<usize> =
             cells.iter().flat_map(|cell| self.takers_meeting(at.0, cell)).collect();
@@ -127,7 +127,7 @@ impl<'a> Flow<'a> {
         if self.spend(rules.len()) {
             return Vec::new();
         }
-        let meets = |e: &At| {
+        let meets = |e: &FlowPosition| {
             let theirs = &self.reach(*e).cells;
             self.rule(*e).target.decides()
                 && cells.iter().any(|c| theirs.iter().any(|t| t.meets(c)))
@@ -142,7 +142,7 @@ impl<'a> Flow<'a> {
         self.work.get()
     }
 
-    fn rule(&self, (chain, rule): At) -> &'a Rule {
+    fn rule(&self, (chain, rule): FlowPosition) -> &'a Rule {
         &self.table.chains[chain].rules[rule]
     }
 
@@ -155,7 +155,7 @@ impl<'a> Flow<'a> {
     /// Whether no packet is left that reaches the rule and that it matches, drops or asks a
     /// stateful match for; and which rules took them. No rule at all: those that lead to its chain
     /// leave it none.
-    pub fn taken(&self, at: At) -> Option<Vec<At>> {
+    pub fn taken(&self, at: FlowPosition) -> Option<Vec<FlowPosition>> {
         if self.opaque {
             return None;
         }
@@ -175,7 +175,13 @@ impl<'a> Flow<'a> {
     }
 
     /// Whether none of the packets arrives at a rule.
-    fn gone(&self, at: At, cells: Vec<HyperRect>, depth: usize, by: &mut Vec<At>) -> bool {
+    fn gone(
+        &self,
+        at: FlowPosition,
+        cells: Vec<HyperRect>,
+        depth: usize,
+        by: &mut Vec<FlowPosition>,
+    ) -> bool {
         let left: Vec<HyperRect> =
             cells.into_iter().flat_map(|cell| self.drain(at, cell, by)).collect();
         if left.is_empty() {
@@ -195,7 +201,7 @@ impl<'a> Flow<'a> {
     }
 
     /// The part of a set that a rule matches at most; `None` where it falls into too many cells.
-    fn through(&self, at: At, cells: &[HyperRect]) -> Option<Vec<HyperRect>> {
+    fn through(&self, at: FlowPosition, cells: &[HyperRect]) -> Option<Vec<HyperRect>> {
         let reach = self.reach(at);
         let both = cells.iter().flat_map(|c| reach.cells.iter().filter_map(|r| r.and(c)));
         let both: Vec<HyperRect> = both.collect();
@@ -203,7 +209,12 @@ impl<'a> Flow<'a> {
     }
 
     /// What is left of a cell when it arrives at a rule from the head of its chain.
-    fn drain(&self, at: At, cell: HyperRect, by: &mut Vec<At>) -> Vec<HyperRect> {
+    fn drain(
+        &self,
+        at: FlowPosition,
+        cell: HyperRect,
+        by: &mut Vec<FlowPosition>,
+    ) -> Vec<HyperRect> {
         let mut before = self.takers_meeting(at.0, &cell);
         before.retain(|rule| *rule < at.1);
         if self.spend(1 + before.len()) {
@@ -243,7 +254,12 @@ impl<'a> Flow<'a> {
 
     /// Shows what of a cell a rule surely takes away from those behind it, until `done` says true;
     /// whether it did.
-    fn takes(&self, at: At, cell: &HyperRect, done: &mut dyn FnMut(&HyperRect) -> bool) -> bool {
+    fn takes(
+        &self,
+        at: FlowPosition,
+        cell: &HyperRect,
+        done: &mut dyn FnMut(&HyperRect) -> bool,
+    ) -> bool {
         let reach = self.reach(at);
         if reach.hot.iter().any(|(hot, exact)| *exact && done(hot)) {
             return true;

@@ -18,12 +18,12 @@ pub enum Level {
 /// What is said of one lint wins over what is said of `all`. `all` warns only of lints that are
 /// reported anyway: those that are off stay off until they are named.
 #[derive(Clone, Debug, Default)]
-pub struct Levels {
+pub struct LintLevels {
     named: HashMap<&'static str, Level>,
     all: Option<Level>,
 }
 
-impl Levels {
+impl LintLevels {
     /// Sets the level of every lint that is reported anyway.
     pub(crate) fn set_all(&mut self, level: Level) {
         self.all = Some(level);

@@ -36,13 +36,13 @@ mod registry;
 mod root_cause;
 mod suppress;
 
-pub use self::check::{Checked, check, check_but, check_each, findings};
+pub use self::check::{CheckReport, check, check_but, check_each, findings};
 pub use self::counts::{ChainCount, Counts, NameCount, TableCount, counts};
 pub use self::edit::apply;
 pub use self::finding::{Also, Edit, Finding, Fix};
 pub use self::fix::{FixOptions, Fixed, Left, fix};
-pub use self::levels::{Level, Levels};
+pub use self::levels::{Level, LintLevels};
 pub use self::lint::{Lint, Severity};
 pub use self::lints::LINEAR_RULES;
-pub use self::options::CheckOptions;
+pub use self::options::LintOptions;
 pub use self::registry::{UnknownLint, lint, lints};

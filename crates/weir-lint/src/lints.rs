@@ -21,10 +21,10 @@ pub(crate) mod tracking;
 pub(crate) mod unused;
 
 pub use self::linear::LINEAR_RULES;
-use crate::context::Context;
+use crate::context::LintContext;
 use crate::finding::Finding;
 
 /// What follows from what was found.
-pub(crate) fn follow(context: &Context<'_>, found: &[Finding]) -> Vec<Finding> {
+pub(crate) fn follow(context: &LintContext<'_>, found: &[Finding]) -> Vec<Finding> {
     tracking::unneeded(context, found)
 }

@@ -6,7 +6,7 @@
 use thiserror::Error;
 
 use crate::family::LintFamily;
-use crate::levels::{Level, Levels};
+use crate::levels::{Level, LintLevels};
 use crate::lint::Lint;
 use crate::lints::*;
 
@@ -48,7 +48,7 @@ pub fn lint(id: &str) -> Option<&'static Lint> {
 #[error("no lint is called {0}: `weir check --list` names them")]
 pub struct UnknownLint(pub String);
 
-impl Levels {
+impl LintLevels {
     /// Sets the level of a lint, or of `all`.
     ///
     /// # Errors

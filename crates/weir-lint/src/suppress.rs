@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use weir_model::{Chain, Family, Firewall, RulePlace, Span, Table, TableName};
 
 use crate::finding::Finding;
-use crate::levels::{Level, Levels};
+use crate::levels::{Level, LintLevels};
 use crate::lints::comment::{ALLOWS_NOTHING, BAD_COMMENT};
 use crate::registry::lint;
 
@@ -33,7 +33,7 @@ enum Scope {
 pub(crate) fn sift(
     firewall: &Firewall,
     all: Vec<Finding>,
-    levels: &Levels,
+    levels: &LintLevels,
 ) -> (Vec<Finding>, usize) {
     let mut bad = Vec::new();
     let mut comments = collect(firewall, &mut bad);

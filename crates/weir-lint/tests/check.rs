@@ -1,8 +1,8 @@
 //! What `weir check` finds, and what it leaves alone.
 
 use weir_lint::{
-    CheckOptions, Finding, FixOptions, Left, Level, Levels, Severity, check, counts, findings, fix,
-    lints,
+    Finding, FixOptions, Left, Level, LintLevels, LintOptions, Severity, check, counts, findings,
+    fix, lints,
 };
 use weir_model::Firewall;
 use weir_syntax::iptables::{ParseOptions, parse};
@@ -292,7 +292,7 @@ fn a_comment_with_a_reason_allows_a_finding_and_one_without_use_is_told() {
         let text = format!(
             "*filter\n-A FORWARD -p tcp -j DROP\n{comment}-A FORWARD -p tcp -j DROP\nCOMMIT\n"
         );
-        let checked = check(&firewall(&text, ""), &CheckOptions::default());
+        let checked = check(&firewall(&text, ""), &LintOptions::default());
         let ids: Vec<_> = checked.findings.iter().map(|f| f.id()).collect();
         (ids, checked.suppressed)
     };
@@ -313,9 +313,9 @@ fn levels_of_one_lint_win_over_those_of_all() {
     let text = "*filter\n-A FORWARD -p tcp -j DROP\n-A FORWARD -p tcp -j DROP\n\
         -A FORWARD -m mark --mark 0x2/0x1 -j DROP\nCOMMIT\n";
     let with = |asked: &[(&str, Level)]| {
-        let mut levels = Levels::default();
+        let mut levels = LintLevels::default();
         asked.iter().for_each(|(id, level)| levels.set(id, *level).expect("a lint"));
-        let options = CheckOptions { levels, ..CheckOptions::default() };
+        let options = LintOptions { levels, ..LintOptions::default() };
         let found = check(&firewall(text, ""), &options).findings;
         found.iter().map(|f| (f.id(), f.severity)).collect::<Vec<_>>()
     };
@@ -325,7 +325,7 @@ fn levels_of_one_lint_win_over_those_of_all() {
     assert_eq!(with(&[("all", error)]), [(duplicate, Severity::Error), (never, Severity::Error)]);
     assert_eq!(with(&[("all", error), (never, Level::Allow)]), [(duplicate, Severity::Error)]);
     assert_eq!(with(&[(never, error), ("all", Level::Allow)]), [(never, Severity::Error)]);
-    assert!(Levels::default().set("no-such-lint", error).is_err());
+    assert!(LintLevels::default().set("no-such-lint", error).is_err());
 }
 
 #[test]
@@ -416,7 +416,7 @@ fn a_comment_at_one_place_of_a_finding_leaves_the_others() {
     // Before the rule to blame it speaks for all.
     let all = check(
         &firewall(&text(&format!("{comment}{wide}{rule}{other}")), ""),
-        &CheckOptions::default(),
+        &LintOptions::default(),
     );
     assert_eq!((all.findings.len(), all.suppressed), (0, 2));
 }
@@ -424,12 +424,12 @@ fn a_comment_at_one_place_of_a_finding_leaves_the_others() {
 #[test]
 fn what_programs_write_is_a_note_unless_the_lint_is_named() {
     let severity = |rules: &str, asked: Option<&str>| {
-        let mut levels = Levels::default();
+        let mut levels = LintLevels::default();
         if let Some(id) = asked {
             levels.set(id, Level::Report(Severity::Error)).expect("a lint");
         }
         let text = format!("*filter\n:FORWARD DROP [0:0]\n:INPUT DROP [0:0]\n{rules}COMMIT\n");
-        let options = CheckOptions { levels, ..CheckOptions::default() };
+        let options = LintOptions { levels, ..LintOptions::default() };
         let found = check(&firewall(&text, ""), &options).findings;
         found.iter().map(|f| f.severity).max()
     };

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use weir_diagram::{CompareOptions, compare};
-use weir_lint::{CheckOptions, Edit, Finding, Severity, apply, check};
+use weir_lint::{Edit, Finding, LintOptions, Severity, apply, check};
 use weir_model::{Family, Firewall, Policy, Rule, RulePlace, Ruleset, TableName};
 use weir_packet::Transport;
 use weir_semantics::{Entry, Interpreter, Outcome, Seeded, Verdict};
@@ -45,7 +45,7 @@ fn cases() -> Vec<Case> {
                 Family::V4 => Firewall { v4: Some(ruleset), ..Firewall::default() },
                 Family::V6 => Firewall { v6: Some(ruleset), ..Firewall::default() },
             };
-            let findings = check(&firewall, &CheckOptions::default()).findings;
+            let findings = check(&firewall, &LintOptions::default()).findings;
             out.push(Case { name, firewall, findings });
         }
     }

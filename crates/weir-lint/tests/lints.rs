@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use weir_lint::{CheckOptions, Level, Levels, Lint, Severity, check, lints};
+use weir_lint::{Level, Lint, LintLevels, LintOptions, Severity, check, lints};
 use weir_model::{Family, Firewall};
 use weir_syntax::iptables::{ParseOptions, parse};
 
@@ -30,9 +30,9 @@ fn ruleset(section: &str) -> Firewall {
 
 /// The lints that speak, with this one among them whether it is on or off.
 fn found(firewall: &Firewall, lint: &Lint) -> BTreeSet<&'static str> {
-    let mut levels = Levels::default();
+    let mut levels = LintLevels::default();
     levels.set(lint.id, Level::Report(Severity::Warning)).expect("a lint");
-    let checked = check(firewall, &CheckOptions { counters: true, levels });
+    let checked = check(firewall, &LintOptions { counters: true, levels });
     checked.findings.iter().map(|f| f.id()).collect()
 }
 
@@ -54,7 +54,7 @@ fn what_a_page_shows_before_is_found_and_after_is_not() {
 fn what_is_cured_brings_nothing_worse() {
     for lint in lints().filter(|l| l.id != "jump-loop") {
         let after = ruleset(lint.section("After"));
-        let found = check(&after, &CheckOptions::default()).findings;
+        let found = check(&after, &LintOptions::default()).findings;
         let worse: Vec<_> = found.iter().filter(|f| f.severity == Severity::Error).collect();
         assert!(worse.is_empty(), "{}: {worse:?}", lint.id);
     }
@@ -87,9 +87,9 @@ fn every_page_is_a_lints_and_no_two_lints_have_one_name() {
 #[test]
 fn a_lint_that_can_be_fixed_says_so() {
     for lint in lints().filter(|l| l.id != "jump-loop") {
-        let mut levels = Levels::default();
+        let mut levels = LintLevels::default();
         levels.set(lint.id, Level::Report(Severity::Note)).expect("a lint");
-        let options = CheckOptions { counters: true, levels };
+        let options = LintOptions { counters: true, levels };
         let all = check(&ruleset(lint.section("Before")), &options).findings;
         let fixed = all.iter().any(|f| f.lint == lint && f.fix.is_some());
         assert_eq!(fixed, lint.fix, "{}", lint.id);

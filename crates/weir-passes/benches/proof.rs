@@ -4,7 +4,7 @@
 //!
 //! Passes that are equal in a sense which diagrams do not know are left out.
 
-use weir_diagram::{Answer, CompareOptions, Scope, compare};
+use weir_diagram::{CompareOptions, CompareScope, ComparisonVerdict, compare};
 use weir_example::{IspOptions, isp};
 use weir_model::{Family, Firewall, Hook};
 use weir_passes::{Equivalence, Evidence, Pass, RunOptions, passes, run_checked};
@@ -46,7 +46,8 @@ fn proof(name: &str, text: &str) {
         rules(&run.firewall),
         acted.join(", ")
     );
-    for (what, scope) in [("FORWARD", Scope::Hook(Hook::Forward)), ("all journeys", Scope::Journey)]
+    for (what, scope) in
+        [("FORWARD", CompareScope::Hook(Hook::Forward)), ("all journeys", CompareScope::Journey)]
     {
         let clock = Clock::start();
         let options = CompareOptions { scope, ..CompareOptions::default() };
@@ -55,7 +56,7 @@ fn proof(name: &str, text: &str) {
         let most = found.parts.iter().map(|p| p.statistics.memory_bytes).max().unwrap_or(0);
         let steps: u64 = found.parts.iter().map(|p| p.statistics.steps).sum();
         let why = found.parts.iter().find_map(|p| match &p.answer {
-            Answer::Unknown { why } => Some(why.as_str()),
+            ComparisonVerdict::Unknown { why } => Some(why.as_str()),
             _ => None,
         });
         println!(

@@ -12,7 +12,7 @@ const THRESHOLD: f64 = 0.02;
 
 /// The verdict, in parts: the number stands out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Headline {
+pub(crate) struct HeadlineParts {
     /// `At 16,384 rules, weir's nft form forwards`.
     pub(crate) before: String,
     /// `31×`; empty where nothing was compared.
@@ -23,7 +23,7 @@ pub(crate) struct Headline {
     pub(crate) after: String,
 }
 
-impl Headline {
+impl HeadlineParts {
     /// The whole sentence.
     pub(crate) fn sentence(&self) -> String {
         let parts = [&self.before, &self.number, &self.interval, &self.after];
@@ -34,7 +34,7 @@ impl Headline {
 }
 
 /// What the run found.
-pub(crate) fn verdict(model: &ReportModel<'_>) -> Headline {
+pub(crate) fn verdict(model: &ReportModel<'_>) -> HeadlineParts {
     let Some(headline) = &model.headline else { return claims(model) };
     let Some(gain) = headline.gains.first() else { return claims(model) };
     let place = match (model.axis, headline.at) {
@@ -45,14 +45,14 @@ pub(crate) fn verdict(model: &ReportModel<'_>) -> Headline {
     let reference = label(headline.reference);
     let interval = interval(&gain.ratio, plain);
     if gain.ratio.difference(THRESHOLD) == RatioDifference::None {
-        return Headline {
+        return HeadlineParts {
             before: format!("{place}{name} and {reference} are alike:"),
             number: times(gain.ratio.value),
             interval,
             after: String::new(),
         };
     }
-    Headline {
+    HeadlineParts {
         before: format!("{place}{name} {}", model.verb()),
         number: times(gain.ratio.value),
         interval,
@@ -61,7 +61,7 @@ pub(crate) fn verdict(model: &ReportModel<'_>) -> Headline {
 }
 
 /// What became of the claims of a run that compares no form of weir with anything.
-fn claims(model: &ReportModel<'_>) -> Headline {
+fn claims(model: &ReportModel<'_>) -> HeadlineParts {
     let claims = &model.record.run.claims;
     let of = |outcome| claims.iter().filter(|claim| claim.outcome == outcome).count();
     let [whole, shape, not] =
@@ -69,7 +69,7 @@ fn claims(model: &ReportModel<'_>) -> Headline {
             .map(of);
     let decided = whole + shape + not;
     if model.accepted().next().is_none() || decided == 0 {
-        return Headline {
+        return HeadlineParts {
             before: "This run holds no pair of accepted trials to compare".to_owned(),
             number: String::new(),
             interval: String::new(),
@@ -83,7 +83,7 @@ fn claims(model: &ReportModel<'_>) -> Headline {
     if not > 0 {
         after.push_str(&format!(", {not} not"));
     }
-    Headline {
+    HeadlineParts {
         before: String::new(),
         number: format!("{whole} of {decided}"),
         interval: String::new(),

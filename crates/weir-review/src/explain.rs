@@ -17,7 +17,7 @@ use self::reason::reason;
 
 /// A step as a row of a table or of JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Row {
+pub struct ExplainRow {
     /// `PREROUTING`, …
     pub hook: &'static str,
     /// Table.
@@ -35,7 +35,7 @@ pub struct Row {
 }
 
 /// The steps of a trace as rows, one for each rule tried and each verdict.
-pub fn rows(trace: &Trace<'_>) -> Vec<Row> {
+pub fn rows(trace: &Trace<'_>) -> Vec<ExplainRow> {
     let mut hook_now = "";
     let mut rows = Vec::new();
     for step in &trace.steps {
@@ -47,7 +47,7 @@ pub fn rows(trace: &Trace<'_>) -> Vec<Row> {
                     Some(why) if why.hotdrop => "hotdrop",
                     Some(_) => "miss",
                 };
-                rows.push(Row {
+                rows.push(ExplainRow {
                     hook: hook_now,
                     table: table.as_str(),
                     chain: chain.to_string(),
@@ -57,7 +57,7 @@ pub fn rows(trace: &Trace<'_>) -> Vec<Row> {
                     reason: failed.as_ref().map(|f| reason(rule, f)).unwrap_or_default(),
                 });
             }
-            TraceStep::Verdict { table, chain, verdict, policy } => rows.push(Row {
+            TraceStep::Verdict { table, chain, verdict, policy } => rows.push(ExplainRow {
                 hook: hook_now,
                 table: table.as_str(),
                 chain: chain.to_string(),

@@ -11,7 +11,7 @@ pub mod explain;
 mod review;
 
 pub use review::{
-    Change, CornerReview, CounterDiffers, CounterReview, Decided, Decision, ExampleReview,
-    FieldReview, Kind, PartReview, Paths, RegionReview, Review, RuleAt, Side, WayThrough, count,
-    not_covered,
+    Change, ChangeKind, CornerReview, CounterDiffers, CounterReview, Decided, DecidedBy,
+    ExampleReview, FieldReview, PartReview, RegionReview, Review, ReviewPaths, ReviewSide, RuleAt,
+    WayThrough, count, not_covered,
 };

@@ -16,7 +16,8 @@ mod values;
 mod ways;
 
 use weir_diagram::{
-    Answer, Comparison, Corner, CornerCase, Differs, Identity, Part, Region, Way, Witness,
+    ComparedPart, ComparedPath, Comparison, ComparisonVerdict, Corner, CornerCase, Identity,
+    Region, RulesetDifference, Witness,
 };
 use weir_model::{Family, Hook};
 use weir_semantics::Interpreter;
@@ -27,27 +28,28 @@ pub use self::beyond::not_covered;
 pub use self::count::count;
 use self::decide::decide;
 pub use self::values::{
-    Change, CornerReview, CounterDiffers, CounterReview, Decided, Decision, ExampleReview,
-    FieldReview, Kind, PartReview, Paths, RegionReview, Review, RuleAt, Side, WayThrough,
+    Change, ChangeKind, CornerReview, CounterDiffers, CounterReview, Decided, DecidedBy,
+    ExampleReview, FieldReview, PartReview, RegionReview, Review, ReviewPaths, ReviewSide, RuleAt,
+    WayThrough,
 };
 use self::ways::lines;
 use crate::explain::{rows, verdict_words};
 
 impl Review {
     /// Says in words what was found.
-    pub fn of(comparison: &Comparison, sides: [Side<'_>; 2], identity: Identity) -> Review {
+    pub fn of(comparison: &Comparison, sides: [ReviewSide<'_>; 2], identity: Identity) -> Review {
         let [before, after] = sides;
         let mut changes = Vec::new();
         let mut parts = Vec::new();
         for part in &comparison.parts {
             let reviewer = Reviewer::new(part, sides, identity);
             let mut review = part_review(part);
-            if let Answer::Differs(differs) = &part.answer {
+            if let ComparisonVerdict::Differs(differs) = &part.answer {
                 let found = reviewer.changes(differs);
                 review.example = Some(reviewer.paths(differs, &found));
                 changes.extend(found.into_iter().map(|(change, _)| change));
             }
-            if let Answer::Fragments(f) = &part.answer {
+            if let ComparisonVerdict::Fragments(f) = &part.answer {
                 let (with, without) = if f.before { (before, after) } else { (after, before) };
                 review.why = Some(format!(
                     "only {} has fragments put together before its rules, because of {} ({}); \
@@ -75,7 +77,7 @@ impl Review {
 }
 
 /// The answer of a part, without its example.
-fn part_review(part: &Part) -> PartReview {
+fn part_review(part: &ComparedPart) -> PartReview {
     let mut review = PartReview {
         family: family_word(part.family),
         path: way_word(part.way),
@@ -86,12 +88,12 @@ fn part_review(part: &Part) -> PartReview {
         example: None,
     };
     match &part.answer {
-        Answer::Equal => {}
-        Answer::Fragments(_) => review.answer = "differs",
-        Answer::Unknown { why } => {
+        ComparisonVerdict::Equal => {}
+        ComparisonVerdict::Fragments(_) => review.answer = "differs",
+        ComparisonVerdict::Unknown { why } => {
             (review.answer, review.why) = ("unknown", Some(why.clone()));
         }
-        Answer::Differs(differs) => {
+        ComparisonVerdict::Differs(differs) => {
             review.answer = "differs";
             (review.share, review.headers) = (differs.share, differs.packets);
         }
@@ -101,27 +103,27 @@ fn part_review(part: &Part) -> PartReview {
 
 /// Words what one part of a comparison found.
 struct Reviewer<'a> {
-    part: &'a Part,
-    sides: [Side<'a>; 2],
+    part: &'a ComparedPart,
+    sides: [ReviewSide<'a>; 2],
     interpreters: [Interpreter<'a>; 2],
     identity: Identity,
 }
 
 impl<'a> Reviewer<'a> {
-    fn new(part: &'a Part, sides: [Side<'a>; 2], identity: Identity) -> Reviewer<'a> {
+    fn new(part: &'a ComparedPart, sides: [ReviewSide<'a>; 2], identity: Identity) -> Reviewer<'a> {
         let [a, b] = sides.map(|s| s.firewall);
         let interpreters = [Interpreter::comparing(a, b), Interpreter::comparing(b, a)];
         Reviewer { part, sides, interpreters, identity }
     }
 
     /// Each change, with the packet that shows it best.
-    fn changes<'d>(&self, differs: &'d Differs) -> Vec<(Change, Option<&'d Witness>)> {
+    fn changes<'d>(&self, differs: &'d RulesetDifference) -> Vec<(Change, Option<&'d Witness>)> {
         let mut out = Vec::new();
         for change in &differs.changes {
             let kind = match change {
-                c if c.newly_allowed() => Kind::NewlyAllowed,
-                c if c.newly_denied() => Kind::NewlyDenied,
-                _ => Kind::DeniedOtherwise,
+                c if c.newly_allowed() => ChangeKind::NewlyAllowed,
+                c if c.newly_denied() => ChangeKind::NewlyDenied,
+                _ => ChangeKind::DeniedOtherwise,
             };
             let mut review = self.change(kind, &change.regions, &change.corners);
             (review.share, review.headers) = (change.share, change.packets);
@@ -130,7 +132,7 @@ impl<'a> Reviewer<'a> {
             out.push((review, first_witness(&change.regions)));
         }
         if let Some(effects) = &differs.effects {
-            let mut review = self.change(Kind::Effects, &effects.regions, &effects.corners);
+            let mut review = self.change(ChangeKind::Effects, &effects.regions, &effects.corners);
             (review.share, review.headers) = (effects.share, effects.packets);
             out.push((review, first_witness(&effects.regions)));
         }
@@ -138,7 +140,7 @@ impl<'a> Reviewer<'a> {
         out
     }
 
-    fn change(&self, kind: Kind, regions: &[Region], corners: &[CornerCase]) -> Change {
+    fn change(&self, kind: ChangeKind, regions: &[Region], corners: &[CornerCase]) -> Change {
         Change {
             kind,
             family: family_word(self.part.family),
@@ -186,13 +188,13 @@ impl<'a> Reviewer<'a> {
         }
     }
 
-    fn example(&self, example: &weir_diagram::Example) -> ExampleReview {
+    fn example(&self, example: &weir_diagram::ExamplePacket) -> ExampleReview {
         let firewalls = self.sides.map(|s| s.firewall);
         region::example(&example.witness, example.difference, firewalls, self.whose())
     }
 
     /// Path and family of the packets.
-    fn whose(&self) -> (Way, Family) {
+    fn whose(&self) -> (ComparedPath, Family) {
         (self.part.way, self.part.family)
     }
 
@@ -201,9 +203,11 @@ impl<'a> Reviewer<'a> {
             let mut answers = witness.answers(self.sides[i].firewall, self.identity);
             let (interpreter, packet) = (&self.interpreters[i], &witness.packet);
             match self.part.way {
-                Way::Entry(entry) => trace(interpreter, packet, entry, &mut answers),
-                Way::Hook(hook) => trace_at_hook(interpreter, packet, hook, &mut answers),
-                Way::Assembled => trace_at_hook(interpreter, packet, Hook::Input, &mut answers),
+                ComparedPath::Entry(entry) => trace(interpreter, packet, entry, &mut answers),
+                ComparedPath::Hook(hook) => trace_at_hook(interpreter, packet, hook, &mut answers),
+                ComparedPath::Assembled => {
+                    trace_at_hook(interpreter, packet, Hook::Input, &mut answers)
+                }
             }
         })
     }
@@ -215,11 +219,15 @@ impl<'a> Reviewer<'a> {
     }
 
     /// The path of the packet that shows the most important change.
-    fn paths(&self, differs: &Differs, changes: &[(Change, Option<&Witness>)]) -> Paths {
+    fn paths(
+        &self,
+        differs: &RulesetDifference,
+        changes: &[(Change, Option<&Witness>)],
+    ) -> ReviewPaths {
         let first = changes.iter().find_map(|(_, witness)| *witness);
         let witness = first.unwrap_or(&differs.witness);
         let difference = match changes.first() {
-            Some((change, Some(_))) if change.kind != Kind::Effects => {
+            Some((change, Some(_))) if change.kind != ChangeKind::Effects => {
                 weir_semantics::OutcomeDifference::Verdict
             }
             _ => differs.difference,
@@ -227,7 +235,7 @@ impl<'a> Reviewer<'a> {
         let firewalls = self.sides.map(|s| s.firewall);
         let example = region::example(witness, difference, firewalls, self.whose());
         let [before, after] = self.traces(witness).map(|t| way_through(&t, self.part.family));
-        Paths { example, before, after }
+        ReviewPaths { example, before, after }
     }
 }
 
@@ -243,11 +251,11 @@ const fn family_word(family: Family) -> &'static str {
     }
 }
 
-fn way_word(way: Way) -> String {
+fn way_word(way: ComparedPath) -> String {
     match way {
-        Way::Entry(entry) => format!("{entry:?}").to_lowercase(),
-        Way::Hook(hook) => hook.chain().to_owned(),
-        Way::Assembled => "input, reassembled from fragments".to_owned(),
+        ComparedPath::Entry(entry) => format!("{entry:?}").to_lowercase(),
+        ComparedPath::Hook(hook) => hook.chain().to_owned(),
+        ComparedPath::Assembled => "input, reassembled from fragments".to_owned(),
     }
 }
 

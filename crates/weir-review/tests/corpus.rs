@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
 use weir_diagram::{CompareOptions, compare};
-use weir_lint::{CheckOptions, Edit, Finding, apply, check_each, counts, findings};
+use weir_lint::{Edit, Finding, LintOptions, apply, check_each, counts, findings};
 use weir_model::{Firewall, RuleId, Ruleset};
 use weir_review::explain;
 use weir_semantics::trace::trace;
@@ -126,7 +126,7 @@ fn every_shadowed_rule_never_counts_and_every_redundant_one_can_go() {
     let (mut taken, mut redundant, mut met) = (0, 0, 0);
     for (name, firewall) in rulesets() {
         let Some(ruleset) = firewall.rulesets().next() else { continue };
-        let mut all = check_each(&firewall, &CheckOptions::default()).findings;
+        let mut all = check_each(&firewall, &LintOptions::default()).findings;
         all.retain(|f| rule_of(&firewall, f).is_some());
         let mut by_rule: HashMap<RuleId, (&Finding, Vec<_>)> = HashMap::new();
         for f in &all {

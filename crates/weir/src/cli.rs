@@ -11,12 +11,12 @@ mod text;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-pub use example::Example;
+pub use example::ExampleCommand;
 pub use forms::{Allow, Compile, Diff, FormArg, Format, Verify};
 pub use lab::{Lab, LabCompare, LabIndex, LabList, LabReport, LabRun, LabSelftest, LabServe, Loss};
 pub use machine::{Calibrate, Doctor, Tune};
-pub use operand::{Operand, Variant};
-pub use packets::{Assume, Explain, Pattern, Traffic};
+pub use operand::{Operand, VariantArg};
+pub use packets::{Assume, Explain, PatternArg, TrafficArgs};
 pub use text::{Check, Fmt, Optimize, Report};
 
 /// Make large Linux firewall rulesets fast, prove that nothing else changed, and measure both.
@@ -153,7 +153,7 @@ Example:
     #[command(
         after_help = "Example:\n  weir traffic office.rules --pattern far --count 4096 -o far.pcap"
     )]
-    Traffic(Traffic),
+    Traffic(TrafficArgs),
     /// Run studies and show their results.
     #[command(subcommand)]
     Lab(Lab),
@@ -180,7 +180,7 @@ Example:
     Doctor(Doctor),
     /// Write a generated ruleset to try things on.
     #[command(subcommand)]
-    Example(Example),
+    Example(ExampleCommand),
     /// Remove leftovers of runs that were killed: namespaces, links, pins, processes.
     Reap,
     /// Print completions for a shell.

@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 use weir_artefact::{Deviation, NFT_PREFIX};
 use weir_model::{Family, TableName};
 
-use crate::cli::Variant;
+use crate::cli::VariantArg;
 use crate::texts::{self, Texts};
 
 /// What is in force.
@@ -40,7 +40,7 @@ pub fn deviations() -> String {
 ///
 /// # Errors
 /// Where nothing can be read, and where a family has rules in both variants and none is chosen.
-pub fn read(variant: Option<Variant>) -> Result<InForce> {
+pub fn read(variant: Option<VariantArg>) -> Result<InForce> {
     let mut found = InForce::default();
     let mut tried = Vec::new();
     let mut attempt = |words: &[&str]| match texts::output_of(words) {
@@ -71,7 +71,7 @@ pub fn read(variant: Option<Variant>) -> Result<InForce> {
         let chosen = choose(family, legacy, nft, variant)?;
         found.not_read.extend(chosen.warning);
         if let Some((name, text)) = chosen.text {
-            found.by_nft |= chosen.variant == Variant::Nft;
+            found.by_nft |= chosen.variant == VariantArg::Nft;
             said.push(format!("{} from {} ({name})", word(family), chosen.variant.name()));
             let slot = match family {
                 Family::V4 => &mut found.texts.main,
@@ -106,7 +106,7 @@ pub fn read(variant: Option<Variant>) -> Result<InForce> {
 fn of_nft(
     family: Family,
     names: &[String],
-    variant: Option<Variant>,
+    variant: Option<VariantArg>,
     not_read: &mut Vec<String>,
 ) -> Result<Option<(String, String)>> {
     let program = match family {
@@ -125,7 +125,7 @@ fn of_nft(
             }));
             Ok(Some((words.join(" "), text)).filter(|(_, text)| !text.trim().is_empty()))
         }
-        Err(error) if variant == Some(Variant::Legacy) => {
+        Err(error) if variant == Some(VariantArg::Legacy) => {
             not_read.push(format!("{}: {error:#}", tables()));
             Ok(None)
         }
@@ -145,7 +145,7 @@ fn incompatible(line: &str) -> Option<&str> {
 
 /// A variant's text for a family.
 struct ChosenVariant {
-    variant: Variant,
+    variant: VariantArg,
     text: Option<(String, String)>,
     /// What the other variant holds.
     warning: Option<String>,
@@ -156,7 +156,7 @@ fn choose(
     family: Family,
     legacy: Option<(String, String)>,
     nft: Option<(String, String)>,
-    variant: Option<Variant>,
+    variant: Option<VariantArg>,
 ) -> Result<ChosenVariant> {
     let held = |text: &Option<(String, String)>| {
         text.as_ref().map_or_else(VariantRules::default, |(_, text)| VariantRules::of(text))
@@ -169,14 +169,14 @@ fn choose(
              and packets meet both; `--variant legacy` or `--variant nft` reads one of them",
             word(family)
         ),
-        (None, false, true) => Variant::Nft,
-        (None, true, false) => Variant::Legacy,
-        (None, false, false) if legacy.is_none() => Variant::Nft,
-        (None, false, false) => Variant::Legacy,
+        (None, false, true) => VariantArg::Nft,
+        (None, true, false) => VariantArg::Legacy,
+        (None, false, false) if legacy.is_none() => VariantArg::Nft,
+        (None, false, false) => VariantArg::Legacy,
     };
     let (text, other, left) = match variant {
-        Variant::Legacy => (legacy, Variant::Nft, in_nft),
-        Variant::Nft => (nft, Variant::Legacy, in_legacy),
+        VariantArg::Legacy => (legacy, VariantArg::Nft, in_nft),
+        VariantArg::Nft => (nft, VariantArg::Legacy, in_legacy),
     };
     let warning = left.acts().then(|| {
         let (word, other) = (word(family), other.name());
@@ -269,12 +269,12 @@ fn word(family: Family) -> &'static str {
     }
 }
 
-impl Variant {
+impl VariantArg {
     /// What it is called in messages.
     fn name(self) -> &'static str {
         match self {
-            Variant::Legacy => "legacy iptables",
-            Variant::Nft => "iptables-nft",
+            VariantArg::Legacy => "legacy iptables",
+            VariantArg::Nft => "iptables-nft",
         }
     }
 }
@@ -290,8 +290,8 @@ mod tests {
     fn chosen(
         legacy: Option<&str>,
         nft: Option<&str>,
-        variant: Option<Variant>,
-    ) -> Result<(Variant, Option<String>)> {
+        variant: Option<VariantArg>,
+    ) -> Result<(VariantArg, Option<String>)> {
         let named = |name: &str, text: Option<&str>| Some((name.to_owned(), text?.to_owned()));
         let chosen = choose(Family::V4, named("legacy", legacy), named("nft", nft), variant)?;
         let name = chosen.text.map(|(name, _)| name);
@@ -302,14 +302,14 @@ mod tests {
     #[test]
     fn the_variant_that_holds_rules_or_a_policy_is_read() {
         let cases = [
-            (Some(RULE), None, Variant::Legacy),
-            (Some(RULE), Some(EMPTY), Variant::Legacy),
-            (None, Some(RULE), Variant::Nft),
-            (Some(EMPTY), Some(RULE), Variant::Nft),
-            (Some(EMPTY), Some(POLICY), Variant::Nft),
-            (Some(POLICY), Some(EMPTY), Variant::Legacy),
-            (Some(EMPTY), Some(EMPTY), Variant::Legacy),
-            (None, Some(EMPTY), Variant::Nft),
+            (Some(RULE), None, VariantArg::Legacy),
+            (Some(RULE), Some(EMPTY), VariantArg::Legacy),
+            (None, Some(RULE), VariantArg::Nft),
+            (Some(EMPTY), Some(RULE), VariantArg::Nft),
+            (Some(EMPTY), Some(POLICY), VariantArg::Nft),
+            (Some(POLICY), Some(EMPTY), VariantArg::Legacy),
+            (Some(EMPTY), Some(EMPTY), VariantArg::Legacy),
+            (None, Some(EMPTY), VariantArg::Nft),
         ];
         for (legacy, nft, expected) in cases {
             assert_eq!(chosen(legacy, nft, None).unwrap(), (expected, None), "{legacy:?} {nft:?}");
@@ -323,7 +323,7 @@ mod tests {
         assert!(error.contains("iptables-nft holds 0 rules and 1 policy of DROP"), "{error}");
         assert!(error.contains("`--variant legacy` or `--variant nft`"), "{error}");
         for (variant, other) in
-            [(Variant::Legacy, "of iptables-nft"), (Variant::Nft, "of legacy iptables")]
+            [(VariantArg::Legacy, "of iptables-nft"), (VariantArg::Nft, "of legacy iptables")]
         {
             let (read, warning) = chosen(Some(RULE), Some(RULE), Some(variant)).unwrap();
             assert_eq!(read, variant);

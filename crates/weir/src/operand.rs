@@ -29,12 +29,12 @@ pub struct Source {
     /// The text.
     pub text: String,
     /// What it is.
-    pub kind: Kind,
+    pub kind: TextKind,
 }
 
 /// What a text holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum TextKind {
     /// `iptables-save` or `ip6tables-save`.
     Rules(Family),
     /// `ipset save`.
@@ -113,7 +113,7 @@ pub fn parse(
     let mut firewall = Firewall::default();
     let mut sources = Vec::new();
     if let Some((name, text)) = texts.sets {
-        let source = Source { name, text, kind: Kind::Sets };
+        let source = Source { name, text, kind: TextKind::Sets };
         match ipset::parse(&source.text) {
             Ok(sets) => firewall.sets = sets,
             Err(errors) => draw(&source, &errors),
@@ -124,7 +124,7 @@ pub fn parse(
     for (text, family) in [(texts.main, None), (texts.ip6, Some(Family::V6))] {
         let Some((name, text)) = text else { continue };
         let family = family.unwrap_or_else(|| iptables::guess_family(&text));
-        let source = Source { name, text, kind: Kind::Rules(family) };
+        let source = Source { name, text, kind: TextKind::Rules(family) };
         let sets = sets_known.then_some(&firewall.sets[..]);
         let options = ParseOptions { family: Some(family), table, resolve: operand.resolve, sets };
         let slot = match family {

@@ -10,14 +10,14 @@ use weir_model::{Family, Firewall, Span, nft};
 
 use crate::cli::Operand;
 use crate::in_force::{self, InForce};
-use crate::operand::{self, Kind, Loaded, Source};
+use crate::operand::{self, Loaded, Source, TextKind};
 use crate::texts::{self, Texts};
 
 /// The word for what is in force.
 pub const LIVE: &str = "--live";
 
 /// What a side is before the other one is known.
-pub struct Side {
+pub struct DiffOperand {
     /// As it was named.
     pub name: String,
     /// Its iptables rules.
@@ -36,7 +36,7 @@ pub struct Side {
 ///
 /// # Errors
 /// What cannot be read; all errors of a text are drawn on standard error first.
-pub fn load(name: &str, files: &Operand, color: bool) -> Result<Side> {
+pub fn load(name: &str, files: &Operand, color: bool) -> Result<DiffOperand> {
     let path = Path::new(name);
     if name == LIVE {
         return live(files, color);
@@ -56,11 +56,11 @@ pub fn load(name: &str, files: &Operand, color: bool) -> Result<Side> {
     }
     let Loaded { firewall, sources } = operand::parse(texts, None, files, color)?;
     let name = name.to_owned();
-    Ok(Side { name, firewall, tables, manifest: None, sources, left_out: Vec::new() })
+    Ok(DiffOperand { name, firewall, tables, manifest: None, sources, left_out: Vec::new() })
 }
 
 /// The files of an artefact.
-fn folder(name: &str, files: &Operand, color: bool) -> Result<Side> {
+fn folder(name: &str, files: &Operand, color: bool) -> Result<DiffOperand> {
     let Stored { artefact, edited, .. } = weir_artefact::read(Path::new(name))?;
     let Artefact { contents, manifest } = artefact;
     let shown = |kind: FileKind| Path::new(name).join(kind.name()).display().to_string();
@@ -82,11 +82,11 @@ fn folder(name: &str, files: &Operand, color: bool) -> Result<Side> {
     };
     let left_out = edited.into_iter().map(changed).collect();
     let (name, manifest) = (name.to_owned(), Some(manifest));
-    Ok(Side { name, firewall, tables, manifest, sources, left_out })
+    Ok(DiffOperand { name, firewall, tables, manifest, sources, left_out })
 }
 
 /// What is in force in this network namespace: iptables, ipset, weir's tables of nft.
-fn live(files: &Operand, color: bool) -> Result<Side> {
+fn live(files: &Operand, color: bool) -> Result<DiffOperand> {
     let InForce { texts, read, not_read: mut left_out, of_weir, by_nft } =
         in_force::read(files.variant)?;
     eprintln!("weir: --live: {read}");
@@ -98,7 +98,7 @@ fn live(files: &Operand, color: bool) -> Result<Side> {
         let shown = format!("nft list table {family} {name}");
         tables.tables.extend(nft_tables(&shown, &text, color)?.tables);
     }
-    Ok(Side { name: LIVE.to_owned(), firewall, tables, manifest: None, sources, left_out })
+    Ok(DiffOperand { name: LIVE.to_owned(), firewall, tables, manifest: None, sources, left_out })
 }
 
 fn nft_tables(name: &str, text: &str, color: bool) -> Result<nft::Ruleset> {
@@ -112,10 +112,10 @@ fn count(errors: usize) -> String {
     if errors == 1 { "1 error".to_owned() } else { format!("{errors} errors") }
 }
 
-impl Side {
+impl DiffOperand {
     /// The text and line of what stands at a span; `None` for what weir made of nft.
     pub fn line(&self, span: Span, family: Family) -> Option<(String, usize)> {
-        let source = self.sources.iter().find(|s| s.kind == Kind::Rules(family))?;
+        let source = self.sources.iter().find(|s| s.kind == TextKind::Rules(family))?;
         let before = source.text.get(..span.range()?.start)?;
         Some((source.name.clone(), 1 + before.matches('\n').count()))
     }
@@ -139,7 +139,7 @@ impl Side {
 }
 
 /// Whether both sides have the same originals, which then are credited on both.
-pub fn credit(a: &mut Side, b: &mut Side) -> Option<OriginalIds> {
+pub fn credit(a: &mut DiffOperand, b: &mut DiffOperand) -> Option<OriginalIds> {
     let originals = a.originals();
     let known = !originals.is_empty() && originals == b.originals();
     known.then(|| {
@@ -154,7 +154,7 @@ pub fn credit(a: &mut Side, b: &mut Side) -> Option<OriginalIds> {
 ///
 /// # Errors
 /// What iptables has no words for, by name.
-pub fn whole(side: &Side, other: &Firewall) -> Result<Firewall> {
+pub fn whole(side: &DiffOperand, other: &Firewall) -> Result<Firewall> {
     let mut out = side.firewall.clone();
     for family in [Family::V4, Family::V6] {
         if !side.tables.tables.iter().any(|t| t.family == family) {

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 const CONTEXT: usize = 3;
 
 /// A line of the diff: ` `, `-` or `+`, its text, and how many lines of both texts came before it.
-type Line<'t> = (char, &'t str, [usize; 2]);
+type DiffLine<'t> = (char, &'t str, [usize; 2]);
 
 /// A unified diff; empty where both texts are the same.
 pub fn diff(names: [&str; 2], before: &str, after: &str) -> String {
@@ -27,7 +27,7 @@ pub fn diff(names: [&str; 2], before: &str, after: &str) -> String {
     out
 }
 
-fn push_hunk(out: &mut String, lines: &[Line<'_>], from: usize, last: usize) {
+fn push_hunk(out: &mut String, lines: &[DiffLine<'_>], from: usize, last: usize) {
     let hunk = &lines[from.saturating_sub(CONTEXT)..(last + CONTEXT + 1).min(lines.len())];
     let count = |sign: char| hunk.iter().filter(|l| l.0 == ' ' || l.0 == sign).count();
     let [old, new] = [('-', 0), ('+', 1)].map(|(sign, side)| {
@@ -43,7 +43,7 @@ fn push_hunk(out: &mut String, lines: &[Line<'_>], from: usize, last: usize) {
 
 /// Lines in order. Not the shortest diff, but one in time that grows with the texts: where lines
 /// differ, the nearer of both next occurrences decides.
-fn lines<'t>(before: &'t str, after: &'t str) -> Vec<Line<'t>> {
+fn lines<'t>(before: &'t str, after: &'t str) -> Vec<DiffLine<'t>> {
     let (a, b): (Vec<&str>, Vec<&str>) = (before.lines().collect(), after.lines().collect());
     let places = |lines: &[&'t str]| {
         let mut out: HashMap<&'t str, Vec<usize>> = HashMap::new();

@@ -34,7 +34,7 @@ pub fn check(tree: &Tree) -> Vec<TidyFinding> {
         let at = |t: &Type| format!("{}:{}", t.path, t.line);
         let others: Vec<_> = types[1..].iter().map(at).collect();
         let message = format!("{name} is also a type at {}: rename one", others.join(", "));
-        found.push(TidyFinding::warn(RULE, &types[0].path, types[0].line, message));
+        found.push(TidyFinding::refuse(RULE, &types[0].path, types[0].line, message));
     }
     for name in reasons.keys() {
         let message = format!("{name} is no longer the name of several types: remove the line");

@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashSet};
 use weir_model::{Policy, Target};
 use weir_partition::HyperRect;
 
-use super::{At, CALLERS, CELLS, DEPTH, Flow};
+use super::{CALLERS, CELLS, DEPTH, Flow, FlowPosition};
 
 /// The fate that packets must meet.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -21,7 +21,7 @@ enum Fate<'a> {
 #[derive(Clone, Copy)]
 struct Sweep<'a> {
     fate: Fate<'a>,
-    ghosts: &'a HashSet<At>,
+    ghosts: &'a HashSet<FlowPosition>,
     /// What decides the packets.
     by: &'a RefCell<BTreeSet<Decider>>,
 }
@@ -30,7 +30,7 @@ struct Sweep<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Decider {
     /// A rule.
-    Rule(At),
+    Rule(FlowPosition),
     /// The policy of a chain.
     Policy(usize),
 }
@@ -47,7 +47,11 @@ impl Flow<'_> {
     ///
     /// `ghosts` are rules that never act while this one stands: some may once it is gone, so they
     /// must not do anything else; but they shall be removed as well, so nothing rests on them.
-    pub fn same_without(&self, at: At, ghosts: &HashSet<At>) -> Option<Vec<Decider>> {
+    pub fn same_without(
+        &self,
+        at: FlowPosition,
+        ghosts: &HashSet<FlowPosition>,
+    ) -> Option<Vec<Decider>> {
         let rule = self.rule(at);
         let reach = self.reach(at);
         if self.opaque || !reach.asks.is_empty() || reach.cells.is_empty() {
@@ -73,7 +77,7 @@ impl Flow<'_> {
     /// Whether all of a set meets the fate, from behind a rule on.
     fn meets(
         &self,
-        (chain, rule): At,
+        (chain, rule): FlowPosition,
         cells: Vec<HyperRect>,
         sweep: Sweep<'_>,
         depth: usize,

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use weir_model::matching::{Stateful, Value};
 use weir_model::{Match, Rule, Target, tests_of};
 
-use crate::context::{Context, TableContext};
+use crate::context::{LintContext, TableContext};
 use crate::family::LintFamily;
 use crate::finding::Finding;
 use crate::lint::define;
@@ -26,7 +26,7 @@ const SLOW_MS: u64 = 3_600_000;
 /// `--limit-burst` where it is not named (net/netfilter/xt_limit.c's user side).
 const BURST: u64 = 5;
 
-fn look(context: &Context<'_>, out: &mut Vec<Finding>) {
+fn look(context: &LintContext<'_>, out: &mut Vec<Finding>) {
     for table in &context.tables {
         for (chain, i, rule) in table.rules() {
             out.extend(before_tests(table, chain, i, rule));
@@ -111,7 +111,7 @@ fn slow(table: &TableContext<'_>, chain: usize, i: usize, m: &Stateful) -> Optio
 }
 
 /// Lists that are asked, and that no rule fills.
-fn recent(context: &Context<'_>, out: &mut Vec<Finding>) {
+fn recent(context: &LintContext<'_>, out: &mut Vec<Finding>) {
     let list = |s: &Stateful| {
         let named = s.options.iter().find(|o| o.name == "name").map(|o| &o.value);
         match named {

@@ -1,6 +1,6 @@
 //! Rules behind one that takes every packet.
 
-use crate::context::{Context, TableContext};
+use crate::context::{LintContext, TableContext};
 use crate::counts::target_name;
 use crate::family::LintFamily;
 use crate::finding::Finding;
@@ -11,7 +11,7 @@ define!(RULE_AFTER_CATCH_ALL, "rule-after-catch-all", Warning, fix);
 
 pub(crate) static FAMILY: LintFamily = LintFamily { lints: &[&RULE_AFTER_CATCH_ALL], look };
 
-fn look(context: &Context<'_>, out: &mut Vec<Finding>) {
+fn look(context: &LintContext<'_>, out: &mut Vec<Finding>) {
     for table in &context.tables {
         for chain in (0..table.catch_all.len()).filter(|c| table.reachable[*c]) {
             behind(table, chain, out);

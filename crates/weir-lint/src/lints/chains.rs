@@ -4,7 +4,7 @@ use weir_model::Target;
 use weir_model::programs::owner_of;
 
 use crate::chains::{Jumps, jumps};
-use crate::context::{Context, TableContext};
+use crate::context::{LintContext, TableContext};
 use crate::family::LintFamily;
 use crate::finding::{Edit, Finding};
 use crate::lint::define;
@@ -17,7 +17,7 @@ define!(JUMP_LOOP, "jump-loop", Error);
 pub(crate) static FAMILY: LintFamily =
     LintFamily { lints: &[&UNREACHABLE_CHAIN, &JUMP_TO_EMPTY_CHAIN, &JUMP_LOOP], look };
 
-fn look(context: &Context<'_>, out: &mut Vec<Finding>) {
+fn look(context: &LintContext<'_>, out: &mut Vec<Finding>) {
     for table in &context.tables {
         let jumps = jumps(table.table);
         unreachable(table, &jumps, out);

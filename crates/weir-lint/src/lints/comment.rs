@@ -1,6 +1,6 @@
 //! Comments that speak to weir, and say nothing that it understands or needs.
 
-use crate::context::Context;
+use crate::context::LintContext;
 use crate::family::LintFamily;
 use crate::finding::Finding;
 use crate::lint::define;
@@ -11,4 +11,4 @@ define!(BAD_COMMENT, "bad-comment", Warning);
 pub(crate) static FAMILY: LintFamily = LintFamily { lints: &[&ALLOWS_NOTHING, &BAD_COMMENT], look };
 
 /// Comments are read where findings are sifted.
-fn look(_: &Context<'_>, _: &mut Vec<Finding>) {}
+fn look(_: &LintContext<'_>, _: &mut Vec<Finding>) {}

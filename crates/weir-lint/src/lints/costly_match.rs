@@ -3,7 +3,7 @@
 use weir_model::matching::{HostMatch, OptionValue, Value};
 use weir_model::{Match, Rule, Target, Test, tests_of};
 
-use crate::context::{Context, TableContext};
+use crate::context::{LintContext, TableContext};
 use crate::counts::match_name;
 use crate::family::LintFamily;
 use crate::finding::{Edit, Finding};
@@ -20,7 +20,7 @@ pub(crate) static FAMILY: LintFamily = LintFamily {
     look,
 };
 
-fn look(context: &Context<'_>, out: &mut Vec<Finding>) {
+fn look(context: &LintContext<'_>, out: &mut Vec<Finding>) {
     for table in &context.tables {
         for (chain, i, rule) in table.rules() {
             let say =

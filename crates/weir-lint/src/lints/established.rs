@@ -4,7 +4,7 @@ use weir_model::matching::ct_state;
 use weir_model::{Match, Rule, TableName, Target};
 
 use super::linear::LINEAR_RULES;
-use crate::context::Context;
+use crate::context::LintContext;
 use crate::family::LintFamily;
 use crate::finding::Finding;
 use crate::lint::define;
@@ -13,7 +13,7 @@ define!(CONNTRACK_NOT_FIRST, "conntrack-not-first", Note);
 
 pub(crate) static FAMILY: LintFamily = LintFamily { lints: &[&CONNTRACK_NOT_FIRST], look };
 
-fn look(context: &Context<'_>, out: &mut Vec<Finding>) {
+fn look(context: &LintContext<'_>, out: &mut Vec<Finding>) {
     for table in context.tables.iter().filter(|t| t.table.name == TableName::Filter) {
         for (at, chain) in table.table.chains.iter().enumerate() {
             if chain.policy.is_none() {

@@ -2,7 +2,7 @@
 
 use weir_model::{Family, Policy, TableName, Target};
 
-use crate::context::{Context, TableContext};
+use crate::context::{LintContext, TableContext};
 use crate::family::LintFamily;
 use crate::finding::Finding;
 use crate::lint::define;
@@ -13,7 +13,7 @@ define!(NEIGHBOURS_DROPPED, "neighbours-dropped", Warning);
 pub(crate) static FAMILY: LintFamily =
     LintFamily { lints: &[&FAMILIES_DIFFER, &NEIGHBOURS_DROPPED], look };
 
-fn look(context: &Context<'_>, out: &mut Vec<Finding>) {
+fn look(context: &LintContext<'_>, out: &mut Vec<Finding>) {
     let filter = |family| {
         let is = |t: &&TableContext<'_>| t.family() == family && t.table.name == TableName::Filter;
         context.tables.iter().find(is)

@@ -3,7 +3,7 @@
 use weir_model::effect::{Conntrack, conntrack_of};
 use weir_model::{Family, Field, Policy, Rule, TableName, Target, Test, tests_of};
 
-use crate::context::{Context, TableContext};
+use crate::context::{LintContext, TableContext};
 use crate::family::LintFamily;
 use crate::finding::Finding;
 use crate::lint::define;
@@ -12,7 +12,7 @@ define!(FRAGMENTS_SLIP_THROUGH, "fragments-slip-through", Note);
 
 pub(crate) static FAMILY: LintFamily = LintFamily { lints: &[&FRAGMENTS_SLIP_THROUGH], look };
 
-fn look(context: &Context<'_>, out: &mut Vec<Finding>) {
+fn look(context: &LintContext<'_>, out: &mut Vec<Finding>) {
     for table in context.tables.iter().filter(|t| t.table.name == TableName::Filter) {
         // Where conntrack, `-m socket` or TPROXY is in use, rules see whole datagrams.
         if table.ruleset.rules().any(|(_, _, rule)| conntrack_of(rule) != Conntrack::No) {

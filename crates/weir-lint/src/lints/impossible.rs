@@ -2,7 +2,7 @@
 
 use weir_model::{Field, Predicate, Test, tests_of};
 
-use crate::context::Context;
+use crate::context::LintContext;
 use crate::family::LintFamily;
 use crate::finding::Finding;
 use crate::lint::define;
@@ -11,7 +11,7 @@ define!(NEVER_MATCHES, "never-matches", Warning, fix);
 
 pub(crate) static FAMILY: LintFamily = LintFamily { lints: &[&NEVER_MATCHES], look };
 
-fn look(context: &Context<'_>, out: &mut Vec<Finding>) {
+fn look(context: &LintContext<'_>, out: &mut Vec<Finding>) {
     for table in &context.tables {
         for (chain, i, rule) in table.rules() {
             let seen = contradiction(&tests_of(rule, table.family()));

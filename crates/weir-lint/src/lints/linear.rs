@@ -2,7 +2,7 @@
 
 use weir_model::{Field, Predicate, Rule, Test, tests_of};
 
-use crate::context::{Context, TableContext};
+use crate::context::{LintContext, TableContext};
 use crate::family::LintFamily;
 use crate::finding::Finding;
 use crate::lint::define;
@@ -18,7 +18,7 @@ pub const LINEAR_RULES: usize = 16;
 /// The same for ports: below it, they fit into one multiport match.
 const LINEAR_PORT_RULES: usize = 8;
 
-fn look(context: &Context<'_>, out: &mut Vec<Finding>) {
+fn look(context: &LintContext<'_>, out: &mut Vec<Finding>) {
     for table in &context.tables {
         for at in 0..table.table.chains.len() {
             let addresses = longest(table, at, &|r| tests_address(r, table));

@@ -2,7 +2,7 @@
 
 use weir_model::{Effect, Match, Rule, Target};
 
-use crate::context::{Context, TableContext};
+use crate::context::{LintContext, TableContext};
 use crate::family::LintFamily;
 use crate::finding::Finding;
 use crate::lint::define;
@@ -13,7 +13,7 @@ define!(LOG_WITHOUT_LIMIT, "log-without-limit", Note);
 pub(crate) static FAMILY: LintFamily = LintFamily { lints: &[&LOG_WITHOUT_LIMIT], look };
 
 /// The rules of one chain are one finding: who logs mostly logs often.
-fn look(context: &Context<'_>, out: &mut Vec<Finding>) {
+fn look(context: &LintContext<'_>, out: &mut Vec<Finding>) {
     for table in &context.tables {
         for (at, chain) in table.table.chains.iter().enumerate() {
             if all_limited(table, at) {

@@ -3,7 +3,7 @@
 use weir_model::target::NatTarget;
 use weir_model::{Field, Predicate, Rule, TableName, Target, Test, tests_of};
 
-use crate::context::{Context, TableContext};
+use crate::context::{LintContext, TableContext};
 use crate::family::LintFamily;
 use crate::finding::Finding;
 use crate::lint::define;
@@ -16,7 +16,7 @@ define!(TRANSLATES_EVERYTHING, "translates-everything", Note);
 pub(crate) static FAMILY: LintFamily =
     LintFamily { lints: &[&LOOPBACK, &DNAT_PASSES_INPUT, &TRANSLATES_EVERYTHING], look };
 
-fn look(context: &Context<'_>, out: &mut Vec<Finding>) {
+fn look(context: &LintContext<'_>, out: &mut Vec<Finding>) {
     for table in &context.tables {
         match table.table.name {
             TableName::Filter => loopback(table, out),
@@ -71,7 +71,7 @@ fn table_wide(rule: &Rule, table: &TableContext<'_>) -> bool {
 }
 
 /// Ports that DNAT sends on, and that a rule of INPUT drops in vain.
-fn past_input(context: &Context<'_>, out: &mut Vec<Finding>) {
+fn past_input(context: &LintContext<'_>, out: &mut Vec<Finding>) {
     for nat in context.tables.iter().filter(|t| t.table.name == TableName::Nat) {
         let is =
             |t: &&TableContext<'_>| t.family() == nat.family() && t.table.name == TableName::Filter;

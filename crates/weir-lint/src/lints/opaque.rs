@@ -2,7 +2,7 @@
 
 use weir_model::{Match, Target};
 
-use crate::context::Context;
+use crate::context::LintContext;
 use crate::counts::match_name;
 use crate::family::LintFamily;
 use crate::finding::Finding;
@@ -13,7 +13,7 @@ define!(OPAQUE_MODULE, "opaque-module", Note);
 
 pub(crate) static FAMILY: LintFamily = LintFamily { lints: &[&OPAQUE_MODULE], look };
 
-fn look(context: &Context<'_>, out: &mut Vec<Finding>) {
+fn look(context: &LintContext<'_>, out: &mut Vec<Finding>) {
     for table in &context.tables {
         for (chain, i, rule) in table.rules() {
             let unknown = rule.matches.iter().find(|m| matches!(m, Match::Opaque(_)));

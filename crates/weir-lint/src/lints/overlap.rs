@@ -3,10 +3,10 @@
 
 use weir_model::Target;
 
-use crate::context::{Context, TableContext};
+use crate::context::{LintContext, TableContext};
 use crate::family::LintFamily;
 use crate::finding::Finding;
-use crate::flow::At;
+use crate::flow::FlowPosition;
 use crate::lint::define;
 
 define!(CORRELATED_RULES, "correlated-rules", Note, off);
@@ -15,7 +15,7 @@ define!(GENERALISED_RULE, "generalised-rule", Note, off);
 pub(crate) static FAMILY: LintFamily =
     LintFamily { lints: &[&CORRELATED_RULES, &GENERALISED_RULE], look };
 
-fn look(context: &Context<'_>, out: &mut Vec<Finding>) {
+fn look(context: &LintContext<'_>, out: &mut Vec<Finding>) {
     let asked = |lint| context.options.levels.of(lint) != crate::Level::Allow;
     if !asked(&CORRELATED_RULES) && !asked(&GENERALISED_RULE) {
         return;
@@ -30,8 +30,8 @@ fn look(context: &Context<'_>, out: &mut Vec<Finding>) {
 }
 
 /// The first earlier rule of each kind.
-fn pairs(table: &TableContext<'_>, at: At) -> Vec<Finding> {
-    let target = |at: At| &table.chain(at.0).rules[at.1].target;
+fn pairs(table: &TableContext<'_>, at: FlowPosition) -> Vec<Finding> {
+    let target = |at: FlowPosition| &table.chain(at.0).rules[at.1].target;
     let accepts = |t: &Target| matches!(t, Target::Accept | Target::Nat(_));
     let (mut correlated, mut general) = (None, None);
     for earlier in table.flow.deciding_before(at) {

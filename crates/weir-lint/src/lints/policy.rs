@@ -3,7 +3,7 @@
 use weir_model::{Policy, TableName, Target};
 
 use crate::chains::closed;
-use crate::context::Context;
+use crate::context::LintContext;
 use crate::family::LintFamily;
 use crate::finding::Finding;
 use crate::lint::define;
@@ -12,7 +12,7 @@ define!(NO_FINAL_DROP, "no-final-drop", Warning);
 
 pub(crate) static FAMILY: LintFamily = LintFamily { lints: &[&NO_FINAL_DROP], look };
 
-fn look(context: &Context<'_>, out: &mut Vec<Finding>) {
+fn look(context: &LintContext<'_>, out: &mut Vec<Finding>) {
     for table in context.tables.iter().filter(|t| t.table.name == TableName::Filter) {
         let closed = closed(table.family(), table.table);
         for (at, chain) in table.table.chains.iter().enumerate() {

@@ -7,7 +7,7 @@ use weir_model::programs::owner_of;
 use weir_model::set::{Method, Part};
 use weir_model::{ChangingSets, ElementPart, IpSet, Match, Name, SetOption};
 
-use crate::context::Context;
+use crate::context::LintContext;
 use crate::family::LintFamily;
 use crate::finding::{Edit, Finding};
 use crate::lint::define;
@@ -25,7 +25,7 @@ pub(crate) static FAMILY: LintFamily = LintFamily {
 };
 
 /// Sets are judged where there are any.
-fn look(context: &Context<'_>, out: &mut Vec<Finding>) {
+fn look(context: &LintContext<'_>, out: &mut Vec<Finding>) {
     let firewall = context.firewall;
     if firewall.sets.is_empty() {
         return;

@@ -6,10 +6,10 @@ use std::collections::HashSet;
 use weir_model::{Target, tests_of};
 
 use super::impossible::NEVER_MATCHES;
-use crate::context::{Context, TableContext};
+use crate::context::{LintContext, TableContext};
 use crate::family::LintFamily;
 use crate::finding::{Also, Finding};
-use crate::flow::{At, Decider};
+use crate::flow::{Decider, FlowPosition};
 use crate::lint::{Lint, Severity, define};
 use crate::root_cause::RootCause;
 
@@ -23,10 +23,11 @@ pub(crate) static FAMILY: LintFamily = LintFamily {
     look,
 };
 
-fn look(context: &Context<'_>, out: &mut Vec<Finding>) {
+fn look(context: &LintContext<'_>, out: &mut Vec<Finding>) {
     for table in &context.tables {
-        let judged = |at: &At| table.is_met(*at) && !table.flow.reach(*at).cells.is_empty();
-        let all: Vec<At> = table.rules().map(|(c, i, _)| (c, i)).filter(judged).collect();
+        let judged =
+            |at: &FlowPosition| table.is_met(*at) && !table.flow.reach(*at).cells.is_empty();
+        let all: Vec<FlowPosition> = table.rules().map(|(c, i, _)| (c, i)).filter(judged).collect();
         let mut ghosts = HashSet::new();
         for at in &all {
             if let Some(by) = table.flow.taken(*at) {
@@ -35,7 +36,8 @@ fn look(context: &Context<'_>, out: &mut Vec<Finding>) {
             }
         }
         // A last rule for all that is left is how a chain is written, whatever its policy says.
-        let catches_all = |at: &At| table.catch_all[at.0].is_some_and(|by| by.rule == at.1);
+        let catches_all =
+            |at: &FlowPosition| table.catch_all[at.0].is_some_and(|by| by.rule == at.1);
         for at in all.iter().filter(|at| !ghosts.contains(at) && !catches_all(at)) {
             if let Some(by) = table.flow.same_without(*at, &ghosts) {
                 out.push(redundant(table, *at, &by));
@@ -45,7 +47,7 @@ fn look(context: &Context<'_>, out: &mut Vec<Finding>) {
 }
 
 /// A rule that no packet reaches, by the rules that decide all that it matches.
-fn taken(table: &TableContext<'_>, at: At, by: &[At]) -> Finding {
+fn taken(table: &TableContext<'_>, at: FlowPosition, by: &[FlowPosition]) -> Finding {
     let [first, ..] = by else { return kept_out(table, at) };
     let (chain, i) = at;
     let rules = &table.chain(chain).rules;
@@ -96,7 +98,7 @@ fn taken(table: &TableContext<'_>, at: At, by: &[At]) -> Finding {
 fn cause(
     table: &TableContext<'_>,
     lint: &Lint,
-    by: &[At],
+    by: &[FlowPosition],
     (same_target, who): (bool, &str),
 ) -> RootCause {
     let places: Vec<String> = by.iter().map(|b| table.key(b.0, Some(b.1))).collect();
@@ -132,7 +134,7 @@ fn cause(
 }
 
 /// A rule that matches nothing of what its callers let in.
-fn kept_out(table: &TableContext<'_>, at: At) -> Finding {
+fn kept_out(table: &TableContext<'_>, at: FlowPosition) -> Finding {
     let (chain, i) = at;
     let name = &table.chain(chain).name;
     let (lint, rules) = match table.chain(chain).rules[i].target.chain() {
@@ -152,21 +154,21 @@ fn kept_out(table: &TableContext<'_>, at: At) -> Finding {
 }
 
 /// `rule 3`, or `rule 3 of web` from another chain.
-fn in_words(table: &TableContext<'_>, (chain, i): At, from: usize) -> String {
+fn in_words(table: &TableContext<'_>, (chain, i): FlowPosition, from: usize) -> String {
     match chain == from {
         true => format!("rule {}", i + 1),
         false => format!("rule {} of {}", i + 1, table.chain(chain).name),
     }
 }
 
-fn same_tests(table: &TableContext<'_>, a: At, b: At) -> bool {
-    let tests = |at: At| tests_of(&table.chain(at.0).rules[at.1], table.family());
+fn same_tests(table: &TableContext<'_>, a: FlowPosition, b: FlowPosition) -> bool {
+    let tests = |at: FlowPosition| tests_of(&table.chain(at.0).rules[at.1], table.family());
     let (a, b) = (tests(a), tests(b));
     a.len() == b.len() && a.iter().all(|t| b.contains(t))
 }
 
 /// A rule without which its packets meet the same, by what decides them then.
-fn redundant(table: &TableContext<'_>, (chain, i): At, by: &[Decider]) -> Finding {
+fn redundant(table: &TableContext<'_>, (chain, i): FlowPosition, by: &[Decider]) -> Finding {
     let (one, fate) = match &table.chain(chain).rules[i].target {
         Target::Accept => ("accepted", "accept"),
         Target::Return => ("returned to the caller", "return"),

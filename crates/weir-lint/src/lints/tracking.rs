@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use weir_model::effect::needs_conntrack;
 use weir_model::{Effect, Family, Rule, RulePlace, TableName, Target, tests_of};
 
-use crate::context::{Context, TableContext};
+use crate::context::{LintContext, TableContext};
 use crate::family::LintFamily;
 use crate::finding::{Edit, Finding};
 use crate::lint::define;
@@ -17,7 +17,7 @@ define!(NAT_WITHOUT_TRACKING, "nat-without-tracking", Warning);
 pub(crate) static FAMILY: LintFamily =
     LintFamily { lints: &[&CONNTRACK_UNNEEDED, &NAT_WITHOUT_TRACKING], look };
 
-fn look(context: &Context<'_>, out: &mut Vec<Finding>) {
+fn look(context: &LintContext<'_>, out: &mut Vec<Finding>) {
     for raw in context.tables.iter().filter(|t| t.table.name == TableName::Raw) {
         let same =
             |t: &&TableContext<'_>| t.family() == raw.family() && t.table.name == TableName::Nat;
@@ -71,7 +71,7 @@ fn is_notrack(rule: &Rule) -> bool {
 }
 
 /// Families in which all rules that use conntrack can go, by what was found.
-pub(crate) fn unneeded(context: &Context<'_>, found: &[Finding]) -> Vec<Finding> {
+pub(crate) fn unneeded(context: &LintContext<'_>, found: &[Finding]) -> Vec<Finding> {
     let mut gone: HashSet<(Family, &RulePlace)> = HashSet::new();
     for edit in found.iter().filter_map(|f| f.fix.as_ref()).flat_map(|x| &x.edits) {
         if let Edit::RemoveRule { family, place } = edit {

@@ -2,7 +2,7 @@
 
 use weir_model::{Counters, Target};
 
-use crate::context::Context;
+use crate::context::LintContext;
 use crate::family::LintFamily;
 use crate::finding::Finding;
 use crate::lint::define;
@@ -12,7 +12,7 @@ define!(UNUSED_RULE, "unused-rule", Note);
 pub(crate) static FAMILY: LintFamily = LintFamily { lints: &[&UNUSED_RULE], look };
 
 /// Tables whose rules never counted anything were not in force, and say nothing.
-fn look(context: &Context<'_>, out: &mut Vec<Finding>) {
+fn look(context: &LintContext<'_>, out: &mut Vec<Finding>) {
     if !context.options.counters {
         return;
     }

@@ -1,6 +1,6 @@
 //! Equal for all packets: the two meanings as diagrams.
 
-use weir_diagram::{CompareOptions, Way, compare};
+use weir_diagram::{CompareOptions, ComparedPath, compare};
 use weir_model::Firewall;
 use weir_semantics::{Entry, Interpreter};
 
@@ -38,9 +38,9 @@ pub fn prove(before: &Firewall, after: &Firewall, options: &CompareOptions) -> P
         };
     };
     let entry = match part.way {
-        Way::Entry(entry) => entry,
-        Way::Assembled => Entry::Input,
-        Way::Hook(_) => Entry::Forward,
+        ComparedPath::Entry(entry) => entry,
+        ComparedPath::Assembled => Entry::Input,
+        ComparedPath::Hook(_) => Entry::Forward,
     };
     let packet = differs.witness.packet.clone();
     let described = |f: &Firewall, other: &Firewall| {

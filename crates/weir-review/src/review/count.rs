@@ -12,11 +12,11 @@ use weir_semantics::{Entry, Interpreter, Seeded};
 use weir_syntax::packet::packet_words;
 use weir_traffic::{TrafficOptions, packets};
 
-use super::values::{CounterDiffers, CounterReview, Side};
+use super::values::{CounterDiffers, CounterReview, ReviewSide};
 
 /// What one original counted in both, and a packet that shows the difference.
 #[derive(Default)]
-struct Counted {
+struct OriginalCounts {
     before: u64,
     after: u64,
     packet: Option<Packet>,
@@ -25,7 +25,7 @@ struct Counted {
 /// Sends packets through both and compares every counter; `whole` leaves out cut headers, which
 /// nft treats otherwise by nature. `place` names a rule.
 pub fn count(
-    sides: [Side<'_>; 2],
+    sides: [ReviewSide<'_>; 2],
     wanted: usize,
     seed: u64,
     whole: bool,
@@ -35,7 +35,7 @@ pub fn count(
     let before = Interpreter::comparing(old, new);
     let after = Interpreter::comparing(new, old);
     let mut review = CounterReview { seed, ..CounterReview::default() };
-    let mut counted: BTreeMap<String, Counted> = BTreeMap::new();
+    let mut counted: BTreeMap<String, OriginalCounts> = BTreeMap::new();
     for (family, entry, packet) in traffic(sides, wanted, seed) {
         let overlaps = packet.fragment.offset == 1 && packet.proto == 6;
         if whole && (packet.transport == Transport::Truncated || overlaps) {
@@ -87,7 +87,7 @@ pub fn count(
 
 /// Packets for the rules of both, each with its family and way.
 fn traffic(
-    sides: [Side<'_>; 2],
+    sides: [ReviewSide<'_>; 2],
     wanted: usize,
     seed: u64,
 ) -> impl Iterator<Item = (Family, Entry, Packet)> + '_ {

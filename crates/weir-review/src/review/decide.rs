@@ -4,7 +4,7 @@
 use weir_model::{Family, Firewall, Hook, Name, Rule, TableName, Target};
 use weir_semantics::trace::{Trace, TraceStep};
 
-use super::values::{Decision, RuleAt, Side};
+use super::values::{DecidedBy, ReviewSide, RuleAt};
 use crate::explain::verdict_words;
 use weir_semantics::Verdict;
 
@@ -39,21 +39,21 @@ struct Acted<'t> {
 /// What decided on each side.
 pub(super) fn decide(
     traces: [&Trace<'_>; 2],
-    sides: [Side<'_>; 2],
+    sides: [ReviewSide<'_>; 2],
     family: Family,
-) -> [Decision; 2] {
+) -> [DecidedBy; 2] {
     let [(judged_a, acted_a), (judged_b, acted_b)] = traces.map(read);
     let [a, b] = traces.map(|t| verdict_words(t.outcome.verdict));
     let words = |side: usize, verdict: &String, found: Option<(&TableName, &Vec<Met<'_>>)>| {
         let rules = found.map(|(table, rules)| {
             rules.iter().map(|met| rule_at(met, table, sides[side], family)).collect()
         });
-        Decision::of(verdict.clone(), rules.unwrap_or_default())
+        DecidedBy::of(verdict.clone(), rules.unwrap_or_default())
     };
     let judged = |side: usize, verdict: &String, found: Option<&Judged<'_>>| match found {
         Some(Judged { policy: Some(chain), table, .. }) => {
             let at = policy_at(chain, table, sides[side], family);
-            Decision::of(verdict.clone(), vec![at])
+            DecidedBy::of(verdict.clone(), vec![at])
         }
         found => words(side, verdict, found.map(|j| (&j.table, &j.rules))),
     };
@@ -138,7 +138,7 @@ fn first_apart<'j, 't>(
     alone.map(|one| (None, Some(one)))
 }
 
-fn rule_at(met: &Met<'_>, table: &TableName, side: Side<'_>, family: Family) -> RuleAt {
+fn rule_at(met: &Met<'_>, table: &TableName, side: ReviewSide<'_>, family: Family) -> RuleAt {
     let line = (side.line)(met.rule.span, family);
     let place = match (side.original)(met.rule) {
         Some(original) if line.is_none() => original,
@@ -148,7 +148,7 @@ fn rule_at(met: &Met<'_>, table: &TableName, side: Side<'_>, family: Family) -> 
     RuleAt::of(place, line, format!("-A {} {words}", met.chain).trim_end().to_owned())
 }
 
-fn policy_at(chain: &Name, table: &TableName, side: Side<'_>, family: Family) -> RuleAt {
+fn policy_at(chain: &Name, table: &TableName, side: ReviewSide<'_>, family: Family) -> RuleAt {
     let found = find_chain(side.firewall, table, chain, family);
     let line = found.and_then(|found| (side.line)(found.span, family));
     let policy = found.and_then(|c| c.policy).map_or("-", |policy| match policy {

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use super::values::{
-    Change, CornerReview, CounterReview, Decided, Decision, ExampleReview, Kind, PartReview, Paths,
-    RegionReview, Review, RuleAt,
+    Change, ChangeKind, CornerReview, CounterReview, Decided, DecidedBy, ExampleReview, PartReview,
+    RegionReview, Review, ReviewPaths, RuleAt,
 };
 
 /// Columns of one path beside the other.
@@ -79,7 +79,7 @@ impl Review {
     }
 
     /// The paths of the packet that shows the most important change.
-    fn first_paths(&self) -> Option<&Paths> {
+    fn first_paths(&self) -> Option<&ReviewPaths> {
         let first = self.changes.first()?;
         let of_first = |p: &&PartReview| p.family == first.family && p.path == first.path;
         self.parts.iter().find(of_first)?.example.as_ref()
@@ -97,8 +97,8 @@ impl Review {
             return format!(
                 "**Differs** on {differ} of {} paths. Newly allowed: {}. Newly denied: {}.",
                 self.parts.len(),
-                any(Kind::NewlyAllowed),
-                any(Kind::NewlyDenied)
+                any(ChangeKind::NewlyAllowed),
+                any(ChangeKind::NewlyDenied)
             );
         }
         if self.is_open() {
@@ -160,7 +160,7 @@ fn push_change(out: &mut String, change: &Change) {
             let _ = writeln!(out, "    {line}");
         }
         if let Some(example) = &region.example {
-            if change.kind == Kind::Effects {
+            if change.kind == ChangeKind::Effects {
                 let _ = writeln!(out, "    differs in {}", differs_in(example));
             }
             push_packet(out, example);
@@ -172,14 +172,14 @@ fn push_change(out: &mut String, change: &Change) {
 }
 
 /// The rule of one side with its place, and the rules that jumped to it.
-fn push_decision(out: &mut String, side: &str, decision: &Decision) {
+fn push_decision(out: &mut String, side: &str, decision: &DecidedBy) {
     let _ = writeln!(out, "    {side:<7} {}", decision_words(decision));
     for jump in decision.reached_by.iter().rev() {
         let _ = writeln!(out, "              from {}", at(jump));
     }
 }
 
-fn decision_words(decision: &Decision) -> String {
+fn decision_words(decision: &DecidedBy) -> String {
     match &decision.rule {
         Some(rule) => format!("{} by {}", decision.verdict, at(rule)),
         None => format!("{}: no rule does this", decision.verdict),
@@ -209,7 +209,7 @@ fn differs_in(example: &ExampleReview) -> &'static str {
 /// Lines about other packets of a region, which other rules decide.
 fn others(region: &RegionReview) -> Vec<String> {
     let mut out = Vec::new();
-    let of = |decision: &Decision| decision.rule.as_ref().map_or("no rule".to_owned(), place);
+    let of = |decision: &DecidedBy| decision.rule.as_ref().map_or("no rule".to_owned(), place);
     let rest = region.decided_by.get(1..).unwrap_or_default();
     for Decided { before, after } in rest.iter().take(OTHERS) {
         out.push(format!("others  before {}, after {}", of(before), of(after)));
@@ -238,7 +238,7 @@ fn corner_line(cases: &[CornerReview]) -> Option<String> {
 }
 
 /// Both paths side by side.
-fn push_paths(out: &mut String, paths: &Paths, review: &Review) {
+fn push_paths(out: &mut String, paths: &ReviewPaths, review: &Review) {
     let (before, after) = (&paths.before, &paths.after);
     push_columns(out, &review.before, &review.after);
     let rows = before.lines.len().max(after.lines.len());
@@ -285,7 +285,7 @@ fn push_change_table(out: &mut String, change: &Change) {
     out.push_str("| packets | size | before | after |\n|---|---|---|---|\n");
     for region in &change.regions {
         let first = region.decided_by.first();
-        let by = |decision: Option<&Decision>| {
+        let by = |decision: Option<&DecidedBy>| {
             decision.map_or(String::new(), |d| code(&decision_words(d)))
         };
         let _ = writeln!(

@@ -1,6 +1,6 @@
 //! A region as a person reads it: its fields, its size, and an example.
 
-use weir_diagram::{Region, Values, Way, Witness, device_words};
+use weir_diagram::{ComparedPath, Region, Values, Witness, device_words};
 use weir_model::{Family, Field, Firewall, Hook, Match, match_effects};
 use weir_semantics::{Entry, OutcomeDifference};
 use weir_syntax::iptables::print_match;
@@ -9,7 +9,7 @@ use weir_syntax::packet::packet_words;
 use super::values::{ExampleReview, FieldReview};
 
 /// What the packets of a region have in each field.
-pub(super) fn fields(region: &Region, way: Way, family: Family) -> Vec<FieldReview> {
+pub(super) fn fields(region: &Region, way: ComparedPath, family: Family) -> Vec<FieldReview> {
     let said = region.values.iter().filter(|v| !is_understood(v, way));
     said.map(|v| FieldReview {
         name: match &v.asked {
@@ -24,8 +24,8 @@ pub(super) fn fields(region: &Region, way: Way, family: Family) -> Vec<FieldRevi
 }
 
 /// Forwarded packets have a time to live of at least two: the kernel drops others at routing.
-fn is_understood(values: &Values, way: Way) -> bool {
-    way == Way::Entry(Entry::Forward)
+fn is_understood(values: &Values, way: ComparedPath) -> bool {
+    way == ComparedPath::Entry(Entry::Forward)
         && values.name.ends_with(Field::Ttl.row().name)
         && values.values == ["2-255"]
 }
@@ -51,7 +51,7 @@ pub(super) fn example(
     witness: &Witness,
     difference: OutcomeDifference,
     firewalls: [&Firewall; 2],
-    (way, family): (Way, Family),
+    (way, family): (ComparedPath, Family),
 ) -> ExampleReview {
     let mut packet = witness.packet.clone();
     let mut stands_for = Vec::new();
@@ -80,11 +80,14 @@ pub(super) fn example(
 
 /// Whether packets of a path have a device: those of this host come from none, those to it leave by
 /// none.
-fn has_device(way: Way, field: Field) -> bool {
-    let from_here = matches!(way, Way::Entry(Entry::Output) | Way::Hook(Hook::Output));
+fn has_device(way: ComparedPath, field: Field) -> bool {
+    let from_here =
+        matches!(way, ComparedPath::Entry(Entry::Output) | ComparedPath::Hook(Hook::Output));
     let to_here = matches!(
         way,
-        Way::Entry(Entry::Input) | Way::Hook(Hook::Input | Hook::Prerouting) | Way::Assembled
+        ComparedPath::Entry(Entry::Input)
+            | ComparedPath::Hook(Hook::Input | Hook::Prerouting)
+            | ComparedPath::Assembled
     );
     if field == Field::Iif { !from_here } else { !to_here }
 }

@@ -1,6 +1,6 @@
 //! How large a region is, in words: addresses and ports are counted, never raised to a power.
 
-use weir_diagram::{Region, Size};
+use weir_diagram::{Region, RegionSize};
 use weir_model::Field;
 
 /// `2 source addresses, 1 of 65,536 destination ports`; empty where a region has all of them.
@@ -10,7 +10,7 @@ pub(super) fn size_words(region: &Region) -> String {
     sizes.map(words).collect::<Vec<_>>().join(", ")
 }
 
-fn words(Size { field, values, max }: Size) -> String {
+fn words(RegionSize { field, values, max }: RegionSize) -> String {
     let end = match field {
         Field::Saddr | Field::Sport => "source",
         _ => "destination",
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn sizes_are_counts_that_a_person_reads() {
-        let of = |field, values, max| words(Size { field, values, max });
+        let of = |field, values, max| words(RegionSize { field, values, max });
         let (v4, v6, ports) = (u32::MAX.into(), u128::MAX, 65_535);
         assert_eq!(of(Field::Dport, 1, ports), "1 of 65,536 destination ports");
         assert_eq!(of(Field::Saddr, 1, v4), "1 source address");

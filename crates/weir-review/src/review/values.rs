@@ -3,7 +3,7 @@
 use serde::Serialize;
 use weir_model::{Family, Firewall, Packet, Rule, Span};
 
-use crate::explain::Row;
+use crate::explain::ExplainRow;
 
 /// What a comparison says.
 #[derive(Clone, Debug, Serialize)]
@@ -29,7 +29,7 @@ pub struct Review {
 /// What kind of change it is; in the order of their importance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum ChangeKind {
     /// What was not accepted and is now.
     NewlyAllowed,
     /// What was accepted and is no longer.
@@ -40,14 +40,14 @@ pub enum Kind {
     Effects,
 }
 
-impl Kind {
+impl ChangeKind {
     /// In words.
     pub fn words(self) -> &'static str {
         match self {
-            Kind::NewlyAllowed => "newly allowed",
-            Kind::NewlyDenied => "newly denied",
-            Kind::DeniedOtherwise => "denied otherwise",
-            Kind::Effects => "same verdict, other effects",
+            ChangeKind::NewlyAllowed => "newly allowed",
+            ChangeKind::NewlyDenied => "newly denied",
+            ChangeKind::DeniedOtherwise => "denied otherwise",
+            ChangeKind::Effects => "same verdict, other effects",
         }
     }
 }
@@ -56,7 +56,7 @@ impl Kind {
 #[derive(Clone, Debug, Serialize)]
 pub struct Change {
     /// What changed.
-    pub kind: Kind,
+    pub kind: ChangeKind,
     /// `ipv4` or `ipv6`.
     pub family: &'static str,
     /// `forward`, `input`, `output`; a hook's name.
@@ -109,14 +109,14 @@ pub struct FieldReview {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Decided {
     /// In the first ruleset.
-    pub before: Decision,
+    pub before: DecidedBy,
     /// In the second one.
-    pub after: Decision,
+    pub after: DecidedBy,
 }
 
 /// What decides a packet in one ruleset.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Decision {
+pub struct DecidedBy {
     /// What becomes of the packet.
     pub verdict: String,
     /// The rule or policy; `None` where no rule does anything of what differs.
@@ -125,10 +125,10 @@ pub struct Decision {
     pub reached_by: Vec<RuleAt>,
 }
 
-impl Decision {
-    pub(super) fn of(verdict: String, mut rules: Vec<RuleAt>) -> Decision {
+impl DecidedBy {
+    pub(super) fn of(verdict: String, mut rules: Vec<RuleAt>) -> DecidedBy {
         let rule = rules.pop();
-        Decision { verdict, rule, reached_by: rules }
+        DecidedBy { verdict, rule, reached_by: rules }
     }
 }
 
@@ -198,12 +198,12 @@ pub struct PartReview {
     /// How many headers (addresses, protocol, ports) that is.
     pub headers: f64,
     /// The most important packet that differs, and its path through both.
-    pub example: Option<Paths>,
+    pub example: Option<ReviewPaths>,
 }
 
 /// A packet's path through both rulesets.
 #[derive(Clone, Debug, Serialize)]
-pub struct Paths {
+pub struct ReviewPaths {
     /// The packet.
     #[serde(flatten)]
     pub example: ExampleReview,
@@ -221,7 +221,7 @@ pub struct WayThrough {
     /// How many rules were tried.
     pub tried: u32,
     /// Every rule that was tried, every verdict of a table.
-    pub steps: Vec<Row>,
+    pub steps: Vec<ExplainRow>,
     /// The same for people: what matched, in lines.
     #[serde(skip)]
     pub lines: Vec<String>,
@@ -255,7 +255,7 @@ pub struct CounterDiffers {
 
 /// One side of a comparison.
 #[derive(Clone, Copy)]
-pub struct Side<'a> {
+pub struct ReviewSide<'a> {
     /// As it was named.
     pub name: &'a str,
     /// Its rules.

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use weir_diagram::{Answer, CompareOptions, Identity, Way, compare};
+use weir_diagram::{CompareOptions, ComparedPath, ComparisonVerdict, Identity, compare};
 use weir_model::{Family, Firewall, Packet};
 use weir_semantics::{AlwaysFalse, AlwaysTrue, Entry, Interpreter, Oracle};
 use weir_syntax::iptables::{ParseOptions, parse};
@@ -150,14 +150,14 @@ fn semantic(tally: &mut Tally, before: &Firewall, after: &Firewall, what: &str) 
             return;
         }
         let why = comparison.parts.iter().find_map(|p| match &p.answer {
-            Answer::Unknown { why } => Some(why.clone()),
+            ComparisonVerdict::Unknown { why } => Some(why.clone()),
             _ => None,
         });
         tally.wrong.push(format!("{what}: not found ({})", why.unwrap_or_default()));
         return;
     };
     tally.found += 1;
-    let Way::Entry(entry) = part.way else { return };
+    let ComparedPath::Entry(entry) = part.way else { return };
     match confirm([before, after], entry, &differs.witness.packet) {
         Ok(()) => tally.confirmed += 1,
         Err(cause) => *tally.unconfirmed.entry(cause).or_default() += 1,

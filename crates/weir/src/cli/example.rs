@@ -6,7 +6,7 @@ use clap::Subcommand;
 
 /// `weir example …`.
 #[derive(Debug, Subcommand)]
-pub enum Example {
+pub enum ExampleCommand {
     /// An access network: 2,105 customers, 36,532 filter rules in 9,827 chains, and an IPv6 twin.
     Isp {
         /// Seed.

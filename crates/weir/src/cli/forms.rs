@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::operand::{Operand, Variant};
+use super::operand::{Operand, VariantArg};
 
 /// What a ruleset is compiled to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -146,7 +146,7 @@ pub struct Diff {
     pub live: bool,
     /// The variant of iptables to read by --live; needed only where both hold rules.
     #[arg(long, value_enum, requires = "live")]
-    pub variant: Option<Variant>,
+    pub variant: Option<VariantArg>,
     /// ip6tables-save text that belongs to a file: A's, then B's; one stands for both.
     #[arg(long, value_name = "FILE")]
     pub ip6: Vec<PathBuf>,

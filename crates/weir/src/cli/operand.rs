@@ -18,7 +18,7 @@ pub struct Operand {
     pub live: bool,
     /// The variant of iptables to read by --live; needed only where both hold rules.
     #[arg(long, value_enum, requires = "live")]
-    pub variant: Option<Variant>,
+    pub variant: Option<VariantArg>,
     /// Only this table.
     #[arg(long, value_name = "TABLE")]
     pub table: Option<String>,
@@ -29,7 +29,7 @@ pub struct Operand {
 
 /// A variant of iptables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Variant {
+pub enum VariantArg {
     /// Tables of ip_tables: iptables-legacy.
     Legacy,
     /// Tables of nf_tables: iptables-nft.

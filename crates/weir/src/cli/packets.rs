@@ -8,7 +8,7 @@ use super::operand::Operand;
 
 /// A hook where a packet begins its journey.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Hook {
+pub enum HookArg {
     /// Through the host.
     Forward,
     /// To the host.
@@ -17,13 +17,13 @@ pub enum Hook {
     Output,
 }
 
-impl Hook {
+impl HookArg {
     /// The interpreter's word for it.
     pub fn entry(self) -> weir_semantics::Entry {
         match self {
-            Hook::Forward => weir_semantics::Entry::Forward,
-            Hook::Input => weir_semantics::Entry::Input,
-            Hook::Output => weir_semantics::Entry::Output,
+            HookArg::Forward => weir_semantics::Entry::Forward,
+            HookArg::Input => weir_semantics::Entry::Input,
+            HookArg::Output => weir_semantics::Entry::Output,
         }
     }
 }
@@ -38,8 +38,8 @@ pub struct Explain {
     #[command(flatten)]
     pub operand: Operand,
     /// The hook of the filter table on the packet's path.
-    #[arg(long, value_enum, default_value_t = Hook::Forward)]
-    pub hook: Hook,
+    #[arg(long, value_enum, default_value_t = HookArg::Forward)]
+    pub hook: HookArg,
     /// The packet.
     #[arg(long, value_name = "WORDS")]
     pub packet: String,
@@ -68,7 +68,7 @@ pub enum Assume {
 
 /// Which packets `weir traffic` writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Pattern {
+pub enum PatternArg {
     /// On and around every boundary of every rule, and random ones.
     Boundary,
     /// Decided by the last rule that accepts: every rule before it is evaluated.
@@ -85,7 +85,7 @@ pub enum Pattern {
 
 /// `weir traffic`.
 #[derive(Debug, Args)]
-pub struct Traffic {
+pub struct TrafficArgs {
     /// iptables-save (or ip6tables-save) text; `-` is standard input.
     #[arg(value_name = "FILE", required_unless_present_any = ["live", "ip6", "ipset"])]
     pub file: Option<PathBuf>,
@@ -93,11 +93,11 @@ pub struct Traffic {
     #[command(flatten)]
     pub operand: Operand,
     /// Which packets to write.
-    #[arg(long, value_enum, default_value_t = Pattern::Uniform)]
-    pub pattern: Pattern,
+    #[arg(long, value_enum, default_value_t = PatternArg::Uniform)]
+    pub pattern: PatternArg,
     /// The hook of the filter table on their path.
-    #[arg(long, value_enum, default_value_t = Hook::Forward)]
-    pub hook: Hook,
+    #[arg(long, value_enum, default_value_t = HookArg::Forward)]
+    pub hook: HookArg,
     /// Number of packets.
     #[arg(long, default_value_t = 4096, value_name = "N")]
     pub count: usize,

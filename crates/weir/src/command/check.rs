@@ -12,11 +12,11 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
-use weir_lint::{CheckOptions, Level, Levels, Severity, check_but, check_each, lint, lints};
+use weir_lint::{Level, LintLevels, LintOptions, Severity, check_but, check_each, lint, lints};
 use weir_passes::CostModel;
 
 use self::baseline::Baseline;
-use self::checked::{Checked, severity, total};
+use self::checked::{CheckedRuleset, severity, total};
 use super::Answer;
 use crate::cli::{Check, Report};
 use crate::operand;
@@ -33,7 +33,7 @@ pub fn run(args: &Check, colors: Colors) -> Result<Answer> {
         return terminal::print(lint.page);
     }
     let levels = levels(&args.deny, &args.warn, &args.allow)?;
-    let options = CheckOptions { counters: args.counters, levels };
+    let options = LintOptions { counters: args.counters, levels };
     let mut baseline = args.baseline.as_deref().map(Baseline::read).transpose()?;
     let (mut all, mut lines) = (Vec::new(), Vec::new());
     for file in files(args)? {
@@ -48,7 +48,7 @@ pub fn run(args: &Check, colors: Colors) -> Result<Answer> {
             let each = check_each(&loaded.firewall, &options).findings;
             lines.extend(each.iter().map(|f| baseline::line(f, &loaded.firewall)));
         }
-        all.push(Checked {
+        all.push(CheckedRuleset {
             known,
             firewall: loaded.firewall,
             sources: loaded.sources,
@@ -86,8 +86,8 @@ fn files(args: &Check) -> Result<Vec<Option<&Path>>> {
 }
 
 /// What the options say of each lint. The first of the three that names one wins.
-pub fn levels(deny: &[String], warn: &[String], allow: &[String]) -> Result<Levels> {
-    let mut levels = Levels::default();
+pub fn levels(deny: &[String], warn: &[String], allow: &[String]) -> Result<LintLevels> {
+    let mut levels = LintLevels::default();
     let asked = [
         (allow, Level::Allow),
         (warn, Level::Report(Severity::Warning)),

@@ -83,7 +83,7 @@ fn refuse(loaded: &Loaded, error: CompileError, color: bool) -> Result<Answer> {
         _ => return Err(error.into()),
     };
     for source in &loaded.sources {
-        let operand::Kind::Rules(family) = source.kind else { continue };
+        let operand::TextKind::Rules(family) = source.kind else { continue };
         let here: Vec<Diagnostic> =
             refusals.iter().filter(|r| r.family == family).map(|r| diagnostic(form, r)).collect();
         eprint!("{}", weir_syntax::render(&here, &source.name, &source.text, color));

@@ -2,15 +2,15 @@
 
 use anyhow::{Context as _, Result, bail};
 use weir_artefact::Deviation;
-use weir_diagram::{CompareOptions, Identity, Level, Scope, compare};
+use weir_diagram::{CompareLevel, CompareOptions, CompareScope, Identity, compare};
 use weir_model::Rule;
 use weir_packet::{Mac, pcap};
-use weir_review::{Review, Side as Named, count, not_covered};
+use weir_review::{Review, ReviewSide as Named, count, not_covered};
 
 use super::Answer;
 use crate::cli::{Diff, Format, Operand};
 use crate::json;
-use crate::side::{self, Side};
+use crate::side::{self, DiffOperand};
 use crate::terminal::{self, Progress};
 
 /// Where frames go: a locally administered address.
@@ -38,8 +38,8 @@ pub fn run(args: &Diff, color: bool) -> Result<Answer> {
     };
     let (before, after) = (side::whole(&a, &b.firewall)?, side::whole(&b, &a.firewall)?);
     let options = CompareOptions {
-        level: if args.verdict { Level::Verdict } else { Level::Effects },
-        scope: args.hook.map_or(Scope::Journey, |h| Scope::Hook(h.hook())),
+        level: if args.verdict { CompareLevel::Verdict } else { CompareLevel::Effects },
+        scope: args.hook.map_or(CompareScope::Journey, |h| CompareScope::Hook(h.hook())),
         identity,
         memory_bytes: args.memory << 20,
         steps_max: args.steps.saturating_mul(1_000_000),
@@ -109,7 +109,7 @@ fn files(args: &Diff, number: usize) -> Operand {
     }
 }
 
-fn left_out(sides: &[&Side], by_nft: bool) -> Vec<String> {
+fn left_out(sides: &[&DiffOperand], by_nft: bool) -> Vec<String> {
     let mut out: Vec<String> = sides.iter().flat_map(|s| s.left_out.clone()).collect();
     if by_nft {
         out.push(format!(

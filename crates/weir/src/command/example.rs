@@ -12,13 +12,13 @@ use weir_example::{
 use weir_packet::{Addr, Family, Packet, Transport, pcap, tcp_flag};
 
 use super::Answer;
-use crate::cli::Example;
+use crate::cli::ExampleCommand;
 use crate::terminal;
 
 /// Writes or prints an example.
-pub fn run(args: &Example) -> Result<Answer> {
+pub fn run(args: &ExampleCommand) -> Result<Answer> {
     match args {
-        Example::Isp { seed, scale, output } => {
+        ExampleCommand::Isp { seed, scale, output } => {
             ensure!(*scale > 0.0 && *scale <= 5.0, "--scale {scale}: above 0, at most 5");
             let example = isp(&IspOptions::scaled(*seed, *scale));
             let Some(dir) = output else { return terminal::print(&example.v4) };
@@ -36,23 +36,23 @@ pub fn run(args: &Example) -> Result<Answer> {
             }
             Ok(Answer::Yes)
         }
-        Example::Frames { flows, from, to, tcp, port, payload, verdict, output } => {
+        ExampleCommand::Frames { flows, from, to, tcp, port, payload, verdict, output } => {
             ensure!((1..=65_536).contains(flows), "--flows {flows}: 1 to 65,536");
             let flow = ExampleFlow { to: *to, tcp: *tcp, port: *port, payload };
             let sources = (0..*flows).map(|n| Ipv4Addr::from(u32::from(*from).wrapping_add(n)));
             frames(output, sources.map(|source| flow.frame(source)), verdict)
         }
-        Example::Services { count, seed } => {
+        ExampleCommand::Services { count, seed } => {
             ensure!((1..=20_000).contains(count), "--count {count}: 1 to 20,000");
             terminal::print(&services(&ServicesOptions { count: *count, seed: *seed }))
         }
-        Example::University { departments, seed, untracked } => {
+        ExampleCommand::University { departments, seed, untracked } => {
             ensure!((1..=200).contains(departments), "--departments {departments}: 1 to 200");
             let options =
                 UniversityOptions { departments: *departments, seed: *seed, tracked: !untracked };
             terminal::print(&university(&options))
         }
-        Example::Rules { count, seed, nft } => {
+        ExampleCommand::Rules { count, seed, nft } => {
             ensure!(*count <= 200_000, "--count {count}: at most 200,000");
             let kind = RulesKind::Stateless;
             let options = RulesOptions { count: *count, seed: *seed, kind };

@@ -9,7 +9,7 @@ use serde::Serialize;
 use weir_model::{CtState, Family, Field, FieldSet, Firewall, Packet, Span};
 use weir_passes::CostModel;
 use weir_passes::price::{self, Bill};
-use weir_review::explain::{OpenField, Row, open_fields, render, rows, verdict_words};
+use weir_review::explain::{ExplainRow, OpenField, open_fields, render, rows, verdict_words};
 use weir_semantics::trace::trace;
 use weir_semantics::{AlwaysFalse, AlwaysTrue, Interpreter, Oracle};
 use weir_syntax::packet::parse_packet_with_fields;
@@ -24,7 +24,7 @@ use crate::{json, operand, terminal};
 struct Explained {
     verdict: String,
     tried: u32,
-    steps: Vec<Row>,
+    steps: Vec<ExplainRow>,
     /// Values of fields that rules tested and --packet does not give.
     assumed: Vec<OpenField>,
     #[serde(skip_serializing_if = "Option::is_none")]

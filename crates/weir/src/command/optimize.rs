@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, bail};
 use weir_backends::check::{CheckOptions as Packets, Differs, describe, equal};
 use weir_diagram::{CompareOptions, compare_with};
-use weir_lint::{CheckOptions, FixOptions, Fixed, Left, fix, lint, lints};
+use weir_lint::{FixOptions, Fixed, Left, LintOptions, fix, lint, lints};
 use weir_model::{Firewall, Rule, Ruleset, Target, tests_of};
 use weir_semantics::{Interpreter, Outcome};
 use weir_syntax::{ipset, iptables};
@@ -15,7 +15,7 @@ use weir_syntax::{ipset, iptables};
 use super::Answer;
 use super::check::levels;
 use crate::cli::Optimize;
-use crate::operand::{self, Kind, Loaded, Source};
+use crate::operand::{self, Loaded, Source, TextKind};
 use crate::terminal::{self, Progress};
 use crate::unified;
 
@@ -26,7 +26,7 @@ pub fn run(args: &Optimize, color: bool) -> Result<Answer> {
         ids: ids(args)?,
         counters,
         chains: args.chains.clone(),
-        check: CheckOptions { counters: false, levels: levels(&[], &[], &[])? },
+        check: LintOptions { counters: false, levels: levels(&[], &[], &[])? },
     };
     let loaded = operand::load(args.file.as_deref(), &args.operand, color)?;
     let outputs = outputs(args, &loaded)?;
@@ -99,7 +99,7 @@ fn same_file(a: &Path, b: &Path) -> bool {
 }
 
 /// What is known of a ruleset and what the fixes made of it.
-struct Proof {
+struct OptimizeProof {
     /// Verdict and effects are the same for all packets; else why that could not be decided.
     unknown: Option<String>,
     /// Packets that were sent through both.
@@ -108,7 +108,12 @@ struct Proof {
 
 /// Compares both for all packets, by diagrams; then sends packets through both, whose counters must
 /// be the same, too, unless they may change.
-fn prove(before: &Firewall, after: &Firewall, counters: bool, args: &Optimize) -> Result<Proof> {
+fn prove(
+    before: &Firewall,
+    after: &Firewall,
+    counters: bool,
+    args: &Optimize,
+) -> Result<OptimizeProof> {
     const REFUSED: &str = "a fix would change what the ruleset means, so nothing is written";
     let progress = Progress::new();
     let options = CompareOptions { regions: 1, ..CompareOptions::default() };
@@ -140,7 +145,7 @@ fn prove(before: &Firewall, after: &Firewall, counters: bool, args: &Optimize) -
     );
     drop(progress);
     match checked {
-        Ok(checked) => Ok(Proof { unknown, packets: checked.packets }),
+        Ok(checked) => Ok(OptimizeProof { unknown, packets: checked.packets }),
         Err(e) => bail!("{REFUSED}: {e}"),
     }
 }
@@ -154,7 +159,7 @@ fn differs(a: &Outcome<'_>, b: &Outcome<'_>, counters: bool) -> Option<String> {
 }
 
 /// What was done and what was left, for people.
-fn summary(fixed: &Fixed, proof: Option<&Proof>, seed: u64) -> String {
+fn summary(fixed: &Fixed, proof: Option<&OptimizeProof>, seed: u64) -> String {
     let mut done: BTreeMap<&str, usize> = BTreeMap::new();
     for f in &fixed.done {
         *done.entry(f.id()).or_default() += 1;
@@ -226,12 +231,12 @@ fn changes(loaded: &Loaded, after: &Firewall) -> String {
 }
 
 /// A text as it would be saved.
-fn text(kind: Kind, firewall: &Firewall) -> String {
+fn text(kind: TextKind, firewall: &Firewall) -> String {
     // Counters are printed where the text had them.
     let has_counters = |r: &Ruleset| r.rules().any(|(_, _, rule)| rule.counters.is_some());
     match kind {
-        Kind::Sets => ipset::print(&firewall.sets),
-        Kind::Rules(family) => {
+        TextKind::Sets => ipset::print(&firewall.sets),
+        TextKind::Rules(family) => {
             let ruleset = firewall.ruleset(family);
             ruleset.map(|r| iptables::print(r, has_counters(r))).unwrap_or_default()
         }

@@ -10,14 +10,14 @@ use weir_semantics::{AlwaysFalse, Interpreter, Verdict};
 use weir_traffic::{Pattern as Kind, PatternOptions, TrafficOptions, packets, patterns};
 
 use super::Answer;
-use crate::cli::{Pattern, Traffic};
+use crate::cli::{PatternArg, TrafficArgs};
 use crate::{operand, terminal};
 
 /// Where frames go: a locally administered address; whoever plays them puts in the real one.
 const DESTINATION: Mac = [2, 0, 0, 0, 0, 1];
 
 /// Writes the pcap file and the verdicts beside it.
-pub fn run(args: &Traffic, color: bool) -> Result<Answer> {
+pub fn run(args: &TrafficArgs, color: bool) -> Result<Answer> {
     let loaded = operand::load(args.file.as_deref(), &args.operand, color)?;
     let mut all = Vec::new();
     for family in [Family::V4, Family::V6] {
@@ -48,11 +48,11 @@ fn word(verdict: Verdict) -> &'static str {
     if verdict == Verdict::Accept { "accept\n" } else { "drop\n" }
 }
 
-fn of_family(firewall: &Firewall, family: Family, args: &Traffic) -> Vec<(Packet, Verdict)> {
+fn of_family(firewall: &Firewall, family: Family, args: &TrafficArgs) -> Vec<(Packet, Verdict)> {
     let Some(ruleset) = firewall.ruleset(family) else { return Vec::new() };
     let entry = args.hook.entry();
     let pattern = match args.pattern {
-        Pattern::Boundary => {
+        PatternArg::Boundary => {
             let options =
                 TrafficOptions { seed: args.seed, count: args.count, entry, ..Default::default() };
             let interpreter = Interpreter::new(firewall);
@@ -62,11 +62,11 @@ fn of_family(firewall: &Firewall, family: Family, args: &Traffic) -> Vec<(Packet
             };
             return packets(ruleset, &firewall.sets, &options).into_iter().map(judged).collect();
         }
-        Pattern::End => Kind::AllMatchAtEnd,
-        Pattern::Uniform => Kind::Uniform,
-        Pattern::Zipf => Kind::Zipf,
-        Pattern::Near => Kind::Miss,
-        Pattern::Far => Kind::Far,
+        PatternArg::End => Kind::AllMatchAtEnd,
+        PatternArg::Uniform => Kind::Uniform,
+        PatternArg::Zipf => Kind::Zipf,
+        PatternArg::Near => Kind::Miss,
+        PatternArg::Far => Kind::Far,
     };
     let options = PatternOptions {
         pattern,

@@ -94,7 +94,7 @@ pub(super) fn line(finding: &Finding, firewall: &Firewall) -> String {
 
 #[cfg(test)]
 mod tests {
-    use weir_lint::{CheckOptions, check_each};
+    use weir_lint::{LintOptions, check_each};
     use weir_syntax::iptables::{ParseOptions, parse};
 
     use super::*;
@@ -103,7 +103,7 @@ mod tests {
         let text = format!("*filter\n:INPUT DROP [0:0]\n{rules}COMMIT\n");
         let v4 = parse(&text, &ParseOptions::default()).expect("a ruleset");
         let firewall = Firewall { v4: Some(v4), ..Firewall::default() };
-        let mut found = check_each(&firewall, &CheckOptions::default()).findings;
+        let mut found = check_each(&firewall, &LintOptions::default()).findings;
         found.retain(|f| f.id() == "duplicate-rule");
         (found, firewall)
     }

@@ -7,7 +7,7 @@ use weir_passes::CostModel;
 use crate::operand::Source;
 
 /// One ruleset, with what was found in it.
-pub(super) struct Checked {
+pub(super) struct CheckedRuleset {
     /// The ruleset.
     pub firewall: Firewall,
     /// The texts that it was read from.

@@ -4,7 +4,7 @@ use anyhow::Result;
 use serde::Serialize;
 use weir_lint::{Counts, Finding, counts};
 
-use super::checked::{Checked, severity};
+use super::checked::{CheckedRuleset, severity};
 use super::places::{Places, place};
 use crate::json;
 
@@ -36,7 +36,7 @@ struct FoundAt<'a> {
     column: Option<usize>,
     also: Vec<AlsoAt<'a>>,
     help: &'a str,
-    cost: Option<Cost>,
+    cost: Option<FindingCost>,
     fix: Option<FixOf>,
     program: Option<&'static str>,
 }
@@ -51,7 +51,7 @@ struct AlsoAt<'a> {
 
 /// What a packet pays.
 #[derive(Serialize)]
-struct Cost {
+struct FindingCost {
     /// Rules that it tries in vain.
     rules: u32,
     /// By the cost model.
@@ -66,12 +66,12 @@ struct FixOf {
 }
 
 /// Prints it.
-pub(super) fn print(all: &[Checked]) -> Result<String> {
+pub(super) fn print(all: &[CheckedRuleset]) -> Result<String> {
     let printed = Printed { rulesets: all.iter().map(ruleset).collect() };
     json::object("check", &printed)
 }
 
-fn ruleset(checked: &Checked) -> PrintedRuleset<'_> {
+fn ruleset(checked: &CheckedRuleset) -> PrintedRuleset<'_> {
     let places = Places::new(&checked.sources);
     PrintedRuleset {
         files: checked.sources.iter().map(|s| &*s.name).collect(),
@@ -82,7 +82,7 @@ fn ruleset(checked: &Checked) -> PrintedRuleset<'_> {
     }
 }
 
-fn found_at<'a>(f: &'a Finding, checked: &Checked, places: &Places<'a>) -> FoundAt<'a> {
+fn found_at<'a>(f: &'a Finding, checked: &CheckedRuleset, places: &Places<'a>) -> FoundAt<'a> {
     let source = places.source(f);
     let region = source.and_then(|s| places.region(s, f.span));
     let also = f.also.iter().map(|a| AlsoAt {
@@ -101,7 +101,7 @@ fn found_at<'a>(f: &'a Finding, checked: &Checked, places: &Places<'a>) -> Found
         also: also.collect(),
         help: &f.help,
         cost: (f.tried > 0)
-            .then(|| Cost { rules: f.tried, ns: checked.cost.linear_ns(f.tried as usize) }),
+            .then(|| FindingCost { rules: f.tried, ns: checked.cost.linear_ns(f.tried as usize) }),
         fix: f
             .fix
             .as_ref()

@@ -3,7 +3,7 @@
 use weir_lint::Finding;
 use weir_model::{Family, RulePlace, Span};
 
-use crate::operand::{Kind, Source};
+use crate::operand::{Source, TextKind};
 
 /// The texts of a check, with where their lines begin.
 pub struct Places<'a> {
@@ -12,7 +12,7 @@ pub struct Places<'a> {
 
 /// A stretch of one line; lines and columns count from 1, columns in characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Region {
+pub struct TextRegion {
     /// Line.
     pub line: usize,
     /// First column.
@@ -35,12 +35,12 @@ impl<'a> Places<'a> {
 
     /// The text that a finding is about.
     pub fn source(&self, finding: &Finding) -> Option<&'a Source> {
-        let kind = finding.family.map_or(Kind::Sets, Kind::Rules);
+        let kind = finding.family.map_or(TextKind::Sets, TextKind::Rules);
         self.sources.iter().map(|(s, _)| *s).find(|s| s.kind == kind)
     }
 
     /// Where a span of that text lies.
-    pub fn region(&self, source: &Source, span: Span) -> Option<Region> {
+    pub fn region(&self, source: &Source, span: Span) -> Option<TextRegion> {
         let (source, starts) = self.sources.iter().find(|(s, _)| s.kind == source.kind)?;
         let range = span.range()?;
         let of = |at: usize| {
@@ -49,7 +49,7 @@ impl<'a> Places<'a> {
             Some((line, before.chars().count() + 1))
         };
         let ((line, column), (end_line, end_column)) = (of(range.start)?, of(range.end)?);
-        Some(Region { line, column, end_line, end_column })
+        Some(TextRegion { line, column, end_line, end_column })
     }
 }
 

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use weir_lint::{Finding, Lint, lints};
 use weir_model::Span;
 
-use super::checked::{Checked, severity};
+use super::checked::{CheckedRuleset, severity};
 use super::places::{Places, place};
 use crate::operand::Source;
 
@@ -19,7 +19,7 @@ use crate::operand::Source;
 const PAGES: &str = "https://github.com/weir-fw/weir/blob/main/docs/lints";
 
 /// Prints it.
-pub(super) fn print(all: &[Checked]) -> Result<String> {
+pub(super) fn print(all: &[CheckedRuleset]) -> Result<String> {
     let index: HashMap<&str, usize> = lints().enumerate().map(|(i, l)| (l.id, i)).collect();
     let mut results = Vec::new();
     for checked in all {
@@ -56,7 +56,7 @@ fn rule(lint: &'static Lint) -> Value {
     })
 }
 
-fn result(f: &Finding, index: usize, checked: &Checked, places: &Places<'_>) -> Value {
+fn result(f: &Finding, index: usize, checked: &CheckedRuleset, places: &Places<'_>) -> Value {
     let source = places.source(f);
     let name = f.place.as_ref().map(|p| place(f.family, p));
     let text = match f.help.is_empty() {

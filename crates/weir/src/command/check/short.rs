@@ -2,11 +2,11 @@
 
 use weir_syntax::escaped;
 
-use super::checked::{Checked, severity};
+use super::checked::{CheckedRuleset, severity};
 use super::places::Places;
 
 /// Prints them, in the order of the texts.
-pub(super) fn print(all: &[Checked]) -> String {
+pub(super) fn print(all: &[CheckedRuleset]) -> String {
     let mut out = String::new();
     for checked in all {
         let places = Places::new(&checked.sources);

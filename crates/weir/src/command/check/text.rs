@@ -6,7 +6,7 @@ use weir_lint::{Also, Finding, Severity, counts};
 use weir_model::Firewall;
 use weir_syntax::{Diagnostic, Heading, escaped};
 
-use super::checked::{Checked, severity, total};
+use super::checked::{CheckedRuleset, severity, total};
 use super::places::Places;
 
 /// Findings drawn of each kind; the others are counted.
@@ -19,7 +19,7 @@ const LINES: usize = 10;
 const COSTLY: u32 = 2;
 
 /// Prints counts, then findings, the most severe kinds first.
-pub(super) fn print(all: &[Checked], every: bool, color: bool) -> String {
+pub(super) fn print(all: &[CheckedRuleset], every: bool, color: bool) -> String {
     let mut out = String::new();
     for checked in all {
         if let (true, Some(source)) = (all.len() > 1, checked.sources.first()) {
@@ -69,7 +69,7 @@ fn holds(firewall: &Firewall) -> String {
 }
 
 /// The first findings of each kind at their places, how many more there are, and the total.
-fn drawn(checked: &Checked, at_most: usize, color: bool) -> String {
+fn drawn(checked: &CheckedRuleset, at_most: usize, color: bool) -> String {
     let mut kinds: Vec<(&str, Vec<&Finding>)> = Vec::new();
     for f in &checked.findings {
         match kinds.iter_mut().find(|(id, _)| *id == f.id()) {
@@ -118,7 +118,7 @@ fn drawn(checked: &Checked, at_most: usize, color: bool) -> String {
 
 fn diagnostic(
     f: &Finding,
-    checked: &Checked,
+    checked: &CheckedRuleset,
     every: bool,
     lines: &dyn Fn(&[Also]) -> Vec<usize>,
 ) -> Diagnostic {
