@@ -1,5 +1,6 @@
 //! Trials that probe, after the others of a block.
 
+use std::io;
 use std::time::Duration;
 
 use weir_stats::{ProbeKind, Trial, TrialKind};
@@ -16,6 +17,9 @@ use crate::workload::probe::open_loop::ProbeSchedule;
 
 /// How long answers are waited for after the last question.
 const GRACE: Duration = Duration::from_secs(2);
+
+/// Tries of a trial whose load comes too late.
+const LOAD_TRIES: u32 = 3;
 
 /// One trial that probes, repeated while it is disturbed and the cap allows.
 pub(crate) fn measure(
@@ -37,6 +41,12 @@ pub(crate) fn measure(
     Ok(())
 }
 
+/// Whether a trial ended because its load did not come through the firewall in time: the machine
+/// was busy.
+fn is_load_late(error: &LabError) -> bool {
+    matches!(error, LabError::System { source, .. } if source.kind() == io::ErrorKind::TimedOut)
+}
+
 fn one(run: &mut RunState<'_>, step: &PlannedTrial, case: ProbeCase) -> Result<Trial, LabError> {
     let study = &run.loaded.study;
     workloads::load_frames(run, step)?;
@@ -44,8 +54,14 @@ fn one(run: &mut RunState<'_>, step: &PlannedTrial, case: ProbeCase) -> Result<T
     let firewall = &run.firewalls[&(point, step.variant.clone())];
     let rate = study.probe.as_ref().map_or(1, |plan| plan.rate_of(case.kind));
     let duration = Duration::from_secs_f64(run.preset.probe_seconds());
-    let mut workload = ProbeWorkload::new(case, ProbeSchedule::new(rate, duration, GRACE));
-    let seen = run.runner.trial(firewall, &mut workload, DropSource::Unwatched)?;
+    let mut tries = 1;
+    let seen = loop {
+        let mut workload = ProbeWorkload::new(case, ProbeSchedule::new(rate, duration, GRACE));
+        match run.runner.trial(firewall, &mut workload, DropSource::Unwatched) {
+            Err(error) if is_load_late(&error) && tries < LOAD_TRIES => tries += 1,
+            ended => break ended?,
+        }
+    };
     let kind = match case.kind {
         ProbeKind::Icmp | ProbeKind::Udp => TrialKind::RoundTrip,
         ProbeKind::Shell => TrialKind::Response,

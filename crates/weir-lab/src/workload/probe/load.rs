@@ -176,7 +176,8 @@ fn ask(
     // Above the generator, or a question would leave only when that is done.
     be_realtime(2);
     if !is_ready() {
-        return Err(io::Error::other("the load was not there in time"));
+        let late = "the load was not there in time";
+        return Err(io::Error::new(io::ErrorKind::TimedOut, late));
     }
     probe(transport, schedule)
 }
