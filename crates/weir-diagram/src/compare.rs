@@ -34,7 +34,7 @@ use crate::witness::{Assumption, Witness};
 ///
 /// ```
 /// use weir_model::{Chain, Family, Firewall, Hook, Policy, Ruleset, Table, TableName};
-/// use weir_diagram::{CompareOptions, Scope, compare};
+/// use weir_diagram::{CompareOptions, CompareScope, compare};
 ///
 /// let firewall = |policy| {
 ///     let mut ruleset = Ruleset::new(Family::V4);
@@ -47,7 +47,7 @@ use crate::witness::{Assumption, Witness};
 ///     Firewall { v4: Some(ruleset), ..Firewall::default() }
 /// };
 /// let (open, shut) = (firewall(Policy::Accept), firewall(Policy::Drop));
-/// let options = CompareOptions { scope: Scope::Hook(Hook::Forward), ..Default::default() };
+/// let options = CompareOptions { scope: CompareScope::Hook(Hook::Forward), ..Default::default() };
 /// assert!(compare(&open, &open, &options)?.is_equal());
 /// let comparison = compare(&open, &shut, &options)?;
 /// let (_, differs) = comparison.differences().next().expect("they differ");

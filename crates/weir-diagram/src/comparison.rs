@@ -88,7 +88,7 @@ impl Default for CompareOptions {
     }
 }
 
-/// The way that packets of a [`Part`] take.
+/// The way that packets of a [`ComparedPart`] take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ComparedPath {
     /// A journey.
@@ -259,7 +259,7 @@ pub struct Statistics {
     pub order: Order,
 }
 
-/// Why a comparison failed. What could not be decided is no failure: [`Answer::Unknown`].
+/// Why a comparison failed. What could not be decided is no failure: [`ComparisonVerdict::Unknown`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CompareError {

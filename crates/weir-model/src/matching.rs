@@ -3,7 +3,7 @@
 //! Three kinds of match, by what a compiler may do with them:
 //! header matches (each one a variant of [`Match`]) look at fields that the field table knows;
 //! [`Stateful`] ones keep a budget or a memory and must be evaluated exactly as often as before;
-//! [`Host`] ones depend on the host or on bytes that the field table does not model. A match of a
+//! [`HostMatch`] ones depend on the host or on bytes that the field table does not model. A match of a
 //! module that weir does not know is [`Match::Opaque`]: kept to the letter, pinned in its place.
 
 use crate::{Addr, Mac, Name};

@@ -54,7 +54,7 @@ pub struct Interpreter<'f> {
 impl<'f> Interpreter<'f> {
     /// Indexes chains and sets, lowers every rule once.
     ///
-    /// Sets that rules name and the firewall does not hold are asked of [`Oracle`].
+    /// Sets that rules name and the firewall does not hold are asked of [`Oracle`](crate::Oracle).
     ///
     /// # Panics
     /// Where a rule jumps to a chain that its table does not have: no parser lets such a ruleset
@@ -68,7 +68,7 @@ impl<'f> Interpreter<'f> {
     }
 
     /// The same for a firewall that is compared with another: sets that rules of the other change
-    /// are asked of [`Oracle`] here, too.
+    /// are asked of [`Oracle`](crate::Oracle) here, too.
     pub fn comparing(firewall: &'f Firewall, other: &Firewall) -> Self {
         let changing = ChangingSets::of(firewall).union(ChangingSets::of(other));
         Self::of([firewall.v4.as_ref(), firewall.v6.as_ref()], &firewall.sets, &changing)

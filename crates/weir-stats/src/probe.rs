@@ -6,7 +6,7 @@ use crate::spectrum::Spectrum;
 
 /// Axis of trials that says what asked: a [`ProbeKind`] as text.
 pub const KIND_AXIS: &str = "probe";
-/// Axis of trials that says what else the firewall did: a [`Load`] as text.
+/// Axis of trials that says what else the firewall did: a [`BackgroundLoad`] as text.
 pub const LOAD_AXIS: &str = "load";
 
 /// What asks.

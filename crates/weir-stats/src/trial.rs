@@ -110,7 +110,7 @@ impl Trial {
         }
     }
 
-    /// Rules that were added, in a trial of [`Kind::Add`]; else 0.
+    /// Rules that were added, in a trial of [`TrialKind::Add`]; else 0.
     pub fn additions(&self) -> u64 {
         match self.measured {
             Measured::Additions(additions) => additions,

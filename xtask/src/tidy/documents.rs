@@ -41,7 +41,7 @@ fn dead_links(tree: &Tree, path: &str, text: &str) -> Vec<TidyFinding> {
     found
 }
 
-/// Files of crates that the architecture names, as `weir-model/src/test.rs`, and that are not there.
+/// Files of crates that the architecture names (`weir-model/src/test.rs`) and that are not there.
 fn named_files(tree: &Tree) -> Vec<TidyFinding> {
     let mut found = Vec::new();
     for (i, line) in tree.text(ARCHITECTURE).unwrap_or_default().lines().enumerate() {

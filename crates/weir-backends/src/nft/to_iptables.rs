@@ -6,7 +6,7 @@
 //!
 //! - A rule is a rule: its tests as matches, what it does as target. A look at ports, at TCP's
 //!   flags or at ICMP's type is nft's for any protocol and iptables' for one: it is said only where
-//!   the rule, or every way to its chain, has tested the protocol ([`protocols`]).
+//!   the rule, or every way to its chain, has tested the protocol (`protocols`).
 //! - A lookup is one rule for each element, in its place: no two elements hold the same key, so
 //!   that whoever comes back from one element's chain meets no other.
 //! - Tests that nft has words of its own for (`limit`, `fib`) are the matches of the other ruleset

@@ -34,7 +34,7 @@ use weir_study::{self, LoadedStudy, PresetText, ProgramPath};
 use weir_study::{PlannedTrial, Variant, plan};
 
 /// Runs a study and keeps its records in `out`, which must be empty or not be there; with
-/// [`RunOptions::resume`] it holds a run that was interrupted, and what is left of it is done.
+/// [`StudyRunOptions::resume`] it holds a run that was interrupted, and what is left of it is done.
 ///
 /// `progress` is called before each step. Ctrl-C (see [`weir_kernel::interrupt`]) ends the run
 /// after the step that it is in; the records so far are kept, marked as incomplete.

@@ -114,7 +114,7 @@ pub struct Optimize {
 pub enum Report {
     /// With the lines they are about, for people.
     Text,
-    /// One line for each finding: FILE:LINE:COLUMN: SEVERITY: MESSAGE [ID].
+    /// One line for each finding, as compilers print them.
     Short,
     /// One JSON object.
     Json,
