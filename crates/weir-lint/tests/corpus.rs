@@ -14,7 +14,7 @@ use weir_packet::Transport;
 use weir_semantics::{Entry, Interpreter, Outcome, Seeded, Verdict};
 use weir_syntax::iptables::{ParseOptions, parse, print_rule};
 use weir_testkit::data;
-use weir_testkit::random::Rng;
+use weir_testkit::random::TestRng;
 use weir_traffic::{TrafficOptions, packets};
 
 /// Findings that are confirmed.
@@ -86,7 +86,7 @@ fn a_sample_of_the_findings_of_published_rulesets_is_right() {
         (0..case.findings.len()).map(move |f| (c, f)).collect::<Vec<_>>()
     };
     let mut all: Vec<(usize, usize)> = cases.iter().enumerate().flat_map(numbers).collect();
-    let mut rng = Rng::new(seed);
+    let mut rng = TestRng::new(seed);
     for i in 0..all.len() {
         let other = i + rng.below(all.len() - i);
         all.swap(i, other);
