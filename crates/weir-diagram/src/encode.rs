@@ -1,7 +1,7 @@
 //! Packets as values of variables, and back.
 
-use weir_model::{CtState, Family, Field, Packet, Read};
-use weir_packet::{Ct, Fragment, PktType, Transport};
+use weir_model::{CtState, Family, Field, Mac, Packet, Read};
+use weir_packet::{Ct, Fragment, Transport};
 
 use crate::layout::{Block, Layout, Levels, ct_bit};
 use crate::presence::{WITH_PORTS, icmp_of};
@@ -42,17 +42,9 @@ pub(crate) fn encode(layout: &Layout, packet: &Packet) -> Option<Assignment> {
             }
         }
     }
-    for field in [
-        Field::Saddr,
-        Field::Daddr,
-        Field::Proto,
-        Field::Fragment,
-        Field::Mark,
-        Field::Length,
-        Field::Ttl,
-        Field::Tos,
-        Field::PktType,
-    ] {
+    let numbers =
+        [Field::Saddr, Field::Daddr, Field::Proto, Field::Fragment, Field::Length, Field::PktType];
+    for field in numbers.into_iter().chain(Field::plain()) {
         let Read::Value(v) = field.read(packet) else { return None };
         if v > field.max(packet.family) {
             return None;
@@ -153,16 +145,9 @@ pub(crate) fn decode(layout: &Layout, a: &Assignment) -> Packet {
         names[(field(f) as usize).min(names.len() - 1)].clone()
     };
     (p.iif, p.oif) = (name(Field::Iif), name(Field::Oif));
-    (p.tos, p.ttl) = (field(Field::Tos) as u8, field(Field::Ttl) as u8);
-    p.mark = field(Field::Mark) as u32;
-    p.pkttype = match field(Field::PktType) {
-        0 => PktType::Unicast,
-        1 => PktType::Broadcast,
-        _ => PktType::Multicast,
-    };
-    if block(Block::HasMac) == 1 {
-        let mac = field(Field::SourceMac);
-        p.smac = Some(std::array::from_fn(|i| (mac >> (40 - 8 * i)) as u8));
+    p.smac = (block(Block::HasMac) == 1).then(Mac::default);
+    for number in [Field::PktType, Field::SourceMac].into_iter().chain(Field::plain()) {
+        number.write(&mut p, field(number));
     }
     p.ct = ct_of(field(Field::CtState) as u32, field(Field::CtMark) as u32);
     if field(Field::Fragment) == 1 {

@@ -46,7 +46,7 @@ const HEADER: [Block; 5] = [
 /// The source; rules that ask for a MAC address mostly ask for the address, too.
 const SOURCE: [Block; 3] =
     [Block::Field(Field::Saddr), Block::HasMac, Block::Field(Field::SourceMac)];
-/// What few rulesets ask for.
+/// What few rulesets ask for. A plain field of the table that stands nowhere here comes last.
 const OTHERS: [Block; 9] = [
     Block::Redirected,
     Block::Field(Field::Icmp),
@@ -99,7 +99,13 @@ impl Order {
                 SOURCE.to_vec(),
             ],
         };
-        [parts.concat(), OTHERS.to_vec()].concat()
+        let mut blocks = [parts.concat(), OTHERS.to_vec()].concat();
+        for block in Field::plain().map(Block::Field) {
+            if !blocks.contains(&block) {
+                blocks.push(block);
+            }
+        }
+        blocks
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use weir_model::field::Layer;
 use weir_model::mask::prefix_mask;
 use weir_model::matching::{OptionValue, Value, ct_state};
 use weir_model::{Family, Field, Match};
@@ -130,9 +131,7 @@ pub(crate) fn field_words(field: Field, family: Family, proto: Option<u128>) -> 
     let ip = if family == Family::V4 { "ip" } else { "ip6" };
     let th = proto.map(|p| Field::Proto.display_value(p, family));
     match field {
-        Field::Saddr | Field::Daddr | Field::Ttl | Field::Tos => {
-            format!("{ip} {}", field.row().name)
-        }
+        Field::Saddr | Field::Daddr => format!("{ip} {}", field.row().name),
         Field::Sport | Field::Dport => match th {
             Some(th) => format!("{th} {}", field.row().name),
             None => field.row().name.to_owned(),
@@ -140,6 +139,9 @@ pub(crate) fn field_words(field: Field, family: Family, proto: Option<u128>) -> 
         Field::TcpFlags => "tcp flags".to_owned(),
         Field::Icmp => if ip == "ip" { "icmp type/code" } else { "icmpv6 type/code" }.to_owned(),
         Field::SourceMac => "ether saddr".to_owned(),
+        _ if field.row().usual.is_some() && field.row().layer == Layer::Network => {
+            format!("{ip} {}", field.row().name)
+        }
         _ => field.row().name.to_owned(),
     }
 }

@@ -20,8 +20,8 @@ mod sweep;
 
 use std::cell::{Cell as Counter, OnceCell};
 
-use weir_model::{Firewall, Rule, Ruleset, Table, Target};
-use weir_partition::{HyperRect, Lowering, MatchSpace, NumberAxis};
+use weir_model::{Field, Firewall, Rule, Ruleset, Table, Target};
+use weir_partition::{HyperRect, Lowering, MatchSpace};
 
 use self::index::Index;
 pub(crate) use self::sweep::Decider;
@@ -111,9 +111,8 @@ impl<'a> Flow<'a> {
 
     /// Whether a rule may match ICMPv6 neighbour solicitations or advertisements.
     pub fn may_be_neighbour(&self, at: FlowPosition) -> bool {
-        let proto = |c: &HyperRect| c.within(NumberAxis::Proto, (58, 58));
-        let kinds =
-            |c: HyperRect| c.within(NumberAxis::Icmp, (135 << 8, (136 << 8) | 0xff)).is_some();
+        let proto = |c: &HyperRect| c.within(Field::Proto, (58, 58));
+        let kinds = |c: HyperRect| c.within(Field::Icmp, (135 << 8, (136 << 8) | 0xff)).is_some();
         self.reach(at).cells.iter().any(|c| proto(c).is_some_and(kinds))
     }
 

@@ -5,11 +5,13 @@
 //! printers, interpreter, back ends and tests read this table. A field that is not here acts as a
 //! barrier: safe by default.
 //!
-//! `ARCHITECTURE.md` lists what else a new field needs.
+//! [`Field::read`] and [`Field::write`] say where a packet has a field. A row with a usual value is
+//! a *plain* field ([`Field::plain`]): interpreter, diagrams, boxes, traffic and the packet
+//! language need to know nothing else about it.
 
 mod display;
 
-use weir_packet::{CtState, Family, Packet, PktType, Transport};
+use weir_packet::{Addr, CtState, Family, Packet, PktType, Transport};
 
 pub use self::display::{PROTOCOL_NAMES, TCP_FLAG_NAMES, protocol_name};
 use crate::matching::ct_state;
@@ -98,6 +100,9 @@ pub struct FieldRow {
     pub nft: (&'static str, &'static str),
     /// How a pass may treat it.
     pub merge: Merge,
+    /// The value of an ordinary packet, for a *plain* field: a number that every packet has, that
+    /// may have any value of its width, and that can change alone.
+    pub usual: Option<u128>,
 }
 
 #[expect(clippy::too_many_arguments, reason = "the columns of the table below")]
@@ -110,8 +115,9 @@ const fn row(
     iptables: &'static str,
     nft: (&'static str, &'static str),
     merge: Merge,
+    usual: Option<u128>,
 ) -> FieldRow {
-    FieldRow { field, name, layer, bits, offset, iptables, nft, merge }
+    FieldRow { field, name, layer, bits, offset, iptables, nft, merge, usual }
 }
 
 /// All fields, in the order of [`Field`].
@@ -120,24 +126,24 @@ pub const FIELDS: [FieldRow; 18] = {
     use Layer::{Link, Meta, Network, Transport};
     use Merge::{Break, Combine, Keep};
     [
-        row(Field::Iif,       "iif",      Meta,      (0, 0),     None,           "-i",              ("iifname", "iifname"),             Break),
-        row(Field::Oif,       "oif",      Meta,      (0, 0),     None,           "-o",              ("oifname", "oifname"),             Break),
-        row(Field::Saddr,     "saddr",    Network,   (32, 128),  Some((12, 8)),  "-s",              ("ip saddr", "ip6 saddr"),          Combine),
-        row(Field::Daddr,     "daddr",    Network,   (32, 128),  Some((16, 24)), "-d",              ("ip daddr", "ip6 daddr"),          Combine),
-        row(Field::Proto,     "proto",    Network,   (8, 8),     Some((9, 6)),   "-p",              ("meta l4proto", "meta l4proto"),   Combine),
-        row(Field::Fragment,  "fragment", Network,   (1, 1),     Some((6, 40)),  "-f",              ("ip frag-off & 0x1fff != 0", ""),  Keep),
-        row(Field::Sport,     "sport",    Transport, (16, 16),   Some((0, 0)),   "--sport",         ("th sport", "th sport"),           Combine),
-        row(Field::Dport,     "dport",    Transport, (16, 16),   Some((2, 2)),   "--dport",         ("th dport", "th dport"),           Combine),
-        row(Field::TcpFlags,  "flags",    Transport, (8, 8),     Some((13, 13)), "--tcp-flags",     ("tcp flags", "tcp flags"),         Keep),
-        row(Field::Icmp,      "icmp",     Transport, (16, 16),   Some((0, 0)),   "--icmp-type",     ("icmp type", "icmpv6 type"),       Combine),
-        row(Field::SourceMac, "smac",     Link,      (48, 48),   Some((6, 6)),   "--mac-source",    ("ether saddr", "ether saddr"),     Combine),
-        row(Field::CtState,   "ct state", Meta,      (7, 7),     None,           "--ctstate",       ("ct state", "ct state"),           Keep),
-        row(Field::Mark,      "mark",     Meta,      (32, 32),   None,           "--mark",          ("meta mark", "meta mark"),         Combine),
-        row(Field::CtMark,    "ct mark",  Meta,      (32, 32),   None,           "--mark",          ("ct mark", "ct mark"),             Combine),
-        row(Field::Length,    "length",   Network,   (16, 16),   None,           "--length",        ("meta length", "meta length"),     Combine),
-        row(Field::Ttl,       "ttl",      Network,   (8, 8),     Some((8, 7)),   "--ttl-eq",        ("ip ttl", "ip6 hoplimit"),         Combine),
-        row(Field::Tos,       "tos",      Network,   (8, 8),     None,           "--tos",           ("ip dscp", "ip6 dscp"),            Combine),
-        row(Field::PktType,   "pkttype",  Meta,      (3, 3),     None,           "--pkt-type",      ("meta pkttype", "meta pkttype"),   Combine),
+        row(Field::Iif,       "iif",      Meta,      (0, 0),     None,           "-i",              ("iifname", "iifname"),             Break,   None),
+        row(Field::Oif,       "oif",      Meta,      (0, 0),     None,           "-o",              ("oifname", "oifname"),             Break,   None),
+        row(Field::Saddr,     "saddr",    Network,   (32, 128),  Some((12, 8)),  "-s",              ("ip saddr", "ip6 saddr"),          Combine, None),
+        row(Field::Daddr,     "daddr",    Network,   (32, 128),  Some((16, 24)), "-d",              ("ip daddr", "ip6 daddr"),          Combine, None),
+        row(Field::Proto,     "proto",    Network,   (8, 8),     Some((9, 6)),   "-p",              ("meta l4proto", "meta l4proto"),   Combine, None),
+        row(Field::Fragment,  "fragment", Network,   (1, 1),     Some((6, 40)),  "-f",              ("ip frag-off & 0x1fff != 0", ""),  Keep,    None),
+        row(Field::Sport,     "sport",    Transport, (16, 16),   Some((0, 0)),   "--sport",         ("th sport", "th sport"),           Combine, None),
+        row(Field::Dport,     "dport",    Transport, (16, 16),   Some((2, 2)),   "--dport",         ("th dport", "th dport"),           Combine, None),
+        row(Field::TcpFlags,  "flags",    Transport, (8, 8),     Some((13, 13)), "--tcp-flags",     ("tcp flags", "tcp flags"),         Keep,    None),
+        row(Field::Icmp,      "icmp",     Transport, (16, 16),   Some((0, 0)),   "--icmp-type",     ("icmp type", "icmpv6 type"),       Combine, None),
+        row(Field::SourceMac, "smac",     Link,      (48, 48),   Some((6, 6)),   "--mac-source",    ("ether saddr", "ether saddr"),     Combine, None),
+        row(Field::CtState,   "ct state", Meta,      (7, 7),     None,           "--ctstate",       ("ct state", "ct state"),           Keep,    None),
+        row(Field::Mark,      "mark",     Meta,      (32, 32),   None,           "--mark",          ("meta mark", "meta mark"),         Combine, Some(0)),
+        row(Field::CtMark,    "ct mark",  Meta,      (32, 32),   None,           "--mark",          ("ct mark", "ct mark"),             Combine, None),
+        row(Field::Length,    "length",   Network,   (16, 16),   None,           "--length",        ("meta length", "meta length"),     Combine, None),
+        row(Field::Ttl,       "ttl",      Network,   (8, 8),     Some((8, 7)),   "--ttl-eq",        ("ip ttl", "ip6 hoplimit"),         Combine, Some(64)),
+        row(Field::Tos,       "tos",      Network,   (8, 8),     None,           "--tos",           ("ip dscp", "ip6 dscp"),            Combine, Some(0)),
+        row(Field::PktType,   "pkttype",  Meta,      (3, 3),     None,           "--pkt-type",      ("meta pkttype", "meta pkttype"),   Combine, None),
     ]
 };
 
@@ -184,6 +190,16 @@ impl Field {
         }
     }
 
+    /// The plain fields ([`FieldRow::usual`]): those of headers, then metadata.
+    pub fn plain() -> impl Iterator<Item = Field> {
+        let of = |meta: bool| {
+            let is_plain =
+                move |row: &&FieldRow| row.usual.is_some() && (row.layer == Layer::Meta) == meta;
+            FIELDS.iter().filter(is_plain).map(|row| row.field)
+        };
+        of(false).chain(of(true))
+    }
+
     /// What the packet has in this field, as legacy iptables reads it.
     ///
     /// Ports, flags and ICMP types are absent on later fragments (net/netfilter/xt_tcpudp.c,
@@ -216,6 +232,66 @@ impl Field {
                 PktType::Broadcast => 1,
                 PktType::Multicast => 2,
             }),
+        }
+    }
+
+    /// Writes a field of a packet that has it; one that the packet lacks stays absent. Bits above
+    /// the field's width are dropped.
+    ///
+    /// The length is that of the payload, at least zero. Devices and the state of the connection
+    /// are no numbers, and the protocol and the place in the datagram decide what else the packet
+    /// has: these stay as they are.
+    pub fn write(self, packet: &mut Packet, value: u128) {
+        match self {
+            Field::Saddr => packet.saddr = Addr(value),
+            Field::Daddr => packet.daddr = Addr(value),
+            Field::Sport | Field::Dport | Field::TcpFlags | Field::Icmp => {
+                self.write_transport(packet, value);
+            }
+            Field::SourceMac if packet.smac.is_some() => {
+                packet.smac = Some(std::array::from_fn(|i| (value >> (40 - 8 * i)) as u8));
+            }
+            Field::Mark => packet.mark = value as u32,
+            Field::CtMark if packet.ct.has_entry() => packet.ct.mark = value as u32,
+            Field::Length => {
+                let headers = packet.len() - packet.payload.len();
+                packet.payload.resize((value as usize).saturating_sub(headers), 0);
+            }
+            Field::Ttl => packet.ttl = value as u8,
+            Field::Tos => packet.tos = value as u8,
+            Field::PktType => {
+                packet.pkttype = match value {
+                    0 => PktType::Unicast,
+                    1 => PktType::Broadcast,
+                    _ => PktType::Multicast,
+                }
+            }
+            Field::SourceMac | Field::CtMark => {}
+            Field::Iif | Field::Oif | Field::Proto | Field::Fragment | Field::CtState => {}
+        }
+    }
+
+    fn write_transport(self, packet: &mut Packet, value: u128) {
+        match (&mut packet.transport, self) {
+            (
+                Transport::Tcp { sport, .. }
+                | Transport::Udp { sport, .. }
+                | Transport::Sctp { sport, .. }
+                | Transport::Dccp { sport, .. },
+                Field::Sport,
+            ) => *sport = value as u16,
+            (
+                Transport::Tcp { dport, .. }
+                | Transport::Udp { dport, .. }
+                | Transport::Sctp { dport, .. }
+                | Transport::Dccp { dport, .. },
+                Field::Dport,
+            ) => *dport = value as u16,
+            (Transport::Tcp { flags, .. }, Field::TcpFlags) => *flags = value as u8,
+            (Transport::Icmp { kind, code, .. }, Field::Icmp) => {
+                [*kind, *code] = (value as u16).to_be_bytes();
+            }
+            _ => {}
         }
     }
 
@@ -262,6 +338,29 @@ mod tests {
     fn rows_stand_in_the_order_of_the_enum() {
         for (i, row) in FIELDS.iter().enumerate() {
             assert_eq!(row.field as usize, i, "{}", row.name);
+        }
+    }
+
+    #[test]
+    fn a_plain_field_holds_every_value_of_its_width_and_changes_no_other() {
+        assert_eq!(Field::plain().collect::<Vec<_>>(), [Field::Ttl, Field::Tos, Field::Mark]);
+        for family in [Family::V4, Family::V6] {
+            let before = Packet::new(family, Addr(1), Addr(2), 17);
+            for field in Field::plain() {
+                assert_eq!(field.read(&before), Read::Value(field.row().usual.expect("plain")));
+                let max = field.max(family);
+                for value in [0, 1, max / 3, max] {
+                    let mut after = before.clone();
+                    field.write(&mut after, value);
+                    for other in FIELDS.iter().map(|row| row.field) {
+                        let want = match other == field {
+                            true => Read::Value(value),
+                            false => other.read(&before),
+                        };
+                        assert_eq!(other.read(&after), want, "{field:?} {value} {other:?}");
+                    }
+                }
+            }
         }
     }
 

@@ -29,11 +29,11 @@
 //! `weir-diagram`, which see every packet and cost more.
 //!
 //! ```
-//! use weir_model::Family;
-//! use weir_partition::{HyperRect, NumberAxis};
+//! use weir_model::{Family, Field};
+//! use weir_partition::HyperRect;
 //! let all = HyperRect::all(Family::V4);
-//! let web = all.within(NumberAxis::Dport, (80, 80)).unwrap();
-//! let site = all.within(NumberAxis::Saddr, (0x0a00_0000, 0x0aff_ffff)).unwrap();
+//! let web = all.within(Field::Dport, (80, 80)).unwrap();
+//! let site = all.within(Field::Saddr, (0x0a00_0000, 0x0aff_ffff)).unwrap();
 //! let mut left = Vec::new();
 //! web.minus(&site, &mut left);
 //! assert_eq!(left.len(), 2, "port 80 from below and from above 10.0.0.0/8");
@@ -61,5 +61,5 @@ pub use self::interval::{Interval, IntervalSet};
 pub use self::match_space::{Atom, Lowering, MatchSpace};
 pub use self::pattern::BitPattern;
 pub use self::prefix::Prefix;
-pub use self::rect::{CodeAxis, CodeSet, HyperRect, NumberAxis};
+pub use self::rect::{CodeAxis, CodeSet, HyperRect};
 pub use self::stretches::{ListsTooLong, RuleLists, Stretches, stretches};

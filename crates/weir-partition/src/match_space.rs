@@ -18,7 +18,7 @@ use weir_model::{
 };
 
 use crate::interval::{Interval, IntervalSet};
-use crate::rect::{CodeAxis, CodeSet, HyperRect, NumberAxis, header};
+use crate::rect::{CodeAxis, CodeSet, HyperRect, header, highest};
 
 /// Cells that a rule's packets are described by, at most.
 const CELLS: usize = 64;
@@ -233,10 +233,9 @@ impl<'a> Lowering<'a> {
                 among(reach, CodeAxis::PktType, CodeSet::of((0..256).filter(in_spans)), negated);
             }
             (_, Predicate::Present) => {}
-            (_, Predicate::In(spans)) => match NumberAxis::of(field) {
-                Some(axis) => within(reach, axis, spans, negated, self.max(axis)),
-                None => reach.exact = false,
-            },
+            (_, Predicate::In(spans)) if HyperRect::is_number(field) => {
+                within(reach, field, spans, negated, highest(field, self.family));
+            }
             (_, Predicate::Masked { value, mask }) => {
                 self.masked(reach, field, *value, *mask, negated);
             }
@@ -253,15 +252,18 @@ impl<'a> Lowering<'a> {
         negated: bool,
     ) {
         let interval = masked_interval(value, mask, field.max(self.family));
-        match NumberAxis::of(field).zip(interval) {
-            Some((axis, interval)) => within(reach, axis, &[interval], negated, self.max(axis)),
-            // Marks, TOS and addresses are always there: where the test does not hold, its
-            // negation does.
-            _ if matches!(field, Field::Mark | Field::Tos | Field::Saddr | Field::Daddr) => {
+        let is_always_there =
+            matches!(field, Field::Saddr | Field::Daddr) || field.row().usual.is_some();
+        match interval.filter(|_| HyperRect::is_number(field)) {
+            Some(interval) => {
+                within(reach, field, &[interval], negated, highest(field, self.family));
+            }
+            // Where the test does not hold, its negation does.
+            None if is_always_there => {
                 let atom = self.atom(Atom::Masked { field, value, mask });
                 where_atom(reach, atom, !negated);
             }
-            _ => reach.exact = false,
+            None => reach.exact = false,
         }
     }
 
@@ -290,17 +292,6 @@ impl<'a> Lowering<'a> {
             Some(i) => i,
             None if device.is_empty() => missing,
             None => longest().unwrap_or(missing + 1),
-        }
-    }
-
-    /// The highest value of an axis that a packet can have there.
-    fn max(&self, axis: NumberAxis) -> u128 {
-        match axis {
-            NumberAxis::Saddr | NumberAxis::Daddr => Field::Saddr.max(self.family),
-            NumberAxis::Mac => (1 << 48) - 1,
-            NumberAxis::Sport | NumberAxis::Dport | NumberAxis::Icmp => 0xffff,
-            NumberAxis::Proto | NumberAxis::Ttl => 0xff,
-            NumberAxis::Mark | NumberAxis::Length => u32::MAX.into(),
         }
     }
 
@@ -366,7 +357,7 @@ fn states(mask: u16) -> CodeSet {
     }))
 }
 
-fn within(reach: &mut MatchSpace, axis: NumberAxis, spans: &[Interval], negated: bool, max: u128) {
+fn within(reach: &mut MatchSpace, field: Field, spans: &[Interval], negated: bool, max: u128) {
     let spans = match negated {
         true => IntervalSet::of(spans.iter().copied()).complement(max).into_intervals(),
         false => spans.to_vec(),
@@ -376,7 +367,8 @@ fn within(reach: &mut MatchSpace, axis: NumberAxis, spans: &[Interval], negated:
         return;
     }
     let cells = std::mem::take(&mut reach.cells);
-    let parts = |c: &HyperRect| spans.iter().filter_map(|s| c.within(axis, *s)).collect::<Vec<_>>();
+    let parts =
+        |c: &HyperRect| spans.iter().filter_map(|s| c.within(field, *s)).collect::<Vec<_>>();
     reach.cells = cells.iter().flat_map(parts).collect();
 }
 
@@ -392,8 +384,8 @@ fn where_atom(reach: &mut MatchSpace, atom: u32, holds: bool) {
 /// `--ports`: one of the two ports in the spans, or neither.
 fn either(reach: &mut MatchSpace, spans: &[Interval], negated: bool) {
     if negated {
-        within(reach, NumberAxis::Sport, spans, true, 0xffff);
-        within(reach, NumberAxis::Dport, spans, true, 0xffff);
+        within(reach, Field::Sport, spans, true, 0xffff);
+        within(reach, Field::Dport, spans, true, 0xffff);
         return;
     }
     if reach.cells.len() * spans.len() * 2 > CELLS {
@@ -401,7 +393,7 @@ fn either(reach: &mut MatchSpace, spans: &[Interval], negated: bool) {
         return;
     }
     let mut other = MatchSpace { cells: reach.cells.clone(), ..MatchSpace::default() };
-    within(reach, NumberAxis::Sport, spans, false, 0xffff);
-    within(&mut other, NumberAxis::Dport, spans, false, 0xffff);
+    within(reach, Field::Sport, spans, false, 0xffff);
+    within(&mut other, Field::Dport, spans, false, 0xffff);
     reach.cells.append(&mut other.cells);
 }

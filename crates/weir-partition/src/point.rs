@@ -5,10 +5,8 @@ use weir_model::{Field, Name, Packet, Read};
 use weir_packet::Transport;
 
 use crate::match_space::{Atom, Lowering};
-use crate::rect::{CodeAxis, CodeSet, HyperRect, NumberAxis, header};
+use crate::rect::{CodeAxis, CodeSet, HyperRect, NO_MAC, NUMBERS, header};
 
-/// The number that stands for a packet without a source MAC address.
-const NO_MAC: u128 = 1 << 48;
 /// The states in the order in which [`CodeAxis::Ct`] counts them.
 const STATES: [u16; 5] = [
     ct_state::INVALID,
@@ -24,9 +22,9 @@ impl Lowering<'_> {
     /// the sides that the match names (`true` for `src`).
     pub fn point(&self, packet: &Packet, in_set: &dyn Fn(&Name, &[bool]) -> bool) -> HyperRect {
         let mut point = HyperRect::all(self.family());
-        for axis in NumberAxis::ALL {
-            let value = number(packet, axis);
-            point = point.within(axis, (value, value)).expect("a value of the axis");
+        for field in NUMBERS {
+            let value = number(packet, field);
+            point = point.within(field, (value, value)).expect("a value of the axis");
         }
         let device = |name: &str| CodeSet::of([self.device_of(name)]);
         let codes = [
@@ -61,12 +59,12 @@ fn value(packet: &Packet, field: Field) -> u128 {
     }
 }
 
-fn number(packet: &Packet, axis: NumberAxis) -> u128 {
-    match axis {
-        NumberAxis::Mac if packet.smac.is_none() => NO_MAC,
-        NumberAxis::Sport => ports(packet).map_or(0, |p| p.0.into()),
-        NumberAxis::Dport => ports(packet).map_or(0, |p| p.1.into()),
-        _ => value(packet, axis.field()),
+fn number(packet: &Packet, field: Field) -> u128 {
+    match field {
+        Field::SourceMac if packet.smac.is_none() => NO_MAC,
+        Field::Sport => ports(packet).map_or(0, |p| p.0.into()),
+        Field::Dport => ports(packet).map_or(0, |p| p.1.into()),
+        _ => value(packet, field),
     }
 }
 

@@ -12,71 +12,68 @@
 //! taken as a field of its own that holds or not. Boxes so describe more packets than there are;
 //! who proves that nothing is left proves it for the real ones, too.
 
+use weir_model::field::{FIELDS, FieldRow, Merge};
 use weir_model::{Family, Field};
 
 use crate::interval::Interval;
 
-/// Fields that are spans of numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NumberAxis {
-    /// Source address.
-    Saddr,
-    /// Destination address.
-    Daddr,
-    /// Destination port.
-    Dport,
-    /// Source port.
-    Sport,
-    /// Source MAC address.
-    Mac,
-    /// Protocol.
-    Proto,
-    /// ICMP type and code.
-    Icmp,
-    /// Packet mark.
-    Mark,
-    /// Length from the network header on.
-    Length,
-    /// Time to live.
-    Ttl,
+/// Whether a field is an axis of numbers: what a rule asks of it is a span or a mask, and every
+/// packet that the rule can match has it. Of a connection's mark the latter is not known.
+const fn is_number(row: &FieldRow) -> bool {
+    let is_combined = matches!(row.merge, Merge::Combine);
+    is_combined && !matches!(row.field, Field::PktType | Field::CtMark)
 }
 
-impl NumberAxis {
-    /// All of them.
-    pub const ALL: [NumberAxis; AXES] = [
-        NumberAxis::Saddr,
-        NumberAxis::Daddr,
-        NumberAxis::Dport,
-        NumberAxis::Sport,
-        NumberAxis::Mac,
-        NumberAxis::Proto,
-        NumberAxis::Icmp,
-        NumberAxis::Mark,
-        NumberAxis::Length,
-        NumberAxis::Ttl,
-    ];
-
-    /// The axis of a field; `None` where it is none.
-    pub fn of(field: Field) -> Option<NumberAxis> {
-        NumberAxis::ALL.into_iter().find(|axis| axis.field() == field)
+const AXES: usize = {
+    let (mut field, mut axes) = (0, 0);
+    while field < FIELDS.len() {
+        axes += is_number(&FIELDS[field]) as usize;
+        field += 1;
     }
+    axes
+};
 
-    /// The field whose values it has.
-    pub const fn field(self) -> Field {
-        match self {
-            NumberAxis::Saddr => Field::Saddr,
-            NumberAxis::Daddr => Field::Daddr,
-            NumberAxis::Dport => Field::Dport,
-            NumberAxis::Sport => Field::Sport,
-            NumberAxis::Mac => Field::SourceMac,
-            NumberAxis::Proto => Field::Proto,
-            NumberAxis::Icmp => Field::Icmp,
-            NumberAxis::Mark => Field::Mark,
-            NumberAxis::Length => Field::Length,
-            NumberAxis::Ttl => Field::Ttl,
+/// The fields that are axes of numbers.
+pub(crate) const NUMBERS: [Field; AXES] = {
+    let mut numbers = [Field::Saddr; AXES];
+    let (mut field, mut axis) = (0, 0);
+    while field < FIELDS.len() {
+        if is_number(&FIELDS[field]) {
+            numbers[axis] = FIELDS[field].field;
+            axis += 1;
         }
+        field += 1;
+    }
+    numbers
+};
+
+/// Where the span of a field stands in a box; beyond the last axis for a field that is none.
+const AXIS: [u8; FIELDS.len()] = {
+    let mut axes = [AXES as u8; FIELDS.len()];
+    let mut axis = 0;
+    while axis < AXES {
+        axes[NUMBERS[axis] as usize] = axis as u8;
+        axis += 1;
+    }
+    axes
+};
+
+/// The axis of a field; `None` where it is none.
+pub(crate) fn axis(field: Field) -> Option<usize> {
+    Some(AXIS[field as usize].into()).filter(|axis| *axis < AXES)
+}
+
+/// The highest number on the axis of a field that a packet may have: packets put together by the
+/// device (BIG TCP) are longer than the field of the header holds.
+pub(crate) fn highest(field: Field, family: Family) -> u128 {
+    match field {
+        Field::Length => u32::MAX.into(),
+        _ => field.max(family),
     }
 }
+
+/// The number that stands for a packet without a source MAC address: one more than there are.
+pub(crate) const NO_MAC: u128 = 1 << 48;
 
 /// Fields that are sets of few values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,7 +92,6 @@ pub enum CodeAxis {
     PktType,
 }
 
-const AXES: usize = 10;
 const CLASSES: usize = 6;
 
 /// A set of numbers below 256.
@@ -168,33 +164,39 @@ pub struct HyperRect {
 impl HyperRect {
     /// All packets of a family.
     pub fn all(family: Family) -> HyperRect {
-        let width = if family == Family::V4 { u32::MAX.into() } else { u128::MAX };
-        let mut cell = HyperRect {
-            spans: [(0, u32::MAX.into()); AXES],
-            bits: [CodeSet::ALL; CLASSES],
-            atoms: Vec::new(),
+        let span = |field| match field {
+            Field::SourceMac => (0, NO_MAC),
+            _ => (0, highest(field, family)),
         };
-        cell.spans[NumberAxis::Saddr as usize] = (0, width);
-        cell.spans[NumberAxis::Daddr as usize] = (0, width);
-        // One value more than there are addresses stands for the packet that has none.
-        cell.spans[NumberAxis::Mac as usize] = (0, 1 << 48);
-        cell
+        HyperRect { spans: NUMBERS.map(span), bits: [CodeSet::ALL; CLASSES], atoms: Vec::new() }
     }
 
-    /// Its values on an axis.
-    pub fn interval(&self, axis: NumberAxis) -> Interval {
-        self.spans[axis as usize]
+    /// Its values of a number.
+    ///
+    /// # Panics
+    /// Where the field is no axis of numbers ([`HyperRect::is_number`]).
+    pub fn interval(&self, field: Field) -> Interval {
+        self.spans[axis(field).expect("an axis of numbers")]
     }
 
-    /// The part within a span; `None` where there is none.
-    pub fn within(&self, axis: NumberAxis, (lo, hi): Interval) -> Option<HyperRect> {
-        let (l, h) = self.spans[axis as usize];
+    /// Whether boxes have spans of the field: its tests are spans or masks of a number.
+    pub fn is_number(field: Field) -> bool {
+        axis(field).is_some()
+    }
+
+    /// The part within a span of a number; `None` where there is none.
+    ///
+    /// # Panics
+    /// Where the field is no axis of numbers ([`HyperRect::is_number`]).
+    pub fn within(&self, field: Field, (lo, hi): Interval) -> Option<HyperRect> {
+        let axis = axis(field).expect("an axis of numbers");
+        let (l, h) = self.spans[axis];
         let span = (lo.max(l), hi.min(h));
         if span.0 > span.1 {
             return None;
         }
         let mut cell = self.clone();
-        cell.spans[axis as usize] = span;
+        cell.spans[axis] = span;
         Some(cell)
     }
 
@@ -302,9 +304,7 @@ mod tests {
 
     fn cell(saddr: Interval, dport: Interval) -> HyperRect {
         let all = HyperRect::all(Family::V4);
-        all.within(NumberAxis::Saddr, saddr)
-            .and_then(|c| c.within(NumberAxis::Dport, dport))
-            .expect("a box")
+        all.within(Field::Saddr, saddr).and_then(|c| c.within(Field::Dport, dport)).expect("a box")
     }
 
     #[test]
@@ -313,7 +313,7 @@ mod tests {
         let mut left = Vec::new();
         a.minus(&b, &mut left);
         let size = |c: &HyperRect| {
-            let (s, d) = (c.interval(NumberAxis::Saddr), c.interval(NumberAxis::Dport));
+            let (s, d) = (c.interval(Field::Saddr), c.interval(Field::Dport));
             (s.1 - s.0 + 1) * (d.1 - d.0 + 1)
         };
         let cut = a.and(&b).expect("they meet");

@@ -4,9 +4,7 @@ use proptest::prelude::*;
 use weir_model::{Family, Field, Name, Predicate};
 use weir_partition::interval::Interval;
 use weir_partition::predicate::{implies, is_disjoint};
-use weir_partition::{
-    BitPattern, CodeAxis, CodeSet, HyperRect, IntervalSet, NumberAxis, Prefix, stretches,
-};
+use weir_partition::{BitPattern, CodeAxis, CodeSet, HyperRect, IntervalSet, Prefix, stretches};
 
 /// The highest number of the small field.
 const MAX: u128 = 31;
@@ -54,8 +52,8 @@ fn small_box() -> impl Strategy<Value = Option<HyperRect>> {
     (span(), span(), 1usize..8, atoms).prop_map(|(saddr, dport, header, atoms)| {
         let codes = CodeSet::of((0..3).filter(|c| header >> c & 1 == 1));
         let rect = HyperRect::all(Family::V4)
-            .within(NumberAxis::Saddr, saddr)?
-            .within(NumberAxis::Dport, dport)?
+            .within(Field::Saddr, saddr)?
+            .within(Field::Dport, dport)?
             .among(CodeAxis::Header, codes)?;
         atoms.into_iter().try_fold(rect, |rect, (atom, holds)| rect.where_atom(atom, holds))
     })
@@ -66,8 +64,8 @@ fn points() -> Vec<HyperRect> {
     for n in 0..5u128 * 5 * 3 * 4 {
         let (saddr, dport, header, atoms) = (n % 5, n / 5 % 5, n / 25 % 3, n / 75);
         let point = HyperRect::all(Family::V4)
-            .within(NumberAxis::Saddr, (saddr, saddr))
-            .and_then(|r| r.within(NumberAxis::Dport, (dport, dport)))
+            .within(Field::Saddr, (saddr, saddr))
+            .and_then(|r| r.within(Field::Dport, (dport, dport)))
             .and_then(|r| r.among(CodeAxis::Header, CodeSet::of([header as usize])))
             .and_then(|r| r.where_atom(0, atoms & 1 == 1))
             .and_then(|r| r.where_atom(1, atoms & 2 == 2));

@@ -2,8 +2,8 @@
 //! written.
 
 use weir_model::target::{Effect, TtlChange};
-use weir_model::{Addr, CtState, Field, Packet};
-use weir_packet::{Ct, Transport};
+use weir_model::{CtState, Field, Packet};
+use weir_packet::Ct;
 
 use crate::connmark::connmark;
 
@@ -50,57 +50,10 @@ pub(crate) fn value(field: Field, packet: &Packet) -> u128 {
     }
 }
 
-/// Writes a field of a packet that has it. Devices, the protocol and the place in the datagram stay
-/// as they are, and a length that is too short for the headers becomes the shortest.
+/// Writes a field as a target whose values are unknown may. Of the class that the device gave the
+/// packet no target is known that changes it.
 pub(crate) fn set(field: Field, value: u128, packet: &mut Packet) {
-    match field {
-        Field::Saddr => packet.saddr = Addr(value),
-        Field::Daddr => packet.daddr = Addr(value),
-        Field::Mark => packet.mark = value as u32,
-        Field::CtMark if packet.ct.has_entry() => packet.ct.mark = value as u32,
-        Field::Ttl => packet.ttl = value as u8,
-        Field::Tos => packet.tos = value as u8,
-        Field::Length => {
-            let headers = packet.len() - packet.payload.len();
-            packet.payload.resize((value as usize).saturating_sub(headers), 0);
-        }
-        Field::SourceMac if packet.smac.is_some() => {
-            packet.smac = Some(std::array::from_fn(|i| (value >> (40 - 8 * i)) as u8));
-        }
-        Field::Sport | Field::Dport | Field::TcpFlags | Field::Icmp => {
-            set_transport(field, value, packet);
-        }
-        Field::Iif
-        | Field::Oif
-        | Field::Proto
-        | Field::Fragment
-        | Field::CtState
-        | Field::CtMark
-        | Field::SourceMac
-        | Field::PktType => {}
-    }
-}
-
-fn set_transport(field: Field, value: u128, packet: &mut Packet) {
-    match (&mut packet.transport, field) {
-        (
-            Transport::Tcp { sport, .. }
-            | Transport::Udp { sport, .. }
-            | Transport::Sctp { sport, .. }
-            | Transport::Dccp { sport, .. },
-            Field::Sport,
-        ) => *sport = value as u16,
-        (
-            Transport::Tcp { dport, .. }
-            | Transport::Udp { dport, .. }
-            | Transport::Sctp { dport, .. }
-            | Transport::Dccp { dport, .. },
-            Field::Dport,
-        ) => *dport = value as u16,
-        (Transport::Tcp { flags, .. }, Field::TcpFlags) => *flags = value as u8,
-        (Transport::Icmp { kind, code, .. }, Field::Icmp) => {
-            [*kind, *code] = (value as u16).to_be_bytes();
-        }
-        _ => {}
+    if field != Field::PktType {
+        field.write(packet, value);
     }
 }

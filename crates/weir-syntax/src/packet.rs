@@ -21,7 +21,8 @@ use std::net::IpAddr;
 use std::ops::Range;
 use std::str::FromStr;
 
-use weir_model::{Addr, CtState, Family, FieldSet, Mac, Packet};
+use weir_model::field::Layer;
+use weir_model::{Addr, CtState, Family, Field, FieldSet, Mac, Packet};
 use weir_packet::PktType;
 
 use self::draft::PacketDraft;
@@ -132,7 +133,6 @@ impl<'t> PacketReader<'t> {
             "icmpv6" | "icmp6" => self.icmp(word, 58)?,
             "ether" => self.ether(word)?,
             "ct" => self.ct(word)?,
-            "mark" => self.draft.mark = Some(self.number(word, u32::MAX.into())?),
             "meta" => {}
             "pkttype" => self.pkttype(word)?,
             "fragment" => self.fragment(word)?,
@@ -151,12 +151,23 @@ impl<'t> PacketReader<'t> {
                 })?;
                 self.protocol_is(name, proto)?;
             }
+            _ if self.plain(word, Layer::Meta, Family::V4)? => {}
             _ => {
                 let help = format!("begin with one of: {CLAUSES}");
                 return Err(word.wrong(format!("unknown word {}", word.text), &help));
             }
         }
         Ok(())
+    }
+
+    /// A plain field of the table by its name, and its value; whether there is one.
+    fn plain(&mut self, word: PacketWord<'_>, layer: Layer, family: Family) -> Parsed<bool> {
+        let name = if word.text == "hoplimit" { "ttl" } else { word.text };
+        let mut fields = Field::plain().filter(|field| field.row().layer == layer);
+        let Some(field) = fields.find(|field| field.row().name == name) else { return Ok(false) };
+        let value: u64 = self.number(word, field.max(family) as u64)?;
+        self.draft.plain.push((field, value.into()));
+        Ok(true)
     }
 
     fn device(&mut self, of: PacketWord<'_>) -> Parsed<String> {
@@ -219,15 +230,17 @@ impl<'t> PacketReader<'t> {
             _ => {
                 self.family_is(of, family)?;
                 match word.text {
-                    "ttl" | "hoplimit" => self.draft.ttl = Some(self.number(word, 255)?),
                     "options" if family == Family::V4 => self.ip_options(word)?,
-                    "tos" => self.draft.tos = Some(self.number(word, 255)?),
-                    "dscp" => self.draft.tos = Some(self.number::<u8>(word, 63)? << 2),
+                    "dscp" => {
+                        let value = self.number::<u32>(word, 63)?;
+                        self.draft.plain.push((Field::Tos, u128::from(value) << 2));
+                    }
                     "length" | "protocol" | "nexthdr" => {
                         let text = if word.text == "nexthdr" { "proto" } else { word.text };
                         self.clause(PacketWord { text, ..word })?;
                     }
                     "df" | "dont-fragment" => self.draft.dont = true,
+                    _ if self.plain(word, Layer::Network, family)? => {}
                     _ => {
                         let help = "after ip: saddr, daddr, ttl, tos, dscp, length, protocol";
                         return Err(word.wrong(format!("unknown field {}", word.text), help));

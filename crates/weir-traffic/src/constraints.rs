@@ -13,7 +13,7 @@ use weir_model::{
     Addr, CtState, ElementPart, Family, Field, Hook, IpSet, Match, Packet, Predicate, Read, Rule,
     Test, tests_of,
 };
-use weir_packet::{Ct, Fragment, PktType, Transport};
+use weir_packet::{Ct, Fragment, Transport};
 use weir_partition::BitPattern;
 use weir_semantics::Entry;
 
@@ -252,14 +252,10 @@ impl PacketConstraints {
         if self.entry != Entry::Input {
             p.oif = self.device(Field::Oif, &defaults.oif)?;
         }
-        p.ttl = self.value(Field::Ttl, 64, rng)? as u8;
-        p.tos = self.value(Field::Tos, 0, rng)? as u8;
-        p.mark = self.value(Field::Mark, 0, rng)? as u32;
-        p.pkttype = match self.value(Field::PktType, 0, rng)? {
-            1 => PktType::Broadcast,
-            2 => PktType::Multicast,
-            _ => PktType::Unicast,
-        };
+        for field in Field::plain().chain([Field::PktType]) {
+            let usual = field.row().usual.unwrap_or(0);
+            field.write(&mut p, self.value(field, usual, rng)?);
+        }
         p.ct = self.ct(rng)?;
         p.transport = self.transport(proto, rng)?;
         p.payload = vec![0; 12];

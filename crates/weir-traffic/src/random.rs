@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use weir_model::field::Layer;
 use weir_model::{
     Addr, CtState, ElementPart, Family, Field, IpSet, Packet, Predicate, Ruleset, Test, tests_of,
 };
@@ -154,10 +155,15 @@ impl Pool {
         if options.entry != Entry::Input {
             p.oif = self.device(Field::Oif, &defaults.oif, rng);
         }
-        p.ttl = self.draw(Field::Ttl, 64, rng).max(2) as u8;
-        p.tos = self.draw(Field::Tos, 0, rng) as u8;
-        if rng.one_in(4) {
-            p.mark = self.draw(Field::Mark, 0, rng) as u32;
+        for field in Field::plain() {
+            // Few packets carry metadata.
+            if field.row().layer == Layer::Meta && !rng.one_in(4) {
+                continue;
+            }
+            let value = self.draw(field, field.row().usual.unwrap_or(0), rng);
+            // A router does not forward a packet with less.
+            let least = if field == Field::Ttl { 2 } else { 0 };
+            field.write(&mut p, value.max(least));
         }
         p.transport = self.transport(proto, rng);
         p.payload = vec![0; rng.below(64)];

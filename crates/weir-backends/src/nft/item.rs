@@ -219,9 +219,7 @@ fn field_test(
         Field::Ttl => Load::Ttl,
         Field::Tos => Load::Tos,
         Field::PktType => Load::PktType,
-        Field::CtState | Field::Iif | Field::Oif => {
-            return Err(format!("a test of {}", field.row().name));
-        }
+        _ => return Err(format!("a test of {}", field.row().name)),
     };
     let max = field.max(family);
     let with = match predicate {

@@ -4,11 +4,11 @@
 //! a tree of the highest upper ends above them: those that meet a span are found in the time that
 //! reading them takes. The field with the fewest is taken.
 
-use weir_partition::{HyperRect, Interval, MatchSpace, NumberAxis};
+use weir_model::Field;
+use weir_partition::{HyperRect, Interval, MatchSpace};
 
 /// The fields that large rulesets differ in.
-const AXES: [NumberAxis; 4] =
-    [NumberAxis::Saddr, NumberAxis::Daddr, NumberAxis::Dport, NumberAxis::Mac];
+const AXES: [Field; 4] = [Field::Saddr, Field::Daddr, Field::Dport, Field::SourceMac];
 /// Chains this short are looked through.
 const SHORT: usize = 16;
 

@@ -74,9 +74,7 @@ impl Field {
                 .get(value as usize)
                 .map_or_else(|| value.to_string(), |w| (*w).to_owned()),
             Field::Fragment => if value == 1 { "later" } else { "none or first" }.to_owned(),
-            Field::Iif | Field::Oif | Field::Sport | Field::Dport | Field::Length | Field::Ttl => {
-                value.to_string()
-            }
+            _ => value.to_string(),
         }
     }
 }

@@ -16,8 +16,6 @@ pub(super) struct PacketDraft {
     pub smac: Option<Mac>,
     pub saddr: Option<Addr>,
     pub daddr: Option<Addr>,
-    pub tos: Option<u8>,
-    pub ttl: Option<u8>,
     pub ip_options: u8,
     pub offset: Option<u16>,
     pub more: bool,
@@ -30,7 +28,8 @@ pub(super) struct PacketDraft {
     pub icmp: Option<(u8, u8)>,
     pub length: Option<(usize, Range<usize>)>,
     pub pkttype: Option<PktType>,
-    pub mark: Option<u32>,
+    /// Plain fields and their values.
+    pub plain: Vec<(Field, u128)>,
     pub ct: Ct,
     pub ct_state: bool,
     pub ct_mark: bool,
@@ -54,14 +53,12 @@ impl PacketDraft {
             (Field::Icmp, self.icmp.is_some() || no_header),
             (Field::SourceMac, self.smac.is_some()),
             (Field::CtState, self.ct_state),
-            (Field::Mark, self.mark.is_some()),
             (Field::CtMark, self.ct_mark),
             (Field::Length, self.length.is_some()),
-            (Field::Ttl, self.ttl.is_some()),
-            (Field::Tos, self.tos.is_some()),
             (Field::PktType, self.pkttype.is_some()),
         ];
-        let given: Vec<Field> = fields.iter().filter(|(_, is)| *is).map(|(f, _)| *f).collect();
+        let others = fields.iter().filter(|(_, is)| *is).map(|(f, _)| *f);
+        let given: Vec<Field> = others.chain(self.plain.iter().map(|(f, _)| *f)).collect();
         FieldSet::of(&given)
     }
 
@@ -87,10 +84,10 @@ impl PacketDraft {
             p.payload = ports.into_iter().chain(std::iter::repeat(0)).take(bytes).collect();
             p.transport = Transport::Truncated;
         }
-        (p.smac, p.tos, p.pkttype) =
-            (self.smac, self.tos.unwrap_or(0), self.pkttype.unwrap_or_default());
-        (p.mark, p.ct) = (self.mark.unwrap_or(0), self.ct);
-        p.ttl = self.ttl.unwrap_or(64);
+        (p.smac, p.pkttype, p.ct) = (self.smac, self.pkttype.unwrap_or_default(), self.ct);
+        for (field, value) in self.plain {
+            field.write(&mut p, value);
+        }
         p.ip_options = self.ip_options;
         if p.smac.is_none() && !self.iif.is_empty() && self.iif != "lo" {
             p.smac = Some([2, 0, 0, 0, 0, 1]);

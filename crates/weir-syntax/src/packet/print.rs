@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use weir_model::field::{TCP_FLAG_NAMES, protocol_name};
-use weir_model::{CtState, Family, Packet};
+use weir_model::field::{Layer, TCP_FLAG_NAMES, protocol_name};
+use weir_model::{CtState, Family, Field, Packet, Read};
 use weir_packet::{PktType, Transport};
 
 /// The words of a packet, for people and for `--packet`.
@@ -35,20 +35,13 @@ pub fn packet_words(packet: &Packet) -> String {
         let bytes: Vec<String> = mac.iter().map(|b| format!("{b:02x}")).collect();
         let _ = write!(out, " ether saddr {}", bytes.join(":"));
     }
-    if p.tos != 0 {
-        let _ = write!(out, " {ip} tos {:#x}", p.tos);
-    }
-    if p.ttl != 64 {
-        let _ = write!(out, " {ip} {} {}", if ip == "ip" { "ttl" } else { "hoplimit" }, p.ttl);
-    }
+    plain(&mut out, p, Layer::Network);
     match p.pkttype {
         PktType::Unicast => {}
         PktType::Broadcast => out.push_str(" pkttype broadcast"),
         PktType::Multicast => out.push_str(" pkttype multicast"),
     }
-    if p.mark != 0 {
-        let _ = write!(out, " mark {:#x}", p.mark);
-    }
+    plain(&mut out, p, Layer::Meta);
     if p.fragment.more {
         out.push_str(" fragment first");
     }
@@ -58,6 +51,27 @@ pub fn packet_words(packet: &Packet) -> String {
         let _ = write!(out, " length {}", p.len());
     }
     out
+}
+
+/// The plain fields of the table that have another value than usual.
+fn plain(out: &mut String, p: &Packet, layer: Layer) {
+    for field in Field::plain().filter(|field| field.row().layer == layer) {
+        let (row, read) = (field.row(), field.read(p));
+        let Read::Value(value) = read else { continue };
+        if row.usual == Some(value) {
+            continue;
+        }
+        let word = match (row.field, p.family) {
+            (Field::Ttl, Family::V6) => "hoplimit",
+            _ => row.name,
+        };
+        let ip = match (layer, p.family) {
+            (Layer::Network, Family::V4) => " ip",
+            (Layer::Network, Family::V6) => " ip6",
+            _ => "",
+        };
+        let _ = write!(out, "{ip} {word} {}", field.display_value(value, p.family));
+    }
 }
 
 fn transport(out: &mut String, p: &Packet) {
