@@ -291,6 +291,24 @@ fn a_restore_is_atomic_table_by_table() {
 }
 
 #[test]
+fn a_table_that_comes_again_keeps_its_policies() {
+    let Some(host) = Host::new() else { return };
+    let text = "*filter\n:INPUT DROP [0:0]\n:FORWARD DROP [0:0]\n:gone - [0:0]\n\
+        -A INPUT -s 192.0.2.1/32 -j ACCEPT\nCOMMIT\n\
+        *filter\n:FORWARD ACCEPT [0:0]\n:INPUT - [0:0]\n-A INPUT -s 192.0.2.2/32 -j ACCEPT\nCOMMIT\n";
+    host.load(text).expect("it loads");
+    let kernel = host.run("iptables-legacy-save -t filter").expect("it is listed");
+    let chains = |text: &str| -> Vec<String> {
+        let is_kept = |line: &&str| line.starts_with(':') || line.starts_with("-A");
+        let words = |line: &str| line.split(" [").next().unwrap_or_default().to_owned();
+        text.lines().filter(is_kept).map(words).collect()
+    };
+    let read = weir_syntax::iptables::parse(text, &Default::default()).expect("it is read");
+    assert_eq!(chains(&kernel), chains(&weir_syntax::iptables::print(&read, false)));
+    assert!(kernel.contains(":INPUT DROP") && kernel.contains(":FORWARD ACCEPT"), "{kernel}");
+}
+
+#[test]
 fn legacy_nests_a_thousand_chains_and_nft_fifteen() {
     let Some(host) = Host::new() else { return };
     let (mut names, mut jumps) = (String::new(), "-A OUTPUT -p udp -j c0\n".to_owned());

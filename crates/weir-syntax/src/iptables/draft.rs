@@ -32,8 +32,14 @@ pub(super) struct Beside<'s> {
 }
 
 impl TableDraft {
-    /// The table with its built-in chains, all empty and accepting.
-    pub fn new(table: TableName, span: Span, comments: Vec<String>) -> Self {
+    /// The table with its built-in chains, all empty. Their policies are those of an earlier block
+    /// of the same table, else ACCEPT: iptables-restore removes rules and chains, not policies.
+    pub fn new(
+        table: TableName,
+        span: Span,
+        comments: Vec<String>,
+        earlier: Option<&Table>,
+    ) -> Self {
         let mut draft = TableDraft {
             table,
             span,
@@ -43,7 +49,8 @@ impl TableDraft {
             comments,
         };
         for hook in table.hooks() {
-            draft.add(Chain::new(hook.chain(), Some(Policy::Accept)));
+            let policy = earlier.and_then(|t| t.chain(hook.chain())).and_then(|c| c.policy);
+            draft.add(Chain::new(hook.chain(), Some(policy.unwrap_or(Policy::Accept))));
         }
         draft
     }
@@ -107,7 +114,11 @@ impl TableDraft {
         }
         if let Some(&i) = self.index.get(&name) {
             let chain = &mut self.chains[i];
-            (chain.span, chain.counters) = (span, counters);
+            chain.counters = counters;
+            // The line of a built-in chain is where its policy is given.
+            if !built_in || word != "-" {
+                chain.span = span;
+            }
             chain.leading_comments.extend(comments);
         }
         Ok(())
@@ -325,6 +336,11 @@ fn no_rule(c: &RuleCommand, n: usize, len: usize) -> Diagnostic {
 }
 
 fn check_chain_name(name: &str, span: Span) -> Fallible<()> {
+    if ["ACCEPT", "DROP", "QUEUE", "RETURN"].contains(&name) {
+        return Diagnostic::new(format!("{name} is the name of a verdict"), span)
+            .help("choose another name for the chain")
+            .fail();
+    }
     if name.len() > 28 {
         return Diagnostic::new(format!("chain name {name} is longer than 28 bytes"), span)
             .help("the kernel keeps chain names of at most 28 bytes")

@@ -131,7 +131,8 @@ impl<'a> SaveReader<'a, '_> {
             return Ok(());
         }
         let comments = std::mem::take(&mut self.comments);
-        self.draft = Some(TableDraft::new(table, span, comments));
+        let earlier = self.ruleset.table(&table);
+        self.draft = Some(TableDraft::new(table, span, comments, earlier));
         Ok(())
     }
 
@@ -189,7 +190,7 @@ impl<'a> SaveReader<'a, '_> {
         let comments = std::mem::take(&mut self.comments);
         let (table, errors) = draft.finish(comments);
         self.errors.extend(errors);
-        // A table that comes again replaces what it was: iptables-restore flushes it first.
+        // A table that comes again replaces the rules and chains that it had.
         match self.ruleset.tables.iter_mut().find(|t| t.name == table.name) {
             Some(old) => *old = table,
             None => self.ruleset.tables.push(table),

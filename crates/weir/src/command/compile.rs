@@ -5,9 +5,9 @@ use weir_artefact::manifest::{Cause, Share};
 use weir_artefact::{CheckedPass, Evidence, Form, Manifest};
 use weir_backends::load::Scripts;
 use weir_backends::{CompileError, CompileOptions, Refusal, compile};
-use weir_model::Match;
 use weir_model::effect::MATCHES;
 use weir_model::programs::{Program, rules_of_programs};
+use weir_model::{Chain, Firewall, Match, Span};
 use weir_syntax::Diagnostic;
 
 use super::Answer;
@@ -201,6 +201,7 @@ fn warnings(loaded: &Loaded, manifest: &Manifest) -> String {
             count(manifest.share.rules)
         ));
     }
+    out.push_str(&assumed_policies(&loaded.firewall));
     let sets = &loaded.firewall.sets;
     let mut missing: Vec<&str> = Vec::new();
     let mut unknown: Vec<&str> = Vec::new();
@@ -233,6 +234,27 @@ fn warnings(loaded: &Loaded, manifest: &Manifest) -> String {
         ));
     }
     out
+}
+
+/// Policies that the text does not give. iptables-restore leaves the one in force; a form sets
+/// ACCEPT, which is that of a new namespace.
+fn assumed_policies(firewall: &Firewall) -> String {
+    let is_assumed = |chain: &&Chain| chain.policy.is_some() && chain.span == Span::NONE;
+    let mut tables = Vec::new();
+    for table in firewall.rulesets().flat_map(|r| &r.tables) {
+        let chains: Vec<&str> = table.chains.iter().filter(is_assumed).map(|c| &*c.name).collect();
+        if !chains.is_empty() {
+            tables.push(format!("{} {}", table.name, chains.join(", ")));
+        }
+    }
+    if tables.is_empty() {
+        return String::new();
+    }
+    format!(
+        "weir: warning: no policy is given for {}: the form sets ACCEPT, where iptables-restore \
+         leaves the policy in force; write `:CHAIN POLICY [0:0]`\n",
+        tables.join("; ")
+    )
 }
 
 /// Whether one name becomes the other by one edit, or two where both are long: a letter more, less

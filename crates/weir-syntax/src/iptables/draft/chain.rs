@@ -38,6 +38,7 @@ impl TableDraft {
                     }
                     Some(p) if self.chains[at].policy.is_some() => {
                         self.chains[at].policy = Some(p);
+                        self.chains[at].span = beside.span;
                         self.chains[at].counters = line.counters.or(self.chains[at].counters);
                         Ok(())
                     }
