@@ -60,16 +60,35 @@ odd_rules() {
         }' "$2" | head -n 1
 }
 
+# Commands stand outside of braces, whatever the line begins with.
 odd_nft() {
     awk -v tables="$nft_tables" '
         BEGIN { n = split(tables, names, " "); for (i = 1; i <= n; i++) left[names[i]] = 1 }
-        /^create table / { delete left[$3 ":" $4] }
-        /^(create )?table / {
+        {
+            line = $0
+            gsub(/"[^"]*"/, "", line)
+            sub(/#.*/, "", line)
+        }
+        depth == 0 && line ~ /[^ \t]/ {
+            if (line !~ /^(create )?table ip6? [^ ;{}]+( \{)?$/) {
+                print "line " NR " is outside of tables"
+                exit
+            }
             name = $1 == "create" ? $3 ":" $4 : $2 ":" $3
             if (!index(" " tables " ", " " name " ")) { print "table " name " was added"; exit }
-            next
+            if ($1 == "create") delete left[name]
         }
-        /^[^\t }#]/ { print "line " NR " is outside of tables"; exit }
+        {
+            if (line ~ /(^|[ \t;{}])include([ \t]|$)/) { print "line " NR " includes a file"; exit }
+            while (gsub(/\{[^{}]*\}/, "", line)) { }
+            closed = gsub(/\}/, "", line)
+            # The line that ends a table holds nothing else.
+            if (closed && closed >= depth && $0 != "}") {
+                print "line " NR " is outside of tables"
+                exit
+            }
+            depth += gsub(/\{/, "", line) - closed
+        }
         END { for (table in left) print "table " table " is missing" }' "$1" | head -n 1
 }
 

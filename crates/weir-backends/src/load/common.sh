@@ -9,11 +9,17 @@ export RES_OPTIONS
 umask 077
 set -f
 set +C
+# A shell that inherited pipefail would take a search that ends at its first match for a failed one.
+if (set +o pipefail) 2>/dev/null; then
+    set +o pipefail
+fi
 
 # Descriptors that the caller closed would be given to the files that are opened here.
-[ -e /proc/self/fd/0 ] || exec </dev/null
-[ -e /proc/self/fd/1 ] || exec >/dev/null
-[ -e /proc/self/fd/2 ] || exec 2>/dev/null
+if [ -e /proc/self/fd ]; then
+    [ -e /proc/self/fd/0 ] || exec </dev/null
+    [ -e /proc/self/fd/1 ] || exec >/dev/null
+    [ -e /proc/self/fd/2 ] || exec 2>/dev/null
+fi
 
 : "${IPTABLES_RESTORE:=iptables-legacy-restore}" "${IPTABLES_SAVE:=iptables-legacy-save}"
 : "${IP6TABLES_RESTORE:=ip6tables-legacy-restore}" "${IP6TABLES_SAVE:=ip6tables-legacy-save}"
@@ -68,7 +74,7 @@ find_here() {
 }
 
 find_namespace() {
-    namespace=$(readlink /proc/self/ns/net) || die "cannot tell the network namespace"
+    namespace=$(readlink /proc/self/ns/net) || die "cannot tell the network namespace: mount /proc"
     namespace=${namespace#*[}
     namespace=${namespace%]}
 }
@@ -137,8 +143,11 @@ lock() {
     until flock -n 9 9<&9; do
         [ "$?" -eq 1 ] || die "cannot lock /proc/self/ns/net"
         if holder=$(lock_holder); then
-            die "$holder holds the lock of this network namespace:" \
-                "wait until it has ended"
+            case $holder in
+            *' of user '*) die "$holder holds the lock of this network namespace, and is not of" \
+                "weir: end it" ;;
+            *) die "$holder holds the lock of this network namespace: wait until it has ended" ;;
+            esac
         fi
         # It ended in the meantime, or it cannot be seen from here.
         tries=$((tries + 1))
@@ -161,6 +170,9 @@ lock_holder() (
         command=$(tr '\0' ' ' <"/proc/$pid/cmdline") 2>/dev/null || continue
         [ -n "$command" ] || continue
         printf 'process %s (%s)' "$pid" "${command% }"
+        # Everybody may open the file of the namespace; only root changes its ruleset.
+        owner=$(sed -n 's/^Uid:[^0-9]*\([0-9]*\).*/\1/p' "/proc/$pid/status" 2>/dev/null)
+        [ "${owner:-0}" -eq 0 ] || printf ' of user %s' "$owner"
         exit 0
     done
     exit 1

@@ -12,7 +12,8 @@ unload.sh puts it back.
   --allow-edited  loads files that were edited after they were compiled
   --help          this text
 
-Status: 0 loaded; 1 not loaded, and the message says what is in force; 2 wrong arguments.
+Status: 0 loaded; 1 not loaded, and the message says what is in force; 2 wrong arguments; 129, 130
+or 143 ended by a signal (HUP, INT, TERM), with the message of status 1.
 EOF
 }
 
@@ -38,7 +39,9 @@ stage=before
 only_sets=
 finish() {
     status=$?
-    trap - EXIT HUP INT TERM
+    trap - EXIT
+    # A second signal does not interrupt the undo.
+    trap '' HUP INT TERM
     set +e
     case $stage in
     before)
@@ -61,6 +64,7 @@ finish() {
                 "and sh $(quoted "$here/unload.sh") tries again"
         fi
         ;;
+    done) [ "$status" -ne 1 ] || status=0 ;;
     esac
     case $status in
     0 | 129 | 130 | 143) exit "$status" ;;

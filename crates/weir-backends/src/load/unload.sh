@@ -13,7 +13,8 @@ was loaded. Also rolls back what a killed load.sh began, and completes what a ki
   --allow-edited  puts back saved files that were edited after they were saved
   --help          this text
 
-Status: 0 unloaded; 1 not unloaded, and the message says what is in force; 2 wrong arguments.
+Status: 0 unloaded; 1 not unloaded, and the message says what is in force; 2 wrong arguments; 129,
+130 or 143 ended by a signal (HUP, INT, TERM), with the message of status 1.
 EOF
 }
 
@@ -39,7 +40,8 @@ done
 stage=before
 finish() {
     status=$?
-    trap - EXIT HUP INT TERM
+    trap - EXIT
+    trap '' HUP INT TERM
     case $stage in
     before)
         if [ "$status" -ne 0 ] && [ -z "$check$stuck" ]; then
@@ -48,7 +50,7 @@ finish() {
         ;;
     changing)
         [ "$status" -ne 0 ] || status=1
-        say "not everything could be put back; it is saved in $top," \
+        say "the unload has not ended; what was in force before is saved in $top," \
             "and sh $(quoted "$here/unload.sh")${latest:+ --latest} goes on"
         ;;
     esac

@@ -27,16 +27,27 @@ fn edited_files_cannot_touch_what_is_not_saved() {
     let empty = |_: &str| String::new();
     let flushing = |text: &str| format!("flush ruleset\n{text}");
     let other_table = |text: &str| format!("{text}table ip other {{\n}}\n");
+    let indented = |text: &str| format!("{text}  create table ip other {{\n  }}\n");
+    let behind_a_table = |text: &str| {
+        let text = text.trim_end().strip_suffix('}').expect("a table ends");
+        format!("{text}}}; create table ip other {{\n}}\n")
+    };
+    let within_a_table = |text: &str| text.replacen("\tchain", "\t} table ip other {\n\tchain", 1);
+    let including = |text: &str| text.replacen("\tchain", "\tinclude \"other.nft\"\n\tchain", 1);
     let other_set = |text: &str| format!("{text}create other hash:ip\n");
     let destroying = |text: &str| format!("{text}destroy aset\n");
     type Edit<'e> = &'e dyn Fn(&str) -> String;
-    let cases: [(&str, &str, Edit<'_>, &str); 9] = [
+    let cases: [(&str, &str, Edit<'_>, &str); 13] = [
         ("linear", "iptables.rules", &whole, ""),
         ("linear", "iptables.rules", &unmarked, "a line :weir:"),
         ("linear", "iptables.rules", &with_nat, "table nat was added"),
         ("linear", "ip6tables.rules", &empty, "table filter is missing"),
         ("nft", "ruleset.nft", &flushing, "line 1 is outside of tables"),
         ("nft", "ruleset.nft", &other_table, "table ip:other was added"),
+        ("nft", "ruleset.nft", &indented, "is outside of tables"),
+        ("nft", "ruleset.nft", &behind_a_table, "is outside of tables"),
+        ("nft", "ruleset.nft", &within_a_table, "is outside of tables"),
+        ("nft", "ruleset.nft", &including, "includes a file"),
         ("nft", "ruleset.nft", &empty, "is missing"),
         ("sets", "user.ipset", &other_set, "set other was added"),
         ("sets", "user.ipset", &destroying, "neither creates nor adds"),

@@ -5,6 +5,7 @@ use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::process::Stdio;
 
+use crate::stub::{RESTORE, Stub, run_with};
 use crate::world::{Ended, World};
 
 #[test]
@@ -53,6 +54,55 @@ fn without_root_tables_are_not_taken_for_missing() {
 }
 
 #[test]
+fn a_second_signal_does_not_end_the_undo() {
+    let Some(world) = World::new("signals") else { return };
+    world.load_bare();
+    let before = world.snapshot();
+    // At the change, and again at the undo.
+    let calls = world.path("calls");
+    let signal = format!("kill -s TERM $PPID; echo >>{}", calls.display());
+    let stub = Stub::of(RESTORE).instead("-w 10 -c", &signal).write(&world, "impatient");
+    let ended = run_with(&world, "nft/load.sh", &[("IPTABLES_RESTORE", &stub)]);
+    assert!(fs::read_to_string(&calls).unwrap().lines().count() >= 2, "{}", ended.said);
+    assert!(ended.said.contains("the old ruleset is in force"), "{}", ended.said);
+    assert_eq!((ended.status, world.snapshot()), (Some(143), before));
+    world.done("nft/load.sh");
+}
+
+#[test]
+fn a_missing_proc_is_named() {
+    let Some(world) = World::new("no-proc") else { return };
+    let mut command = world.command("unshare");
+    let line = format!("umount -l /proc && exec sh {}", world.path("linear/load.sh").display());
+    command.args(["--mount", "sh", "-c", &line]);
+    let ended = Ended::of(&command.output().expect("unshare runs"));
+    assert!(ended.said.contains("mount /proc"), "{}", ended.said);
+    assert_eq!(ended.status, Some(1));
+}
+
+#[test]
+fn options_that_a_shell_inherits_change_no_answer() {
+    let Some(world) = World::new("shell-options") else { return };
+    world.load_bare();
+    // A list of tables that is longer than a pipe, with one to refuse in front.
+    let mut tables =
+        "table ip filter { chain c { type filter hook input priority 0; policy drop; }; }\n"
+            .to_owned();
+    for i in 0..6000 {
+        tables.push_str(&format!("table ip a_table_of_somebody_else_{i} {{ }}\n"));
+    }
+    world.tool(&["nft", "-f", "-"], &tables);
+    let before = world.snapshot();
+    for options in ["errexit", "pipefail"] {
+        let mut command = world.command("bash");
+        command.args(world.words("linear/load.sh")).env("SHELLOPTS", options);
+        let ended = Ended::of(&command.output().expect("bash runs"));
+        assert!(ended.said.contains("has rules in force"), "{options}: {}", ended.said);
+        assert_eq!((ended.status, world.snapshot()), (Some(1), before.clone()), "{options}");
+    }
+}
+
+#[test]
 fn whoever_holds_the_lock_is_named() {
     let Some(world) = World::new("holder") else { return };
     world.load_bare();
@@ -70,4 +120,18 @@ fn whoever_holds_the_lock_is_named() {
     assert!(ended.said.contains(&format!("process {id} (sleep 600)")), "{}", ended.said);
     assert_eq!((ended.status, world.snapshot()), (Some(1), before));
     world.done("linear/load.sh");
+    world.done("linear/unload.sh");
+
+    // Everybody may open the file of the namespace.
+    let mut command = world.command("setpriv");
+    command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "sh", "-c"]);
+    command.arg("exec 7</proc/self/ns/net; flock 7 && echo held && exec sleep 600");
+    let mut holder = command.stdout(Stdio::piped()).spawn().expect("setpriv runs");
+    let mut line = String::new();
+    BufReader::new(holder.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let ended = world.script("linear/load.sh");
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+    assert!(ended.said.contains("of user 65534"), "{}", ended.said);
+    assert!(ended.said.contains("end it"), "{}", ended.said);
 }
