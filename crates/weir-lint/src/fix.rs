@@ -32,6 +32,10 @@ pub struct FixOptions {
     pub chains: Vec<String>,
     /// Levels and what counters mean: what is allowed is not fixed.
     pub check: LintOptions,
+    /// One finding is fixed before the next is looked for. Two findings may each be right because
+    /// of the other's rule, so that only one of them can be fixed; this takes as many checks as
+    /// there are findings.
+    pub one_by_one: bool,
 }
 
 /// What was done.
@@ -87,7 +91,11 @@ pub fn fix(firewall: &Firewall, options: &FixOptions) -> Fixed {
         }
     }
     let mut fixed = Fixed { firewall: firewall.clone(), ..Fixed::default() };
-    for _ in 0..ROUNDS {
+    let rounds = match options.one_by_one {
+        true => ROUNDS + firewall.rulesets().map(|r| r.rules().count()).sum::<usize>(),
+        false => ROUNDS,
+    };
+    for _ in 0..rounds {
         let found = check_each(&fixed.firewall, &check_options).findings;
         let found = found.into_iter().filter(|f| options.ids.contains(f.id()));
         let (mut now, mut left) = (Vec::new(), Vec::new());
@@ -96,6 +104,9 @@ pub fn fix(firewall: &Firewall, options: &FixOptions) -> Fixed {
                 None => now.push(f),
                 Some(why) => left.push((f, why)),
             }
+        }
+        if options.one_by_one {
+            now.truncate(1);
         }
         let mut after = apply(&fixed.firewall, &edits(&now));
         let lost = lost(&fixed.firewall, &after);

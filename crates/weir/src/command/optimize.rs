@@ -10,6 +10,7 @@ use weir_diagram::{CompareOptions, compare_with};
 use weir_lint::{FixOptions, Fixed, Left, LintOptions, fix, lint, lints};
 use weir_model::{Firewall, Rule, Ruleset, Target, tests_of};
 use weir_semantics::{Interpreter, Outcome};
+use weir_syntax::packet::packet_words;
 use weir_syntax::{ipset, iptables};
 
 use super::Answer;
@@ -27,14 +28,11 @@ pub fn run(args: &Optimize, color: bool) -> Result<Answer> {
         counters,
         chains: args.chains.clone(),
         check: LintOptions { counters: false, levels: levels(&[], &[], &[])? },
+        one_by_one: false,
     };
     let loaded = operand::load(args.file.as_deref(), &args.operand, color)?;
     let outputs = outputs(args, &loaded)?;
-    let fixed = fix(&loaded.firewall, &options);
-    let proof = match fixed.done.is_empty() {
-        true => None,
-        false => Some(prove(&loaded.firewall, &fixed.firewall, counters, args)?),
-    };
+    let (fixed, proof) = fix_and_prove(&loaded.firewall, options, args)?;
     eprint!("{}", catch_alls(&loaded, &fixed.firewall));
     eprint!("{}", summary(&fixed, proof.as_ref(), args.seed));
     let changes = changes(&loaded, &fixed.firewall);
@@ -43,6 +41,27 @@ pub fn run(args: &Optimize, color: bool) -> Result<Answer> {
     }
     eprint!("{changes}");
     write(&loaded, &fixed.firewall, &outputs)
+}
+
+/// Fixes, and the proof that they change nothing. Where all fixes together do, they are tried one
+/// after the other: each of two findings may be right because of the other's rule.
+fn fix_and_prove(
+    before: &Firewall,
+    mut options: FixOptions,
+    args: &Optimize,
+) -> Result<(Fixed, Option<OptimizeProof>)> {
+    let fixed = fix(before, &options);
+    if fixed.done.is_empty() {
+        return Ok((fixed, None));
+    }
+    let error = match prove(before, &fixed.firewall, options.counters, args) {
+        Ok(proof) => return Ok((fixed, Some(proof))),
+        Err(error) => error,
+    };
+    options.one_by_one = true;
+    let fixed = fix(before, &options);
+    let proof = prove(before, &fixed.firewall, options.counters, args).map_err(|_| error)?;
+    Ok((fixed, Some(proof)))
 }
 
 /// What `--allow` names.
@@ -123,7 +142,11 @@ fn prove(
         part += 1;
     })?;
     if let Some((_, d)) = comparison.differences().next() {
-        bail!("{REFUSED}: {:?} differs for {:?}", d.difference, d.witness.packet);
+        bail!(
+            "{REFUSED}: {} for {}",
+            format!("{:?} differs", d.difference).to_lowercase(),
+            packet_words(&d.witness.packet)
+        );
     }
     if let Some((part, f)) = comparison.fragments().next() {
         let which = if f.before { "no longer" } else { "now" };
