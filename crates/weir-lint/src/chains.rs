@@ -90,9 +90,8 @@ pub(crate) fn catch_alls(ruleset: &Ruleset, table: &Table) -> Vec<Option<CatchAl
     let closed = closed(ruleset.family, table);
     let family = ruleset.family;
     let takes_all = |rule: &weir_model::Rule| {
-        let decides =
-            rule.target.decides() || matches!(rule.target, Target::Return | Target::Goto(_));
-        (decides || jumps_into(rule, &closed).is_some()) && tests_of(rule, family).is_empty()
+        let leaves = rule.target.leaves_chain();
+        (leaves || jumps_into(rule, &closed).is_some()) && tests_of(rule, family).is_empty()
     };
     let of = |(chain, c): (usize, &Chain)| {
         let rule = c.rules.iter().position(takes_all)?;

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use serde::Serialize;
-use weir_model::{Effect, Family, Firewall, Match, NatTarget, Rule, Ruleset, Target};
+use weir_model::effect::{match_module_of, module_of};
+use weir_model::{Family, Firewall, Rule, Ruleset, Target};
 
 /// What a firewall holds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -68,7 +69,7 @@ pub fn counts(firewall: &Firewall) -> Counts {
         for (_, _, rule) in ruleset.rules() {
             base_names(rule).for_each(|n| *matches.entry(n.to_owned()).or_default() += 1);
             for m in &rule.matches {
-                *matches.entry(match_name(m, ruleset.family).to_owned()).or_default() += 1;
+                *matches.entry(match_module_of(m, ruleset.family).to_owned()).or_default() += 1;
             }
             *targets.entry(target_name(&rule.target).to_owned()).or_default() += 1;
         }
@@ -114,64 +115,12 @@ fn base_names(rule: &Rule) -> impl Iterator<Item = &'static str> {
     tests.into_iter().filter(|t| t.0).map(|t| t.1)
 }
 
-/// The module of a match, as in `-m tcp`.
-pub(crate) fn match_name(m: &Match, family: Family) -> &str {
-    match m {
-        Match::Tcp { .. } => "tcp",
-        Match::Udp { .. } => "udp",
-        Match::Sctp { .. } => "sctp",
-        Match::Dccp { .. } => "dccp",
-        Match::Icmp(_) if family == Family::V6 => "icmp6",
-        Match::Icmp(_) => "icmp",
-        Match::Multiport { .. } => "multiport",
-        Match::IpRange { .. } => "iprange",
-        Match::Mac(_) => "mac",
-        Match::Mark(_) => "mark",
-        Match::ConnMark(_) => "connmark",
-        Match::State(_) => "state",
-        Match::Conntrack(_) => "conntrack",
-        Match::Length(_) => "length",
-        Match::Ttl { .. } if family == Family::V6 => "hl",
-        Match::Ttl { .. } => "ttl",
-        Match::Dscp(_) => "dscp",
-        Match::Tos(_) => "tos",
-        Match::PktType(_) => "pkttype",
-        Match::Set(_) => "set",
-        Match::Comment(_) => "comment",
-        Match::Stateful(s) => s.module,
-        Match::Host(h) => h.module,
-        Match::Opaque(o) => &o.name,
-    }
-}
-
 /// The name of a target, as in `-j ACCEPT`.
 pub(crate) fn target_name(target: &Target) -> &str {
-    match target {
-        Target::None => "none",
-        Target::Accept => "ACCEPT",
-        Target::Drop => "DROP",
+    module_of(target).unwrap_or(match target {
         Target::Return => "RETURN",
         Target::Jump(_) => "jump",
         Target::Goto(_) => "goto",
-        Target::Reject(_) => "REJECT",
-        Target::Divert(e) => e.module,
-        Target::Nat(nat) => match **nat {
-            NatTarget::Dnat(_) => "DNAT",
-            NatTarget::Snat(_) => "SNAT",
-            NatTarget::Masquerade(_) => "MASQUERADE",
-            NatTarget::Redirect(_) => "REDIRECT",
-            NatTarget::Netmap(..) => "NETMAP",
-        },
-        Target::Effect(effect) => match &**effect {
-            Effect::Mark { .. } => "MARK",
-            Effect::Notrack => "NOTRACK",
-            Effect::CtNotrack => "CT",
-            Effect::Classify { .. } => "CLASSIFY",
-            Effect::Tos { .. } => "TOS",
-            Effect::Dscp(_) => "DSCP",
-            Effect::Ttl { .. } => "TTL",
-            Effect::Other(e) => e.module,
-        },
-        Target::Opaque(o) => &o.name,
-    }
+        _ => "none",
+    })
 }

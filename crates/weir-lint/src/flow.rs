@@ -267,7 +267,7 @@ impl<'a> Flow<'a> {
             return false;
         }
         let rule = self.rule(at);
-        if ends_walk(&rule.target) || matches!(rule.target, Target::Return | Target::Goto(_)) {
+        if rule.target.leaves_chain() {
             return reach.cells.iter().any(done);
         }
         let Some(to) = self.callees[at.0][at.1] else { return false };
@@ -301,7 +301,7 @@ impl<'a> Flow<'a> {
                         |c: &HyperRect| ends.iter().filter_map(|e| e.and(c)).collect::<Vec<_>>();
                     found.extend(reach.cells.iter().flat_map(both));
                 }
-                (target, _) if ends_walk(target) && reach.exact => {
+                (target, _) if target.decides() && reach.exact => {
                     found.extend(reach.cells.iter().cloned());
                 }
                 _ => {}
@@ -354,15 +354,6 @@ impl<'a> Flow<'a> {
             }
         }
         done < waiting.len()
-    }
-}
-
-/// Whether no packet goes on behind a rule with that target. SYNPROXY lets those pass that neither
-/// begin nor confirm a connection (xt_SYNPROXY.c).
-fn ends_walk(target: &Target) -> bool {
-    match target {
-        Target::Divert(e) => e.module != "SYNPROXY",
-        other => other.decides(),
     }
 }
 

@@ -29,6 +29,7 @@ pub use self::conntrack::Conntrack;
 pub use self::field_set::FieldSet;
 pub use self::matches::{
     Depends, Hotdrop, MATCHES, MatchRow, UNKNOWN_MATCH, match_effects, match_effects_in,
+    match_module_of,
 };
 pub use self::rule::{conntrack_of, conntrack_of_all, needs_conntrack};
 pub use self::targets::{

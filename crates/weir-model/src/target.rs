@@ -131,16 +131,6 @@ impl Target {
         matches!(self, Target::None | Target::Effect(_))
     }
 
-    /// True where the rule decides: nothing after it in this table sees the packet.
-    pub fn decides(&self) -> bool {
-        match self {
-            Target::Accept | Target::Drop | Target::Reject(_) | Target::Nat(_) => true,
-            // SYNPROXY lets go on what is neither a SYN nor its answer.
-            Target::Divert(e) => e.module != "SYNPROXY",
-            _ => false,
-        }
-    }
-
     /// The chain that a jump or goto names.
     pub fn chain(&self) -> Option<&Name> {
         match self {

@@ -12,7 +12,7 @@
 //! cut much faster by [`stretches`](crate::stretches()).
 
 use thiserror::Error;
-use weir_model::{Ends, Rule, Target, effects_of};
+use weir_model::Rule;
 
 use crate::barrier::{Barrier, barrier};
 use crate::match_space::{Lowering, MatchSpace};
@@ -94,11 +94,6 @@ pub struct RunBox {
     pub decision: Decision,
 }
 
-/// Whether a target ends the walk of its chain for every packet that it sees.
-pub fn leaves_chain(target: &Target) -> bool {
-    matches!(target, Target::Return | Target::Goto(_)) || effects_of(target).ends == Ends::Always
-}
-
 /// Cuts all packets into boxes over which a run of rules does the same.
 ///
 /// ```
@@ -147,7 +142,7 @@ pub fn partition(
         if !is_exact(&space) {
             return Err(NotPartitioned::Inexact { rule });
         }
-        open = cutter.cut(open, rule, &space, leaves_chain(&of.target));
+        open = cutter.cut(open, rule, &space, of.target.leaves_chain());
         let boxes = open.len() + cutter.finished.len();
         if boxes > budget.boxes || cutter.comparisons > budget.comparisons {
             return Err(NotPartitioned::TooMany { rule });

@@ -56,7 +56,7 @@ mod stretches;
 
 pub use self::algebra::{TestAlgebra, approach, other_device};
 pub use self::barrier::{Barrier, barrier, keeps_state, looks_at_transport, may_drop, only_counts};
-pub use self::boxes::{BoxBudget, Decision, NotPartitioned, RunBox, leaves_chain, partition};
+pub use self::boxes::{BoxBudget, Decision, NotPartitioned, RunBox, partition};
 pub use self::interval::{Interval, IntervalSet};
 pub use self::match_space::{Atom, Lowering, MatchSpace};
 pub use self::pattern::BitPattern;

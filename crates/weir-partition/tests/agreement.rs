@@ -1,9 +1,7 @@
 //! Boxes of random runs against the interpreter's own walk, packet by packet.
 
 use weir_model::{Family, Firewall, Hook, Packet, Policy, Ruleset, TableName, Target};
-use weir_partition::{
-    BoxBudget, Decision, Lowering, NotPartitioned, RunBox, leaves_chain, partition,
-};
+use weir_partition::{BoxBudget, Decision, Lowering, NotPartitioned, RunBox, partition};
 use weir_semantics::{AlwaysFalse, Interpreter, Verdict};
 use weir_syntax::iptables::ParseOptions;
 use weir_testkit::random::{self, RulesShape, TestRng};
@@ -133,7 +131,7 @@ fn a_budget_that_is_exceeded_names_the_rule() {
     let firewall = Firewall { v4: Some(ruleset.clone()), ..Firewall::default() };
     let table = ruleset.table(&TableName::Filter).expect("a filter");
     let rules = &table.chain("FORWARD").expect("a chain").rules;
-    assert!(rules.iter().all(|r| leaves_chain(&r.target)));
+    assert!(rules.iter().all(|r| r.target.leaves_chain()));
     let mut lowering = Lowering::new(&firewall, &ruleset, table);
     let all = partition(&mut lowering, rules, BoxBudget::default()).expect("a small run");
     let budget = |boxes| BoxBudget { boxes, ..BoxBudget::default() };

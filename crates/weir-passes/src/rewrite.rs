@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use weir_artefact::manifest::Kept;
 use weir_model::effect::{conntrack_of, conntrack_of_all};
-use weir_model::{Chain, Hook, Policy, Rule, RuleId, Ruleset, Table, TableName, Target, tool};
+use weir_model::{Chain, Hook, Policy, Rule, RuleId, Ruleset, Table, TableName, tool};
 use weir_partition::TestAlgebra;
 
 use crate::Rewritten;
@@ -61,11 +61,6 @@ pub(crate) fn rewrite_chains(
         }
     }
     made
-}
-
-/// Whether no packet that the target acts on goes on in its chain.
-pub(crate) fn leaves_the_chain(target: &Target) -> bool {
-    target.decides() || matches!(target, Target::Return | Target::Goto(_))
 }
 
 /// Leaves out rules that no packet reaches. One that is the last to use conntrack, or to have

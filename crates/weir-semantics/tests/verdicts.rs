@@ -1,6 +1,6 @@
 //! The interpreter on the cases of `testdata/verdicts`.
 
-use weir_model::{Effect, Family, Firewall, NatTarget, Target};
+use weir_model::{Family, Firewall, effects_of};
 use weir_semantics::{Counted, Entry, Hit, Interpreter, Oracle, Outcome, Question, Verdict};
 use weir_syntax::iptables::{ParseOptions, parse};
 use weir_syntax::packet::parse_packet;
@@ -138,28 +138,7 @@ fn hit_word(firewall: &Firewall, hit: &Hit<'_>) -> String {
 }
 
 fn effect_words(outcome: &Outcome<'_>) -> Vec<String> {
-    let word = |target: &Target| match target {
-        Target::Effect(effect) => match &**effect {
-            Effect::Mark { .. } => "MARK",
-            Effect::Notrack | Effect::CtNotrack => "NOTRACK",
-            Effect::Classify { .. } => "CLASSIFY",
-            Effect::Tos { .. } => "TOS",
-            Effect::Dscp(_) => "DSCP",
-            Effect::Ttl { .. } => "TTL",
-            Effect::Other(e) => e.module,
-        },
-        Target::Nat(nat) => match **nat {
-            NatTarget::Dnat(_) => "DNAT",
-            NatTarget::Snat(_) => "SNAT",
-            NatTarget::Masquerade(_) => "MASQUERADE",
-            NatTarget::Redirect(_) => "REDIRECT",
-            NatTarget::Netmap(..) => "NETMAP",
-        },
-        Target::Reject(_) => "REJECT",
-        Target::Divert(e) => e.module,
-        _ => "?",
-    };
-    outcome.effects.iter().map(|e| word(e.target).to_owned()).collect()
+    outcome.effects.iter().map(|e| effects_of(e.target).name.to_owned()).collect()
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use weir_model::effect::match_module_of;
 use weir_model::matching::{Stateful, Value};
 use weir_model::{Match, Rule, Target, tests_of};
 
@@ -61,8 +62,8 @@ fn before_tests(table: &TableContext<'_>, chain: usize, i: usize, rule: &Rule) -
         })
     };
     let later = rule.matches[at + 1..].iter().find(|m| stateful(m).is_none() && tests(m))?;
-    let name = crate::counts::match_name(later, family);
-    let budget = crate::counts::match_name(&rule.matches[at], family);
+    let name = match_module_of(later, family);
+    let budget = match_module_of(&rule.matches[at], family);
     let message = format!("-m {budget} is spent on packets that -m {name} then rejects");
     let help = format!("write -m {budget} last, directly before -j");
     Some(table.rule(&BUDGET_BEFORE_TESTS, chain, i, message).help(help))

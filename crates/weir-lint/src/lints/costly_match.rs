@@ -1,10 +1,10 @@
 //! Matches that cost more than others which say the same.
 
+use weir_model::effect::match_module_of;
 use weir_model::matching::{HostMatch, OptionValue, Value};
 use weir_model::{Match, Rule, Target, Test, tests_of};
 
 use crate::context::{LintContext, TableContext};
-use crate::counts::match_name;
 use crate::family::LintFamily;
 use crate::finding::{Edit, Finding};
 use crate::lint::define;
@@ -113,8 +113,9 @@ fn repeated(table: &TableContext<'_>, chain: usize, i: usize, rule: &Rule) -> Op
         let says = tests(std::slice::from_ref(m), false);
         // What is cut short dies at the first that looks, so the first must stay, and a match of
         // the same kind must be before it.
-        let twin =
-            rule.matches[..*n].iter().any(|e| match_name(e, family) == match_name(m, family));
+        let twin = rule.matches[..*n]
+            .iter()
+            .any(|e| match_module_of(e, family) == match_module_of(m, family));
         let before = tests(&rule.matches[..*n], true);
         let lasts = |t: &Test| matches!(t, Test::Field { .. } | Test::EitherPort { .. });
         twin && !says.is_empty() && says.iter().all(|t| lasts(t) && before.contains(t))
@@ -124,7 +125,7 @@ fn repeated(table: &TableContext<'_>, chain: usize, i: usize, rule: &Rule) -> Op
     if at < shorter.spans.len() {
         shorter.spans.remove(at);
     }
-    let name = match_name(&rule.matches[at], family);
+    let name = match_module_of(&rule.matches[at], family);
     let message = format!("-m {name} repeats a test of this rule");
     let edit =
         Edit::ReplaceRule { family, place: table.place(chain, Some(i)), rule: Box::new(shorter) };

@@ -1,9 +1,9 @@
 //! Modules that weir does not know.
 
+use weir_model::effect::match_module_of;
 use weir_model::{Match, Target};
 
 use crate::context::LintContext;
-use crate::counts::match_name;
 use crate::family::LintFamily;
 use crate::finding::Finding;
 use crate::lint::define;
@@ -18,7 +18,7 @@ fn look(context: &LintContext<'_>, out: &mut Vec<Finding>) {
         for (chain, i, rule) in table.rules() {
             let unknown = rule.matches.iter().find(|m| matches!(m, Match::Opaque(_)));
             let module = match (unknown, &rule.target) {
-                (Some(m), _) => format!("match {}", match_name(m, table.family())),
+                (Some(m), _) => format!("match {}", match_module_of(m, table.family())),
                 (None, Target::Opaque(o)) => format!("target {}", o.name),
                 (None, _) => continue,
             };

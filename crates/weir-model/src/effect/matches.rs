@@ -174,6 +174,36 @@ pub const MATCHES: [MatchRow; 47] = {
     ]
 };
 
+/// Name of a match's module as `-m` spells it.
+pub fn match_module_of(m: &Match, family: Family) -> &str {
+    match m {
+        Match::Tcp { .. } => "tcp",
+        Match::Udp { .. } => "udp",
+        Match::Sctp { .. } => "sctp",
+        Match::Dccp { .. } => "dccp",
+        Match::Icmp(_) if family == Family::V6 => "icmp6",
+        Match::Icmp(_) => "icmp",
+        Match::Multiport { .. } => "multiport",
+        Match::IpRange { .. } => "iprange",
+        Match::Mac(_) => "mac",
+        Match::Mark(_) => "mark",
+        Match::ConnMark(_) => "connmark",
+        Match::State(_) => "state",
+        Match::Conntrack(_) => "conntrack",
+        Match::Length(_) => "length",
+        Match::Ttl { .. } if family == Family::V6 => "hl",
+        Match::Ttl { .. } => "ttl",
+        Match::Dscp(_) => "dscp",
+        Match::Tos(_) => "tos",
+        Match::PktType(_) => "pkttype",
+        Match::Set(_) => "set",
+        Match::Comment(_) => "comment",
+        Match::Stateful(s) => s.module,
+        Match::Host(h) => h.module,
+        Match::Opaque(o) => &o.name,
+    }
+}
+
 /// What evaluating a match may do: its row, narrowed and widened by its options.
 pub fn match_effects(m: &Match, family: Family) -> MatchRow {
     match_effects_in(&MATCHES, m, family)
@@ -181,7 +211,12 @@ pub fn match_effects(m: &Match, family: Family) -> MatchRow {
 
 /// The same, if these were the rows: for tests that change one of them.
 pub fn match_effects_in(rows: &[MatchRow], m: &Match, family: Family) -> MatchRow {
-    let row = |name: &str| rows.iter().find(|r| r.name == name).copied().unwrap_or(UNKNOWN_MATCH);
+    let named = |name: &str| rows.iter().find(|r| r.name == name).copied().unwrap_or(UNKNOWN_MATCH);
+    // A module that the model keeps as text may do anything.
+    let row = match m {
+        Match::Opaque(_) => UNKNOWN_MATCH,
+        _ => named(match_module_of(m, family)),
+    };
     // Options and chunks lie behind the header, and are cut where the packet is.
     let with_bytes = |row: MatchRow, hotdrop: Option<Hotdrop>| match hotdrop {
         Some(hotdrop) => MatchRow { depends: Depends::Bytes, hotdrop, ..row },
@@ -192,43 +227,22 @@ pub fn match_effects_in(rows: &[MatchRow], m: &Match, family: Family) -> MatchRo
         false => Hotdrop::Perhaps,
     };
     match m {
-        Match::Tcp { option, .. } => {
-            with_bytes(row("tcp"), option.as_ref().map(|_| Hotdrop::Perhaps))
-        }
-        Match::Udp { .. } => row("udp"),
+        Match::Tcp { option, .. } => with_bytes(row, option.as_ref().map(|_| Hotdrop::Perhaps)),
         Match::Sctp { chunks, .. } => {
-            with_bytes(row("sctp"), chunks.as_ref().map(|c| or_with_match(c.negated)))
+            with_bytes(row, chunks.as_ref().map(|c| or_with_match(c.negated)))
         }
         Match::Dccp { types, option, .. } => {
-            let row = with_bytes(row("dccp"), option.as_ref().map(|o| or_with_match(o.negated)));
+            let row = with_bytes(row, option.as_ref().map(|o| or_with_match(o.negated)));
             let depends = if types.is_some() { Depends::Bytes } else { row.depends };
             MatchRow { depends, ..row }
         }
-        Match::Icmp(_) => row(if family == Family::V4 { "icmp" } else { "icmp6" }),
-        Match::Multiport { .. } => row("multiport"),
-        Match::IpRange { .. } => row("iprange"),
-        Match::Mac(_) => row("mac"),
-        Match::Mark(_) => row("mark"),
-        Match::ConnMark(_) => row("connmark"),
-        Match::State(_) => row("state"),
-        Match::Conntrack(c) => match c.only_state() {
-            Some(_) => row("state"),
-            None => row("conntrack"),
-        },
-        Match::Length(_) => row("length"),
-        Match::Ttl { .. } => row(if family == Family::V4 { "ttl" } else { "hl" }),
-        Match::Dscp(_) => row("dscp"),
-        Match::Tos(_) => row("tos"),
-        Match::PktType(_) => row("pkttype"),
+        // `-m conntrack` that compares the state alone asks no more than `-m state`.
+        Match::Conntrack(c) if c.only_state().is_some() => named("state"),
         // Counters that the match itself raises: the next test of the packet may find more.
         Match::Set(m) if reads_counters(m) => {
-            MatchRow { depends: Depends::History, reads: FieldSet::ALL, ..row("set") }
+            MatchRow { depends: Depends::History, reads: FieldSet::ALL, ..row }
         }
-        Match::Set(_) => row("set"),
-        Match::Comment(_) => row("comment"),
-        Match::Stateful(s) => row(s.module),
         Match::Host(h) => {
-            let row = row(h.module);
             // ip6t_ah.c looks for the header among the extension headers.
             let find = h.module == "ah" && family == Family::V6;
             let restores = h.options.iter().any(|o| o.name == "restore-skmark");
@@ -238,7 +252,7 @@ pub fn match_effects_in(rows: &[MatchRow], m: &Match, family: Family) -> MatchRo
                 ..row
             }
         }
-        Match::Opaque(_) => UNKNOWN_MATCH,
+        _ => row,
     }
 }
 

@@ -237,6 +237,18 @@ pub fn module_of(target: &Target) -> Option<&str> {
     })
 }
 
+impl Target {
+    /// True where the rule decides: nothing after it in this table sees the packet.
+    pub fn decides(&self) -> bool {
+        effects_of(self).ends == Ends::Always
+    }
+
+    /// True where no packet that the target acts on goes on in its chain.
+    pub fn leaves_chain(&self) -> bool {
+        matches!(self, Target::Return | Target::Goto(_)) || self.decides()
+    }
+}
+
 /// What a rule's target does: its row, narrowed by its options.
 pub fn effects_of(target: &Target) -> TargetRow {
     effects_in(&TARGETS, target)

@@ -12,7 +12,7 @@ use weir_partition::{TestAlgebra, barrier};
 
 use crate::Rewritten;
 use crate::pass::{Context, Pass};
-use crate::rewrite::{leaves_the_chain, remove, rewritable};
+use crate::rewrite::{remove, rewritable};
 
 /// The pass.
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +43,7 @@ impl Pass for RemoveDuplicates {
                 let key = format!("{:?} {tests:?}", rule.base);
                 if seen.contains(&key) {
                     dead.extend(&rule.credit);
-                } else if leaves_the_chain(&rule.target) {
+                } else if rule.target.leaves_chain() {
                     seen.insert(key);
                 }
             }

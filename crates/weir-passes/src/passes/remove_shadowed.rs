@@ -18,7 +18,7 @@ use weir_partition::{TestAlgebra, barrier};
 
 use crate::Rewritten;
 use crate::pass::{Context, Pass};
-use crate::rewrite::{leaves_the_chain, remove};
+use crate::rewrite::remove;
 
 /// The pass.
 #[derive(Clone, Copy, Debug)]
@@ -106,7 +106,7 @@ impl ShadowSearch<'_, '_> {
         if !self.algebra.is_settled(rule) {
             return Ok(PacketSet::NONE);
         }
-        if leaves_the_chain(&rule.target) {
+        if rule.target.leaves_chain() {
             self.reaches(rule)
         } else {
             self.space.dropped_by(rule, At::ANYWHERE)

@@ -37,8 +37,7 @@ impl Work<'_> {
             },
             item: *m,
         });
-        let decides = shape.target.decides()
-            || matches!(shape.target, weir_model::Target::Return | weir_model::Target::Goto(_));
+        let decides = shape.target.leaves_chain();
         let mut dead = Vec::new();
         let layers = if decides {
             vec![alive(entries.collect(), self.family, &mut dead)]
