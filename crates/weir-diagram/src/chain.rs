@@ -319,13 +319,23 @@ impl<'f> RulesetDiagram<'f> {
 
     /// A stateful test of a packet that is dropped in any case.
     fn asked_dying(&mut self, ask: Ask, holds: Ref, then: Ref) -> Result<Ref, Full> {
+        let (then, drop) = self.ask_branches(ask, then)?;
+        self.space.store.either(holds, then, drop)
+    }
+
+    /// Whether a stateful test drops the packet is asked first, and that it was asked remembered.
+    fn asked_drop(&mut self, ask: Ask, drops: Ref, then: Ref) -> Result<Ref, Full> {
+        let (then, drop) = self.ask_branches(ask, then)?;
+        self.space.store.either(drops, drop, then)
+    }
+
+    /// What follows a stateful test, and a drop; both remember that it was asked.
+    fn ask_branches(&mut self, ask: Ask, then: Ref) -> Result<(Ref, Ref), Full> {
         let asked = self.terminals.ask(ask);
-        let goes_on = Terminal { asked, ..Terminal::of(Exit::Continue) };
-        let goes_on = self.terminals.leaf(goes_on);
+        let goes_on = self.terminals.leaf(Terminal { asked, ..Terminal::of(Exit::Continue) });
         let then = self.then(goes_on, then)?;
         let drop = Terminal { asked, ..Terminal::of(Exit::Verdict(Verdict::Drop)) };
-        let drop = self.terminals.leaf(drop);
-        self.space.store.either(holds, then, drop)
+        Ok((then, self.terminals.leaf(drop)))
     }
 
     /// The index of the match, where the answer of a test depends on packets before or on sets
@@ -355,17 +365,6 @@ impl<'f> RulesetDiagram<'f> {
             _ => match_effects(m, self.space.layout.family).reads,
         };
         Ask { who, content, of: StateInput { hook: place.at.hook, reads, change: 0 } }
-    }
-
-    /// Whether a stateful test drops the packet is asked first, and that it was asked remembered.
-    fn asked_drop(&mut self, ask: Ask, drops: Ref, then: Ref) -> Result<Ref, Full> {
-        let asked = self.terminals.ask(ask);
-        let goes_on = Terminal { asked, ..Terminal::of(Exit::Continue) };
-        let goes_on = self.terminals.leaf(goes_on);
-        let then = self.then(goes_on, then)?;
-        let drop = Terminal { asked, ..Terminal::of(Exit::Verdict(Verdict::Drop)) };
-        let drop = self.terminals.leaf(drop);
-        self.space.store.either(drops, drop, then)
     }
 
     /// A stateful test: that it was asked is part of the meaning, whatever the answer.
