@@ -149,7 +149,7 @@ impl RulesetDiagram<'_> {
         for (level, source) in &change.bits {
             out.0[*level as usize] = source.bits.iter().map(value).fold(source.flip, |a, b| a ^ b);
         }
-        let ttl = layout.field(weir_model::Field::Ttl);
+        let ttl = layout.field(Field::Ttl);
         let before = out.value(ttl) as u8;
         out.put(ttl, change.ttl.of(before).into());
         out

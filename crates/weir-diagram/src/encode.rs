@@ -1,6 +1,6 @@
 //! Packets as values of variables, and back.
 
-use weir_model::{CtState, Family, Field, Mac, Packet, Read};
+use weir_model::{Addr, CtState, Family, Field, Mac, Packet, Read};
 use weir_packet::{Ct, Fragment, Transport};
 
 use crate::layout::{Block, Layout, Levels, ct_bit};
@@ -138,7 +138,7 @@ pub(crate) fn decode(layout: &Layout, a: &Assignment) -> Packet {
     let block = |b| a.value(layout.levels(b));
     let field = |f| block(Block::Field(f));
     let proto = field(Field::Proto) as u8;
-    let addr = |f| weir_model::Addr(field(f));
+    let addr = |f| Addr(field(f));
     let mut p = Packet::new(layout.family, addr(Field::Saddr), addr(Field::Daddr), proto);
     let name = |f| {
         let names = layout.devices.names();

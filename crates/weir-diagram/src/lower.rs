@@ -5,7 +5,7 @@
 //! What the packet looks like depends on where it is asked ([`At`]): before routing it has no
 //! output device, before conntrack no entry, when it is made here no MAC address.
 
-use weir_model::matching::{SetMatch, ct_state};
+use weir_model::matching::{ConntrackMatch, SetMatch, ct_state};
 use weir_model::{Field, FieldSet, Hotdrop, Match, Predicate, Rule, Test, match_effects};
 use weir_semantics::digest::{content, dropping};
 
@@ -172,12 +172,7 @@ impl Space<'_> {
     }
 
     /// conntrack_mt in xt_conntrack.c: without an entry only the state is looked at.
-    fn conntrack_test(
-        &mut self,
-        c: &weir_model::matching::ConntrackMatch,
-        asked: Ref,
-        at: At,
-    ) -> Result<Ref, Full> {
+    fn conntrack_test(&mut self, c: &ConntrackMatch, asked: Ref, at: At) -> Result<Ref, Full> {
         let state = match &c.state {
             Some(s) => self.state_test(at, |bits| (bits & s.value != 0) != s.negated)?,
             None => Ref::ONE,

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use weir_model::{Field, Match};
+use weir_model::{Family, Field, Match};
 
 use crate::encode::Assignment;
 use crate::layout::Block;
@@ -88,6 +88,6 @@ impl Space<'_> {
 }
 
 /// Combinations of addresses, protocol and ports.
-pub(crate) fn headers(family: weir_model::Family) -> f64 {
+pub(crate) fn headers(family: Family) -> f64 {
     2f64.powi(2 * family.bits() as i32 + 8 + 16 + 16)
 }

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use weir_model::matching::SetMatch;
-use weir_model::{ChangingSets, Family, Firewall, IpSet, Packet, Rule, located_tests_of};
+use weir_model::{
+    ChangingSets, ElementPart, Family, Firewall, Hook, IpSet, Match, Packet, Rule, located_tests_of,
+};
 use weir_semantics::digest::content;
 
 use crate::at::At;
@@ -271,7 +273,7 @@ impl<'f> Space<'f> {
         &self,
         a: PacketSet,
         packet: &Packet,
-        mut answer: impl FnMut(&weir_model::Match, Option<weir_model::Hook>) -> bool,
+        mut answer: impl FnMut(&Match, Option<Hook>) -> bool,
     ) -> Option<bool> {
         let bits = encode(&self.layout, packet)?;
         let leaf = self.walk(a.0, &bits, &mut |variable, m| match (variable, m) {
@@ -351,7 +353,7 @@ fn devices_of(firewall: &Firewall, family: Family) -> Vec<(String, bool)> {
     }
     for element in firewall.sets.iter().flat_map(|s| &s.elements) {
         for part in &element.parts {
-            if let weir_model::ElementPart::Iface { name, .. } = part {
+            if let ElementPart::Iface { name, .. } = part {
                 let wildcard = element.rest.iter().any(|w| w == "wildcard");
                 out.push((name.to_string(), wildcard));
             }

@@ -3,7 +3,8 @@
 use weir_model::effect::{SetWrites, UNKNOWN_TARGET};
 use weir_model::matching::ct_state;
 use weir_model::target::{Effect, ExtensionTarget, NatRange, NatTarget, TtlChange};
-use weir_model::{Addr, Ends, Field, FieldSet, Hook, Target, effects_of};
+use weir_model::{Addr, CtState, Ends, Field, FieldSet, Hook, Target, effects_of};
+use weir_packet::Ct;
 use weir_semantics::Verdict;
 use weir_semantics::connmark::{MarkMove, connmark_of};
 use weir_semantics::digest::{content, dropping};
@@ -232,7 +233,7 @@ impl RulesetDiagram<'_> {
 
     /// The connection of an untracked packet: nothing is known of it.
     pub fn set_untracked(&self, change: &mut PacketChange) {
-        let untracked = crate::encode::ct_code(weir_packet::Ct::of(weir_model::CtState::Untracked));
+        let untracked = crate::encode::ct_code(Ct::of(CtState::Untracked));
         self.set_connection(change, untracked);
     }
 

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use weir_model::{Chain, Family, Ruleset, Table, Target, tests_of};
+use weir_model::{Chain, Family, Rule, Ruleset, Table, Target, tests_of};
 
 /// The jumps of each chain: which rule, to which chain.
 pub(crate) type Jumps = Vec<Vec<(usize, usize)>>;
@@ -13,9 +13,7 @@ pub(crate) fn jumps(table: &Table) -> Jumps {
     let by_name: HashMap<&str, usize> =
         table.chains.iter().enumerate().map(|(i, c)| (&*c.name, i)).collect();
     let to = |(i, target): (usize, &Target)| Some((i, *by_name.get(&**target.chain()?)?));
-    let of = |c: &weir_model::Chain| {
-        c.rules.iter().map(|r| &r.target).enumerate().filter_map(to).collect()
-    };
+    let of = |c: &Chain| c.rules.iter().map(|r| &r.target).enumerate().filter_map(to).collect();
     table.chains.iter().map(of).collect()
 }
 
@@ -89,7 +87,7 @@ pub(crate) type Closed<'a> = HashMap<&'a str, Option<(usize, usize)>>;
 pub(crate) fn catch_alls(ruleset: &Ruleset, table: &Table) -> Vec<Option<CatchAll>> {
     let closed = closed(ruleset.family, table);
     let family = ruleset.family;
-    let takes_all = |rule: &weir_model::Rule| {
+    let takes_all = |rule: &Rule| {
         let leaves = rule.target.leaves_chain();
         (leaves || jumps_into(rule, &closed).is_some()) && tests_of(rule, family).is_empty()
     };
@@ -102,7 +100,7 @@ pub(crate) fn catch_alls(ruleset: &Ruleset, table: &Table) -> Vec<Option<CatchAl
 }
 
 /// The rule that decides, where the rule leads into a chain that no packet leaves undecided.
-fn jumps_into(rule: &weir_model::Rule, closed: &Closed<'_>) -> Option<(usize, usize)> {
+fn jumps_into(rule: &Rule, closed: &Closed<'_>) -> Option<(usize, usize)> {
     *closed.get(&**rule.target.chain()?)?
 }
 

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use weir_model::effect::named::{Objects, shares_objects};
 use weir_model::effect::{Conntrack, conntrack_of, conntrack_of_all};
 use weir_model::programs::owner_of;
-use weir_model::{Family, Firewall, Name, Rule};
+use weir_model::{Family, Firewall, Name, Rule, RulePlace};
 
 use crate::check::check_each;
 use crate::edit::apply;
@@ -182,7 +182,7 @@ fn leave(
 
 /// Whether a fix touches a rule of that kind.
 fn touches(firewall: &Firewall, f: &Finding, kind: impl Fn(&Rule, Family) -> bool) -> bool {
-    let rule = |family, place: &weir_model::RulePlace| {
+    let rule = |family, place: &RulePlace| {
         let table = firewall.ruleset(family)?.table(&place.table)?;
         table.chain(&place.chain)?.rules.get(place.number? as usize - 1)
     };

@@ -20,7 +20,7 @@ mod sweep;
 
 use std::cell::{Cell as Counter, OnceCell};
 
-use weir_model::{Field, Firewall, Rule, Ruleset, Table, Target};
+use weir_model::{Chain, Field, Firewall, Rule, Ruleset, Table, Target};
 use weir_partition::{HyperRect, Lowering, MatchSpace};
 
 use self::index::Index;
@@ -77,7 +77,7 @@ impl<'a> Flow<'a> {
                 }
             }
         }
-        let entering = |c: &weir_model::Chain| c.policy.map(|_| lowering.entering(&c.name));
+        let entering = |c: &Chain| c.policy.map(|_| lowering.entering(&c.name));
         let entering = table.chains.iter().map(entering).collect();
         let reaches = table
             .chains

@@ -7,6 +7,7 @@
 //! module that weir does not know is [`Match::Opaque`]: kept to the letter, pinned in its place.
 
 use crate::{Addr, Mac, Name};
+use weir_packet::PktType;
 
 /// The tests that every rule has room for (`struct ipt_ip`), evaluated before all others.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -163,7 +164,7 @@ pub enum Match {
     /// `-m tos --tos value/mask`.
     Tos(Neg<(u8, u8)>),
     /// `-m pkttype`: unicast, broadcast or multicast.
-    PktType(Neg<weir_packet::PktType>),
+    PktType(Neg<PktType>),
     /// `-m set --match-set`.
     Set(SetMatch),
     /// `-m comment`: always true; a key for other programs.

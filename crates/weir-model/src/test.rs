@@ -10,6 +10,7 @@ use crate::field::Field;
 use crate::matching::{AddrMatch, IfaceMatch, Match, Neg, PortSide, PortSpan, TtlOp};
 use crate::ruleset::Rule;
 use crate::{Addr, Family, Name};
+use weir_packet::Packet;
 
 /// The tests of a rule, in the order the kernel evaluates them.
 pub type Tests = Vec<Test>;
@@ -270,7 +271,7 @@ fn test_of_metadata(index: usize, m: &Match, family: Family) -> Option<Test> {
             field(Field::Tos, Predicate::Masked { value, mask }, *negated)
         }
         Match::PktType(Neg { negated, value }) => {
-            let mut p = weir_packet::Packet::new(family, Addr(0), Addr(0), 0);
+            let mut p = Packet::new(family, Addr(0), Addr(0), 0);
             p.pkttype = *value;
             let crate::Read::Value(v) = Field::PktType.read(&p) else { return None };
             field(Field::PktType, Predicate::In(vec![(v, v)]), *negated)

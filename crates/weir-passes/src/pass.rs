@@ -6,6 +6,8 @@
 //! [`run_checked`](crate::run_checked) compares both rulesets in that sense, and never in a weaker
 //! one because a packet differed.
 
+use weir_artefact::Deviation;
+use weir_artefact::manifest::CompiledRun;
 use weir_model::{Chain, Family, IpSet, RuleId, Ruleset, TableName};
 
 use crate::run::RulePlaces;
@@ -109,7 +111,7 @@ pub trait Pass {
     }
 
     /// What is different on purpose where the pass changed something, for the manifest.
-    fn deviation(&self) -> Option<weir_artefact::Deviation> {
+    fn deviation(&self) -> Option<Deviation> {
         None
     }
 
@@ -132,11 +134,7 @@ impl Rewritten {
     /// Notes what became of `rules` rules from the first of them on.
     pub fn note(&mut self, context: &Context<'_>, first: &[RuleId], rules: usize, into: String) {
         let first = first.first().map(|&id| context.places.name(id)).unwrap_or_default();
-        self.compiled.push(weir_artefact::manifest::CompiledRun {
-            first,
-            rules: rules as u32,
-            into,
-        });
+        self.compiled.push(CompiledRun { first, rules: rules as u32, into });
     }
 }
 

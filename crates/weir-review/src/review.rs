@@ -16,12 +16,12 @@ mod values;
 mod ways;
 
 use weir_diagram::{
-    ComparedPart, ComparedPath, Comparison, ComparisonVerdict, Corner, CornerCase, Identity,
-    Region, RulesetDifference, Witness,
+    ComparedPart, ComparedPath, Comparison, ComparisonVerdict, Corner, CornerCase, ExamplePacket,
+    Identity, Region, RulesetDifference, Witness,
 };
 use weir_model::{Family, Hook};
-use weir_semantics::Interpreter;
 use weir_semantics::trace::{Trace, trace, trace_at_hook};
+use weir_semantics::{Interpreter, OutcomeDifference};
 use weir_syntax::iptables::print_rule;
 
 pub use self::beyond::not_covered;
@@ -188,7 +188,7 @@ impl<'a> Reviewer<'a> {
         }
     }
 
-    fn example(&self, example: &weir_diagram::ExamplePacket) -> ExampleReview {
+    fn example(&self, example: &ExamplePacket) -> ExampleReview {
         let firewalls = self.sides.map(|s| s.firewall);
         region::example(&example.witness, example.difference, firewalls, self.whose())
     }
@@ -228,7 +228,7 @@ impl<'a> Reviewer<'a> {
         let witness = first.unwrap_or(&differs.witness);
         let difference = match changes.first() {
             Some((change, Some(_))) if change.kind != ChangeKind::Effects => {
-                weir_semantics::OutcomeDifference::Verdict
+                OutcomeDifference::Verdict
             }
             _ => differs.difference,
         };

@@ -2,7 +2,7 @@
 //! written.
 
 use weir_model::target::{Effect, TtlChange};
-use weir_model::{CtState, Field, Packet};
+use weir_model::{CtState, Field, Packet, Read};
 use weir_packet::Ct;
 
 use crate::connmark::connmark;
@@ -45,8 +45,8 @@ pub(crate) fn apply(effect: &Effect, packet: &mut Packet) -> bool {
 /// The value of a field; 0 where the packet has none.
 pub(crate) fn value(field: Field, packet: &Packet) -> u128 {
     match field.read(packet) {
-        weir_model::Read::Value(value) => value,
-        weir_model::Read::Absent | weir_model::Read::Truncated => 0,
+        Read::Value(value) => value,
+        Read::Absent | Read::Truncated => 0,
     }
 }
 

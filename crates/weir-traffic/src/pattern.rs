@@ -7,7 +7,10 @@
 use std::collections::{HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
-use weir_model::{Addr, Family, Field, Firewall, IpSet, Packet, Predicate, RuleId, Test, tests_of};
+use weir_model::{
+    Addr, ElementPart, Family, Field, Firewall, IpSet, Packet, Predicate, RuleId, TableName, Test,
+    tests_of,
+};
 use weir_packet::Transport;
 use weir_semantics::{AlwaysFalse, Counted, Entry, Interpreter, Outcome, Verdict};
 
@@ -207,7 +210,7 @@ impl<'a> PatternMaker<'a> {
 
     /// Packets that the last rule of the built-in filter chain takes, or else its policy.
     fn at_end(&mut self, paths: &Paths<'_>) {
-        let filter = |w: usize| paths.walks[w].table == weir_model::TableName::Filter;
+        let filter = |w: usize| paths.walks[w].table == TableName::Filter;
         let last = paths.rules.iter().rfind(|r| {
             let base = paths.rules.iter().find(|b| b.walk == r.walk).map(|b| b.chain);
             filter(r.walk) && Some(r.chain) == base && r.rule.target.decides()
@@ -297,8 +300,7 @@ fn hits(outcome: &Outcome<'_>, credit: &[RuleId]) -> bool {
 }
 
 fn ends_in_policy(outcome: &Outcome<'_>) -> bool {
-    let filter =
-        |c: &Counted<'_>| matches!(c, Counted::Policy { table: weir_model::TableName::Filter, .. });
+    let filter = |c: &Counted<'_>| matches!(c, Counted::Policy { table: TableName::Filter, .. });
     outcome.hits.iter().any(|h| filter(&h.counted))
 }
 
@@ -340,7 +342,7 @@ impl Listed {
         }
         let sets = firewall.sets.iter().filter(|s| s.family == Some(family));
         for part in sets.flat_map(|s| &s.elements).flat_map(|e| &e.parts) {
-            if let weir_model::ElementPart::Net { addr, len } = part {
+            if let ElementPart::Net { addr, len } = part {
                 let mask = family.mask((*len).into());
                 let predicate = Predicate::Masked { value: addr.0 & mask, mask };
                 listed.note(&predicate, true, true);

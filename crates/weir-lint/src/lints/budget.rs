@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use weir_model::effect::match_module_of;
 use weir_model::matching::{Stateful, Value};
-use weir_model::{Match, Rule, Target, tests_of};
+use weir_model::{Match, Predicate, Rule, Target, Test, tests_of};
 
 use crate::context::{LintContext, TableContext};
 use crate::family::LintFamily;
@@ -57,9 +57,9 @@ fn before_tests(table: &TableContext<'_>, chain: usize, i: usize, rule: &Rule) -
     let tests = |m: &Match| {
         let mut alone = Rule::new(Target::None);
         alone.matches.push(m.clone());
-        tests_of(&alone, family).iter().any(|t| {
-            !matches!(t, weir_model::Test::Field { predicate: weir_model::Predicate::Present, .. })
-        })
+        tests_of(&alone, family)
+            .iter()
+            .any(|t| !matches!(t, Test::Field { predicate: Predicate::Present, .. }))
     };
     let later = rule.matches[at + 1..].iter().find(|m| stateful(m).is_none() && tests(m))?;
     let name = match_module_of(later, family);

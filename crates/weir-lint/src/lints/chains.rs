@@ -1,7 +1,7 @@
 //! Chains that no packet reaches, jumps into nothing, jumps in a circle.
 
-use weir_model::Target;
 use weir_model::programs::owner_of;
+use weir_model::{Family, Target};
 
 use crate::chains::{Jumps, jumps};
 use crate::context::{LintContext, TableContext};
@@ -68,7 +68,7 @@ fn unreachable(table: &TableContext<'_>, jumps: &Jumps, out: &mut Vec<Finding>) 
         } else {
             let (table, chain) = (table.table.name, table.chain(at).name.clone());
             let help = format!("remove it (`-F {chain}`, `-X {chain}`), or jump to it");
-            let family = found.family.unwrap_or(weir_model::Family::V4);
+            let family = found.family.unwrap_or(Family::V4);
             found.help(help).fix(vec![Edit::RemoveChain { family, table, chain }])
         });
     }

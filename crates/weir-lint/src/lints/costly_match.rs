@@ -1,7 +1,7 @@
 //! Matches that cost more than others which say the same.
 
 use weir_model::effect::match_module_of;
-use weir_model::matching::{HostMatch, OptionValue, Value};
+use weir_model::matching::{ConntrackMatch, HostMatch, OptionValue, Value};
 use weir_model::{Match, Rule, Target, Test, tests_of};
 
 use crate::context::{LintContext, TableContext};
@@ -141,7 +141,7 @@ fn state(table: &TableContext<'_>, chain: usize, i: usize, rule: &Rule) -> Optio
     for m in &mut newer.matches {
         if let Match::State(state) = m {
             let state = Some(state.clone());
-            let conntrack = weir_model::matching::ConntrackMatch { state, ..Default::default() };
+            let conntrack = ConntrackMatch { state, ..Default::default() };
             *m = Match::Conntrack(Box::new(conntrack));
         }
     }

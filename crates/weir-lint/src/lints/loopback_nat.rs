@@ -1,7 +1,7 @@
 //! Rules about the loopback device, and what goes past INPUT.
 
 use weir_model::target::NatTarget;
-use weir_model::{Field, Predicate, Rule, TableName, Target, Test, tests_of};
+use weir_model::{Family, Field, IfaceMatch, Predicate, Rule, TableName, Target, Test, tests_of};
 
 use crate::context::{LintContext, TableContext};
 use crate::family::LintFamily;
@@ -27,7 +27,7 @@ fn look(context: &LintContext<'_>, out: &mut Vec<Finding>) {
     past_input(context, out);
 }
 
-fn is_lo(iface: Option<&weir_model::IfaceMatch>) -> bool {
+fn is_lo(iface: Option<&IfaceMatch>) -> bool {
     iface.is_some_and(|d| !d.negated && !d.prefix && &*d.name == "lo")
 }
 
@@ -43,7 +43,7 @@ fn loopback(table: &TableContext<'_>, out: &mut Vec<Finding>) {
         let local = base.saddr.is_some_and(|s| {
             !s.negated && s.addr.0 >> 24 == 127 && s.mask.0 & 0xff00_0000 == 0xff00_0000
         });
-        let v4 = table.family() == weir_model::Family::V4;
+        let v4 = table.family() == Family::V4;
         let inward = &*table.chain(at).name == "INPUT" && base.iif.is_none();
         if v4 && inward && local && rule.target == Target::Accept {
             let message = "this rule accepts forged 127.0.0.0/8 addresses from any device";

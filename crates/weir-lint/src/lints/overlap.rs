@@ -2,6 +2,7 @@
 //! literature (Al-Shaer and Hamed, 2004). Exceptions are written so on purpose; so they are off.
 
 use weir_model::Target;
+use weir_partition::HyperRect;
 
 use crate::context::{LintContext, TableContext};
 use crate::family::LintFamily;
@@ -39,9 +40,8 @@ fn pairs(table: &TableContext<'_>, at: FlowPosition) -> Vec<Finding> {
             continue;
         }
         let (a, b) = (&table.flow.reach(at).cells, &table.flow.reach(earlier).cells);
-        let within = |a: &[_], b: &[weir_partition::HyperRect]| {
-            b.iter().all(|b| a.iter().any(|a: &weir_partition::HyperRect| a.holds(b)))
-        };
+        let within =
+            |a: &[_], b: &[HyperRect]| b.iter().all(|b| a.iter().any(|a: &HyperRect| a.holds(b)));
         match (within(a, b), within(b, a)) {
             (true, false) => general = general.or(Some(earlier)),
             (false, false) => correlated = correlated.or(Some(earlier)),

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use weir_model::effect::needs_conntrack;
-use weir_model::{Effect, Family, Rule, RulePlace, TableName, Target, tests_of};
+use weir_model::{Effect, Family, Rule, RulePlace, TableName, Target, Test, tests_of};
 
 use crate::context::{LintContext, TableContext};
 use crate::family::LintFamily;
@@ -37,7 +37,7 @@ fn untracked(raw: &TableContext<'_>, nat: &TableContext<'_>, hook: &str, out: &m
     let first = notrack.take_while(|(_, r)| r.target.falls_through() && r.target != Target::None);
     for (n, rule) in first.filter(|(_, r)| is_notrack(r)) {
         let excluded = tests_of(rule, raw.family());
-        let opaque = |t: &weir_model::Test| {
+        let opaque = |t: &Test| {
             use weir_model::Test;
             matches!(t, Test::Opaque { .. } | Test::Set { .. } | Test::Never)
         };

@@ -1,6 +1,6 @@
 //! Rules that never counted, where the counters of the text are those of real traffic.
 
-use weir_model::{Counters, Target};
+use weir_model::{Chain, Counters, Target};
 
 use crate::context::LintContext;
 use crate::family::LintFamily;
@@ -19,7 +19,7 @@ fn look(context: &LintContext<'_>, out: &mut Vec<Finding>) {
     for table in &context.tables {
         let packets = |c: Option<Counters>| c.map_or(0, |c| c.packets);
         let chains = &table.table.chains;
-        let of_rules = |c: &weir_model::Chain| c.rules.iter().any(|r| packets(r.counters) > 0);
+        let of_rules = |c: &Chain| c.rules.iter().any(|r| packets(r.counters) > 0);
         if !chains.iter().any(|c| of_rules(c) || packets(c.counters) > 0) {
             continue;
         }

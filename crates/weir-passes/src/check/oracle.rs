@@ -8,9 +8,9 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use weir_model::Hook;
 use weir_model::matching::{Match, Value};
-use weir_semantics::{Fact, Oracle, Question, Write};
+use weir_model::{Addr, Hook, Packet};
+use weir_semantics::{Entry, Fact, Oracle, Question, Translation, Write};
 
 /// Answers what bytes say, and leaves all else to others.
 #[derive(Clone, Copy, Debug, Default)]
@@ -47,15 +47,11 @@ impl<A: Oracle> Oracle for Bytes<A> {
         self.0.comes_back(question)
     }
 
-    fn knows(&mut self, fact: Fact, hook: Hook, packet: &weir_model::Packet) -> bool {
+    fn knows(&mut self, fact: Fact, hook: Hook, packet: &Packet) -> bool {
         self.0.knows(fact, hook, packet)
     }
 
-    fn translated(
-        &mut self,
-        hook: Hook,
-        packet: &weir_model::Packet,
-    ) -> Option<(weir_model::Addr, Option<u16>)> {
+    fn translated(&mut self, hook: Hook, packet: &Packet) -> Option<(Addr, Option<u16>)> {
         self.0.translated(hook, packet)
     }
 
@@ -63,18 +59,11 @@ impl<A: Oracle> Oracle for Bytes<A> {
         self.0.write(write)
     }
 
-    fn translate(
-        &mut self,
-        translation: &weir_semantics::Translation<'_>,
-    ) -> Option<(weir_model::Addr, Option<u16>)> {
+    fn translate(&mut self, translation: &Translation<'_>) -> Option<(Addr, Option<u16>)> {
         self.0.translate(translation)
     }
 
-    fn route(
-        &mut self,
-        packet: &weir_model::Packet,
-        wish: weir_semantics::Entry,
-    ) -> weir_semantics::Entry {
+    fn route(&mut self, packet: &Packet, wish: Entry) -> Entry {
         self.0.route(packet, wish)
     }
 }

@@ -16,7 +16,7 @@ use weir_artefact::Deviation;
 use weir_model::matching::{
     AddrMatch, FragmentMatch, HostMatch, Neg, OptionValue, ProtoMatch, TtlOp, Value,
 };
-use weir_model::{Addr, Family, Match, Rule, Ruleset, Span, located_tests_of};
+use weir_model::{Addr, Base, Family, Match, Rule, Ruleset, Span, located_tests_of};
 use weir_partition::{Barrier, TestAlgebra, approach, barrier, keeps_state};
 
 use crate::Rewritten;
@@ -123,7 +123,7 @@ enum Cheap {
 }
 
 /// The header test that says the same (offsets of the IPv4 header, RFC 791).
-fn header(base: &mut weir_model::Base, e: Expression) -> Option<Cheap> {
+fn header(base: &mut Base, e: Expression) -> Option<Cheap> {
     let Expression { offset, mask, lo, hi } = e;
     let one = lo == hi;
     match (offset, mask) {

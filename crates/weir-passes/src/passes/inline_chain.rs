@@ -12,7 +12,7 @@
 use std::collections::{HashMap, HashSet};
 
 use weir_model::matching::Base;
-use weir_model::{Chain, Family, Match, Name, Rule, Ruleset, Table, Target};
+use weir_model::{AddrMatch, Chain, Family, Match, Name, Rule, Ruleset, Table, Target};
 use weir_partition::barrier;
 
 use crate::pass::{Context, Pass};
@@ -140,7 +140,7 @@ fn both(a: &Base, b: &Base, family: Family) -> Option<Base> {
             (None, None) => Some(None),
         }
     }
-    let narrower = |a, b| -> Option<Option<weir_model::AddrMatch>> {
+    let narrower = |a, b| -> Option<Option<AddrMatch>> {
         let (Some(x), Some(y)) = (a, b) else { return one(&a, &b) };
         let (p, q) = (Prefix::of_match(family, &x)?, Prefix::of_match(family, &y)?);
         match (p.covers(family, q), q.covers(family, p)) {

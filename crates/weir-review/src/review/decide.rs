@@ -1,7 +1,7 @@
 //! Which rule of each side decides a packet: in the first table whose verdict differs, or the first
 //! rules that do something that the other side does not.
 
-use weir_model::{Family, Firewall, Hook, Name, Rule, TableName, Target};
+use weir_model::{Chain, Family, Firewall, Hook, Name, Policy, Rule, TableName, Target};
 use weir_semantics::trace::{Trace, TraceStep};
 
 use super::values::{DecidedBy, ReviewSide, RuleAt};
@@ -152,8 +152,8 @@ fn policy_at(chain: &Name, table: &TableName, side: ReviewSide<'_>, family: Fami
     let found = find_chain(side.firewall, table, chain, family);
     let line = found.and_then(|found| (side.line)(found.span, family));
     let policy = found.and_then(|c| c.policy).map_or("-", |policy| match policy {
-        weir_model::Policy::Accept => "ACCEPT",
-        weir_model::Policy::Drop => "DROP",
+        Policy::Accept => "ACCEPT",
+        Policy::Drop => "DROP",
     });
     let place = format!("{}/{table}/{chain}/policy", tool(family));
     RuleAt::of(place, line, format!(":{chain} {policy}"))
@@ -164,7 +164,7 @@ fn find_chain<'f>(
     table: &TableName,
     chain: &Name,
     family: Family,
-) -> Option<&'f weir_model::Chain> {
+) -> Option<&'f Chain> {
     firewall.ruleset(family)?.table(table)?.chain(chain)
 }
 

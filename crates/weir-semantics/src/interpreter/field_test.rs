@@ -1,7 +1,7 @@
 //! Tests of a packet's own fields, lowered.
 
 use weir_model::matching::ct_state;
-use weir_model::{Field, Packet};
+use weir_model::{Field, Packet, Read};
 
 use super::lower::{Compact, TableIndex};
 use super::view::{MULTIPORT_DPORT, MULTIPORT_SPORT, View};
@@ -25,7 +25,7 @@ impl From<bool> for Held {
 
 /// Whether the conntrack state of a packet is one of the wanted ones.
 pub(crate) fn state_holds(packet: &Packet, negated: bool, wanted: u16) -> bool {
-    let weir_model::Read::Value(bits) = Field::CtState.read(packet) else {
+    let Read::Value(bits) = Field::CtState.read(packet) else {
         return false;
     };
     debug_assert!(bits < (ct_state::DNAT as u128) << 1);
