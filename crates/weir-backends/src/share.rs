@@ -109,7 +109,7 @@ pub(crate) fn hooks(family: Family, table: &Table) -> Vec<(String, HashSet<RuleI
         chain.map(|chain| &chain.name)
     });
     let entered = chains.map(|name| {
-        let rules = reach(table, name).into_iter().flat_map(|c| &c.rules);
+        let rules = table.chains_reached_from([&**name]).into_iter().flat_map(|c| &c.rules);
         (place(family, table, name), rules.flat_map(|r| r.credit.iter().copied()).collect())
     });
     entered.filter(|(_, rules): &(String, HashSet<RuleId>)| !rules.is_empty()).collect()
@@ -118,18 +118,6 @@ pub(crate) fn hooks(family: Family, table: &Table) -> Vec<(String, HashSet<RuleI
 /// A chain as manifests name it.
 pub(crate) fn place(family: Family, table: &Table, chain: &Name) -> String {
     format!("{}/{}/{chain}", weir_model::tool(family), table.name)
-}
-
-/// The chains that a walk from a chain may enter, itself included.
-fn reach<'t>(table: &'t Table, start: &'t str) -> Vec<&'t Chain> {
-    let index: HashMap<&str, &Chain> = table.chains.iter().map(|c| (&*c.name, c)).collect();
-    let (mut seen, mut open, mut out) = (HashSet::new(), vec![start], Vec::new());
-    while let Some(name) = open.pop() {
-        let Some(chain) = index.get(name).filter(|_| seen.insert(name)) else { continue };
-        out.push(*chain);
-        open.extend(chain.rules.iter().filter_map(|r| r.target.chain()).map(|c| &**c));
-    }
-    out
 }
 
 /// Causes in the order of a manifest.

@@ -5,11 +5,9 @@
 //! jumped to is made once for each hook, before the chains that jump to it, and what returns from
 //! it goes on behind the jump. What was made before is found in the [`library`](super::library).
 
-use std::collections::HashMap;
-
 use weir_model::{
-    Chain, FieldSet, Hotdrop, Match, Policy, Rule, Table, Target, Test, located_tests_of,
-    match_effects,
+    Chain, ChainGraph, FieldSet, Hotdrop, Match, Policy, Rule, Table, Target, Test,
+    located_tests_of, match_effects,
 };
 use weir_semantics::Verdict;
 use weir_semantics::digest::{content, dropping};
@@ -45,8 +43,7 @@ impl From<Full> for Unknown {
 /// The chains of a table, and what those mean that are made already.
 #[derive(Debug)]
 struct Chains<'t> {
-    table: &'t Table,
-    by_name: HashMap<&'t str, usize>,
+    graph: ChainGraph<'t>,
     /// Chains that some rule goes to.
     gone_to: Vec<bool>,
     meant: Vec<Option<ChainId>>,
@@ -54,54 +51,17 @@ struct Chains<'t> {
 
 impl<'t> Chains<'t> {
     fn new(table: &'t Table) -> Self {
-        let by_name: HashMap<&str, usize> =
-            table.chains.iter().zip(0..).map(|(c, i)| (&*c.name, i)).collect();
+        let graph = table.graph();
         let mut gone_to = vec![false; table.chains.len()];
-        for rule in table.chains.iter().flat_map(|c| &c.rules) {
-            if let Target::Goto(name) = &rule.target
-                && let Some(chain) = by_name.get(&**name)
-            {
-                gone_to[*chain] = true;
-            }
+        for jump in graph.all_jumps() {
+            let target = &table.chains[jump.from].rules[jump.rule].target;
+            gone_to[jump.to] |= matches!(target, Target::Goto(_));
         }
-        Chains { table, by_name, gone_to, meant: vec![None; table.chains.len()] }
+        Chains { graph, gone_to, meant: vec![None; table.chains.len()] }
     }
 
     fn meant(&self, name: &str) -> Option<ChainId> {
-        self.by_name.get(name).and_then(|at| self.meant[*at])
-    }
-
-    /// The chains that `start` reaches, each after those it jumps to, itself last; or a chain that
-    /// reaches itself. Without recursion: chains may nest deeply.
-    fn order(&self, start: usize) -> Result<Vec<usize>, &'t str> {
-        #[derive(Clone, Copy, PartialEq)]
-        enum OrderMark {
-            New,
-            Open,
-            Done,
-        }
-        let mut marks = vec![OrderMark::New; self.table.chains.len()];
-        marks[start] = OrderMark::Open;
-        let (mut stack, mut order) = (vec![(start, 0)], Vec::new());
-        while let Some((chain, rule)) = stack.last_mut() {
-            let Some(next) = self.table.chains[*chain].rules.get(*rule) else {
-                marks[*chain] = OrderMark::Done;
-                order.push(*chain);
-                stack.pop();
-                continue;
-            };
-            *rule += 1;
-            let to = next.target.chain().and_then(|name| self.by_name.get(&**name));
-            match to.map(|to| (*to, marks[*to])) {
-                Some((to, OrderMark::Open)) => return Err(&self.table.chains[to].name),
-                Some((to, OrderMark::New)) => {
-                    marks[to] = OrderMark::Open;
-                    stack.push((to, 0));
-                }
-                Some((_, OrderMark::Done)) | None => {}
-            }
-        }
-        Ok(order)
+        self.graph.chain(name).and_then(|at| self.meant[at])
     }
 }
 
@@ -125,7 +85,8 @@ impl<'f> RulesetDiagram<'f> {
             _ => return Ok(Ref::ZERO),
         };
         let mut chains = Chains::new(table);
-        let order = chains.order(start).map_err(|name| {
+        let order = chains.graph.callees_first(start).map_err(|at| {
+            let name = &table.chains[at].name;
             Unknown::Why(format!("chain {name} of table {} leads back to itself", table.name))
         })?;
         for at in order {

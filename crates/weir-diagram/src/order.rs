@@ -4,9 +4,7 @@
 //! by destination. So chains are kept, and their rules: of each long chain every so manieth, and of
 //! what only the others lead to, nothing.
 
-use std::collections::{HashMap, HashSet};
-
-use weir_model::{Chain, Family, Firewall, Rule, Ruleset, Table};
+use weir_model::{Chain, ChainGraph, Family, Firewall, Rule, Ruleset, Table};
 
 use crate::chain::Unknown;
 use crate::comparison::{ComparedPath, Identity};
@@ -60,23 +58,17 @@ fn thinned(ruleset: &Ruleset) -> Ruleset {
 
 /// The table with what its built-in chains reach when all chains are cut.
 fn reachable(table: &Table, length: usize) -> Table {
-    let by_name: HashMap<&str, &Chain> = table.chains.iter().map(|c| (&*c.name, c)).collect();
-    let mut next: Vec<&Chain> = table.chains.iter().filter(|c| c.policy.is_some()).collect();
-    let mut seen: HashSet<&str> = next.iter().map(|c| &*c.name).collect();
-    let mut chains = Vec::new();
-    while let Some(chain) = next.pop() {
-        let kept: Vec<Rule> = spread(&chain.rules, length).cloned().collect();
-        for name in spread(&chain.rules, length).filter_map(|r| r.target.chain()) {
-            if let Some(chain) = by_name.get(&**name)
-                && seen.insert(&chain.name)
-            {
-                next.push(chain);
-            }
-        }
+    let cut = |chain: &Chain| {
         let mut cut = Chain::new(chain.name.clone(), chain.policy);
-        cut.rules = kept;
-        chains.push(cut);
-    }
+        cut.rules = spread(&chain.rules, length).cloned().collect();
+        cut
+    };
+    let mut cut: Vec<Chain> = table.chains.iter().map(cut).collect();
+    let graph = ChainGraph::new(&cut);
+    let built_in = (0..cut.len()).filter(|c| cut[*c].policy.is_some());
+    let entered = graph.spread(built_in, &mut vec![false; cut.len()], |_| true);
+    let none = || Chain::new("", None);
+    let chains = entered.into_iter().map(|c| std::mem::replace(&mut cut[c], none())).collect();
     let (leading_comments, trailing_comments) = (Vec::new(), Vec::new());
     Table { name: table.name, chains, leading_comments, trailing_comments }
 }

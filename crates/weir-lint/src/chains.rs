@@ -3,71 +3,39 @@
 
 use std::collections::HashMap;
 
-use weir_model::{Chain, Family, Rule, Ruleset, Table, Target, tests_of};
-
-/// The jumps of each chain: which rule, to which chain.
-pub(crate) type Jumps = Vec<Vec<(usize, usize)>>;
-
-/// The jumps of each chain of a table.
-pub(crate) fn jumps(table: &Table) -> Jumps {
-    let by_name: HashMap<&str, usize> =
-        table.chains.iter().enumerate().map(|(i, c)| (&*c.name, i)).collect();
-    let to = |(i, target): (usize, &Target)| Some((i, *by_name.get(&**target.chain()?)?));
-    let of = |c: &Chain| c.rules.iter().map(|r| &r.target).enumerate().filter_map(to).collect();
-    table.chains.iter().map(of).collect()
-}
+use weir_model::{Chain, ChainGraph, Family, Rule, Ruleset, Table, Target, tests_of};
 
 /// Which chains a packet may enter: built-in chains, and those that rules of such chains lead to
 /// which do not stand behind a catch-all.
-pub(crate) fn reachable(table: &Table, catch_all: &[Option<CatchAll>]) -> Vec<bool> {
+pub(crate) fn reachable(
+    table: &Table,
+    graph: &ChainGraph<'_>,
+    catch_all: &[Option<CatchAll>],
+) -> Vec<bool> {
     let built_in = (0..table.chains.len()).filter(|i| table.chains[*i].policy.is_some());
     let mut reached = vec![false; table.chains.len()];
-    spread(&jumps(table), built_in.collect(), &mut reached, &|chain, rule| {
-        catch_all[chain].is_none_or(|by| rule <= by.rule)
+    graph.spread(built_in, &mut reached, |jump| {
+        catch_all[jump.from].is_none_or(|by| jump.rule <= by.rule)
     });
     reached
 }
 
 /// The chains that only rules behind the catch-all of a reachable chain lead to, with that chain.
 pub(crate) fn cut_off(
-    table: &Table,
+    graph: &ChainGraph<'_>,
     catch_all: &[Option<CatchAll>],
     reachable: &[bool],
 ) -> Vec<Option<usize>> {
-    let jumps = jumps(table);
-    let mut by = vec![None; table.chains.len()];
+    let mut by = vec![None; graph.len()];
     let mut reached = reachable.to_vec();
-    for chain in (0..table.chains.len()).filter(|c| reachable[*c]) {
+    for chain in (0..graph.len()).filter(|c| reachable[*c]) {
         let Some(catch) = catch_all[chain] else { continue };
-        let behind = jumps[chain].iter().filter(|(rule, _)| *rule > catch.rule);
-        let first: Vec<usize> = behind.map(|(_, to)| *to).filter(|to| !reached[*to]).collect();
-        if first.is_empty() {
-            continue;
-        }
-        let before = reached.clone();
-        spread(&jumps, first, &mut reached, &|_, _| true);
-        for to in (0..by.len()).filter(|c| reached[*c] && !before[*c]) {
+        let behind = graph.jumps(chain).iter().filter(|jump| jump.rule > catch.rule);
+        for to in graph.spread(behind.map(|jump| jump.to), &mut reached, |_| true) {
             by[to] = Some(chain);
         }
     }
     by
-}
-
-/// Marks chains, and those that they lead to by jumps that count.
-fn spread(
-    jumps: &Jumps,
-    mut open: Vec<usize>,
-    reached: &mut [bool],
-    counts: &dyn Fn(usize, usize) -> bool,
-) {
-    open.iter().for_each(|i| reached[*i] = true);
-    while let Some(from) = open.pop() {
-        for (_, to) in jumps[from].iter().filter(|(rule, _)| counts(from, *rule)) {
-            if !std::mem::replace(&mut reached[*to], true) {
-                open.push(*to);
-            }
-        }
-    }
 }
 
 /// A rule behind which no packet goes on in its chain.
@@ -84,8 +52,12 @@ pub(crate) type Closed<'a> = HashMap<&'a str, Option<(usize, usize)>>;
 
 /// The rule of each chain behind which no packet goes on: it has no tests and decides, or leads
 /// into a chain that no packet leaves undecided.
-pub(crate) fn catch_alls(ruleset: &Ruleset, table: &Table) -> Vec<Option<CatchAll>> {
-    let closed = closed(ruleset.family, table);
+pub(crate) fn catch_alls(
+    ruleset: &Ruleset,
+    table: &Table,
+    graph: &ChainGraph<'_>,
+) -> Vec<Option<CatchAll>> {
+    let closed = closed(ruleset.family, table, graph);
     let family = ruleset.family;
     let takes_all = |rule: &Rule| {
         let leaves = rule.target.leaves_chain();
@@ -105,28 +77,13 @@ fn jumps_into(rule: &Rule, closed: &Closed<'_>) -> Option<(usize, usize)> {
 }
 
 /// Which chains no packet leaves undecided: a rule without tests decides or leads into such a
-/// chain, and no rule before it returns. Callees first, without recursion.
-pub(crate) fn closed(family: Family, table: &Table) -> Closed<'_> {
-    let by_name: HashMap<&str, usize> =
-        table.chains.iter().enumerate().map(|(i, c)| (&*c.name, i)).collect();
+/// chain, and no rule before it returns.
+pub(crate) fn closed<'a>(family: Family, table: &'a Table, graph: &ChainGraph<'_>) -> Closed<'a> {
     let mut closed: Closed<'_> = HashMap::new();
-    let mut begun = vec![false; table.chains.len()];
-    for start in 0..table.chains.len() {
-        let mut stack = vec![start];
-        while let Some(&at) = stack.last() {
-            let chain = &table.chains[at];
-            let callees = chain.rules.iter().filter_map(|r| by_name.get(&**r.target.chain()?));
-            let open: Vec<usize> = callees.copied().filter(|to| !begun[*to]).collect();
-            if !std::mem::replace(&mut begun[at], true) && !open.is_empty() {
-                stack.extend(open);
-                continue;
-            }
-            stack.pop();
-            if !closed.contains_key(&*chain.name) {
-                let is = closes(chain, at, family, &closed);
-                closed.insert(&chain.name, is);
-            }
-        }
+    for at in graph.order() {
+        let chain = &table.chains[at];
+        let is = closes(chain, at, family, &closed);
+        closed.insert(&chain.name, is);
     }
     closed
 }

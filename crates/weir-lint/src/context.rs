@@ -34,13 +34,14 @@ impl<'a> LintContext<'a> {
     pub fn new(firewall: &'a Firewall, options: &'a LintOptions) -> Self {
         let tables = firewall.rulesets().flat_map(|r| r.tables.iter().map(move |t| (r, t)));
         let tables = tables.map(|(ruleset, table)| {
-            let catch_all = catch_alls(ruleset, table);
-            let reachable = reachable(table, &catch_all);
+            let flow = Flow::new(firewall, ruleset, table);
+            let catch_all = catch_alls(ruleset, table, flow.graph());
+            let reachable = reachable(table, flow.graph(), &catch_all);
             TableContext {
                 ruleset,
                 table,
-                flow: Flow::new(firewall, ruleset, table),
-                cut_off: cut_off(table, &catch_all, &reachable),
+                cut_off: cut_off(flow.graph(), &catch_all, &reachable),
+                flow,
                 catch_all,
                 reachable,
             }

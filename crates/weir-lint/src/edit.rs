@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use weir_model::{Family, Firewall, Name, Rule, Ruleset, Table, TableName};
+use weir_model::{Chain, Family, Firewall, Rule, Ruleset, Table, TableName};
 
 use crate::finding::Edit;
 
@@ -70,21 +70,8 @@ fn edit_rules(ruleset: &mut Ruleset, edits: &Edits<'_>) {
 
 /// Chains that may go and that nothing which stays names.
 fn remove_chains(table: &mut Table, goes: &dyn Fn(TableName, &str) -> bool) {
-    let mut going: HashSet<Name> = table
-        .chains
-        .iter()
-        .filter(|c| c.policy.is_none() && goes(table.name, &c.name))
-        .map(|c| c.name.clone())
-        .collect();
-    loop {
-        let staying = table.chains.iter().filter(|c| !going.contains(&c.name));
-        let named: HashSet<Name> =
-            staying.flat_map(|c| &c.rules).filter_map(|r| r.target.chain().cloned()).collect();
-        let before = going.len();
-        going.retain(|name| !named.contains(name));
-        if going.len() == before {
-            break;
-        }
-    }
-    table.chains.retain(|c| !going.contains(&c.name));
+    let may_go = |c: &Chain| c.policy.is_none() && goes(table.name, &c.name);
+    let staying = table.chains.iter().zip(0..).filter(|(c, _)| !may_go(c)).map(|(_, at)| at);
+    let mut stays = table.graph().reach(staying).into_iter();
+    table.chains.retain(|_| stays.next() == Some(true));
 }

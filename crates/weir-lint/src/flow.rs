@@ -20,7 +20,7 @@ mod sweep;
 
 use std::cell::{Cell as Counter, OnceCell};
 
-use weir_model::{Chain, Field, Firewall, Rule, Ruleset, Table, Target};
+use weir_model::{Chain, ChainGraph, ChainJump, Field, Firewall, Rule, Ruleset, Table, Target};
 use weir_partition::{HyperRect, Lowering, MatchSpace};
 
 use self::index::Index;
@@ -46,8 +46,8 @@ pub(crate) struct Flow<'a> {
     reaches: Vec<Vec<MatchSpace>>,
     /// The rules that jump or go to a chain.
     callers: Vec<Vec<FlowPosition>>,
-    /// The chain that each rule jumps or goes to.
-    callees: Vec<Vec<Option<usize>>>,
+    /// The jumps between the chains.
+    graph: ChainGraph<'a>,
     /// What a built-in chain may see.
     entering: Vec<Option<HyperRect>>,
     /// By chain, all rules.
@@ -64,19 +64,10 @@ impl<'a> Flow<'a> {
     pub fn new(firewall: &'a Firewall, ruleset: &'a Ruleset, table: &'a Table) -> Self {
         let mut lowering = Lowering::new(firewall, ruleset, table);
         let opaque = lowering.is_opaque();
-        let names: std::collections::HashMap<&str, usize> =
-            table.chains.iter().enumerate().map(|(i, c)| (&*c.name, i)).collect();
-        let to = |r: &Rule| r.target.chain().and_then(|name| names.get(&**name)).copied();
-        let callees: Vec<Vec<Option<usize>>> =
-            table.chains.iter().map(|c| c.rules.iter().map(to).collect()).collect();
-        let mut callers = vec![Vec::new(); table.chains.len()];
-        for (chain, callees) in callees.iter().enumerate() {
-            for (rule, to) in callees.iter().enumerate() {
-                if let Some(to) = to {
-                    callers[*to].push((chain, rule));
-                }
-            }
-        }
+        let graph = table.graph();
+        let position = |jump: ChainJump| (jump.from, jump.rule);
+        let callers = graph.callers().into_iter();
+        let callers = callers.map(|jumps| jumps.into_iter().map(position).collect()).collect();
         let entering = |c: &Chain| c.policy.map(|_| lowering.entering(&c.name));
         let entering = table.chains.iter().map(entering).collect();
         let reaches = table
@@ -88,7 +79,7 @@ impl<'a> Flow<'a> {
             table,
             reaches,
             callers,
-            callees,
+            graph,
             entering,
             indexes: (0..table.chains.len()).map(|_| OnceCell::new()).collect(),
             takers: (0..table.chains.len()).map(|_| OnceCell::new()).collect(),
@@ -96,12 +87,17 @@ impl<'a> Flow<'a> {
             opaque,
             work: Counter::new(0),
         };
-        flow.opaque |= flow.has_loop();
+        flow.opaque |= flow.graph.has_loop();
         flow
     }
 
     pub fn reach(&self, (chain, rule): FlowPosition) -> &MatchSpace {
         &self.reaches[chain][rule]
+    }
+
+    /// The jumps between the chains.
+    pub fn graph(&self) -> &ChainGraph<'a> {
+        &self.graph
     }
 
     /// The rules that jump or go to a chain.
@@ -270,7 +266,7 @@ impl<'a> Flow<'a> {
         if rule.target.leaves_chain() {
             return reach.cells.iter().any(done);
         }
-        let Some(to) = self.callees[at.0][at.1] else { return false };
+        let Some(to) = self.graph.callee(at.0, at.1) else { return false };
         let near = reach.cells.iter().filter(|c| c.meets(cell));
         near.into_iter().any(|jump| {
             let ends = self.ends(to, 0).iter().filter_map(|end| end.and(jump));
@@ -294,7 +290,7 @@ impl<'a> Flow<'a> {
             let rule = self.rule((chain, i));
             let hot = reach.hot.iter().filter(|h| h.1).map(|h| h.0.clone());
             let mut found: Vec<HyperRect> = hot.collect();
-            match (&rule.target, self.callees[chain][i]) {
+            match (&rule.target, self.graph.callee(chain, i)) {
                 (Target::Jump(_) | Target::Goto(_), Some(to)) if reach.exact => {
                     let ends = self.ends(to, depth + 1);
                     let both =
@@ -337,23 +333,6 @@ impl<'a> Flow<'a> {
         };
         let index = || Index::new(&self.reaches[chain], &takes);
         self.takers[chain].get_or_init(index).meeting(cell)
-    }
-
-    /// Whether jumps lead in a circle, which no kernel loads.
-    fn has_loop(&self) -> bool {
-        let mut waiting: Vec<usize> = self.callers.iter().map(Vec::len).collect();
-        let mut free: Vec<usize> = (0..waiting.len()).filter(|c| waiting[*c] == 0).collect();
-        let mut done = 0;
-        while let Some(chain) = free.pop() {
-            done += 1;
-            for to in self.callees[chain].iter().flatten() {
-                waiting[*to] -= 1;
-                if waiting[*to] == 0 {
-                    free.push(*to);
-                }
-            }
-        }
-        done < waiting.len()
     }
 }
 

@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+mod chain_graph;
 mod counters;
 pub mod credit;
 pub mod effect;
@@ -22,6 +23,7 @@ mod span;
 pub mod target;
 pub mod test;
 
+pub use chain_graph::{ChainGraph, ChainJump};
 pub use counters::Counters;
 pub use credit::{Counter, CreditMap, tool};
 pub use effect::{ChangingSets, Conntrack, Ends, FieldSet, Hotdrop, effects_of, match_effects};

@@ -53,26 +53,14 @@ impl<'r> Paths<'r> {
     }
 
     fn follow(&mut self, table: &'r Table, hook: Hook) {
-        let by_name: HashMap<&str, usize> =
-            table.chains.iter().enumerate().map(|(i, c)| (&*c.name, i)).collect();
-        let Some(base) = by_name.get(hook.chain()).copied() else { return };
-        let mut depth = vec![usize::MAX; table.chains.len()];
+        let graph = table.graph();
+        let Some(base) = graph.chain(hook.chain()) else { return };
+        let order = graph.distances(base);
+        let depth: HashMap<usize, usize> = order.iter().copied().collect();
         let mut jumps = vec![Vec::new(); table.chains.len()];
-        let mut order = vec![base];
-        depth[base] = 0;
-        let mut next = 0;
-        while let Some(&from) = order.get(next) {
-            next += 1;
-            for rule in &table.chains[from].rules {
-                let (Target::Jump(to) | Target::Goto(to)) = &rule.target else { continue };
-                let Some(&to) = by_name.get(&**to) else { continue };
-                if depth[to] == usize::MAX {
-                    depth[to] = depth[from] + 1;
-                    order.push(to);
-                }
-                if depth[from] < depth[to] {
-                    jumps[to].push((from, rule));
-                }
+        for jump in order.iter().flat_map(|(chain, _)| graph.jumps(*chain)) {
+            if depth[&jump.from] < depth[&jump.to] {
+                jumps[jump.to].push((jump.from, &table.chains[jump.from].rules[jump.rule]));
             }
         }
         let walk = self.walks.len();
@@ -80,7 +68,7 @@ impl<'r> Paths<'r> {
         let returns = users
             .map(|c| (&*c.name, c.rules.iter().filter(|r| r.target == Target::Return).collect()))
             .collect();
-        for chain in order {
+        for (chain, _) in order {
             let rules = table.chains[chain].rules.iter().zip(1..);
             self.rules.extend(rules.map(|(rule, number)| Reached { walk, chain, rule, number }));
         }

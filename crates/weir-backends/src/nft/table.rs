@@ -15,7 +15,7 @@ use weir_model::effect::needs_conntrack;
 use weir_model::effect::{Conntrack, conntrack_of};
 use weir_model::nft::{self, BaseChain, ChainKind, Credit, Statement, Verdict, ct_state};
 use weir_model::programs::{Program, program_of};
-use weir_model::{Chain, Family, Hook, Name, Policy, Rule, Table, TableName};
+use weir_model::{Chain, ChainGraph, Family, Hook, Name, Policy, Rule, Table, TableName};
 
 use super::emit::{Body, Compiled, Emitter};
 use super::item::{Item, LoweredMatch, lower};
@@ -132,16 +132,7 @@ impl<'f> TablePlan<'f> {
 
     /// The chains that a walk from `start` may enter, itself included.
     fn reach(&self, start: &'f str) -> HashSet<&'f str> {
-        let index: HashMap<&str, &'f Chain> =
-            self.table.chains.iter().map(|c| (&*c.name, c)).collect();
-        let mut seen = HashSet::new();
-        let mut open = vec![start];
-        while let Some(name) = open.pop() {
-            let Some(chain) = index.get(name).filter(|_| seen.insert(name)) else { continue };
-            let calls = chain.rules.iter().filter_map(|r| r.target.chain());
-            open.extend(calls.map(|c| &**c));
-        }
-        seen
+        self.table.chains_reached_from([start]).into_iter().map(|chain| &*chain.name).collect()
     }
 
     /// The chains that the nft table holds: those that a moved hook may enter, and, where nothing
@@ -284,39 +275,25 @@ fn acts_by_being_loaded(rule: &Rule, family: Family) -> bool {
 
 /// The deepest call from any base chain of a table, and the base chain.
 pub(super) fn depth(table: &nft::Table) -> usize {
-    let index: HashMap<&str, usize> =
-        table.chains.iter().enumerate().map(|(i, c)| (c.name.as_str(), i)).collect();
     let maps: HashMap<&str, &nft::Map> = table.maps.iter().map(|m| (m.name.as_str(), m)).collect();
-    let mut memo = vec![None; table.chains.len()];
-    let bases = table.chains.iter().enumerate().filter(|(_, c)| c.base.is_some());
-    bases.map(|(i, _)| below(table, &index, &maps, &mut memo, i)).max().unwrap_or(0)
-}
-
-fn below(
-    table: &nft::Table,
-    index: &HashMap<&str, usize>,
-    maps: &HashMap<&str, &nft::Map>,
-    memo: &mut Vec<Option<usize>>,
-    at: usize,
-) -> usize {
-    if let Some(known) = memo[at] {
-        return known;
-    }
-    // A circle would have been refused by iptables; it counts as too deep here.
-    memo[at] = Some(DEPTH_MAX + 1);
-    let mut targets: HashSet<&str> = HashSet::new();
-    for statement in table.chains[at].rules.iter().flat_map(|r| &r.statements) {
-        match statement {
-            Statement::Verdict(v) => targets.extend(v.chain()),
-            Statement::Vmap { map, .. } => {
-                let elements = maps.get(map.as_str()).into_iter().flat_map(|m| &m.elements);
-                targets.extend(elements.filter_map(|e| e.verdict.chain()));
+    let calls = |chain: usize| {
+        let statements = table.chains[chain].rules.iter().enumerate();
+        let statements = statements.flat_map(|(i, r)| r.statements.iter().map(move |s| (i, s)));
+        let mut calls = Vec::new();
+        for (rule, statement) in statements {
+            match statement {
+                Statement::Verdict(v) => calls.extend(v.chain().map(|to| (rule, to))),
+                Statement::Vmap { map, .. } => {
+                    let elements = maps.get(map.as_str()).into_iter().flat_map(|m| &m.elements);
+                    calls.extend(elements.filter_map(|e| Some((rule, e.verdict.chain()?))));
+                }
+                _ => {}
             }
-            _ => {}
         }
-    }
-    let depths = targets.iter().map(|t| 1 + below(table, index, maps, memo, index[t]));
-    let deepest = depths.max().unwrap_or(0);
-    memo[at] = Some(deepest);
-    deepest
+        calls
+    };
+    let graph = ChainGraph::from_names(table.chains.iter().map(|c| c.name.as_str()), calls);
+    let bases = (0..table.chains.len()).filter(|c| table.chains[*c].base.is_some());
+    // A circle would have been refused by iptables; it counts as too deep here.
+    bases.map(|base| graph.depth(base).unwrap_or(DEPTH_MAX + 1)).max().unwrap_or(0)
 }

@@ -158,7 +158,7 @@ impl Flow<'_> {
                     Vec::new()
                 }
                 Target::Jump(_) => {
-                    self.sweep(self.callees[chain][rule]?, 0, met, sweep, depth + 1)?
+                    self.sweep(self.graph.callee(chain, rule)?, 0, met, sweep, depth + 1)?
                 }
                 _ => return None,
             };

@@ -3,7 +3,6 @@
 use weir_model::programs::owner_of;
 use weir_model::{Family, Target};
 
-use crate::chains::{Jumps, jumps};
 use crate::context::{LintContext, TableContext};
 use crate::family::LintFamily;
 use crate::finding::{Edit, Finding};
@@ -19,29 +18,24 @@ pub(crate) static FAMILY: LintFamily =
 
 fn look(context: &LintContext<'_>, out: &mut Vec<Finding>) {
     for table in &context.tables {
-        let jumps = jumps(table.table);
-        unreachable(table, &jumps, out);
-        empty(table, &jumps, out);
-        loops(table, &jumps, out);
+        unreachable(table, out);
+        empty(table, out);
+        loops(table, out);
     }
 }
 
 /// Chains that no rule leads to, and those that only such chains lead to.
-fn unreachable(table: &TableContext<'_>, jumps: &Jumps, out: &mut Vec<Finding>) {
+fn unreachable(table: &TableContext<'_>, out: &mut Vec<Finding>) {
+    let graph = table.flow.graph();
     let is_lost = |c: usize| !table.reachable[c] && table.cut_off[c].is_none();
-    let mut named = vec![false; jumps.len()];
-    jumps.iter().flatten().for_each(|(_, to)| named[*to] = true);
-    let lost: Vec<usize> = (0..jumps.len()).filter(|c| is_lost(*c)).collect();
-    let mut root: Vec<Option<usize>> = vec![None; jumps.len()];
+    let lost: Vec<usize> = (0..graph.len()).filter(|c| is_lost(*c)).collect();
+    let mut root: Vec<Option<usize>> = vec![None; graph.len()];
+    let mut rooted = vec![false; graph.len()];
     // Chains in a circle have no first one: any of them will do.
-    let first = lost.iter().filter(|c| !named[**c]).chain(&lost);
+    let first = lost.iter().filter(|c| table.flow.callers(**c).is_empty()).chain(&lost);
     for start in first {
-        let mut open = vec![*start];
-        while let Some(chain) = open.pop() {
-            if root[chain].is_none() {
-                root[chain] = Some(*start);
-                open.extend(jumps[chain].iter().map(|(_, to)| *to).filter(|to| is_lost(*to)));
-            }
+        for chain in graph.spread([*start], &mut rooted, |jump| is_lost(jump.to)) {
+            root[chain] = Some(*start);
         }
     }
     for at in lost {
@@ -75,71 +69,39 @@ fn unreachable(table: &TableContext<'_>, jumps: &Jumps, out: &mut Vec<Finding>) 
 }
 
 /// Jumps to chains without rules: the chain is to blame.
-fn empty(table: &TableContext<'_>, jumps: &Jumps, out: &mut Vec<Finding>) {
-    for (at, jumps) in jumps.iter().enumerate() {
-        for (rule, to) in jumps {
-            let chain = table.chain(*to);
-            if !chain.rules.is_empty() {
-                continue;
-            }
+fn empty(table: &TableContext<'_>, out: &mut Vec<Finding>) {
+    for jump in table.flow.graph().all_jumps() {
+        let (at, rule, to) = (jump.from, jump.rule, jump.to);
+        let chain = table.chain(to);
+        if chain.rules.is_empty() {
             let name = &chain.name;
             let one = format!("chain {name} is empty, and a rule jumps to it");
             let many = format!("chain {name} is empty, and {{n}} rules jump to it");
-            let cause = RootCause::new(table.key(*to, None), many, "jumps to it");
+            let cause = RootCause::new(table.key(to, None), many, "jumps to it");
             let found = table
-                .rule(&JUMP_TO_EMPTY_CHAIN, at, *rule, format!("chain {name} is empty"))
-                .by(table.keeper(*to))
+                .rule(&JUMP_TO_EMPTY_CHAIN, at, rule, format!("chain {name} is empty"))
+                .by(table.keeper(to))
                 .help("remove the jump and the chain, unless a program fills the chain")
-                .caused(cause.blames(table.at(*to, None), one))
+                .caused(cause.blames(table.at(to, None), one))
                 .tried(1);
             // A goto leaves the caller, and a rule may drop what it cannot read.
-            let plain = matches!(table.chain(at).rules[*rule].target, Target::Jump(_)) && {
-                let reach = table.flow.reach((at, *rule));
+            let plain = matches!(table.chain(at).rules[rule].target, Target::Jump(_)) && {
+                let reach = table.flow.reach((at, rule));
                 reach.hot.is_empty() && reach.asks.is_empty()
             };
             out.push(match plain && owner_of(name).is_none() {
-                true => found.fix_with_counters(vec![table.removal(at, *rule)]),
+                true => found.fix_with_counters(vec![table.removal(at, rule)]),
                 false => found,
             });
         }
     }
 }
 
-/// The first jump of each chain that closes a circle; without recursion.
-fn loops(table: &TableContext<'_>, jumps: &Jumps, out: &mut Vec<Finding>) {
-    #[derive(Clone, Copy, PartialEq)]
-    enum Mark {
-        New,
-        Open,
-        Done,
-    }
-    let mut marks = vec![Mark::New; jumps.len()];
-    for start in 0..jumps.len() {
-        if marks[start] != Mark::New {
-            continue;
-        }
-        marks[start] = Mark::Open;
-        let mut stack = vec![(start, 0)];
-        while let Some((chain, next)) = stack.last_mut() {
-            let Some((rule, to)) = jumps[*chain].get(*next).copied() else {
-                marks[*chain] = Mark::Done;
-                stack.pop();
-                continue;
-            };
-            *next += 1;
-            let from = *chain;
-            match marks[to] {
-                Mark::New => {
-                    marks[to] = Mark::Open;
-                    stack.push((to, 0));
-                }
-                Mark::Open => {
-                    let message = format!("this jump leads back to chain {}", table.chain(to).name);
-                    let help = "remove one of the jumps: the kernel refuses to load a loop";
-                    out.push(table.rule(&JUMP_LOOP, from, rule, message).help(help));
-                }
-                Mark::Done => {}
-            }
-        }
+/// The jumps that close a circle.
+fn loops(table: &TableContext<'_>, out: &mut Vec<Finding>) {
+    for jump in table.flow.graph().closing_jumps() {
+        let message = format!("this jump leads back to chain {}", table.chain(jump.to).name);
+        let help = "remove one of the jumps: the kernel refuses to load a loop";
+        out.push(table.rule(&JUMP_LOOP, jump.from, jump.rule, message).help(help));
     }
 }

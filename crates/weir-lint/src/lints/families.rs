@@ -1,6 +1,6 @@
 //! IPv4 and IPv6 rulesets of one host that disagree.
 
-use weir_model::{Family, Policy, TableName, Target};
+use weir_model::{Family, Policy, Rule, TableName, Target};
 
 use crate::context::{LintContext, TableContext};
 use crate::family::LintFamily;
@@ -62,22 +62,15 @@ fn differ(v4: &TableContext<'_>, v6: &TableContext<'_>, out: &mut Vec<Finding>) 
 /// Without neighbour discovery (ICMPv6 types 133 to 136) no IPv6 packet finds its way.
 fn neighbours(table: &TableContext<'_>, out: &mut Vec<Finding>) {
     let Some((at, true)) = is_closed(table, "INPUT") else { return };
-    let mut open = vec![at];
-    let mut seen = vec![false; table.table.chains.len()];
-    while let Some(chain) = open.pop() {
-        if std::mem::replace(&mut seen[chain], true) {
-            continue;
-        }
-        for (i, rule) in table.chain(chain).rules.iter().enumerate() {
-            if !table.flow.may_be_neighbour((chain, i)) {
-                continue;
-            }
-            match rule.target.chain() {
-                Some(to) => open.extend(table.table.chains.iter().position(|c| c.name == *to)),
-                None if rule.target == Target::Accept => return,
-                None if matches!(rule.target, Target::Opaque(_)) => return,
-                None => {}
-            }
+    let may_be = |chain: usize, rule: usize| table.flow.may_be_neighbour((chain, rule));
+    let mut reached = vec![false; table.table.chains.len()];
+    let graph = table.flow.graph();
+    for chain in graph.spread([at], &mut reached, |jump| may_be(jump.from, jump.rule)) {
+        let accepts = |(i, rule): (usize, &Rule)| {
+            matches!(rule.target, Target::Accept | Target::Opaque(_)) && may_be(chain, i)
+        };
+        if table.chain(chain).rules.iter().enumerate().any(accepts) {
+            return;
         }
     }
     let message = "INPUT drops neighbour discovery: no rule accepts ICMPv6 types 135 and 136";

@@ -14,7 +14,7 @@ pub(crate) static FAMILY: LintFamily = LintFamily { lints: &[&NO_FINAL_DROP], lo
 
 fn look(context: &LintContext<'_>, out: &mut Vec<Finding>) {
     for table in context.tables.iter().filter(|t| t.table.name == TableName::Filter) {
-        let closed = closed(table.family(), table.table);
+        let closed = closed(table.family(), table.table, table.flow.graph());
         for (at, chain) in table.table.chains.iter().enumerate() {
             let name = &chain.name;
             let guarded = matches!(&**name, "INPUT" | "FORWARD");

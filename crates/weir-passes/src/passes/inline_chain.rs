@@ -12,7 +12,7 @@
 use std::collections::{HashMap, HashSet};
 
 use weir_model::matching::Base;
-use weir_model::{AddrMatch, Chain, Family, Match, Name, Rule, Ruleset, Table, Target};
+use weir_model::{AddrMatch, Chain, Family, Match, Name, Rule, Ruleset, Target};
 use weir_partition::barrier;
 
 use crate::pass::{Context, Pass};
@@ -74,10 +74,12 @@ impl Pass for InlineChain {
 fn short_chains<'r>(ruleset: &'r Ruleset, context: &Context<'_>) -> HashMap<Name, &'r Chain> {
     let mut out = HashMap::new();
     for table in &ruleset.tables {
-        let callers = callers(table);
-        for chain in table.chains.iter().filter(|c| c.policy.is_none() && context.may_touch(c)) {
+        let callers = table.graph().callers();
+        let chains = table.chains.iter().zip(callers);
+        let chains = chains.filter(|(c, _)| c.policy.is_none() && context.may_touch(c));
+        for (chain, callers) in chains {
             let most = context.options.cost.inline_rules_max.max(1);
-            let called_once = callers.get(&chain.name) == Some(&1);
+            let called_once = callers.len() == 1;
             if chain.rules.is_empty() || chain.rules.len() > most || !called_once {
                 continue;
             }
@@ -92,15 +94,6 @@ fn short_chains<'r>(ruleset: &'r Ruleset, context: &Context<'_>) -> HashMap<Name
                 out.insert(chain.name.clone(), chain);
             }
         }
-    }
-    out
-}
-
-/// How many rules lead to each chain.
-fn callers(table: &Table) -> HashMap<&Name, usize> {
-    let mut out = HashMap::new();
-    for to in table.chains.iter().flat_map(|c| &c.rules).filter_map(|r| r.target.chain()) {
-        *out.entry(to).or_default() += 1;
     }
     out
 }

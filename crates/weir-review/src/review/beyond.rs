@@ -1,8 +1,6 @@
 //! What a proof does not cover, where rules test what it hangs on (docs/semantics.md).
 
-use std::collections::BTreeSet;
-
-use weir_model::{Chain, Field, Firewall, Hook, Ruleset, Table, TableName, Test, tests_of};
+use weir_model::{Field, Firewall, Hook, Ruleset, TableName, Test, tests_of};
 
 const HOOKS: [Hook; 5] =
     [Hook::Prerouting, Hook::Input, Hook::Forward, Hook::Output, Hook::Postrouting];
@@ -38,19 +36,8 @@ pub fn not_covered(firewalls: &[&Firewall]) -> Vec<String> {
 fn tests(ruleset: &Ruleset, of: Option<TableName>, hooks: &[Hook], field: Field) -> bool {
     let is_it = |t: &Test| matches!(t, Test::Field { field: f, .. } if *f == field);
     let tables = ruleset.tables.iter().filter(|t| of.is_none_or(|name| t.name == name));
-    tables.flat_map(|table| reached(table, hooks)).any(|chain| {
+    let names = || hooks.iter().map(|h| h.chain());
+    tables.flat_map(|table| table.chains_reached_from(names())).any(|chain| {
         chain.rules.iter().any(|rule| tests_of(rule, ruleset.family).iter().any(is_it))
     })
-}
-
-/// The chains that a walk from one of the hooks may enter.
-fn reached<'t>(table: &'t Table, hooks: &[Hook]) -> Vec<&'t Chain> {
-    let mut open: Vec<&str> = hooks.iter().map(|h| h.chain()).collect();
-    let (mut seen, mut out) = (BTreeSet::new(), Vec::new());
-    while let Some(name) = open.pop() {
-        let Some(chain) = table.chain(name).filter(|_| seen.insert(name)) else { continue };
-        out.push(chain);
-        open.extend(chain.rules.iter().filter_map(|r| r.target.chain()).map(|c| &**c));
-    }
-    out
 }

@@ -7,8 +7,8 @@ use std::collections::HashMap;
 
 use weir_model::matching::{Neg, SetMatch};
 use weir_model::{
-    Chain, ChangingSets, Family, Field, FieldSet, Hook, Hotdrop, Match, Name, Predicate, Rule,
-    Table, TableName, Target, Test, located_tests_of, match_effects,
+    Chain, ChainGraph, ChangingSets, Family, Field, FieldSet, Hook, Hotdrop, Match, Name,
+    Predicate, Rule, Table, TableName, Target, Test, located_tests_of, match_effects,
 };
 
 use super::view::{MULTIPORT_DPORT, MULTIPORT_SPORT, is_narrow, wide_slot};
@@ -195,8 +195,7 @@ impl<'f> TableIndex<'f> {
     /// # Panics
     /// Where a rule jumps to a chain that the table does not have.
     pub fn new(table: &'f Table, family: Family, sets: KnownSets<'_>) -> Self {
-        let by_name: HashMap<&str, u32> =
-            table.chains.iter().zip(0..).map(|(c, i)| (&*c.name, i)).collect();
+        let graph = table.graph();
         let mut index = TableIndex {
             name: table.name,
             chains: Vec::with_capacity(table.chains.len()),
@@ -210,7 +209,7 @@ impl<'f> TableIndex<'f> {
             sets: Vec::new(),
             conntracks: Vec::new(),
             opaques: Vec::new(),
-            loops: false,
+            loops: graph.has_loop(),
         };
         for (chain, at) in table.chains.iter().zip(0..) {
             let hook = Hook::of_chain(&chain.name).filter(|h| table.name.hooks().contains(h));
@@ -219,11 +218,10 @@ impl<'f> TableIndex<'f> {
             }
             let first = index.rules.len() as u32;
             for rule in &chain.rules {
-                index.push_rule(rule, family, sets, &by_name);
+                index.push_rule(rule, family, sets, &graph);
             }
             index.chains.push(ChainIndex { chain, first, end: index.rules.len() as u32 });
         }
-        index.loops = index.has_loop();
         index
     }
 
@@ -237,15 +235,15 @@ impl<'f> TableIndex<'f> {
         rule: &'f Rule,
         family: Family,
         sets: KnownSets<'_>,
-        chains: &HashMap<&str, u32>,
+        graph: &ChainGraph<'_>,
     ) {
         let first = self.tests.len() as u32;
         for (from, test) in located_tests_of(rule, family) {
             let test = self.lower(rule, from, test, family, sets);
             self.tests.push(test);
         }
-        let chain = |name: &Name| match chains.get(&**name) {
-            Some(i) => *i,
+        let chain = |name: &Name| match graph.chain(name) {
+            Some(i) => i as u32,
             None => panic!("a rule jumps to {name}, which its table does not have"),
         };
         let action = match &rule.target {
@@ -368,44 +366,6 @@ impl<'f> TableIndex<'f> {
         let first = self.spans.len() as u32;
         self.spans.extend(spans.iter().map(|&(lo, hi)| (lo as u32, hi as u32)));
         (first, spans.len() as u16)
-    }
-
-    /// Whether some chain reaches itself; without recursion, for chains may be nested deeply.
-    fn has_loop(&self) -> bool {
-        #[derive(Clone, Copy, PartialEq)]
-        enum LoopMark {
-            New,
-            Open,
-            Done,
-        }
-        let mut marks = vec![LoopMark::New; self.chains.len()];
-        for start in 0..self.chains.len() {
-            if marks[start] != LoopMark::New {
-                continue;
-            }
-            marks[start] = LoopMark::Open;
-            let mut stack = vec![(start, self.chains[start].first)];
-            while let Some((chain, rule)) = stack.last_mut() {
-                if *rule == self.chains[*chain].end {
-                    marks[*chain] = LoopMark::Done;
-                    stack.pop();
-                    continue;
-                }
-                let action = self.rules[*rule as usize].action;
-                *rule += 1;
-                let (Action::Jump(to) | Action::Goto(to)) = action else { continue };
-                let to = to as usize;
-                match marks[to] {
-                    LoopMark::Open => return true,
-                    LoopMark::New => {
-                        marks[to] = LoopMark::Open;
-                        stack.push((to, self.chains[to].first));
-                    }
-                    LoopMark::Done => {}
-                }
-            }
-        }
-        false
     }
 }
 

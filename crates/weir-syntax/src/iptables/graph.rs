@@ -5,9 +5,7 @@
 //! net/ipv4/netfilter/ip_tables.c) and hands each rule's extensions the hooks that reach it. A rule
 //! behind one that always ends the chain is not reached.
 
-use std::collections::HashMap;
-
-use weir_model::{Base, Chain, Hook, Name, Rule, Span, TableName, Target};
+use weir_model::{Base, Chain, ChainGraph, Hook, Rule, Span, TableName, Target};
 
 use super::scan::hook_bit;
 use crate::diagnostic::Diagnostic;
@@ -19,10 +17,10 @@ pub(super) struct Narrowing {
     pub by: &'static str,
 }
 
-/// Deepest nesting of jumps that is followed; a chain can be entered once on a way.
+/// A table, and which hooks lead to its chains.
 struct HookWalk<'t> {
     chains: &'t [Chain],
-    index: HashMap<&'t Name, usize>,
+    graph: ChainGraph<'t>,
     narrowings: &'t [Vec<Narrowing>],
     /// Of each chain, the hooks that lead to it.
     reached: Vec<u8>,
@@ -35,9 +33,9 @@ pub(super) fn check(
     chains: &[Chain],
     narrowings: &[Vec<Narrowing>],
 ) -> Vec<Diagnostic> {
-    let index = chains.iter().enumerate().map(|(i, c)| (&c.name, i)).collect();
+    let graph = ChainGraph::new(chains);
     let mut walk =
-        HookWalk { chains, index, narrowings, reached: vec![0; chains.len()], errors: Vec::new() };
+        HookWalk { chains, graph, narrowings, reached: vec![0; chains.len()], errors: Vec::new() };
     walk.refuse_loops();
     if walk.errors.is_empty() && narrowings.iter().flatten().any(|n| n.hooks != u8::MAX) {
         for hook in table.hooks() {
@@ -48,67 +46,29 @@ pub(super) fn check(
     walk.errors
 }
 
-impl<'t> HookWalk<'t> {
-    fn target_of(&self, rule: &Rule) -> Option<usize> {
-        rule.target.chain().and_then(|name| self.index.get(name).copied())
-    }
-
-    /// Depth first over jumps; an edge to a chain that is still open closes a loop.
+impl HookWalk<'_> {
     fn refuse_loops(&mut self) {
-        let mut state = vec![0u8; self.chains.len()];
-        let mut stack: Vec<(usize, usize)> = Vec::new();
-        for root in 0..self.chains.len() {
-            if state[root] != 0 {
-                continue;
-            }
-            stack.push((root, 0));
-            state[root] = 1;
-            while let Some((chain, at)) = stack.last_mut() {
-                let rules = &self.chains[*chain].rules;
-                let Some(rule) = rules.get(*at) else {
-                    state[*chain] = 2;
-                    stack.pop();
-                    continue;
-                };
-                *at += 1;
-                let from = *chain;
-                let Some(to) = self.target_of(rule) else { continue };
-                match state[to] {
-                    0 => {
-                        state[to] = 1;
-                        stack.push((to, 0));
-                    }
-                    1 => {
-                        let (from, to) = (&self.chains[from].name, &self.chains[to].name);
-                        let message = format!("jump from {from} to {to} closes a loop");
-                        let span = rule.spans.last().copied().unwrap_or(rule.span);
-                        self.errors.push(
-                            Diagnostic::new(message, span)
-                                .help("the kernel refuses loops of chains"),
-                        );
-                    }
-                    _ => {}
-                }
-            }
+        for jump in self.graph.closing_jumps() {
+            let (from, to) = (&self.chains[jump.from], &self.chains[jump.to]);
+            let message = format!("jump from {} to {} closes a loop", from.name, to.name);
+            let rule = &from.rules[jump.rule];
+            let span = rule.spans.last().copied().unwrap_or(rule.span);
+            let help = "the kernel refuses loops of chains";
+            self.errors.push(Diagnostic::new(message, span).help(help));
         }
     }
 
     /// Marks all chains that a hook leads to.
     fn mark(&mut self, hook: Hook) {
-        let bit = hook_bit(hook);
-        let Some(root) = self.chains.iter().position(|c| &*c.name == hook.chain()) else { return };
-        let mut open = vec![root];
-        while let Some(chain) = open.pop() {
-            if self.reached[chain] & bit != 0 {
-                continue;
-            }
-            self.reached[chain] |= bit;
-            for rule in &self.chains[chain].rules {
-                open.extend(self.target_of(rule));
-                if always_ends(rule) {
-                    break;
-                }
-            }
+        let ends: Vec<usize> = self
+            .chains
+            .iter()
+            .map(|c| c.rules.iter().position(always_ends).unwrap_or(c.rules.len()))
+            .collect();
+        let mut reached = vec![false; self.chains.len()];
+        let root = self.graph.chain(hook.chain());
+        for chain in self.graph.spread(root, &mut reached, |jump| jump.rule < ends[jump.from]) {
+            self.reached[chain] |= hook_bit(hook);
         }
     }
 

@@ -1,0 +1,259 @@
+//! The jumps between the chains of a table as a graph: order, reachability, depth, loops.
+//!
+//! Chains are numbered as they stand in their table; an edge is a rule whose target is another
+//! chain. Jumps to chains that the table does not have are left out. Every walk is iterative: a
+//! table may nest chains as deeply as it has chains.
+
+use std::collections::{HashMap, VecDeque};
+
+use crate::ruleset::{Chain, Table};
+
+/// A rule that leads to a chain, by `-j` or `-g`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ChainJump {
+    /// The chain that the rule stands in.
+    pub from: usize,
+    /// The rule, an index into that chain.
+    pub rule: usize,
+    /// The chain that it leads to.
+    pub to: usize,
+}
+
+/// The jumps between the chains of a table.
+///
+/// ```
+/// use weir_model::{Chain, ChainGraph, Policy, Rule, Target};
+///
+/// let mut forward = Chain::new("FORWARD", Some(Policy::Drop));
+/// forward.rules.push(Rule::new(Target::Jump("tcp".into())));
+/// let chains = [forward, Chain::new("tcp", None), Chain::new("unused", None)];
+/// let graph = ChainGraph::new(&chains);
+/// assert_eq!(graph.reach([0]), [true, true, false]);
+/// assert_eq!(graph.callees_first(0), Ok(vec![1, 0]));
+/// assert_eq!(graph.depth(0), Ok(1));
+/// ```
+#[derive(Clone, Debug)]
+pub struct ChainGraph<'n> {
+    index: HashMap<&'n str, usize>,
+    /// By chain, in the order of its rules.
+    jumps: Vec<Vec<ChainJump>>,
+}
+
+/// How far a depth-first walk is with a chain.
+#[derive(Clone, Copy, PartialEq)]
+enum WalkState {
+    New,
+    Open,
+    Done,
+}
+
+impl<'n> ChainGraph<'n> {
+    /// The graph of these chains.
+    pub fn new(chains: &'n [Chain]) -> Self {
+        let index: HashMap<&str, usize> = chains.iter().map(|c| &*c.name).zip(0..).collect();
+        let of = |(from, chain): (usize, &Chain)| {
+            let to = chain.rules.iter().enumerate().filter_map(|(rule, r)| {
+                let to = *index.get(&**r.target.chain()?)?;
+                Some(ChainJump { from, rule, to })
+            });
+            to.collect()
+        };
+        let jumps = chains.iter().enumerate().map(of).collect();
+        ChainGraph { index, jumps }
+    }
+
+    /// The graph of chains that are not those of a [`Table`]: their names, and for each of them the
+    /// rules that lead to others, in order.
+    pub fn from_names<C>(names: impl IntoIterator<Item = &'n str>, mut calls: C) -> Self
+    where
+        C: FnMut(usize) -> Vec<(usize, &'n str)>,
+    {
+        let names: Vec<&str> = names.into_iter().collect();
+        let mut jumps = vec![Vec::new(); names.len()];
+        let index: HashMap<&str, usize> = names.into_iter().zip(0..).collect();
+        for (from, jumps) in jumps.iter_mut().enumerate() {
+            let to = |(rule, name)| Some(ChainJump { from, rule, to: *index.get(name)? });
+            jumps.extend(calls(from).into_iter().filter_map(to));
+        }
+        ChainGraph { index, jumps }
+    }
+
+    /// The number of the chain of that name.
+    pub fn chain(&self, name: &str) -> Option<usize> {
+        self.index.get(name).copied()
+    }
+
+    /// How many chains there are.
+    pub fn len(&self) -> usize {
+        self.jumps.len()
+    }
+
+    /// True for a table without chains.
+    pub fn is_empty(&self) -> bool {
+        self.jumps.is_empty()
+    }
+
+    /// The jumps of a chain, in the order of its rules.
+    pub fn jumps(&self, chain: usize) -> &[ChainJump] {
+        &self.jumps[chain]
+    }
+
+    /// All jumps, chain by chain.
+    pub fn all_jumps(&self) -> impl Iterator<Item = &ChainJump> {
+        self.jumps.iter().flatten()
+    }
+
+    /// The chain that a rule leads to.
+    pub fn callee(&self, chain: usize, rule: usize) -> Option<usize> {
+        let jumps = &self.jumps[chain];
+        let at = jumps.partition_point(|j| j.rule < rule);
+        jumps.get(at).filter(|j| j.rule == rule).map(|j| j.to)
+    }
+
+    /// For each chain the jumps that lead to it, chain by chain.
+    pub fn callers(&self) -> Vec<Vec<ChainJump>> {
+        let mut callers = vec![Vec::new(); self.len()];
+        self.all_jumps().for_each(|j| callers[j.to].push(*j));
+        callers
+    }
+
+    /// Which chains a walk that begins in some of them may enter, those included.
+    pub fn reach(&self, starts: impl IntoIterator<Item = usize>) -> Vec<bool> {
+        let mut reached = vec![false; self.len()];
+        self.spread(starts, &mut reached, |_| true);
+        reached
+    }
+
+    /// Marks the chains that a walk from `starts` enters by jumps that `follows` lets through, and
+    /// gives those that were not marked before. Behind a marked chain nothing is followed again.
+    pub fn spread(
+        &self,
+        starts: impl IntoIterator<Item = usize>,
+        reached: &mut [bool],
+        follows: impl Fn(&ChainJump) -> bool,
+    ) -> Vec<usize> {
+        let mut is_new = |chain: &usize| !std::mem::replace(&mut reached[*chain], true);
+        let mut open: Vec<usize> = starts.into_iter().filter(&mut is_new).collect();
+        let mut entered = Vec::new();
+        while let Some(chain) = open.pop() {
+            entered.push(chain);
+            let followed = self.jumps[chain].iter().filter(|j| follows(j));
+            open.extend(followed.map(|j| j.to).filter(&mut is_new));
+        }
+        entered
+    }
+
+    /// The chains that `start` reaches with the fewest jumps to each, nearest first.
+    pub fn distances(&self, start: usize) -> Vec<(usize, usize)> {
+        let mut seen = vec![false; self.len()];
+        seen[start] = true;
+        let (mut open, mut out) = (VecDeque::from([(start, 0)]), Vec::new());
+        while let Some((chain, distance)) = open.pop_front() {
+            out.push((chain, distance));
+            for jump in &self.jumps[chain] {
+                if !std::mem::replace(&mut seen[jump.to], true) {
+                    open.push_back((jump.to, distance + 1));
+                }
+            }
+        }
+        out
+    }
+
+    /// The chains that `start` reaches, each behind those that it leads to, `start` last.
+    ///
+    /// # Errors
+    /// A chain that reaches itself.
+    pub fn callees_first(&self, start: usize) -> Result<Vec<usize>, usize> {
+        let (mut order, mut closing) = (Vec::new(), None);
+        let mut states = vec![WalkState::New; self.len()];
+        self.depth_first(start, &mut states, &mut order, &mut |j| {
+            closing.get_or_insert(j.to);
+        });
+        closing.map_or(Ok(order), Err)
+    }
+
+    /// All chains, each behind those that it leads to, but for the jumps that close a loop.
+    pub fn order(&self) -> Vec<usize> {
+        self.walk_all(&mut |_| {})
+    }
+
+    /// The jumps that close a loop in a depth-first walk through the table: none where the kernel
+    /// would load it.
+    pub fn closing_jumps(&self) -> Vec<ChainJump> {
+        let mut closing = Vec::new();
+        self.walk_all(&mut |jump| closing.push(*jump));
+        closing
+    }
+
+    /// Whether some chain reaches itself: the kernel refuses to load such a table.
+    pub fn has_loop(&self) -> bool {
+        !self.closing_jumps().is_empty()
+    }
+
+    /// The most jumps that a walk from `start` can follow one inside the other.
+    ///
+    /// # Errors
+    /// A chain that reaches itself.
+    pub fn depth(&self, start: usize) -> Result<usize, usize> {
+        let mut depths = vec![0; self.len()];
+        for chain in self.callees_first(start)? {
+            depths[chain] = self.jumps[chain].iter().map(|j| depths[j.to] + 1).max().unwrap_or(0);
+        }
+        Ok(depths[start])
+    }
+
+    fn walk_all(&self, closes: &mut dyn FnMut(&ChainJump)) -> Vec<usize> {
+        let (mut order, mut states) = (Vec::new(), vec![WalkState::New; self.len()]);
+        for start in 0..self.len() {
+            if states[start] == WalkState::New {
+                self.depth_first(start, &mut states, &mut order, closes);
+            }
+        }
+        order
+    }
+
+    /// Adds each chain that `start` reaches and that is new to `order` when all of its jumps are
+    /// done; a jump to a chain that is still open closes a loop.
+    fn depth_first(
+        &self,
+        start: usize,
+        states: &mut [WalkState],
+        order: &mut Vec<usize>,
+        closes: &mut dyn FnMut(&ChainJump),
+    ) {
+        states[start] = WalkState::Open;
+        let mut stack = vec![(start, 0)];
+        while let Some((chain, next)) = stack.last_mut() {
+            let Some(jump) = self.jumps[*chain].get(*next) else {
+                states[*chain] = WalkState::Done;
+                order.push(*chain);
+                stack.pop();
+                continue;
+            };
+            *next += 1;
+            match states[jump.to] {
+                WalkState::New => {
+                    states[jump.to] = WalkState::Open;
+                    stack.push((jump.to, 0));
+                }
+                WalkState::Open => closes(jump),
+                WalkState::Done => {}
+            }
+        }
+    }
+}
+
+impl Table {
+    /// The jumps between its chains.
+    pub fn graph(&self) -> ChainGraph<'_> {
+        ChainGraph::new(&self.chains)
+    }
+
+    /// The chains that a walk from chains of these names may enter, those included.
+    pub fn chains_reached_from<'n>(&self, names: impl IntoIterator<Item = &'n str>) -> Vec<&Chain> {
+        let graph = self.graph();
+        let starts = names.into_iter().filter_map(|name| graph.chain(name));
+        let reached = graph.reach(starts);
+        self.chains.iter().zip(reached).filter(|(_, is)| *is).map(|(chain, _)| chain).collect()
+    }
+}

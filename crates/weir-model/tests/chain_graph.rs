@@ -1,0 +1,145 @@
+//! The graph of chains against brute force on all small graphs that chance makes, and on a table
+//! whose chains nest 100,000 deep.
+
+use proptest::prelude::*;
+use weir_model::{Chain, ChainGraph, ChainJump, Rule, Target};
+
+const CHAINS: usize = 6;
+
+/// Chains `0` to `5` with these jumps, and one to a chain that is not there.
+fn chains(edges: &[(usize, usize)]) -> Vec<Chain> {
+    let mut chains: Vec<Chain> =
+        (0..CHAINS).map(|n| Chain::new(n.to_string().as_str(), None)).collect();
+    for (at, (from, to)) in edges.iter().enumerate() {
+        let target = to.to_string().as_str().into();
+        let target = if at % 2 == 0 { Target::Jump(target) } else { Target::Goto(target) };
+        chains[*from].rules.push(Rule::new(Target::Accept));
+        chains[*from].rules.push(Rule::new(target));
+        chains[*from].rules.push(Rule::new(Target::Jump("nowhere".into())));
+    }
+    chains
+}
+
+/// For each chain and number of jumps, the chains that a walk of so many jumps ends in.
+fn walks(edges: &[(usize, usize)]) -> Vec<Vec<[bool; CHAINS]>> {
+    let walks_of = |start: usize| {
+        let mut at = [false; CHAINS];
+        at[start] = true;
+        let step = |at: &[bool; CHAINS]| {
+            let mut next = [false; CHAINS];
+            edges.iter().filter(|(from, _)| at[*from]).for_each(|(_, to)| next[*to] = true);
+            next
+        };
+        let walks = std::iter::successors(Some(at), |at| Some(step(at)));
+        walks.take(CHAINS + 1).collect()
+    };
+    (0..CHAINS).map(walks_of).collect()
+}
+
+fn edges() -> impl Strategy<Value = Vec<(usize, usize)>> {
+    prop::collection::vec((0..CHAINS, 0..CHAINS), 0..12)
+}
+
+proptest! {
+    #[test]
+    fn reach_distance_and_depth_are_those_of_all_walks(edges in edges()) {
+        let (chains, walks) = (chains(&edges), walks(&edges));
+        let graph = ChainGraph::new(&chains);
+        for start in 0..CHAINS {
+            let after = |jumps: usize, chain: usize| walks[start][jumps][chain];
+            let first = |chain: usize| (0..CHAINS).find(|jumps| after(*jumps, chain));
+            let reached: Vec<bool> = (0..CHAINS).map(|c| first(c).is_some()).collect();
+            prop_assert_eq!(&graph.reach([start]), &reached);
+
+            let distances = graph.distances(start);
+            prop_assert!(distances.is_sorted_by_key(|(_, distance)| *distance));
+            prop_assert_eq!(distances.len(), reached.iter().filter(|r| **r).count());
+            for (chain, distance) in distances {
+                prop_assert_eq!(Some(distance), first(chain));
+            }
+
+            // A walk of as many jumps as there are chains meets one of them twice.
+            let endless = walks[start][CHAINS].contains(&true);
+            let longest = (0..=CHAINS).rev().find(|jumps| walks[start][*jumps].contains(&true));
+            match graph.depth(start) {
+                Ok(depth) => prop_assert_eq!((endless, Some(depth)), (false, longest)),
+                Err(chain) => {
+                    prop_assert!(endless && reached[chain]);
+                    prop_assert!((1..=CHAINS).any(|jumps| walks[chain][jumps][chain]));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_order_has_every_chain_behind_those_that_it_leads_to(edges in edges()) {
+        let (chains, walks) = (chains(&edges), walks(&edges));
+        let graph = ChainGraph::new(&chains);
+        let place = |order: &[usize], chain: usize| order.iter().position(|c| *c == chain);
+        for start in 0..CHAINS {
+            let Ok(order) = graph.callees_first(start) else { continue };
+            prop_assert_eq!(order.last(), Some(&start));
+            prop_assert_eq!(order.len(), graph.reach([start]).iter().filter(|r| **r).count());
+            for jump in order.iter().flat_map(|c| graph.jumps(*c)) {
+                prop_assert!(place(&order, jump.to) < place(&order, jump.from));
+            }
+        }
+        let (order, closing) = (graph.order(), graph.closing_jumps());
+        prop_assert_eq!(order.len(), CHAINS);
+        for jump in graph.all_jumps().filter(|j| !closing.contains(j)) {
+            prop_assert!(place(&order, jump.to) < place(&order, jump.from));
+        }
+        let loops = (0..CHAINS).any(|c| (1..=CHAINS).any(|jumps| walks[c][jumps][c]));
+        prop_assert_eq!(graph.has_loop(), loops);
+    }
+
+    #[test]
+    fn jumps_are_the_rules_that_lead_to_chains_of_the_table(edges in edges()) {
+        let chains = chains(&edges);
+        let graph = ChainGraph::new(&chains);
+        let mut all = Vec::new();
+        for (from, chain) in chains.iter().enumerate() {
+            for (rule, target) in chain.rules.iter().map(|r| &r.target).enumerate() {
+                let to = target.chain().and_then(|name| name.parse().ok());
+                prop_assert_eq!(graph.callee(from, rule), to);
+                all.extend(to.map(|to| ChainJump { from, rule, to }));
+            }
+        }
+        prop_assert_eq!(all.len(), edges.len());
+        prop_assert_eq!(graph.all_jumps().copied().collect::<Vec<_>>(), all.clone());
+        for (to, callers) in graph.callers().into_iter().enumerate() {
+            prop_assert!(all.iter().filter(|j| j.to == to).eq(&callers));
+        }
+    }
+
+    #[test]
+    fn a_jump_that_is_not_followed_leads_nowhere(edges in edges(), left in 0..CHAINS) {
+        let all = chains(&edges);
+        let graph = ChainGraph::new(&all);
+        let kept: Vec<_> = edges.iter().copied().filter(|(from, _)| *from != left).collect();
+        let mut reached = vec![false; CHAINS];
+        let entered = graph.spread([0], &mut reached, |jump| jump.from != left);
+        let kept = chains(&kept);
+        prop_assert_eq!(&reached, &ChainGraph::new(&kept).reach([0]));
+        prop_assert_eq!(entered.len(), reached.iter().filter(|r| **r).count());
+        prop_assert!(graph.spread([0], &mut reached, |_| true).is_empty());
+    }
+}
+
+#[test]
+fn chains_may_nest_as_deeply_as_there_are_chains() {
+    const DEEP: usize = 100_000;
+    let names: Vec<String> = (0..=DEEP).map(|n| n.to_string()).collect();
+    let next = |n: usize| names.get(n + 1).map(|name| (0, &**name)).into_iter().collect();
+    let graph = ChainGraph::from_names(names.iter().map(|n| &**n), next);
+    assert_eq!(graph.depth(0), Ok(DEEP));
+    assert_eq!(graph.callees_first(0).map(|order| order[0]), Ok(DEEP));
+    assert_eq!(graph.distances(0).last(), Some(&(DEEP, DEEP)));
+    assert!(graph.reach([0]).iter().all(|reached| *reached));
+    assert!(!graph.has_loop());
+
+    let back = |n: usize| vec![(0, &*names[(n + 1) % names.len()])];
+    let ring = ChainGraph::from_names(names.iter().map(|n| &**n), back);
+    assert_eq!(ring.depth(0), Err(0));
+    assert_eq!(ring.closing_jumps(), [ChainJump { from: DEEP, rule: 0, to: 0 }]);
+}
