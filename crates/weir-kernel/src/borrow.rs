@@ -6,20 +6,18 @@
 //! virtual device would else be destroyed with its namespace, and a real one come back renamed.
 
 use std::fs::File;
-use std::process::Command;
 
 use rustix::mount::mount_bind;
-use serde::Deserialize;
 use weir_packet::Mac;
 
 use crate::device_name::check_name;
 use crate::give_back::home;
 use crate::ioctl::has_gro;
-use crate::namespace::run_to_end;
 use crate::record::Borrowed;
+use crate::rtnetlink::{LinkAddress, LinkInfo, LinkSocket};
 use crate::{KernelError, Namespace, Session};
 
-/// A device as `ip` tells of it.
+/// A device as the kernel tells of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Device {
     /// Its MAC address.
@@ -31,57 +29,28 @@ pub struct Device {
     in_use: Option<String>,
 }
 
-/// What `ip -json addr show` prints of one device, as far as it is used here.
-#[derive(Deserialize)]
-struct Text {
-    #[serde(default)]
-    address: String,
-    #[serde(default)]
-    flags: Vec<String>,
-    master: Option<String>,
-    #[serde(default)]
-    addr_info: Vec<Address>,
-}
-
-#[derive(Deserialize)]
-struct Address {
-    #[serde(default)]
-    local: String,
-    #[serde(default)]
-    scope: String,
-}
-
 impl Device {
-    fn read(mut ip: Command, device: &str) -> Result<Device, KernelError> {
-        ip.args(["-json", "addr", "show", "dev", device]);
-        let text = run_to_end(ip, b"")?;
-        let unreadable = || KernelError::Device {
+    fn read(links: &mut LinkSocket, device: &str) -> Result<Device, KernelError> {
+        let failed = || KernelError::netlink("read device", device);
+        let link = links.link(device).map_err(failed())?;
+        let addresses = links.addresses(link.index).map_err(failed())?;
+        let master = link.master.map(|master| links.name(master)).transpose().map_err(failed())?;
+        Device::of(&link, master.as_deref(), &addresses).ok_or_else(|| KernelError::Device {
             name: device.to_owned(),
-            why: "`ip` tells no MAC address of it".to_owned(),
-        };
-        let all: Vec<Text> = serde_json::from_slice(&text).map_err(|_| unreadable())?;
-        let text = all.into_iter().next().ok_or_else(unreadable)?;
-        Device::of(&text).ok_or_else(unreadable)
+            why: "it has no MAC address".to_owned(),
+        })
     }
 
-    fn of(text: &Text) -> Option<Device> {
-        let is = |flag: &str| text.flags.iter().any(|f| f == flag);
-        let bytes: Option<Vec<u8>> =
-            text.address.split(':').map(|byte| u8::from_str_radix(byte, 16).ok()).collect();
-        let with_address = text.addr_info.iter().find(|address| address.scope != "link");
-        let in_use = match (&text.master, with_address) {
+    fn of(link: &LinkInfo, master: Option<&str>, addresses: &[LinkAddress]) -> Option<Device> {
+        let with_address = addresses.iter().find(|address| address.scope != libc::RT_SCOPE_LINK);
+        let in_use = match (master, with_address) {
             (Some(master), _) => Some(format!("it is a port of {master}")),
-            (None, Some(Address { local, .. })) => {
-                Some(format!("it has the address {local}, which it would lose"))
+            (None, Some(LinkAddress { ip, .. })) => {
+                Some(format!("it has the address {ip}, which it would lose"))
             }
             (None, None) => None,
         };
-        Some(Device {
-            mac: bytes?.try_into().ok()?,
-            has_carrier: is("LOWER_UP"),
-            is_up: is("UP"),
-            in_use,
-        })
+        Some(Device { mac: link.mac?, has_carrier: link.has_carrier, is_up: link.is_up, in_use })
     }
 }
 
@@ -91,7 +60,7 @@ impl Namespace {
     /// # Errors
     /// Where there is no such device, or it is no Ethernet.
     pub fn device(&self, device: &str) -> Result<Device, KernelError> {
-        Device::read(self.command("ip"), device)
+        Device::read(&mut self.links()?, device)
     }
 }
 
@@ -103,7 +72,7 @@ impl Session {
     /// it, maybe to reach this machine.
     pub fn check_unused(&self, device: &str) -> Result<Device, KernelError> {
         check_name(device)?;
-        let seen = Device::read(self.command("ip"), device)?;
+        let seen = Device::read(&mut home_links()?, device)?;
         match &seen.in_use {
             None => Ok(seen),
             Some(why) => {
@@ -128,13 +97,16 @@ impl Session {
         let seen = self.check_unused(device)?;
         let has_gro = has_gro(device).map_err(KernelError::io("read feature of", device))?;
         self.hold_home()?;
-        let (device, name) = (device.to_owned(), name.to_owned());
-        let line = ["link", "set", "dev", &device, "netns", namespace.name(), "name", &name];
-        let mut ip = self.command("ip");
-        ip.args(line);
-        let borrowed = Borrowed { device, name, is_up: seen.is_up, has_gro };
+        let borrowed = Borrowed {
+            device: device.to_owned(),
+            name: name.to_owned(),
+            is_up: seen.is_up,
+            has_gro,
+        };
         self.change(|record| record.borrowed.push(borrowed))?;
-        run_to_end(ip, b"").map(drop)
+        home_links()?
+            .move_to(device, namespace.fd(), Some(name))
+            .map_err(KernelError::netlink("lend device", device))
     }
 
     /// Moves a borrowed device from one of the session's namespaces into another one. It is down
@@ -149,7 +121,7 @@ impl Session {
         to: &Namespace,
     ) -> Result<(), KernelError> {
         check_name(name)?;
-        from.ip(&[format!("link set dev {name} netns {}", to.name())])
+        from.move_device(name, to, None)
     }
 
     /// Keeps the namespace that weir was started in, so that it is found from any other one.
@@ -165,30 +137,42 @@ impl Session {
     }
 }
 
+/// The links of the namespace that weir was started in.
+fn home_links() -> Result<LinkSocket, KernelError> {
+    LinkSocket::open().map_err(KernelError::io("open links of", "the user's namespace"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn seen(json: &str) -> Device {
-        Device::of(&serde_json::from_str(json).unwrap()).unwrap()
+    fn link() -> LinkInfo {
+        LinkInfo {
+            index: 7,
+            name: "d0".to_owned(),
+            mac: Some([2, 0, 0, 0, 0, 7]),
+            is_up: true,
+            has_carrier: true,
+            master: None,
+        }
     }
 
     #[test]
     fn a_device_with_an_address_is_in_use_and_one_with_its_own_only_is_not() {
-        let link = r#"{"address":"02:00:00:00:00:07","flags":["UP","LOWER_UP"],
-            "addr_info":[{"local":"fe80::7","scope":"link"}]}"#;
-        let device = seen(link);
+        let own: LinkAddress = "fe80::7/64".parse().unwrap();
+        let own = [LinkAddress { scope: libc::RT_SCOPE_LINK, ..own }];
+        let device = Device::of(&link(), None, &own).unwrap();
         assert_eq!((device.mac, device.in_use), ([2, 0, 0, 0, 0, 7], None));
         assert!(device.is_up && device.has_carrier);
-        let global = link.replace("fe80::7", "192.0.2.7").replace("\"link\"", "\"global\"");
-        assert!(seen(&global).in_use.unwrap().contains("192.0.2.7"));
-        let port = link.replace("\"flags\"", "\"master\":\"br0\",\"flags\"");
-        assert_eq!(seen(&port).in_use.as_deref(), Some("it is a port of br0"));
+        let global = ["192.0.2.7/24".parse().unwrap()];
+        let device = Device::of(&link(), None, &global).unwrap();
+        assert!(device.in_use.unwrap().contains("192.0.2.7"));
+        let port = Device::of(&link(), Some("br0"), &own).unwrap();
+        assert_eq!(port.in_use.as_deref(), Some("it is a port of br0"));
     }
 
     #[test]
     fn what_has_no_mac_address_is_no_device_of_ours() {
-        let text = r#"{"address":"192.0.2.1","flags":[]}"#;
-        assert_eq!(Device::of(&serde_json::from_str(text).unwrap()), None);
+        assert_eq!(Device::of(&LinkInfo { mac: None, ..link() }, None, &[]), None);
     }
 }

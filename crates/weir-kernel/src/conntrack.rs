@@ -2,12 +2,13 @@
 
 use weir_packet::{Addr, Family};
 
-use crate::netlink::{ACK, CREATE, EXCL, Messages, Socket};
+use crate::netlink::attribute::AttributeWriter;
+use crate::netlink::netfilter::Subsystem;
+use crate::netlink::{CREATE, EXCL, KernelRefusal, NetlinkProtocol, NetlinkRequest, Socket};
 use crate::{KernelError, Namespace};
 
-const SUBSYSTEM: u16 = 1 << 8;
-const MSG_NEW: u16 = SUBSYSTEM;
-const MSG_DELETE: u16 = SUBSYSTEM | 2;
+const MSG_NEW: u8 = 0;
+const MSG_DELETE: u8 = 2;
 
 const TUPLE_ORIG: u16 = 1;
 const TUPLE_REPLY: u16 = 2;
@@ -19,7 +20,6 @@ const NAT_DST: u16 = 13;
 const HELP: u16 = 5;
 const HELP_NAME: u16 = 1;
 
-const EXPECT_SUBSYSTEM: u16 = 2 << 8;
 const EXPECT_MASTER: u16 = 1;
 const EXPECT_TUPLE: u16 = 2;
 const EXPECT_MASK: u16 = 3;
@@ -45,7 +45,7 @@ pub struct Tuple {
     pub saddr: Addr,
     /// Destination.
     pub daddr: Addr,
-    /// Protocol number.
+    /// NetlinkProtocol number.
     pub proto: u8,
     /// What tells connections between the same addresses apart.
     pub key: ConntrackKey,
@@ -127,26 +127,25 @@ impl ConnectionTable {
     pub fn open(namespace: &Namespace) -> Result<ConnectionTable, KernelError> {
         let name = namespace.name().to_owned();
         let socket = namespace
-            .enter(Socket::open)?
+            .enter(|| Socket::open(NetlinkProtocol::Netfilter))?
             .map_err(KernelError::io("open connection table of", &name))?;
         Ok(ConnectionTable { socket, name })
     }
 
-    /// Makes entries; returns how many the kernel refused (one that is there already, or that it
-    /// has no room for in its own words).
+    /// Makes entries; returns what the kernel says of those that it refuses (one that is there
+    /// already, or that it has no room for).
     ///
     /// # Errors
     /// Where the socket is broken.
-    pub fn create(&mut self, entries: &[ConntrackEntry]) -> Result<usize, KernelError> {
-        let mut refused = 0;
+    pub fn create(
+        &mut self,
+        entries: &[ConntrackEntry],
+    ) -> Result<Vec<KernelRefusal>, KernelError> {
+        let mut refused = Vec::new();
         for some in entries.chunks(256) {
-            let mut messages = Messages::default();
-            for entry in some {
-                push_entry(&mut messages, entry);
-            }
-            let done = self.socket.send(messages).and_then(|()| self.socket.errors());
-            let errors = done.map_err(KernelError::io("add connections to", &self.name))?;
-            refused += errors.len();
+            let requests: Vec<NetlinkRequest> = some.iter().flat_map(requests).collect();
+            let answer = self.socket.transact(&requests);
+            refused.extend(answer.map_err(KernelError::netlink("add connections to", &self.name))?);
         }
         Ok(refused)
     }
@@ -156,89 +155,98 @@ impl ConnectionTable {
     /// # Errors
     /// Where the kernel refuses.
     pub fn flush(&mut self) -> Result<(), KernelError> {
-        let mut messages = Messages::default();
-        messages.begin(MSG_DELETE, ACK, 0, 0);
-        self.socket.transact(messages).map_err(KernelError::io("flush connections of", &self.name))
+        let done = self.socket.request(&[Subsystem::Conntrack.request(MSG_DELETE, 0, 0, 0)]);
+        done.map_err(KernelError::netlink("flush connections of", &self.name))
     }
 }
 
-fn push_entry(m: &mut Messages, entry: &ConntrackEntry) {
-    m.begin(MSG_NEW, CREATE | EXCL, family_number(entry.original.family), 0);
-    m.nested(TUPLE_ORIG, |m| push_tuple(m, &entry.original));
-    m.nested(TUPLE_REPLY, |m| push_tuple(m, &entry.reply));
+/// What makes an entry, and the one that it announces.
+fn requests(entry: &ConntrackEntry) -> impl Iterator<Item = NetlinkRequest> {
+    let announced = entry.announces.as_ref();
+    let announced = announced.map(|announced| expectation(&entry.original, announced));
+    [connection(entry)].into_iter().chain(announced)
+}
+
+fn connection(entry: &ConntrackEntry) -> NetlinkRequest {
+    let family = family_number(entry.original.family);
+    let mut request = Subsystem::Conntrack.request(MSG_NEW, CREATE | EXCL, family, 0);
+    let m = &mut request.attributes;
+    m.nest(TUPLE_ORIG, |m| push_tuple(m, &entry.original));
+    m.nest(TUPLE_REPLY, |m| push_tuple(m, &entry.reply));
     let answered = if entry.answered { IPS_SEEN_REPLY | IPS_ASSURED } else { 0 };
-    m.attribute(STATUS, &(IPS_CONFIRMED | answered).to_be_bytes());
-    m.attribute(TIMEOUT, &LIFE_SECONDS.to_be_bytes());
+    m.put(STATUS, &(IPS_CONFIRMED | answered).to_be_bytes());
+    m.put(TIMEOUT, &LIFE_SECONDS.to_be_bytes());
     if entry.mark != 0 {
-        m.attribute(MARK, &entry.mark.to_be_bytes());
+        m.put(MARK, &entry.mark.to_be_bytes());
     }
     if entry.untranslated {
         // No range: a binding to what is there already.
-        m.nested(NAT_DST, |_| {});
+        m.nest(NAT_DST, |_| {});
     }
     if entry.announces.is_some() {
-        m.nested(HELP, |m| m.attribute(HELP_NAME, b"ftp\0"));
+        m.nest(HELP, |m| m.put_text(HELP_NAME, "ftp"));
     }
     match entry.original.proto {
-        6 => m.nested(PROTOINFO, |m| {
-            m.nested(1, |m| {
-                m.attribute(1, &[TCP_ESTABLISHED]);
+        6 => m.nest(PROTOINFO, |m| {
+            m.nest(1, |m| {
+                m.put(1, &[TCP_ESTABLISHED]);
                 // Sequence numbers are not what is tested.
-                m.attribute(4, &[TCP_LIBERAL, TCP_LIBERAL]);
-                m.attribute(5, &[TCP_LIBERAL, TCP_LIBERAL]);
+                m.put(4, &[TCP_LIBERAL, TCP_LIBERAL]);
+                m.put(5, &[TCP_LIBERAL, TCP_LIBERAL]);
             });
         }),
-        132 => m.nested(PROTOINFO, |m| {
-            m.nested(3, |m| {
-                m.attribute(1, &[SCTP_ESTABLISHED]);
-                m.attribute(2, &0u32.to_be_bytes());
-                m.attribute(3, &0u32.to_be_bytes());
+        132 => m.nest(PROTOINFO, |m| {
+            m.nest(3, |m| {
+                m.put(1, &[SCTP_ESTABLISHED]);
+                m.put(2, &0u32.to_be_bytes());
+                m.put(3, &0u32.to_be_bytes());
             });
         }),
         _ => {}
     }
-    if let Some(announced) = &entry.announces {
-        push_expectation(m, &entry.original, announced);
-    }
+    request
 }
 
-fn push_expectation(m: &mut Messages, master: &Tuple, announced: &Tuple) {
-    m.begin(EXPECT_SUBSYSTEM, CREATE | EXCL, family_number(master.family), 0);
-    m.nested(EXPECT_MASTER, |m| push_tuple(m, master));
-    m.nested(EXPECT_TUPLE, |m| push_tuple(m, announced));
+fn expectation(master: &Tuple, announced: &Tuple) -> NetlinkRequest {
+    let family = family_number(master.family);
+    let mut request = Subsystem::Expectations.request(MSG_NEW, CREATE | EXCL, family, 0);
+    let m = &mut request.attributes;
+    m.nest(EXPECT_MASTER, |m| push_tuple(m, master));
+    m.nest(EXPECT_TUPLE, |m| push_tuple(m, announced));
     let all = Addr(announced.family.max());
     let key = match announced.key {
         ConntrackKey::Ports(..) => ConntrackKey::Ports(u16::MAX, u16::MAX),
         other => other,
     };
     let mask = Tuple { saddr: all, daddr: all, key, ..*announced };
-    m.nested(EXPECT_MASK, |m| push_tuple(m, &mask));
-    m.attribute(EXPECT_TIMEOUT, &LIFE_SECONDS.to_be_bytes());
+    m.nest(EXPECT_MASK, |m| push_tuple(m, &mask));
+    m.put(EXPECT_TIMEOUT, &LIFE_SECONDS.to_be_bytes());
+    request
 }
 
-fn push_tuple(m: &mut Messages, tuple: &Tuple) {
-    m.nested(1, |m| match tuple.family {
+fn push_tuple(m: &mut AttributeWriter, tuple: &Tuple) {
+    m.nest(1, |m| match tuple.family {
         Family::V4 => {
-            m.attribute(1, &(tuple.saddr.0 as u32).to_be_bytes());
-            m.attribute(2, &(tuple.daddr.0 as u32).to_be_bytes());
+            m.put(1, &(tuple.saddr.0 as u32).to_be_bytes());
+            m.put(2, &(tuple.daddr.0 as u32).to_be_bytes());
         }
         Family::V6 => {
-            m.attribute(3, &tuple.saddr.0.to_be_bytes());
-            m.attribute(4, &tuple.daddr.0.to_be_bytes());
+            m.put(3, &tuple.saddr.0.to_be_bytes());
+            m.put(4, &tuple.daddr.0.to_be_bytes());
         }
     });
-    m.nested(2, |m| {
-        m.attribute(1, &[tuple.proto]);
+    m.nest(2, |m| {
+        m.put(1, &[tuple.proto]);
         match tuple.key {
             ConntrackKey::Ports(source, destination) => {
-                m.attribute(2, &source.to_be_bytes());
-                m.attribute(3, &destination.to_be_bytes());
+                m.put(2, &source.to_be_bytes());
+                m.put(3, &destination.to_be_bytes());
             }
             ConntrackKey::Icmp(id, kind, code) => {
                 let first = if tuple.family == Family::V4 { 4 } else { 7 };
-                m.attribute(first, &id.to_be_bytes());
-                m.attribute(first + 1, &[kind]);
-                m.attribute(first + 2, &[code]);
+                m.put(first, &id.to_be_bytes());
+                m.put(first + 1, &[kind]);
+                m.put(first + 2, &[code]);
             }
             ConntrackKey::None => {}
         }

@@ -285,11 +285,12 @@ fn ctnetlink(namespace: &Namespace) -> DoctorProbe {
         };
         let refused = table.create(&[entry])?;
         table.flush()?;
-        let why = || std::io::Error::from(std::io::ErrorKind::Unsupported);
-        if refused == 0 {
-            Ok("entries can be made".to_owned())
-        } else {
-            Err(KernelError::io("add a connection in", namespace.name())(why()))
+        let object = namespace.name();
+        match refused.into_iter().next() {
+            None => Ok("entries can be made".to_owned()),
+            Some(refusal) => {
+                Err(KernelError::netlink("add a connection in", object)(refusal.into()))
+            }
         }
     };
     let cure = "a kernel with CONFIG_NF_CT_NETLINK";

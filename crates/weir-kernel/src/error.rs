@@ -4,6 +4,8 @@ use std::io;
 use std::path::Path;
 use std::process::{ExitStatus, Output};
 
+use crate::netlink;
+
 /// An operation on the machine that failed, with its object.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -17,6 +19,16 @@ pub enum KernelError {
         object: String,
         /// What the system said.
         source: io::Error,
+    },
+    /// A request to the kernel.
+    #[error("{action} {object}: {source}")]
+    Netlink {
+        /// What was asked for, e.g. `add address`.
+        action: &'static str,
+        /// On what.
+        object: String,
+        /// What the kernel said.
+        source: netlink::NetlinkError,
     },
     /// A tool ended with an error.
     #[error("{tool} failed ({status}): {message}")]
@@ -70,6 +82,15 @@ impl KernelError {
     ) -> impl FnOnce(io::Error) -> KernelError {
         let object = object.to_string();
         move |source| KernelError::Io { action, object, source }
+    }
+
+    /// Wraps an error of a request to the kernel.
+    pub(crate) fn netlink(
+        action: &'static str,
+        object: impl ToString,
+    ) -> impl FnOnce(netlink::NetlinkError) -> KernelError {
+        let object = object.to_string();
+        move |source| KernelError::Netlink { action, object, source }
     }
 
     /// Wraps a system error of an operation on a path.

@@ -32,11 +32,11 @@ pub(crate) fn give_back(record: &SessionRecord, namespaces: &[String]) -> Vec<St
 fn back(borrowed: &Borrowed, namespace: &str, home: &Path) -> Result<(), KernelError> {
     let Borrowed { device, name, .. } = borrowed;
     let from = Namespace::open(namespace, "", PathBuf::new())?;
-    from.ip(&[format!("link set dev {name} netns {} name {device}", home.display())])?;
     // A path of its own stands for a name.
     let home = Namespace::open(&home.display().to_string(), "home", PathBuf::new())?;
+    from.move_device(name, &home, Some(device))?;
     if borrowed.is_up {
-        home.ip(&[format!("link set dev {device} up")])?;
+        home.set_up(device)?;
     }
     // Its other features were never changed.
     home.enter(|| set_feature(device, Feature::Gro, borrowed.has_gro))?

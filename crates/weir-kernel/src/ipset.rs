@@ -1,14 +1,14 @@
 //! Counters of the elements of an ipset, read by netlink instead of by printing and parsing.
 
-use std::io;
 use std::time::Duration;
 
-use crate::netlink::{DUMP, Messages, Socket, attributes};
+use crate::netlink::attribute::{Attributes, Malformed};
+use crate::netlink::netfilter::{HEADER_BYTES, Subsystem};
+use crate::netlink::{DUMP, NetlinkProtocol, Socket};
 use crate::xtables::Count;
 use crate::{KernelError, Namespace};
 
-const SUBSYSTEM: u16 = 6 << 8;
-const CMD_SAVE: u16 = SUBSYSTEM | 8;
+const CMD_SAVE: u8 = 8;
 const ATTR_PROTOCOL: u16 = 1;
 const ATTR_SETNAME: u16 = 2;
 const ATTR_ADT: u16 = 8;
@@ -31,7 +31,7 @@ impl SetCounters {
     /// Where the kernel has no ipset.
     pub fn open(namespace: &Namespace) -> Result<SetCounters, KernelError> {
         let socket = namespace
-            .enter(Socket::open)?
+            .enter(|| Socket::open(NetlinkProtocol::Netfilter))?
             .map_err(KernelError::io("open sets of", namespace.name()))?;
         Ok(SetCounters { socket })
     }
@@ -42,23 +42,23 @@ impl SetCounters {
     /// # Errors
     /// Where there is no such set.
     pub fn read(&mut self, set: &str) -> Result<Vec<Count>, KernelError> {
-        let mut messages = Messages::default();
-        messages.begin(CMD_SAVE, DUMP, 2, 0);
-        messages.attribute(ATTR_PROTOCOL, &[PROTOCOL]);
-        messages.attribute(ATTR_SETNAME, &[set.as_bytes(), &[0]].concat());
-        let mut out = Vec::new();
-        let done = self.socket.dump(messages, DUMP_LIMIT, |_, body| {
-            let lists = attributes(body).filter(|(kind, _)| *kind == ATTR_ADT);
-            for (_, element) in lists.flat_map(|(_, list)| attributes(list)) {
-                let number = |wanted| {
-                    let (_, v) = attributes(element).find(|(k, _)| *k == wanted)?;
-                    v.try_into().ok().map(u64::from_be_bytes)
-                };
-                let packets = number(ATTR_PACKETS).unwrap_or(0);
-                out.push(Count { packets, bytes: number(ATTR_BYTES).unwrap_or(0) });
+        let mut request = Subsystem::Sets.request(CMD_SAVE, DUMP, libc::AF_INET as u8, 0);
+        request.attributes.put(ATTR_PROTOCOL, &[PROTOCOL]);
+        request.attributes.put_text(ATTR_SETNAME, set);
+        let counts = self.socket.dump(&request, DUMP_LIMIT, Vec::new, |counts, message| {
+            let elements = message.attributes(HEADER_BYTES)?.find(ATTR_ADT);
+            let Some(elements) = elements else { return Ok(()) };
+            for element in elements.nested()?.iter() {
+                counts.push(count(element.nested()?)?);
             }
+            Ok(())
         });
-        done.map_err(|e: io::Error| KernelError::io("read set", set)(e))?;
-        Ok(out)
+        counts.map_err(KernelError::netlink("read set", set))
     }
+}
+
+/// The counters of an element.
+fn count(element: Attributes<'_>) -> Result<Count, Malformed> {
+    let number = |kind| element.find(kind).map_or(Ok(0), |value| value.be64());
+    Ok(Count { packets: number(ATTR_PACKETS)?, bytes: number(ATTR_BYTES)? })
 }

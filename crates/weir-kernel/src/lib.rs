@@ -27,7 +27,7 @@ mod ioctl;
 pub mod ipset;
 mod link;
 mod namespace;
-mod netlink;
+pub mod netlink;
 pub mod nflog;
 pub mod nftables;
 mod paths;
@@ -35,6 +35,7 @@ mod pid_namespace;
 pub mod process;
 pub mod reaper;
 mod record;
+mod rtnetlink;
 mod session;
 pub mod xtables;
 

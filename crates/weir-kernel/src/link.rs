@@ -3,6 +3,7 @@
 use weir_packet::Mac;
 
 use crate::device_name::check_name;
+use crate::rtnetlink::NewLink;
 use crate::{KernelError, Namespace, Session};
 
 /// What both ends of a veth pair get.
@@ -34,7 +35,7 @@ impl Session {
     /// Makes a veth pair and sets both ends up: `device_a` in `a`, `device_b` in `b`.
     ///
     /// # Errors
-    /// Names that the kernel refuses, or that are taken.
+    /// Names that the kernel refuses, or that are taken; addresses that are none.
     pub fn veth(
         &self,
         a: &Namespace,
@@ -45,9 +46,13 @@ impl Session {
     ) -> Result<(), KernelError> {
         check_name(device_a)?;
         check_name(device_b)?;
-        a.ip(&[link_line(device_a, b, device_b, options)])?;
-        a.ip(&end_lines(device_a, &options.a))?;
-        b.ip(&end_lines(device_b, &options.b))?;
+        let end_a = new_link(device_a, &options.a, options);
+        let end_b = new_link(device_b, &options.b, options);
+        a.links()?
+            .add_veth(end_a, end_b, b.fd())
+            .map_err(KernelError::netlink("add link", a.device_text(device_a)))?;
+        a.set_up_end(device_a, &options.a)?;
+        b.set_up_end(device_b, &options.b)?;
         if options.gro {
             a.set_gro(device_a, true)?;
             b.set_gro(device_b, true)?;
@@ -56,38 +61,23 @@ impl Session {
     }
 }
 
-fn link_line(device_a: &str, b: &Namespace, device_b: &str, options: &VethOptions) -> String {
-    let common = {
-        let mtu = if options.mtu == 0 { String::new() } else { format!(" mtu {}", options.mtu) };
-        let queues = match options.queues {
-            0 => String::new(),
-            n => format!(" numtxqueues {n} numrxqueues {n}"),
-        };
-        format!("{mtu}{queues}")
-    };
-    let address = |end: &LinkEnd| match end.mac {
-        Some(mac) => format!(" address {}", mac_text(mac)),
-        None => String::new(),
-    };
-    format!(
-        "link add name {device_a}{}{common} type veth peer name {device_b}{}{common} netns {}",
-        address(&options.a),
-        address(&options.b),
-        b.name()
-    )
-}
-
-fn end_lines(device: &str, end: &LinkEnd) -> Vec<String> {
-    let mut lines = vec![format!("link set dev {device} up")];
-    for addr in &end.addrs {
-        // An IPv6 address would else wait for duplicate address detection.
-        let nodad = if addr.contains(':') { " nodad" } else { "" };
-        lines.push(format!("addr add {addr} dev {device}{nodad}"));
+impl Namespace {
+    fn set_up_end(&self, device: &str, end: &LinkEnd) -> Result<(), KernelError> {
+        self.set_up(device)?;
+        let mut links = self.links()?;
+        for text in &end.addrs {
+            let address = text.parse().map_err(|why| {
+                let why = format!("`{text}` cannot be its address: {why}");
+                KernelError::Device { name: device.to_owned(), why }
+            })?;
+            links
+                .add_address(device, address)
+                .map_err(KernelError::netlink("add address", self.device_text(device)))?;
+        }
+        Ok(())
     }
-    lines
 }
 
-/// Text of a MAC address.
-fn mac_text(mac: Mac) -> String {
-    mac.map(|b| format!("{b:02x}")).join(":")
+fn new_link<'a>(name: &'a str, end: &LinkEnd, options: &VethOptions) -> NewLink<'a> {
+    NewLink { name, mac: end.mac, mtu: options.mtu, queues: options.queues }
 }

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::marker::PhantomData;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -16,6 +16,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::KernelError;
 use crate::ioctl::{Feature, has_gro, rename, set_feature};
+use crate::rtnetlink::LinkSocket;
 
 /// A network namespace that a [`Session`](crate::Session) made and will remove.
 #[derive(Clone, Debug)]
@@ -149,6 +150,44 @@ impl Namespace {
         self.run(&["ip", "-batch", "-"], text.as_bytes()).map(drop)
     }
 
+    /// Its links.
+    pub(crate) fn links(&self) -> Result<LinkSocket, KernelError> {
+        self.enter(LinkSocket::open)?.map_err(KernelError::io("open links of", self.name()))
+    }
+
+    /// The descriptor that stands for it.
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.inner.file.as_fd()
+    }
+
+    /// A device of it, as errors name it.
+    pub(crate) fn device_text(&self, device: &str) -> String {
+        format!("{device} in {}", self.name())
+    }
+
+    /// Sets a device of the namespace up.
+    ///
+    /// # Errors
+    /// Where there is no such device.
+    pub fn set_up(&self, device: &str) -> Result<(), KernelError> {
+        self.links()?
+            .set_up(device)
+            .map_err(KernelError::netlink("set up device", self.device_text(device)))
+    }
+
+    /// Moves a device into another namespace, under another name if one is given. It is down there,
+    /// without addresses and routes.
+    pub(crate) fn move_device(
+        &self,
+        device: &str,
+        to: &Namespace,
+        name: Option<&str>,
+    ) -> Result<(), KernelError> {
+        self.links()?
+            .move_to(device, to.fd(), name)
+            .map_err(KernelError::netlink("move device", self.device_text(device)))
+    }
+
     /// Sets a sysctl of the namespace, e.g. `net.ipv4.ip_forward`. A slash in place of a dot
     /// keeps a dot in a device name: `net/ipv4/conf/eth0.100/rp_filter`.
     ///
@@ -186,7 +225,7 @@ impl Namespace {
     /// Where there is no such device.
     pub fn has_gro(&self, device: &str) -> Result<bool, KernelError> {
         self.enter(|| has_gro(device))?
-            .map_err(KernelError::io("read feature of", format!("{device} in {}", self.name())))
+            .map_err(KernelError::io("read feature of", self.device_text(device)))
     }
 
     /// Switches off what lets a device see anything else than single packets with whole
@@ -205,7 +244,7 @@ impl Namespace {
 
     fn set_feature(&self, device: &str, feature: Feature, on: bool) -> Result<(), KernelError> {
         self.enter(|| set_feature(device, feature, on))?
-            .map_err(KernelError::io("set feature of", format!("{device} in {}", self.name())))
+            .map_err(KernelError::io("set feature of", self.device_text(device)))
     }
 
     /// Renames a device of the namespace, which may be up.
@@ -230,8 +269,7 @@ impl Namespace {
             )?;
             Ok(rustix::net::netdevice::name_to_index(&socket, device)?)
         };
-        self.enter(look)?
-            .map_err(KernelError::io("find device", format!("{device} in {}", self.name())))
+        self.enter(look)?.map_err(KernelError::io("find device", self.device_text(device)))
     }
 }
 

@@ -1,14 +1,14 @@
 //! Packets that a rule of the kernel logged to a group: `log group N` of nft, `NFLOG` of iptables.
 
-use std::io;
 use std::time::Duration;
 
-use crate::netlink::{ACK, Message, Messages, Socket, attributes, be32};
+use crate::netlink::attribute::{Attributes, Malformed};
+use crate::netlink::netfilter::{HEADER_BYTES, Subsystem};
+use crate::netlink::{NetlinkProtocol, Socket};
 use crate::{KernelError, Namespace};
 
-const SUBSYSTEM: u16 = 4 << 8;
-const MSG_PACKET: u16 = SUBSYSTEM;
-const MSG_CONFIG: u16 = SUBSYSTEM | 1;
+const MSG_PACKET: u8 = 0;
+const MSG_CONFIG: u8 = 1;
 const CFG_CMD: u16 = 1;
 const CFG_MODE: u16 = 2;
 const CFG_QTHRESH: u16 = 5;
@@ -45,18 +45,20 @@ impl Nflog {
     /// # Errors
     /// Where the kernel has no such log (`NETFILTER_NETLINK_LOG`), or the group is taken.
     pub fn bind(namespace: &Namespace, group: u16, copy_bytes: u32) -> Result<Nflog, KernelError> {
-        let fail = || KernelError::io("bind log group in", namespace.name());
-        let mut socket = namespace.enter(Socket::open)?.map_err(fail())?;
-        let mut messages = Messages::default();
-        messages.begin(MSG_CONFIG, 0, 0, group);
-        messages.attribute(CFG_CMD, &[CMD_BIND]);
-        messages.begin(MSG_CONFIG, ACK, 0, group);
+        let action = "bind log group in";
+        let mut socket = namespace
+            .enter(|| Socket::open(NetlinkProtocol::Netfilter))?
+            .map_err(KernelError::io(action, namespace.name()))?;
+        let mut bind = Subsystem::Log.request(MSG_CONFIG, 0, 0, group);
+        bind.attributes.put(CFG_CMD, &[CMD_BIND]);
+        let mut configure = Subsystem::Log.request(MSG_CONFIG, 0, 0, group);
         let mut mode = copy_bytes.to_be_bytes().to_vec();
         mode.extend_from_slice(&[COPY_PACKET, 0]);
-        messages.attribute(CFG_MODE, &mode);
+        configure.attributes.put(CFG_MODE, &mode);
         // Every packet at once: the reader waits for it.
-        messages.attribute(CFG_QTHRESH, &1u32.to_be_bytes());
-        socket.transact(messages).map_err(fail())?;
+        configure.attributes.put(CFG_QTHRESH, &1u32.to_be_bytes());
+        let bound = socket.request(&[bind, configure]);
+        bound.map_err(KernelError::netlink(action, namespace.name()))?;
         Ok(Nflog { socket, name: namespace.name().to_owned() })
     }
 
@@ -66,17 +68,16 @@ impl Nflog {
     /// Where packets were lost, because they were not read in time.
     pub fn read(&mut self, mut f: impl FnMut(Logged<'_>)) -> Result<usize, KernelError> {
         let mut count = 0;
-        let mut each = |message: Message<'_>| {
-            if let Message::Data(MSG_PACKET, body) = message {
-                count += 1;
-                f(logged(body));
-            }
-        };
         loop {
-            match self.socket.receive(&mut each) {
-                Ok(true) => {}
-                Ok(false) => return Ok(count),
-                Err(e) => return Err(KernelError::io("read log of", &self.name)(e)),
+            let received = self.socket.receive(|message| {
+                if message.kind == Subsystem::Log.kind(MSG_PACKET) {
+                    count += 1;
+                    f(logged(message.attributes(HEADER_BYTES)?)?);
+                }
+                Ok(())
+            });
+            if !received.map_err(KernelError::netlink("read log of", &self.name))? {
+                return Ok(count);
             }
         }
     }
@@ -86,24 +87,24 @@ impl Nflog {
     /// # Errors
     /// Where the socket is broken.
     pub fn wait(&self, limit: Duration) -> Result<bool, KernelError> {
-        self.socket
-            .wait(limit)
-            .map_err(|e: io::Error| KernelError::io("wait for log of", &self.name)(e))
+        self.socket.wait(limit).map_err(KernelError::io("wait for log of", &self.name))
     }
 }
 
-fn logged(body: &[u8]) -> Logged<'_> {
+fn logged(attributes: Attributes<'_>) -> Result<Logged<'_>, Malformed> {
     let mut out = Logged::default();
-    for (kind, value) in attributes(body) {
-        match kind {
-            1 => out.hook = value.get(2).copied().unwrap_or(0),
-            2 => out.mark = be32(value).unwrap_or(0),
-            4 => out.indev = be32(value).unwrap_or(0),
-            5 => out.outdev = be32(value).unwrap_or(0),
+    for attribute in attributes.iter() {
+        let value = attribute.value;
+        match attribute.kind {
+            // struct nfulnl_msg_packet_hdr: protocol, hook, padding.
+            1 => out.hook = attribute.array::<4>()?[2],
+            2 => out.mark = attribute.be32()?,
+            4 => out.indev = attribute.be32()?,
+            5 => out.outdev = attribute.be32()?,
             9 => out.payload = value,
             10 => out.prefix = value.strip_suffix(&[0]).unwrap_or(value),
             _ => {}
         }
     }
-    out
+    Ok(out)
 }

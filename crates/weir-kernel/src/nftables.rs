@@ -1,18 +1,17 @@
 //! Counters of nft rules and elements, read by netlink instead of by printing and parsing tables.
 
-use std::io;
 use std::time::Duration;
 
-use crate::netlink::{DUMP, Messages, Socket, attributes, be32};
+use crate::netlink::attribute::{Attribute, Attributes, Malformed};
+use crate::netlink::netfilter::{HEADER_BYTES, Subsystem};
+use crate::netlink::{DUMP, NetlinkProtocol, NetlinkRequest, Socket};
 use crate::xtables::Count;
 use crate::{KernelError, Namespace};
 
-const SUBSYSTEM: u16 = 10 << 8;
-const MSG_NEWRULE: u16 = SUBSYSTEM | 6;
-const MSG_GETRULE: u16 = SUBSYSTEM | 7;
-const MSG_NEWSETELEM: u16 = SUBSYSTEM | 12;
-const MSG_GETSETELEM: u16 = SUBSYSTEM | 13;
-const LIST_TABLE: u16 = 1;
+const MSG_GETRULE: u8 = 7;
+const MSG_GETSETELEM: u8 = 13;
+/// The name of the table, in rules and in lists of elements.
+const TABLE: u16 = 1;
 const LIST_SET: u16 = 2;
 const LIST_ELEMENTS: u16 = 3;
 const ELEM_KEY: u16 = 1;
@@ -21,7 +20,6 @@ const ELEM_EXPR: u16 = 7;
 const ELEM_EXPRESSIONS: u16 = 11;
 const DATA_VALUE: u16 = 1;
 const INTERVAL_END: u32 = 1;
-const RULE_TABLE: u16 = 1;
 const RULE_CHAIN: u16 = 2;
 const RULE_EXPRESSIONS: u16 = 4;
 const EXPR_NAME: u16 = 1;
@@ -65,8 +63,9 @@ impl NftCounters {
             "ip6" => 10,
             _ => 1,
         };
-        let socket =
-            namespace.enter(Socket::open)?.map_err(KernelError::io("open nft table", table))?;
+        let socket = namespace
+            .enter(|| Socket::open(NetlinkProtocol::Netfilter))?
+            .map_err(KernelError::io("open nft table", table))?;
         Ok(NftCounters { socket, family, table: table.to_owned() })
     }
 
@@ -75,28 +74,12 @@ impl NftCounters {
     /// # Errors
     /// Where the kernel refuses.
     pub fn rules(&mut self) -> Result<Vec<RuleCount>, KernelError> {
-        let mut messages = Messages::default();
-        messages.begin(MSG_GETRULE, DUMP, self.family, 0);
-        messages.attribute(RULE_TABLE, &[self.table.as_bytes(), &[0]].concat());
-        let mut out: Vec<RuleCount> = Vec::new();
-        let (mut chain, mut number) = (Vec::new(), 0);
-        let done = self.socket.dump(messages, DUMP_LIMIT, |kind, body| {
-            if kind != MSG_NEWRULE {
-                return;
-            }
-            let value = |wanted| attributes(body).find(|(k, _)| *k == wanted).map(|(_, v)| v);
-            let of = value(RULE_CHAIN).unwrap_or_default();
-            if of != chain {
-                (chain, number) = (of.to_vec(), 0);
-            }
-            number += 1;
-            if let Some(count) = value(RULE_EXPRESSIONS).and_then(counter) {
-                let chain = String::from_utf8_lossy(chain.strip_suffix(&[0]).unwrap_or(&chain));
-                out.push(RuleCount { chain: chain.into_owned(), number, count });
-            }
+        let request = self.request(MSG_GETRULE);
+        let rules = self.socket.dump(&request, DUMP_LIMIT, RuleDump::default, |rules, message| {
+            rules.push(message.attributes(HEADER_BYTES)?)
         });
-        done.map_err(|e: io::Error| KernelError::io("read nft table", &self.table)(e))?;
-        Ok(out)
+        let rules = rules.map_err(KernelError::netlink("read nft table", &self.table))?;
+        Ok(rules.counts)
     }
 
     /// The counters of the elements of a set or map, each with its key as the kernel holds it; the
@@ -105,58 +88,86 @@ impl NftCounters {
     /// # Errors
     /// Where there is no such set.
     pub fn elements(&mut self, set: &str) -> Result<Vec<(Vec<u8>, Count)>, KernelError> {
-        let mut messages = Messages::default();
-        messages.begin(MSG_GETSETELEM, DUMP, self.family, 0);
-        messages.attribute(LIST_TABLE, &[self.table.as_bytes(), &[0]].concat());
-        messages.attribute(LIST_SET, &[set.as_bytes(), &[0]].concat());
-        let mut out = Vec::new();
-        let done = self.socket.dump(messages, DUMP_LIMIT, |kind, body| {
-            if kind != MSG_NEWSETELEM {
-                return;
+        let mut request = self.request(MSG_GETSETELEM);
+        request.attributes.put_text(LIST_SET, set);
+        let counts = self.socket.dump(&request, DUMP_LIMIT, Vec::new, |counts, message| {
+            let elements = message.attributes(HEADER_BYTES)?.find(LIST_ELEMENTS);
+            let Some(elements) = elements else { return Ok(()) };
+            for element in elements.nested()?.iter() {
+                counts.extend(element_count(element.nested()?)?);
             }
-            let lists = attributes(body).filter(|(kind, _)| *kind == LIST_ELEMENTS);
-            for (_, element) in lists.flat_map(|(_, list)| attributes(list)) {
-                out.extend(element_count(element));
-            }
+            Ok(())
         });
-        done.map_err(|e: io::Error| KernelError::io("read nft set", set)(e))?;
-        Ok(out)
+        counts.map_err(KernelError::netlink("read nft set", set))
+    }
+
+    /// Asks for all objects of a kind in the table.
+    fn request(&self, message: u8) -> NetlinkRequest {
+        let mut request = Subsystem::NfTables.request(message, DUMP, self.family, 0);
+        request.attributes.put_text(TABLE, &self.table);
+        request
     }
 }
 
-/// Key and counter of an element; `None` where it is the end of an interval.
-fn element_count(element: &[u8]) -> Option<(Vec<u8>, Count)> {
-    let value = |wanted| attributes(element).find(|(k, _)| *k == wanted).map(|(_, v)| v);
-    if value(ELEM_FLAGS).and_then(be32).is_some_and(|flags| flags & INTERVAL_END != 0) {
-        return None;
-    }
-    let (_, key) = attributes(value(ELEM_KEY)?).find(|(k, _)| *k == DATA_VALUE)?;
-    let one = value(ELEM_EXPR).and_then(expression_count);
-    let count = one.or_else(|| value(ELEM_EXPRESSIONS).and_then(counter)).unwrap_or_default();
-    Some((key.to_vec(), count))
+/// Rules in the order of a dump: chain after chain.
+#[derive(Default)]
+struct RuleDump {
+    chain: String,
+    number: u32,
+    counts: Vec<RuleCount>,
 }
 
-/// The sum of a list's counters; `None` where it has none.
-fn counter(expressions: &[u8]) -> Option<Count> {
+impl RuleDump {
+    fn push(&mut self, rule: Attributes<'_>) -> Result<(), Malformed> {
+        let chain = rule.require(RULE_CHAIN)?.text();
+        if chain != self.chain {
+            (self.chain, self.number) = (chain, 0);
+        }
+        self.number += 1;
+        let Some(expressions) = rule.find(RULE_EXPRESSIONS) else { return Ok(()) };
+        if let Some(count) = counter(expressions)? {
+            let (chain, number) = (self.chain.clone(), self.number);
+            self.counts.push(RuleCount { chain, number, count });
+        }
+        Ok(())
+    }
+}
+
+/// Key and counter of an element; `None` where it is the end of an interval, or has no key.
+fn element_count(element: Attributes<'_>) -> Result<Option<(Vec<u8>, Count)>, Malformed> {
+    let flags = element.find(ELEM_FLAGS).map_or(Ok(0), |flags| flags.be32())?;
+    let Some(key) = element.find(ELEM_KEY) else { return Ok(None) };
+    let key = key.nested()?.find(DATA_VALUE);
+    let Some(key) = key.filter(|_| flags & INTERVAL_END == 0) else { return Ok(None) };
+    let one = element.find(ELEM_EXPR).map(expression_count).transpose()?.flatten();
+    let several = || element.find(ELEM_EXPRESSIONS).map(counter).transpose();
+    let count = match one {
+        Some(count) => count,
+        None => several()?.flatten().unwrap_or_default(),
+    };
+    Ok(Some((key.value.to_vec(), count)))
+}
+
+/// The sum of the counters in a list of expressions; `None` where it has none.
+fn counter(expressions: Attribute<'_>) -> Result<Option<Count>, Malformed> {
     let mut sum: Option<Count> = None;
-    for count in attributes(expressions).filter_map(|(_, e)| expression_count(e)) {
-        let sum = sum.get_or_insert_default();
-        sum.packets += count.packets;
-        sum.bytes += count.bytes;
+    for expression in expressions.nested()?.iter() {
+        if let Some(count) = expression_count(expression)? {
+            let sum = sum.get_or_insert_default();
+            sum.packets += count.packets;
+            sum.bytes += count.bytes;
+        }
     }
-    sum
+    Ok(sum)
 }
 
 /// The numbers of a counter; `None` where the expression is another.
-fn expression_count(expression: &[u8]) -> Option<Count> {
-    let value = |wanted| attributes(expression).find(|(k, _)| *k == wanted).map(|(_, v)| v);
-    if value(EXPR_NAME) != Some(b"counter\0") {
-        return None;
+fn expression_count(expression: Attribute<'_>) -> Result<Option<Count>, Malformed> {
+    let expression = expression.nested()?;
+    if expression.find(EXPR_NAME).is_none_or(|name| name.value != b"counter\0") {
+        return Ok(None);
     }
-    let data = value(EXPR_DATA)?;
-    let number = |wanted| {
-        let (_, v) = attributes(data).find(|(k, _)| *k == wanted)?;
-        v.try_into().ok().map(u64::from_be_bytes)
-    };
-    Some(Count { packets: number(COUNTER_PACKETS)?, bytes: number(COUNTER_BYTES)? })
+    let data = expression.require(EXPR_DATA)?.nested()?;
+    let number = |kind| data.require(kind)?.be64();
+    Ok(Some(Count { packets: number(COUNTER_PACKETS)?, bytes: number(COUNTER_BYTES)? }))
 }

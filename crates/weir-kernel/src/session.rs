@@ -103,7 +103,7 @@ impl Session {
         add.args(["netns", "add", &name]);
         run_to_end(dying_with_us(add), b"")?;
         let namespace = Namespace::open(&name, role, self.directory().join("state"))?;
-        namespace.ip(&["link set dev lo up"])?;
+        namespace.set_up("lo")?;
         Ok(namespace)
     }
 

@@ -1,0 +1,250 @@
+//! Attributes of netlink messages: length, type and value, aligned to four bytes.
+//!
+//! They are built by [`AttributeWriter`] and read by [`Attributes`], nowhere else. A list is
+//! checked once, when it is parsed; a value is checked when it is taken as a number. Source:
+//! include/uapi/linux/netlink.h (`struct nlattr`), lib/nlattr.c.
+
+const HEADER_BYTES: usize = 4;
+const ALIGNMENT: usize = 4;
+const NESTED: u16 = 0x8000;
+/// A type without `NLA_F_NESTED` and `NLA_F_NET_BYTEORDER`.
+const TYPE_MASK: u16 = 0x3fff;
+
+/// Bytes that are not what the kernel writes.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Malformed {
+    /// A message.
+    #[error("a netlink message gives a length of {length} bytes where {left} are left")]
+    Message {
+        /// The length that it gives.
+        length: usize,
+        /// The bytes that are there.
+        left: usize,
+    },
+    /// The fixed header of a message, or of an attribute.
+    #[error("a netlink header is cut short: {left} bytes of {expected}")]
+    Header {
+        /// Its length.
+        expected: usize,
+        /// The bytes that are there.
+        left: usize,
+    },
+    /// The length of an attribute.
+    #[error("netlink attribute {kind} gives a length of {length} bytes where {left} are left")]
+    Length {
+        /// Its type.
+        kind: u16,
+        /// The length that it gives, header included.
+        length: usize,
+        /// The bytes that are there.
+        left: usize,
+    },
+    /// The value of an attribute.
+    #[error("netlink attribute {kind} has {length} bytes, expected {expected}")]
+    Value {
+        /// Its type.
+        kind: u16,
+        /// Bytes of the value.
+        length: usize,
+        /// Bytes that a value of its type has.
+        expected: usize,
+    },
+    /// An attribute that every such message has.
+    #[error("netlink attribute {kind} is missing")]
+    Missing {
+        /// Its type.
+        kind: u16,
+    },
+}
+
+/// A list of attributes whose lengths are right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attributes<'a> {
+    bytes: &'a [u8],
+}
+
+/// One attribute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attribute<'a> {
+    /// Its type, without flags.
+    pub kind: u16,
+    /// Its value, without padding.
+    pub value: &'a [u8],
+}
+
+impl<'a> Attributes<'a> {
+    /// Checks that bytes are a list of attributes.
+    ///
+    /// # Errors
+    /// Where an attribute is longer than what holds it, or shorter than its header.
+    pub fn parse(bytes: &'a [u8]) -> Result<Attributes<'a>, Malformed> {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            (_, rest) = split(rest)?;
+        }
+        Ok(Attributes { bytes })
+    }
+
+    /// All attributes in their order.
+    pub fn iter(self) -> impl Iterator<Item = Attribute<'a>> {
+        let mut rest = self.bytes;
+        std::iter::from_fn(move || {
+            let (attribute, after) = split(rest).ok()?;
+            rest = after;
+            Some(attribute)
+        })
+    }
+
+    /// The first attribute of a type.
+    pub fn find(self, kind: u16) -> Option<Attribute<'a>> {
+        self.iter().find(|attribute| attribute.kind == kind)
+    }
+
+    /// The first attribute of a type that has to be there.
+    ///
+    /// # Errors
+    /// [`Malformed::Missing`].
+    pub fn require(self, kind: u16) -> Result<Attribute<'a>, Malformed> {
+        self.find(kind).ok_or(Malformed::Missing { kind })
+    }
+}
+
+/// The first attribute, and what follows it. The last one may lack its padding.
+fn split(bytes: &[u8]) -> Result<(Attribute<'_>, &[u8]), Malformed> {
+    let Some((&[l0, l1, k0, k1], _)) = bytes.split_first_chunk::<HEADER_BYTES>() else {
+        return Err(Malformed::Header { expected: HEADER_BYTES, left: bytes.len() });
+    };
+    let length = usize::from(u16::from_ne_bytes([l0, l1]));
+    let kind = u16::from_ne_bytes([k0, k1]) & TYPE_MASK;
+    let value = bytes.get(HEADER_BYTES..length);
+    let value = value.ok_or(Malformed::Length { kind, length, left: bytes.len() })?;
+    let after = bytes.get(length.next_multiple_of(ALIGNMENT)..).unwrap_or(&[]);
+    Ok((Attribute { kind, value }, after))
+}
+
+impl<'a> Attribute<'a> {
+    /// The attributes that it holds.
+    ///
+    /// # Errors
+    /// As [`Attributes::parse`].
+    pub fn nested(self) -> Result<Attributes<'a>, Malformed> {
+        Attributes::parse(self.value)
+    }
+
+    /// Its value as a number in host byte order.
+    ///
+    /// # Errors
+    /// Where it does not have four bytes.
+    pub fn u32(self) -> Result<u32, Malformed> {
+        self.array().map(u32::from_ne_bytes)
+    }
+
+    /// Its value as a number in network byte order.
+    ///
+    /// # Errors
+    /// Where it does not have four bytes.
+    pub fn be32(self) -> Result<u32, Malformed> {
+        self.array().map(u32::from_be_bytes)
+    }
+
+    /// Its value as a number in network byte order.
+    ///
+    /// # Errors
+    /// Where it does not have eight bytes.
+    pub fn be64(self) -> Result<u64, Malformed> {
+        self.array().map(u64::from_be_bytes)
+    }
+
+    /// Its value as bytes of a known number.
+    ///
+    /// # Errors
+    /// Where it has another number of bytes.
+    pub fn array<const N: usize>(self) -> Result<[u8; N], Malformed> {
+        let Attribute { kind, value } = self;
+        let wrong = Malformed::Value { kind, length: value.len(), expected: N };
+        value.try_into().map_err(|_| wrong)
+    }
+
+    /// Its value as text: up to its first NUL, bytes that are not UTF-8 replaced.
+    pub fn text(self) -> String {
+        let text = self.value.split(|byte| *byte == 0).next().unwrap_or_default();
+        String::from_utf8_lossy(text).into_owned()
+    }
+}
+
+/// Attributes under construction, behind the fixed header of their message.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AttributeWriter {
+    bytes: Vec<u8>,
+    /// An attribute whose length does not fit in its 16 bits.
+    too_long: Option<u16>,
+}
+
+impl AttributeWriter {
+    /// Attributes behind a fixed header.
+    pub(super) fn after(header: &[u8]) -> AttributeWriter {
+        let mut bytes = header.to_vec();
+        bytes.resize(bytes.len().next_multiple_of(ALIGNMENT), 0);
+        AttributeWriter { bytes, too_long: None }
+    }
+
+    /// The header and the attributes, or the type of an attribute that is too long.
+    pub(super) fn bytes(&self) -> Result<&[u8], u16> {
+        self.too_long.map_or(Ok(&self.bytes), Err)
+    }
+
+    /// Adds an attribute.
+    pub fn put(&mut self, kind: u16, value: &[u8]) {
+        let at = self.begin(kind);
+        self.bytes.extend_from_slice(value);
+        self.end(at);
+    }
+
+    /// Adds an attribute that holds text, with a NUL at its end.
+    pub fn put_text(&mut self, kind: u16, text: &str) {
+        let at = self.begin(kind);
+        self.bytes.extend_from_slice(text.as_bytes());
+        self.bytes.push(0);
+        self.end(at);
+    }
+
+    /// Adds an attribute that holds attributes.
+    pub fn nest(&mut self, kind: u16, fill: impl FnOnce(&mut Self)) {
+        self.nest_after(kind, &[], fill);
+    }
+
+    /// Adds an attribute that holds a fixed header and attributes.
+    pub fn nest_after(&mut self, kind: u16, header: &[u8], fill: impl FnOnce(&mut Self)) {
+        let at = self.begin(kind | NESTED);
+        self.bytes.extend_from_slice(header);
+        self.pad();
+        fill(self);
+        self.end(at);
+    }
+
+    fn begin(&mut self, kind: u16) -> usize {
+        let at = self.bytes.len();
+        self.bytes.extend_from_slice(&[0; 2]);
+        self.bytes.extend_from_slice(&kind.to_ne_bytes());
+        at
+    }
+
+    fn end(&mut self, at: usize) {
+        match u16::try_from(self.bytes.len() - at) {
+            Ok(length) => self.bytes[at..at + 2].copy_from_slice(&length.to_ne_bytes()),
+            Err(_) => {
+                let kind = u16::from_ne_bytes([self.bytes[at + 2], self.bytes[at + 3]]);
+                self.too_long.get_or_insert(kind & TYPE_MASK);
+            }
+        }
+        self.pad();
+    }
+
+    fn pad(&mut self) {
+        self.bytes.resize(self.bytes.len().next_multiple_of(ALIGNMENT), 0);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,133 @@
+//! Attributes that were built are read back; bytes that were not are refused without a panic.
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// A list of attributes as a tree.
+#[derive(Clone, Debug, PartialEq)]
+enum Tree {
+    Value(u16, Vec<u8>),
+    Nest(u16, Vec<Tree>),
+}
+
+fn trees() -> impl Strategy<Value = Vec<Tree>> {
+    let bytes = proptest::collection::vec(any::<u8>(), 0..40);
+    let leaf = (0u16..=TYPE_MASK, bytes).prop_map(|(kind, value)| Tree::Value(kind, value));
+    let tree = leaf.prop_recursive(4, 64, 6, |inner| {
+        let inside = proptest::collection::vec(inner, 0..6);
+        (0u16..=TYPE_MASK, inside).prop_map(|(kind, inside)| Tree::Nest(kind, inside))
+    });
+    proptest::collection::vec(tree, 0..8)
+}
+
+fn write(writer: &mut AttributeWriter, trees: &[Tree]) {
+    for tree in trees {
+        match tree {
+            Tree::Value(kind, value) => writer.put(*kind, value),
+            Tree::Nest(kind, inside) => writer.nest(*kind, |writer| write(writer, inside)),
+        }
+    }
+}
+
+fn built(trees: &[Tree]) -> Vec<u8> {
+    let mut writer = AttributeWriter::default();
+    write(&mut writer, trees);
+    writer.bytes().unwrap().to_vec()
+}
+
+fn assert_reads_back(attributes: Attributes<'_>, trees: &[Tree]) {
+    assert_eq!(attributes.iter().count(), trees.len());
+    for (attribute, tree) in attributes.iter().zip(trees) {
+        match tree {
+            Tree::Value(kind, value) => {
+                assert_eq!((attribute.kind, attribute.value), (*kind, &value[..]));
+            }
+            Tree::Nest(kind, inside) => {
+                assert_eq!(attribute.kind, *kind);
+                assert_reads_back(attribute.nested().unwrap(), inside);
+            }
+        }
+    }
+}
+
+/// Takes everything out of bytes that can be taken out, to four levels.
+fn take_all(bytes: &[u8], depth: u32) {
+    let Ok(attributes) = Attributes::parse(bytes) else { return };
+    for attribute in attributes.iter() {
+        assert!(attribute.value.len() <= bytes.len());
+        let _ = (attribute.u32(), attribute.be32(), attribute.be64(), attribute.text());
+        if depth > 0 {
+            take_all(attribute.value, depth - 1);
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_is_built_is_read_back(trees in trees()) {
+        let bytes = built(&trees);
+        prop_assert_eq!(bytes.len() % ALIGNMENT, 0);
+        assert_reads_back(Attributes::parse(&bytes).unwrap(), &trees);
+    }
+
+    #[test]
+    fn a_list_that_is_cut_is_refused_or_ends_before_the_cut(
+        trees in trees(),
+        at: prop::sample::Index,
+    ) {
+        let bytes = built(&trees);
+        let cut = &bytes[..at.index(bytes.len() + 1)];
+        if let Ok(attributes) = Attributes::parse(cut) {
+            let whole = Attributes::parse(&bytes).unwrap();
+            let count = attributes.iter().count();
+            prop_assert!(attributes.iter().eq(whole.iter().take(count)));
+        }
+        take_all(cut, 4);
+    }
+
+    #[test]
+    fn a_list_with_a_changed_byte_is_no_panic(trees in trees(), at: prop::sample::Index, to: u8) {
+        let mut bytes = built(&trees);
+        if !bytes.is_empty() {
+            let at = at.index(bytes.len());
+            bytes[at] = to;
+        }
+        take_all(&bytes, 4);
+    }
+
+    #[test]
+    fn any_bytes_are_no_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        take_all(&bytes, 4);
+    }
+}
+
+#[test]
+fn a_wrong_length_is_refused_by_name() {
+    let error = |bytes: &[u8]| Attributes::parse(bytes).unwrap_err();
+    assert_eq!(error(&[8, 0, 1]), Malformed::Header { expected: 4, left: 3 });
+    assert_eq!(error(&[8, 0, 1, 0, 5]), Malformed::Length { kind: 1, length: 8, left: 5 });
+    assert_eq!(error(&[3, 0, 1, 0]), Malformed::Length { kind: 1, length: 3, left: 4 });
+    assert_eq!(error(&[0; 4]), Malformed::Length { kind: 0, length: 0, left: 4 });
+}
+
+#[test]
+fn a_value_of_another_size_is_refused() {
+    let bytes = built(&[Tree::Value(7, vec![1, 2])]);
+    let attributes = Attributes::parse(&bytes).unwrap();
+    let wrong = Malformed::Value { kind: 7, length: 2, expected: 4 };
+    assert_eq!(attributes.require(7).unwrap().be32(), Err(wrong));
+    assert_eq!(attributes.require(8), Err(Malformed::Missing { kind: 8 }));
+}
+
+#[test]
+fn an_attribute_of_64_kib_is_refused_not_cut() {
+    let mut writer = AttributeWriter::default();
+    writer.put(3, &vec![0; 0xffff - HEADER_BYTES]);
+    assert!(writer.bytes().is_ok());
+    writer.put(4, &vec![0; 0x10000 - HEADER_BYTES]);
+    assert_eq!(writer.bytes(), Err(4));
+    let mut writer = AttributeWriter::default();
+    writer.nest(5, |writer| (0..20).for_each(|_| writer.put(6, &[0; 4000])));
+    assert_eq!(writer.bytes(), Err(5));
+}

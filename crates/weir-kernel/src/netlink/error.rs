@@ -1,0 +1,86 @@
+//! What can go wrong between a request and its answer.
+
+use std::fmt;
+use std::io;
+
+use super::attribute::Malformed;
+
+/// A request that came to nothing.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NetlinkError {
+    /// The socket refused to send or to receive.
+    #[error(transparent)]
+    Socket(#[from] io::Error),
+    /// The kernel refused the request.
+    #[error(transparent)]
+    Refused(#[from] KernelRefusal),
+    /// The kernel sent more than the receive buffer holds, and what did not fit is lost.
+    #[error(
+        "netlink messages were lost: the receive buffer was full (ENOBUFS); read more often, or \
+         raise net.core.rmem_max where weir is not root"
+    )]
+    Overrun,
+    /// A dump was cut by changes each time that it was asked for.
+    #[error(
+        "what was read changed meanwhile, in each of {attempts} attempts; try again when nothing \
+         changes it"
+    )]
+    Interrupted {
+        /// How often it was asked for.
+        attempts: u32,
+    },
+    /// An answer that is not what the kernel writes.
+    #[error(transparent)]
+    Malformed(#[from] Malformed),
+    /// An attribute of a request that is longer than an attribute can be.
+    #[error("netlink attribute {kind} of a request is longer than 65535 bytes")]
+    TooLong {
+        /// Its type.
+        kind: u16,
+    },
+    /// No answer came in time.
+    #[error("the kernel did not answer a netlink request in time")]
+    TimedOut,
+}
+
+/// What the kernel says about a request that it refuses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KernelRefusal {
+    /// Which of the requests that were sent together, from 0.
+    pub request: usize,
+    /// The number of the error, e.g. `EEXIST`.
+    pub errno: i32,
+    /// The kernel's own sentence about it, where it has one (`NLMSGERR_ATTR_MSG`).
+    pub text: Option<String>,
+    /// Where in the request, from its header on, the attribute is that the error is about
+    /// (`NLMSGERR_ATTR_OFFS`).
+    pub offset: Option<u32>,
+}
+
+impl fmt::Display for KernelRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", io::Error::from_raw_os_error(self.errno))?;
+        if let Some(text) = &self.text {
+            write!(f, ": {}", text.trim_end_matches(['.', '\n']))?;
+        }
+        if let Some(offset) = self.offset {
+            write!(f, " (byte {offset} of the request)")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for KernelRefusal {}
+
+impl NetlinkError {
+    /// The number of the system's error, where the system gave one.
+    pub fn errno(&self) -> Option<i32> {
+        match self {
+            NetlinkError::Socket(error) => error.raw_os_error(),
+            NetlinkError::Refused(refusal) => Some(refusal.errno),
+            NetlinkError::Overrun => Some(libc::ENOBUFS),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! Messages from the kernel: their header, and what acknowledgements and refusals say.
+
+use super::attribute::{Attributes, Malformed};
+use super::error::KernelRefusal;
+
+/// Bytes of `struct nlmsghdr`.
+pub(super) const HEADER_BYTES: usize = 16;
+const ERROR: u16 = 2;
+const DONE: u16 = 3;
+/// The tables changed during a dump.
+const DUMP_INTERRUPTED: u16 = 0x10;
+/// A refusal repeats the header of the request, not its body.
+const CAPPED: u16 = 0x100;
+/// Attributes follow a refusal or the end of a dump.
+const WITH_ATTRIBUTES: u16 = 0x200;
+const ATTRIBUTE_TEXT: u16 = 1;
+const ATTRIBUTE_OFFSET: u16 = 2;
+
+/// A message from the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Message<'a> {
+    /// Its type: the subsystem's, and what it is about.
+    pub kind: u16,
+    /// The number of the request that it answers; events have none of ours.
+    pub sequence: u32,
+    /// What follows its header.
+    pub payload: &'a [u8],
+    flags: u16,
+}
+
+/// What a message is to the request with its number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum ReplyStatus {
+    /// Data, of which more may follow.
+    Data,
+    /// Done, or the end of a dump.
+    Done,
+    /// Refused; which request it was is for the caller to say.
+    Refused(KernelRefusal),
+}
+
+impl<'a> Message<'a> {
+    /// Its attributes, behind a fixed header of so many bytes.
+    ///
+    /// # Errors
+    /// Where it is shorter, or they are malformed.
+    pub fn attributes(&self, header_bytes: usize) -> Result<Attributes<'a>, Malformed> {
+        Attributes::parse(tail(self.payload, header_bytes)?)
+    }
+
+    /// Its fixed header.
+    ///
+    /// # Errors
+    /// Where it is shorter.
+    pub fn header<const N: usize>(&self) -> Result<[u8; N], Malformed> {
+        let short = Malformed::Header { expected: N, left: self.payload.len() };
+        self.payload.first_chunk().copied().ok_or(short)
+    }
+
+    /// Whether the tables changed during the dump that it is part of.
+    pub(super) fn is_interrupted(&self) -> bool {
+        self.flags & DUMP_INTERRUPTED != 0
+    }
+
+    pub(super) fn answer(&self) -> Result<ReplyStatus, Malformed> {
+        let attributes_at = match self.kind {
+            ERROR if self.flags & CAPPED != 0 => 4 + HEADER_BYTES,
+            // The whole request stands before the attributes.
+            ERROR => {
+                let length = tail(self.payload, 4)?.first_chunk().copied();
+                let length = length.map_or(0, u32::from_ne_bytes) as usize;
+                4 + length.max(HEADER_BYTES).next_multiple_of(4)
+            }
+            DONE => 4,
+            _ => return Ok(ReplyStatus::Data),
+        };
+        // A dump without an error may end without a number.
+        let number = match self.payload.first_chunk() {
+            Some(bytes) => i32::from_ne_bytes(*bytes),
+            None if self.kind == DONE => 0,
+            None => return Err(Malformed::Header { expected: 4, left: self.payload.len() }),
+        };
+        if number >= 0 {
+            return Ok(ReplyStatus::Done);
+        }
+        let mut refusal =
+            KernelRefusal { request: 0, errno: number.saturating_neg(), text: None, offset: None };
+        if self.flags & WITH_ATTRIBUTES != 0 {
+            let attributes = self.attributes(attributes_at)?;
+            refusal.text = attributes.find(ATTRIBUTE_TEXT).map(|text| text.text());
+            refusal.offset = attributes.find(ATTRIBUTE_OFFSET).map(|o| o.u32()).transpose()?;
+        }
+        Ok(ReplyStatus::Refused(refusal))
+    }
+}
+
+fn tail(bytes: &[u8], at: usize) -> Result<&[u8], Malformed> {
+    bytes.get(at..).ok_or(Malformed::Header { expected: at, left: bytes.len() })
+}
+
+/// The messages of a datagram; after a malformed one there are none.
+pub(super) fn messages(datagram: &[u8]) -> impl Iterator<Item = Result<Message<'_>, Malformed>> {
+    let mut rest = datagram;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let split = split(rest);
+        rest = split.as_ref().map_or(&[], |(_, after)| after);
+        Some(split.map(|(message, _)| message))
+    })
+}
+
+fn split(bytes: &[u8]) -> Result<(Message<'_>, &[u8]), Malformed> {
+    let Some(header) = bytes.first_chunk::<HEADER_BYTES>() else {
+        return Err(Malformed::Header { expected: HEADER_BYTES, left: bytes.len() });
+    };
+    let [l0, l1, l2, l3, k0, k1, f0, f1, s0, s1, s2, s3, ..] = *header;
+    let length = u32::from_ne_bytes([l0, l1, l2, l3]) as usize;
+    let payload = bytes.get(HEADER_BYTES..length);
+    let payload = payload.ok_or(Malformed::Message { length, left: bytes.len() })?;
+    let after = bytes.get(length.next_multiple_of(4)..).unwrap_or(&[]);
+    let message = Message {
+        kind: u16::from_ne_bytes([k0, k1]),
+        sequence: u32::from_ne_bytes([s0, s1, s2, s3]),
+        payload,
+        flags: u16::from_ne_bytes([f0, f1]),
+    };
+    Ok((message, after))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::attribute::AttributeWriter;
+    use super::*;
+
+    fn raw(kind: u16, flags: u16, payload: &[u8]) -> Vec<u8> {
+        let length = (HEADER_BYTES + payload.len()) as u32;
+        let mut bytes = length.to_ne_bytes().to_vec();
+        bytes.extend_from_slice(&kind.to_ne_bytes());
+        bytes.extend_from_slice(&flags.to_ne_bytes());
+        bytes.extend_from_slice(&[0; 8]);
+        bytes.extend_from_slice(payload);
+        bytes
+    }
+
+    fn answer(bytes: &[u8]) -> Result<ReplyStatus, Malformed> {
+        messages(bytes).next().expect("a message")?.answer()
+    }
+
+    /// A refusal with a sentence and an offset, with the whole request or its header only.
+    fn refusal(is_capped: bool) -> Vec<u8> {
+        let request = raw(7, 0, if is_capped { &[] } else { &[1, 2, 3, 4, 5] });
+        let mut payload = (-libc::EEXIST).to_ne_bytes().to_vec();
+        payload.extend_from_slice(&request);
+        payload.resize(payload.len().next_multiple_of(4), 0);
+        let mut attributes = AttributeWriter::default();
+        attributes.put_text(ATTRIBUTE_TEXT, "it is there");
+        attributes.put(ATTRIBUTE_OFFSET, &24u32.to_ne_bytes());
+        payload.extend_from_slice(attributes.bytes().unwrap());
+        raw(ERROR, WITH_ATTRIBUTES | if is_capped { CAPPED } else { 0 }, &payload)
+    }
+
+    #[test]
+    fn a_refusal_has_the_kernels_sentence_with_and_without_the_request_in_it() {
+        for is_capped in [true, false] {
+            let Ok(ReplyStatus::Refused(refusal)) = answer(&refusal(is_capped)) else { panic!() };
+            let text = "File exists (os error 17): it is there (byte 24 of the request)";
+            assert_eq!(refusal.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn an_acknowledgement_is_a_refusal_with_the_number_0() {
+        let payload = [&0i32.to_ne_bytes()[..], &raw(7, 0, &[])].concat();
+        assert_eq!(answer(&raw(ERROR, CAPPED, &payload)), Ok(ReplyStatus::Done));
+        assert_eq!(answer(&raw(DONE, 0, &[])), Ok(ReplyStatus::Done));
+        assert_eq!(answer(&raw(0x10, 0, &[])), Ok(ReplyStatus::Data));
+        let Ok(ReplyStatus::Refused(refusal)) = answer(&raw(DONE, 0, &(-5i32).to_ne_bytes()))
+        else {
+            panic!("the end of a dump may be an error")
+        };
+        assert_eq!(refusal.errno, libc::EIO);
+    }
+
+    #[test]
+    fn what_follows_a_malformed_message_is_not_read() {
+        let mut bytes = raw(0x10, 0, &[1, 2, 3, 4]);
+        bytes.extend_from_slice(&[200, 0, 0, 0]);
+        bytes.extend_from_slice(&[0; 12]);
+        let all: Vec<_> = messages(&bytes).collect();
+        assert_eq!(all.len(), 2);
+        assert_eq!(all[1], Err(Malformed::Message { length: 200, left: 16 }));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_no_panic(
+            bytes in proptest::collection::vec(any::<u8>(), 0..100),
+            kind in prop::sample::select(vec![ERROR, DONE, 0x10]),
+            flags: u16,
+        ) {
+            for bytes in [bytes.clone(), raw(kind, flags, &bytes)] {
+                for message in messages(&bytes).flatten() {
+                    let _ = (message.answer(), message.attributes(4), message.header::<16>());
+                }
+            }
+        }
+
+        #[test]
+        fn a_refusal_with_a_changed_byte_is_no_panic(at: prop::sample::Index, to: u8) {
+            let mut bytes = refusal(false);
+            let at = at.index(bytes.len());
+            bytes[at] = to;
+            messages(&bytes).flatten().for_each(|message| drop(message.answer()));
+        }
+    }
+}

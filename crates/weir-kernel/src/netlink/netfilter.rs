@@ -1,0 +1,55 @@
+//! What all netfilter subsystems have in common: the type and the header of their messages, and the
+//! batch (include/uapi/linux/netfilter/nfnetlink.h).
+
+use super::request::NetlinkRequest;
+
+/// Bytes of `struct nfgenmsg`.
+pub const HEADER_BYTES: usize = 4;
+const BATCH_BEGIN: u16 = 0x10;
+const BATCH_END: u16 = 0x11;
+
+/// A subsystem of netfilter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Subsystem {
+    /// The connection table.
+    Conntrack = 1,
+    /// Connections that others announced.
+    Expectations = 2,
+    /// Packets that rules log.
+    Log = 4,
+    /// ipset.
+    Sets = 6,
+    /// nf_tables.
+    NfTables = 10,
+}
+
+impl Subsystem {
+    /// The type of one of its messages.
+    pub const fn kind(self, message: u8) -> u16 {
+        (self as u16) << 8 | message as u16
+    }
+
+    /// One of its messages. `family`: an address family, `resource`: a group of the log.
+    pub fn request(self, message: u8, flags: u16, family: u8, resource: u16) -> NetlinkRequest {
+        NetlinkRequest::new(self.kind(message), flags, &header(family, resource))
+    }
+}
+
+/// `struct nfgenmsg`, version 0.
+fn header(family: u8, resource: u16) -> [u8; HEADER_BYTES] {
+    let [high, low] = resource.to_be_bytes();
+    [family, 0, high, low]
+}
+
+/// Requests between the messages that make them one batch: the subsystem does all of them or none.
+pub fn batch(
+    subsystem: Subsystem,
+    requests: impl IntoIterator<Item = NetlinkRequest>,
+) -> Vec<NetlinkRequest> {
+    let edge = |kind| NetlinkRequest::new(kind, 0, &header(0, subsystem as u16));
+    let mut batch = vec![edge(BATCH_BEGIN)];
+    batch.extend(requests);
+    batch.push(edge(BATCH_END));
+    batch
+}

@@ -1,0 +1,292 @@
+//! Links and their addresses, through rtnetlink (include/uapi/linux/rtnetlink.h, if_link.h,
+//! if_addr.h).
+
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::str::FromStr;
+use std::time::Duration;
+
+use weir_packet::Mac;
+
+use crate::netlink::attribute::{Attribute, AttributeWriter};
+use crate::netlink::{CREATE, DUMP, EXCL, NetlinkError, NetlinkProtocol, NetlinkRequest, Socket};
+
+const LINK_HEADER_BYTES: usize = 16;
+const ADDRESS_HEADER_BYTES: usize = 8;
+
+const LINK_MAC: u16 = 1;
+const LINK_NAME: u16 = 3;
+const LINK_MTU: u16 = 4;
+const LINK_MASTER: u16 = 10;
+const LINK_INFO: u16 = 18;
+const LINK_NAMESPACE_FD: u16 = 28;
+const LINK_TX_QUEUES: u16 = 31;
+const LINK_RX_QUEUES: u16 = 32;
+const INFO_KIND: u16 = 1;
+const INFO_DATA: u16 = 2;
+const VETH_PEER: u16 = 1;
+
+const ADDRESS: u16 = 1;
+const ADDRESS_LOCAL: u16 = 2;
+/// No duplicate address detection: an IPv6 address is there at once.
+const ADDRESS_NODAD: u8 = 2;
+
+const UP: u32 = libc::IFF_UP as u32;
+/// `IFF_LOWER_UP`: there is a carrier.
+const LOWER_UP: u32 = 1 << 16;
+/// A dump that takes longer is broken.
+const DUMP_LIMIT: Duration = Duration::from_secs(20);
+
+/// The links of one network namespace.
+#[derive(Debug)]
+pub(crate) struct LinkSocket {
+    socket: Socket,
+}
+
+/// A link that is to be made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NewLink<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its MAC address; the kernel's random one where absent.
+    pub mac: Option<Mac>,
+    /// Largest packet in bytes; 0 leaves the kernel's choice.
+    pub mtu: u32,
+    /// Queues in each direction; 0 leaves the kernel's choice.
+    pub queues: u32,
+}
+
+/// A link as the kernel tells of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LinkInfo {
+    /// Its index.
+    pub index: u32,
+    /// Its name.
+    pub name: String,
+    /// Its MAC address, where it has one.
+    pub mac: Option<Mac>,
+    /// Whether it is set up.
+    pub is_up: bool,
+    /// Whether somebody is at the other end.
+    pub has_carrier: bool,
+    /// Index of the bridge or bond that it is a port of.
+    pub master: Option<u32>,
+}
+
+/// An address of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LinkAddress {
+    /// The address.
+    pub ip: IpAddr,
+    /// Bits of the network's prefix.
+    pub prefix: u8,
+    /// Where it is valid, e.g. `RT_SCOPE_LINK`.
+    pub scope: u8,
+}
+
+/// How a link is named in a request.
+#[derive(Clone, Copy)]
+enum Which<'a> {
+    Index(u32),
+    Name(&'a str),
+}
+
+impl LinkSocket {
+    /// Those of the current network namespace.
+    pub(crate) fn open() -> io::Result<LinkSocket> {
+        Ok(LinkSocket { socket: Socket::open(NetlinkProtocol::Route)? })
+    }
+
+    /// Makes a veth pair: `a` here, `b` in another namespace.
+    pub(crate) fn add_veth(
+        &mut self,
+        a: NewLink<'_>,
+        b: NewLink<'_>,
+        namespace_of_b: BorrowedFd<'_>,
+    ) -> Result<(), NetlinkError> {
+        let mut request =
+            NetlinkRequest::new(libc::RTM_NEWLINK, CREATE | EXCL, &link_header(0, 0, 0));
+        put_link(&mut request.attributes, a);
+        request.attributes.nest(LINK_INFO, |info| {
+            info.put(INFO_KIND, b"veth");
+            info.nest(INFO_DATA, |data| {
+                data.nest_after(VETH_PEER, &link_header(0, 0, 0), |peer| {
+                    put_link(peer, b);
+                    put_namespace(peer, namespace_of_b);
+                });
+            });
+        });
+        self.socket.request(&[request])
+    }
+
+    /// Sets a link up.
+    pub(crate) fn set_up(&mut self, device: &str) -> Result<(), NetlinkError> {
+        let request = change(Which::Name(device), UP, UP);
+        self.socket.request(&[request])
+    }
+
+    /// Moves a link into another namespace, under another name if one is given.
+    pub(crate) fn move_to(
+        &mut self,
+        device: &str,
+        namespace: BorrowedFd<'_>,
+        name: Option<&str>,
+    ) -> Result<(), NetlinkError> {
+        let index = self.link(device)?.index;
+        let mut request = change(Which::Index(index), 0, 0);
+        put_namespace(&mut request.attributes, namespace);
+        if let Some(name) = name {
+            request.attributes.put_text(LINK_NAME, name);
+        }
+        self.socket.request(&[request])
+    }
+
+    /// A link by its name.
+    pub(crate) fn link(&mut self, device: &str) -> Result<LinkInfo, NetlinkError> {
+        self.get(Which::Name(device))
+    }
+
+    /// The name of a link.
+    pub(crate) fn name(&mut self, index: u32) -> Result<String, NetlinkError> {
+        Ok(self.get(Which::Index(index))?.name)
+    }
+
+    fn get(&mut self, which: Which<'_>) -> Result<LinkInfo, NetlinkError> {
+        self.socket.get(&about(libc::RTM_GETLINK, which, 0, 0), |message| {
+            let [_, _, _, _, i0, i1, i2, i3, f0, f1, f2, f3, ..] =
+                message.header::<LINK_HEADER_BYTES>()?;
+            let flags = u32::from_ne_bytes([f0, f1, f2, f3]);
+            let attributes = message.attributes(LINK_HEADER_BYTES)?;
+            Ok(LinkInfo {
+                index: u32::from_ne_bytes([i0, i1, i2, i3]),
+                name: attributes.require(LINK_NAME)?.text(),
+                // Tunnels have addresses of other lengths there.
+                mac: attributes.find(LINK_MAC).and_then(|mac| mac.array().ok()),
+                is_up: flags & UP != 0,
+                has_carrier: flags & LOWER_UP != 0,
+                master: attributes.find(LINK_MASTER).map(Attribute::u32).transpose()?,
+            })
+        })
+    }
+
+    /// Gives a link an address.
+    pub(crate) fn add_address(
+        &mut self,
+        device: &str,
+        address: LinkAddress,
+    ) -> Result<(), NetlinkError> {
+        let index = self.link(device)?.index;
+        let (family, bytes, flags) = match address.ip {
+            IpAddr::V4(ip) => (libc::AF_INET, ip.octets().to_vec(), 0),
+            IpAddr::V6(ip) => (libc::AF_INET6, ip.octets().to_vec(), ADDRESS_NODAD),
+        };
+        let mut header = vec![family as u8, address.prefix, flags, address.scope];
+        header.extend_from_slice(&index.to_ne_bytes());
+        let mut request = NetlinkRequest::new(libc::RTM_NEWADDR, CREATE | EXCL, &header);
+        request.attributes.put(ADDRESS_LOCAL, &bytes);
+        request.attributes.put(ADDRESS, &bytes);
+        self.socket.request(&[request])
+    }
+
+    /// The addresses of a link.
+    pub(crate) fn addresses(&mut self, index: u32) -> Result<Vec<LinkAddress>, NetlinkError> {
+        let request = NetlinkRequest::new(libc::RTM_GETADDR, DUMP, &[0; ADDRESS_HEADER_BYTES]);
+        self.socket.dump(&request, DUMP_LIMIT, Vec::new, |addresses, message| {
+            let [family, prefix, _, scope, i0, i1, i2, i3] = message.header()?;
+            if u32::from_ne_bytes([i0, i1, i2, i3]) != index {
+                return Ok(());
+            }
+            let attributes = message.attributes(ADDRESS_HEADER_BYTES)?;
+            // With a peer, `IFA_ADDRESS` is the peer's.
+            let local = attributes.find(ADDRESS_LOCAL).or_else(|| attributes.find(ADDRESS));
+            let ip = match (local, i32::from(family)) {
+                (Some(local), libc::AF_INET) => IpAddr::from(local.array::<4>()?),
+                (Some(local), libc::AF_INET6) => IpAddr::from(local.array::<16>()?),
+                _ => return Ok(()),
+            };
+            addresses.push(LinkAddress { ip, prefix, scope });
+            Ok(())
+        })
+    }
+}
+
+impl FromStr for LinkAddress {
+    type Err = &'static str;
+
+    /// An address with the length of its prefix, `198.51.100.1/24`; without one it is a host's.
+    fn from_str(text: &str) -> Result<LinkAddress, &'static str> {
+        let (ip, prefix) = text.split_once('/').map_or((text, None), |(ip, p)| (ip, Some(p)));
+        let ip: IpAddr = ip.parse().map_err(|_| "it is no IPv4 or IPv6 address")?;
+        let most = if ip.is_ipv4() { 32 } else { 128 };
+        let prefix = prefix.map_or(Ok(most), str::parse);
+        match prefix {
+            Ok(prefix) if prefix <= most => {
+                let is_host = ip.is_ipv4() && ip.is_loopback();
+                let scope = if is_host { libc::RT_SCOPE_HOST } else { libc::RT_SCOPE_UNIVERSE };
+                Ok(LinkAddress { ip, prefix, scope })
+            }
+            _ => Err("its prefix is too long"),
+        }
+    }
+}
+
+/// A request that changes flags of a link.
+fn change(which: Which<'_>, flags: u32, mask: u32) -> NetlinkRequest {
+    about(libc::RTM_SETLINK, which, flags, mask)
+}
+
+fn about(kind: u16, which: Which<'_>, flags: u32, mask: u32) -> NetlinkRequest {
+    match which {
+        Which::Index(index) => NetlinkRequest::new(kind, 0, &link_header(index, flags, mask)),
+        Which::Name(name) => {
+            let mut request = NetlinkRequest::new(kind, 0, &link_header(0, flags, mask));
+            request.attributes.put_text(LINK_NAME, name);
+            request
+        }
+    }
+}
+
+/// `struct ifinfomsg` of any family and type.
+fn link_header(index: u32, flags: u32, mask: u32) -> [u8; LINK_HEADER_BYTES] {
+    let mut header = [0; LINK_HEADER_BYTES];
+    header[4..8].copy_from_slice(&index.to_ne_bytes());
+    header[8..12].copy_from_slice(&flags.to_ne_bytes());
+    header[12..].copy_from_slice(&mask.to_ne_bytes());
+    header
+}
+
+fn put_link(attributes: &mut AttributeWriter, link: NewLink<'_>) {
+    attributes.put_text(LINK_NAME, link.name);
+    if let Some(mac) = link.mac {
+        attributes.put(LINK_MAC, &mac);
+    }
+    if link.mtu != 0 {
+        attributes.put(LINK_MTU, &link.mtu.to_ne_bytes());
+    }
+    if link.queues != 0 {
+        attributes.put(LINK_TX_QUEUES, &link.queues.to_ne_bytes());
+        attributes.put(LINK_RX_QUEUES, &link.queues.to_ne_bytes());
+    }
+}
+
+fn put_namespace(attributes: &mut AttributeWriter, namespace: BorrowedFd<'_>) {
+    attributes.put(LINK_NAMESPACE_FD, &namespace.as_raw_fd().to_ne_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_has_a_prefix_of_at_most_its_bits() {
+        let read = |text: &str| LinkAddress::from_str(text);
+        let address = read("198.51.100.1/24").unwrap();
+        assert_eq!((address.prefix, address.scope), (24, libc::RT_SCOPE_UNIVERSE));
+        assert_eq!(read("2001:db8::1").unwrap().prefix, 128);
+        assert_eq!(read("127.0.0.2/8").unwrap().scope, libc::RT_SCOPE_HOST);
+        for bad in ["", "198.51.100.1/33", "2001:db8::/129", "198.51.100.1/", "x/8", "1.2.3.4/-1"] {
+            assert!(read(bad).is_err(), "{bad}");
+        }
+    }
+}
