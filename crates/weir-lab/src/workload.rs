@@ -1,12 +1,14 @@
 //! What is sent through a firewall: frames, connections of the small TCP or of sockets, datagrams
 //! over loopback, probes. All of them are a [`contract::Workload`].
 
+mod arrivals;
 pub(crate) mod contract;
 pub(crate) mod frames;
 mod latency;
 pub(crate) mod loopback;
 pub(crate) mod probe;
 mod progress;
+mod settle;
 mod socket_option;
 pub(crate) mod sockets;
 pub(crate) mod stage;

@@ -1,6 +1,6 @@
 //! Connections of the small TCP ([`crate::program::tcp`]), opened through a firewall.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use weir_stats::Close;
 
@@ -11,11 +11,14 @@ use crate::program::tcp::{ConnectionPlan, Opened, TcpEnds};
 use crate::topology::TestFirewall;
 use crate::workload::contract::{Workload, WorkloadOutcome};
 use crate::workload::progress::ProgressSampler;
+use crate::workload::settle::{TransitReading, wait_until_settled};
 use crate::workload::stage::Stage;
 use weir_stats::Measured;
 
 /// How long packets may be under way after a trial.
 const SETTLE_LIMIT: Duration = Duration::from_millis(100);
+/// How long none may arrive before the rest counts as lost.
+const STILL: Duration = Duration::from_millis(5);
 
 /// Connections as a trial opens them.
 pub(crate) struct TcpWorkload {
@@ -92,18 +95,10 @@ fn ends(stage: &mut Stage) -> &mut TcpEnds {
 
 /// Waits until every packet has arrived, or none does any more.
 fn settle(ends: &TcpEnds, opened: u64) -> Result<(), LabError> {
-    let begun = Instant::now();
-    let mut last = (0, Instant::now());
-    loop {
+    wait_until_settled(SETTLE_LIMIT, STILL, || {
         let both = ends.read()?;
-        let received = both.received() + both.server.flood;
-        if received != last.0 {
-            last = (received, Instant::now());
-        }
-        let is_still = last.1.elapsed() > SETTLE_LIMIT / 20;
-        if received >= opened + both.answered() || is_still || begun.elapsed() > SETTLE_LIMIT {
-            return Ok(());
-        }
-        std::thread::yield_now();
-    }
+        let moved = both.received() + both.server.flood;
+        let is_complete = moved >= opened + both.answered();
+        Ok(TransitReading { moved, is_complete, value: () })
+    })
 }

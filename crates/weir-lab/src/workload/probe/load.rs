@@ -19,8 +19,9 @@ use crate::observe::cpu::{Pinned, REALTIME_LIMIT, another_core, be_realtime};
 use crate::program::generator::Played;
 use crate::topology::TestFirewall;
 use crate::topology::probe_routes::ProbeLinks;
+use crate::workload::arrivals::SentFrames;
 use crate::workload::contract::{Scheduling, Workload, WorkloadOutcome};
-use crate::workload::frames::{ArrivalCounters, FrameWorkload};
+use crate::workload::frames::FrameWorkload;
 use crate::workload::probe::echo::{Echo, Shell};
 use crate::workload::probe::open_loop::{ProbeSchedule, ProbeTransport, probe};
 use crate::workload::probe::stream;
@@ -39,8 +40,7 @@ pub(crate) struct ProbeWorkload {
     case: ProbeCase,
     schedule: ProbeSchedule,
     transport: Option<Box<dyn ProbeTransport + Send>>,
-    before: ArrivalCounters,
-    played: Played,
+    sent: SentFrames,
     probe: Probe,
     stream: Option<Stream>,
 }
@@ -52,8 +52,7 @@ impl ProbeWorkload {
             case,
             schedule,
             transport: None,
-            before: ArrivalCounters::default(),
-            played: Played::default(),
+            sent: SentFrames::default(),
             probe: Probe::default(),
             stream: None,
         }
@@ -87,8 +86,7 @@ impl Workload for ProbeWorkload {
                 }
             };
         }
-        self.before = ArrivalCounters::read(stage, firewall)?;
-        Ok(())
+        self.sent.prepare(stage, firewall)
     }
 
     fn play(&mut self, stage: &mut Stage, firewall: &TestFirewall) -> Result<(), LabError> {
@@ -116,7 +114,7 @@ impl Workload for ProbeWorkload {
             ended.store(true, Ordering::SeqCst);
             (load, asker.map(|asker| asker.join().expect("who asks does not panic")))
         });
-        (self.played, self.stream) = load?;
+        (self.sent.played, self.stream) = load?;
         let failed = |source| LabError::System { action: "probe a firewall", source };
         self.probe = probe.transpose().map_err(failed)?.unwrap_or_default();
         Ok(())
@@ -127,12 +125,11 @@ impl Workload for ProbeWorkload {
         stage: &mut Stage,
         firewall: &TestFirewall,
     ) -> Result<WorkloadOutcome, LabError> {
-        let arrived = self.before.settle(stage, firewall, self.played.offered)?;
         let measured = match self.stream.take() {
             Some(stream) => Measured::Stream(stream),
             None => Measured::Probe(Box::new(std::mem::take(&mut self.probe))),
         };
-        Ok(WorkloadOutcome { played: self.played, arrived, measured })
+        self.sent.settle(stage, firewall, measured)
     }
 }
 

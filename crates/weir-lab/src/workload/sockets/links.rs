@@ -1,13 +1,16 @@
 //! Packets that entered a firewall of sockets, and that came out of it.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::LabError;
 use crate::observe::counters::ReceivedReader;
 use crate::topology::{TestFirewall, Topology};
+use crate::workload::settle::{TransitReading, wait_until_settled};
 
 /// How long packets may be under way after the last reply.
 const SETTLE_LIMIT: Duration = Duration::from_millis(200);
+/// How long nothing may move before it is taken to be over.
+const STILL: Duration = Duration::from_millis(20);
 
 /// Packets on the links of one firewall.
 pub(super) struct Links {
@@ -40,20 +43,13 @@ impl Links {
         Ok((sum(&self.into_firewall)?, sum(&self.out_of_it)?))
     }
 
-    /// Waits until what entered came out, or nothing moves any more; what is there then.
+    /// Waits until nothing moves any more; what entered and came out since `before`.
     pub(super) fn settle(&self, before: (u64, u64)) -> Result<(u64, u64), LabError> {
-        let begun = Instant::now();
-        let mut last = (self.read()?, Instant::now());
-        loop {
-            let now = self.read()?;
-            if now != last.0 {
-                last = (now, Instant::now());
-            }
-            let is_still = last.1.elapsed() > SETTLE_LIMIT / 10;
-            if is_still || begun.elapsed() > SETTLE_LIMIT {
-                return Ok((now.0 - before.0, now.1 - before.1));
-            }
-            std::thread::yield_now();
-        }
+        wait_until_settled(SETTLE_LIMIT, STILL, || {
+            let (entered, left) = self.read()?;
+            let value = (entered - before.0, left - before.1);
+            // Packets for the firewall itself never come out of it: only rest says that it is done.
+            Ok(TransitReading { moved: entered + left, is_complete: false, value })
+        })
     }
 }

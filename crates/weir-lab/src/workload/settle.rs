@@ -1,0 +1,69 @@
+//! The end of a trial: waiting until nothing is under way any more.
+
+use std::time::{Duration, Instant};
+
+use crate::LabError;
+
+/// What is seen of packets that are under way.
+pub(crate) struct TransitReading<T> {
+    /// Packets so far; as long as it changes, something moves.
+    pub(crate) moved: u64,
+    /// Nothing is under way any more.
+    pub(crate) is_complete: bool,
+    /// What the caller wants to know at the end.
+    pub(crate) value: T,
+}
+
+/// Reads until nothing is under way, nothing has moved for `still`, or `limit` is over; the value
+/// of the last reading.
+pub(crate) fn wait_until_settled<T>(
+    limit: Duration,
+    still: Duration,
+    mut read: impl FnMut() -> Result<TransitReading<T>, LabError>,
+) -> Result<T, LabError> {
+    let begun = Instant::now();
+    let mut last: Option<(u64, Instant)> = None;
+    loop {
+        let TransitReading { moved, is_complete, value } = read()?;
+        let now = Instant::now();
+        let since = match last {
+            Some((before, since)) if before == moved => since,
+            _ => now,
+        };
+        last = Some((moved, since));
+        if is_complete || now - since > still || now - begun > limit {
+            return Ok(value);
+        }
+        std::thread::yield_now();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    /// Reads the counts one after the other, the last one again and again; how many were read.
+    fn settled(limit: Duration, still: Duration, counts: &[u64], enough: u64) -> (u64, usize) {
+        let mut reads = 0;
+        let value = wait_until_settled(limit, still, || {
+            let moved = counts[reads.min(counts.len() - 1)];
+            reads += 1;
+            Ok(TransitReading { moved, is_complete: moved >= enough, value: moved })
+        });
+        (value.unwrap(), reads)
+    }
+
+    #[test]
+    fn what_is_complete_is_waited_for_and_no_longer() {
+        assert_eq!(settled(LONG, LONG, &[1, 2, 2, 5], 5), (5, 4));
+        assert_eq!(settled(LONG, LONG, &[7], 5), (7, 1));
+    }
+
+    #[test]
+    fn lost_packets_end_the_wait_when_nothing_moves_or_the_time_is_over() {
+        assert_eq!(settled(LONG, Duration::ZERO, &[1, 2, 3], 5).0, 3);
+        assert!(settled(Duration::ZERO, LONG, &[1, 2, 3], 5).1 < 3, "the time is over");
+    }
+}
