@@ -8,6 +8,7 @@
 
 mod generate;
 mod tool;
+mod values;
 
 use std::process::{Command, ExitCode, Stdio};
 
