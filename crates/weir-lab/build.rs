@@ -4,9 +4,21 @@ use std::path::{Path, PathBuf};
 
 use libbpf_cargo::SkeletonBuilder;
 
+/// What the programs share, and the parts of the small TCP.
+const HEADERS: [&str; 8] = [
+    "frame.h",
+    "histogram.h",
+    "members.h",
+    "pace.h",
+    "tcp_answer.h",
+    "tcp_open.h",
+    "tcp_segment.h",
+    "tcp_state.h",
+];
+
 fn main() {
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
-    for header in ["frame.h", "histogram.h", "members.h", "pace.h"] {
+    for header in HEADERS {
         println!("cargo:rerun-if-changed=src/bpf/{header}");
     }
     let arguments = clang_arguments();

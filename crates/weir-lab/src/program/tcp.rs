@@ -77,7 +77,7 @@ const FRAME_BYTES: usize = 66;
 /// Places of both ends in the map of counters.
 const CLIENT: u32 = 0;
 const SERVER: u32 = 1;
-/// A tick of the timestamps, nanoseconds (`TICK_SHIFT` in tcp.bpf.c).
+/// A tick of the timestamps, nanoseconds (`TICK_SHIFT` in bpf/tcp_state.h).
 const TICK_NS: f64 = 64.0;
 /// Where a flood comes from: the upper half of the links' part of 198.18.0.0/15.
 const FLOOD_BASE: Ipv4Addr = Ipv4Addr::new(198, 18, 128, 0);
@@ -117,7 +117,7 @@ pub struct Opened {
     pub seconds: f64,
 }
 
-/// What one end counted. The fields are those of `struct tally` in tcp.bpf.c.
+/// What one end counted. The fields are those of `struct tally` in bpf/tcp_state.h.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EndTally {
     /// Packets of the trial that arrived.
