@@ -103,7 +103,7 @@ impl Session {
             is_up: seen.is_up,
             has_gro,
         };
-        self.change(|record| record.borrowed.push(borrowed))?;
+        self.journal().change(|record| record.borrowed.push(borrowed))?;
         home_links()?
             .move_to(device, namespace.fd(), Some(name))
             .map_err(KernelError::netlink("lend device", device))

@@ -1,8 +1,7 @@
 //! Session files: what a session made, written down before it is made.
 //!
-//! This is the state that outlives the process. What lives as long as the process (namespaces that
-//! are open, locks that are held) is in [`Namespace`](crate::Namespace) and
-//! [`Session`](crate::Session), which write here.
+//! This is the form in which a session outlives its process: the journal of a session writes it,
+//! and the reaper reads it.
 
 use std::fs;
 use std::io::{self, Write};

@@ -1,4 +1,8 @@
 //! A session: all that one run of weir makes on a machine.
+//!
+//! Its state is in two parts. The journal ([`crate::journal`]) is durable: what is made here is
+//! written there first, and the reaper works from it alone. The live part ([`crate::live`]) ends
+//! with the process.
 
 use std::fs;
 use std::io;
@@ -6,8 +10,9 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard};
 
+use crate::journal::SessionJournal;
+use crate::live::LiveSession;
 use crate::namespace::{die_with, run_to_end, sysctl_path, write_sysctl};
 use crate::paths;
 use crate::pid_namespace::PidNamespace;
@@ -24,9 +29,8 @@ static COUNT: AtomicU32 = AtomicU32::new(0);
 /// the next [`Session::new`] on the machine does what its drop would have done.
 #[derive(Debug)]
 pub struct Session {
-    run: String,
-    record: Mutex<SessionRecord>,
-    pids: PidNamespace,
+    journal: SessionJournal,
+    live: LiveSession,
 }
 
 /// Makes a folder that others cannot write to, whatever the umask: `weir reap` believes what is
@@ -69,21 +73,18 @@ impl Session {
         let owner = ProcessId::own();
         let run = record::run_name(owner, &here, COUNT.fetch_add(1, Ordering::Relaxed));
         let owner = Owner { id: owner, pid_namespace: Some(here.inode()) };
-        let record = SessionRecord::new(run.clone(), owner, Some(here.boot()));
-        record.write()?;
-        let own = SessionRecord::directory(&run);
-        fs::create_dir_all(&own).map_err(KernelError::path("create", &own))?;
-        Ok(Session { run, record: Mutex::new(record), pids: here })
+        let journal = SessionJournal::begin(&run, owner, here.boot())?;
+        Ok(Session { journal, live: LiveSession::new(run, here) })
     }
 
     /// The run's name.
     pub fn run(&self) -> &str {
-        &self.run
+        self.live.run()
     }
 
     /// A folder of the session's own, removed with it.
     pub fn directory(&self) -> PathBuf {
-        SessionRecord::directory(&self.run)
+        SessionRecord::directory(self.run())
     }
 
     /// Makes a network namespace `weir-<run>-<role>` with its loopback device up.
@@ -93,23 +94,24 @@ impl Session {
     /// and what `ip netns add` says.
     pub fn namespace(&self, role: &str) -> Result<Namespace, KernelError> {
         let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
-        let name = format!("weir-{}-{role}", self.run);
+        let name = format!("weir-{}-{role}", self.run());
         if role.is_empty() || !role.bytes().all(plain) {
             let why = "letters, digits, `-` and `_` are allowed";
             return Err(KernelError::Name { what: "namespace", name, why });
         }
-        self.change(|record| record.namespaces.push(name.clone()))?;
+        self.journal.change(|record| record.namespaces.push(name.clone()))?;
         let mut add = Command::new("ip");
         add.args(["netns", "add", &name]);
         run_to_end(dying_with_us(add), b"")?;
         let namespace = Namespace::open(&name, role, self.directory().join("state"))?;
+        self.live.hold(namespace.clone());
         namespace.set_up("lo")?;
         Ok(namespace)
     }
 
     /// Names of the namespaces that the session has.
     pub fn namespaces(&self) -> Vec<String> {
-        self.lock().namespaces.clone()
+        self.live.names()
     }
 
     /// Removes one namespace before the session ends, with every process in it.
@@ -117,8 +119,9 @@ impl Session {
     /// # Errors
     /// Where the session file cannot be written.
     pub fn remove(&self, namespace: Namespace) -> Result<(), KernelError> {
+        self.live.release(namespace.name());
         reaper::remove_namespace(namespace.name());
-        self.change(|record| record.namespaces.retain(|n| n != namespace.name()))
+        self.journal.change(|record| record.namespaces.retain(|n| n != namespace.name()))
     }
 
     /// A command outside of any namespace that dies with the session; see
@@ -134,7 +137,7 @@ impl Session {
     /// Where the session file cannot be written.
     pub fn adopt(&self, child: &Child) -> Result<(), KernelError> {
         let Some(id) = ProcessId::of(child.id()) else { return Ok(()) };
-        self.change(|record| {
+        self.journal.change(|record| {
             record.children.retain(|c| c.is_alive());
             record.children.push(id);
         })
@@ -145,7 +148,7 @@ impl Session {
     /// # Errors
     /// Where no BPF file system is mounted on `/sys/fs/bpf`.
     pub fn pin_directory(&self) -> Result<PathBuf, KernelError> {
-        let path = SessionRecord::pin_directory(&self.run);
+        let path = SessionRecord::pin_directory(self.run());
         fs::create_dir_all(&path).map_err(KernelError::path("create", &path))?;
         Ok(path)
     }
@@ -157,7 +160,7 @@ impl Session {
     pub fn global_sysctl(&self, key: &str, value: &str) -> Result<(), KernelError> {
         let path = sysctl_path(key);
         let before = fs::read_to_string(&path).map_err(KernelError::path("read sysctl", &path))?;
-        self.change(|record| {
+        self.journal.change(|record| {
             if !record.sysctls.iter().any(|s| s.path == path) {
                 let value = before.trim_end().to_owned();
                 record.sysctls.push(SavedSysctl { path: path.clone(), value });
@@ -166,21 +169,16 @@ impl Session {
         write_sysctl(&path, value).map_err(KernelError::path("set sysctl", &path))
     }
 
-    /// Changes the record and writes it before anything else happens.
-    pub(crate) fn change(&self, f: impl FnOnce(&mut SessionRecord)) -> Result<(), KernelError> {
-        let mut record = self.lock();
-        f(&mut record);
-        record.write()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, SessionRecord> {
-        self.record.lock().unwrap_or_else(|e| e.into_inner())
+    /// Where what has to outlive the process is written.
+    pub(crate) fn journal(&self) -> &SessionJournal {
+        &self.journal
     }
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
-        reaper::remove(&self.lock(), &self.pids);
+        self.live.release_all();
+        reaper::remove(&self.journal.record(), self.live.pids());
     }
 }
 
@@ -216,5 +214,18 @@ mod tests {
         std::os::unix::fs::symlink(&open, &link).unwrap();
         assert!(make_private(&link).is_err());
         fs::remove_dir_all(&base).unwrap();
+    }
+
+    #[test]
+    fn the_file_names_what_the_session_holds_open() {
+        let session = Session::new().unwrap();
+        let a = session.namespace("a").unwrap();
+        let on_disk = || SessionRecord::read(session.run()).unwrap();
+        assert_eq!(on_disk(), session.journal.record());
+        assert_eq!(on_disk().namespaces, session.namespaces());
+        assert_eq!(session.namespaces(), [a.name()]);
+        session.remove(a).unwrap();
+        assert_eq!(on_disk(), session.journal.record());
+        assert!(on_disk().namespaces.is_empty() && session.namespaces().is_empty());
     }
 }

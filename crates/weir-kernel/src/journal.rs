@@ -1,0 +1,48 @@
+//! The durable half of a session: its record, which is on disk before anything that it names is
+//! made.
+//!
+//! This is all that a reaper ever sees of a session. It knows nothing of what lives as long as the
+//! process ([`crate::live`]).
+
+use std::fs;
+use std::sync::{Mutex, MutexGuard};
+
+use crate::KernelError;
+use crate::record::{Owner, SessionRecord};
+
+/// The record of a session that lives, and its file.
+#[derive(Debug)]
+pub(crate) struct SessionJournal {
+    record: Mutex<SessionRecord>,
+}
+
+impl SessionJournal {
+    /// Writes the first record of a session, which has made nothing, and makes its folder.
+    pub(crate) fn begin(
+        run: &str,
+        owner: Owner,
+        boot: &str,
+    ) -> Result<SessionJournal, KernelError> {
+        let record = SessionRecord::new(run.to_owned(), owner, Some(boot));
+        record.write()?;
+        let own = SessionRecord::directory(run);
+        fs::create_dir_all(&own).map_err(KernelError::path("create", &own))?;
+        Ok(SessionJournal { record: Mutex::new(record) })
+    }
+
+    /// Changes the record and writes it; what it names is made afterwards.
+    pub(crate) fn change(&self, f: impl FnOnce(&mut SessionRecord)) -> Result<(), KernelError> {
+        let mut record = self.lock();
+        f(&mut record);
+        record.write()
+    }
+
+    /// The record as it was written last.
+    pub(crate) fn record(&self) -> SessionRecord {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, SessionRecord> {
+        self.record.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
