@@ -178,20 +178,26 @@ pub fn run(
             }
         }
     }
-    let ratio = |over: &[f64], under: &[f64]| {
-        let pairs: Vec<(f64, f64)> = by_block(over).zip(by_block(under)).collect();
-        estimate::median_ratio(&pairs, 1)
-    };
-    let [.., frames, plain, _, tracked] = &parts[..] else { unreachable!("there are seven") };
-    let without_tracking = ratio(&plain.connections, &tracked.connections);
-    let beside_frames = ratio(&frames.rates, &plain.rates);
-    for part in &mut parts {
-        part.pps = estimate::of_median(&part.rates, 1).map_or(0.0, |all| all.value);
-        part.connections_per_second =
-            estimate::of_median(&part.connections, 1).map_or(0.0, |all| all.value);
+    Ok(SelfTestReport::of(parts, runner.scheduling(options.trial)?))
+}
+
+impl SelfTestReport {
+    /// Of the parts in their order, with their medians.
+    fn of(mut parts: Vec<SelfTestPart>, scheduling: String) -> SelfTestReport {
+        let ratio = |over: &[f64], under: &[f64]| {
+            let pairs: Vec<(f64, f64)> = by_block(over).zip(by_block(under)).collect();
+            estimate::median_ratio(&pairs, 1)
+        };
+        let [.., frames, plain, _, tracked] = &parts[..] else { unreachable!("there are seven") };
+        let without_tracking = ratio(&plain.connections, &tracked.connections);
+        let beside_frames = ratio(&frames.rates, &plain.rates);
+        for part in &mut parts {
+            part.pps = estimate::of_median(&part.rates, 1).map_or(0.0, |all| all.value);
+            part.connections_per_second =
+                estimate::of_median(&part.connections, 1).map_or(0.0, |all| all.value);
+        }
+        SelfTestReport { parts, without_tracking, beside_frames, scheduling }
     }
-    let scheduling = runner.scheduling(options.trial)?;
-    Ok(SelfTestReport { parts, without_tracking, beside_frames, scheduling })
 }
 
 impl SelfTestPart {

@@ -104,8 +104,8 @@ impl Topology {
         there.unwrap_or((FIREWALL_MAC, SOURCE_MAC))
     }
 
-    /// Entries that the firewalls' machine lets a connection table have. The limit is one number for
-    /// all network namespaces, and each table is measured against it on its own
+    /// Entries that the firewalls' machine lets a connection table have. The limit is one number
+    /// for all network namespaces, and each table is measured against it on its own
     /// (nf_conntrack_core.c); 0 where there is no connection tracking.
     pub(crate) fn table_limit(&self) -> Result<u64, LabError> {
         let text = self.host().proc_file("sys/net/netfilter/nf_conntrack_max")?;

@@ -60,7 +60,8 @@ pub fn capture(core: u32, scheduling: String) -> Environment {
 /// `text` with every path in it replaced by its last part.
 ///
 /// ```
-/// let masked = weir_lab::observe::environment::mask_paths("weir lab run /srv/me/studies/x -o ./run");
+/// use weir_lab::observe::environment::mask_paths;
+/// let masked = mask_paths("weir lab run /srv/me/studies/x -o ./run");
 /// assert_eq!(masked, "weir lab run …/x -o …/run");
 /// ```
 pub fn mask_paths(text: &str) -> String {

@@ -103,7 +103,8 @@ mod tests {
 
     #[test]
     fn interrupts_are_summed_and_keep_what_they_are_for() {
-        let text = "      CPU0  CPU1\n  24:  5  7  PCI-MSI-0000 virtio0-input.0\nLOC: 1 2 Local timer\nERR: 0\n";
+        let text = "      CPU0  CPU1\n  24:  5  7  PCI-MSI-0000 virtio0-input.0\n\
+                    LOC: 1 2 Local timer\nERR: 0\n";
         let counts = interrupts(text);
         assert_eq!(counts["24 PCI-MSI-0000 virtio0-input.0"], 12);
         assert_eq!(counts["LOC Local timer"], 3);

@@ -16,8 +16,8 @@ use crate::trial::runner::{DropSource, Observation};
 /// Longest validation trial: its counters matter, not its length.
 const VALIDATION_SECONDS: f64 = 0.1;
 
-/// The first trial of an variant at a point: discarded as a warm-up, its counters checked against the
-/// rules' own and the kernel's reasons.
+/// The first trial of a variant at a point: discarded as a warm-up, its counters checked against
+/// the rules' own and the kernel's reasons.
 pub(crate) fn validate(
     run: &mut RunState<'_>,
     point: &Scenario,

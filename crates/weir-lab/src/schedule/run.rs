@@ -71,13 +71,6 @@ pub fn run(
         Some(core) => core,
         None => last_core()?,
     };
-    let env = CommandEnv {
-        weir: options.weir.clone(),
-        seed: options.seed,
-        devices: loaded.study.devices.clone(),
-        trial_seconds: preset.trial_seconds,
-        core,
-    };
     let mut topology = Topology::new(session, loaded.study.devices.clone())?;
     if let Some(hosts) = &hosts {
         topology.use_remote_host(hosts, &options.weir, &options.version)?;
@@ -96,7 +89,7 @@ pub fn run(
         options,
         out,
         runner,
-        files: Files::new(work, tools, env)?,
+        files: Files::new(work, tools, command_env(&loaded, preset.trial_seconds, core, options))?,
         firewalls: BTreeMap::new(),
         left_out: BTreeSet::new(),
         not_timed: BTreeSet::new(),
@@ -118,6 +111,22 @@ pub fn run(
     ended?;
     let searches = run.searches;
     Ok(Record { run: record, trials: run.trials, searches })
+}
+
+/// What the commands of a study are told.
+fn command_env(
+    loaded: &LoadedStudy,
+    trial_seconds: f64,
+    core: u32,
+    options: &StudyRunOptions,
+) -> CommandEnv {
+    CommandEnv {
+        weir: options.weir.clone(),
+        seed: options.seed,
+        devices: loaded.study.devices.clone(),
+        trial_seconds,
+        core,
+    }
 }
 
 impl RunState<'_> {
