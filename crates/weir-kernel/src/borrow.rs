@@ -32,13 +32,17 @@ pub struct Device {
 impl Device {
     fn read(links: &mut LinkSocket, device: &str) -> Result<Device, KernelError> {
         let failed = || KernelError::netlink("read device", device);
-        let link = links.link(device).map_err(failed())?;
+        let unusable = |why: &str| KernelError::Device { name: device.to_owned(), why: why.into() };
+        let link = match links.link(device) {
+            Err(error) if error.errno() == Some(libc::ENODEV) => {
+                return Err(unusable("it does not exist; `ip link` lists those that do"));
+            }
+            link => link.map_err(failed())?,
+        };
         let addresses = links.addresses(link.index).map_err(failed())?;
         let master = link.master.map(|master| links.name(master)).transpose().map_err(failed())?;
-        Device::of(&link, master.as_deref(), &addresses).ok_or_else(|| KernelError::Device {
-            name: device.to_owned(),
-            why: "it has no MAC address".to_owned(),
-        })
+        Device::of(&link, master.as_deref(), &addresses)
+            .ok_or_else(|| unusable("it has no MAC address"))
     }
 
     fn of(link: &LinkInfo, master: Option<&str>, addresses: &[LinkAddress]) -> Option<Device> {

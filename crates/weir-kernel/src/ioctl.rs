@@ -66,29 +66,3 @@ fn ethtool(device: &str, command: u32, value: u32) -> io::Result<u32> {
     };
     if result == 0 { Ok(value[1]) } else { Err(io::Error::last_os_error()) }
 }
-
-/// Renames a device of the current network namespace; it may be up (Linux 6.2).
-pub(crate) fn rename(device: &str, name: &str) -> io::Result<()> {
-    let socket = rustix::net::socket(
-        rustix::net::AddressFamily::INET,
-        rustix::net::SocketType::DGRAM,
-        None,
-    )?;
-    // SAFETY: a zeroed ifreq is valid; both names are shorter than IFNAMSIZ (checked), so both
-    // stay terminated.
-    let result = unsafe {
-        let mut request: libc::ifreq = std::mem::zeroed();
-        let room = request.ifr_name.len();
-        if device.len() >= room || name.len() >= room {
-            return Err(io::ErrorKind::InvalidInput.into());
-        }
-        for (to, from) in request.ifr_name.iter_mut().zip(device.bytes()) {
-            *to = from as libc::c_char;
-        }
-        for (to, from) in request.ifr_ifru.ifru_newname.iter_mut().zip(name.bytes()) {
-            *to = from as libc::c_char;
-        }
-        libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFNAME, &mut request)
-    };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}

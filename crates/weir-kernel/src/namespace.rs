@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::KernelError;
-use crate::ioctl::{Feature, has_gro, rename, set_feature};
+use crate::ioctl::{Feature, has_gro, set_feature};
 use crate::rtnetlink::LinkSocket;
 
 /// A network namespace that a [`Session`](crate::Session) made and will remove.
@@ -247,13 +247,14 @@ impl Namespace {
             .map_err(KernelError::io("set feature of", self.device_text(device)))
     }
 
-    /// Renames a device of the namespace, which may be up.
+    /// Renames a device of the namespace, which may be up (Linux 6.2).
     ///
     /// # Errors
     /// Where there is no such device, the name is taken, or the kernel refuses it.
     pub fn rename(&self, device: &str, name: &str) -> Result<(), KernelError> {
-        self.enter(|| rename(device, name))?
-            .map_err(KernelError::io("rename device", format!("{device} to {name}")))
+        self.links()?
+            .rename(device, name)
+            .map_err(KernelError::netlink("rename device", format!("{device} to {name}")))
     }
 
     /// The index of a device of the namespace.

@@ -126,6 +126,14 @@ impl LinkSocket {
         self.socket.request(&[request])
     }
 
+    /// Renames a link.
+    pub(crate) fn rename(&mut self, device: &str, name: &str) -> Result<(), NetlinkError> {
+        let index = self.link(device)?.index;
+        let mut request = change(Which::Index(index), 0, 0);
+        request.attributes.put_text(LINK_NAME, name);
+        self.socket.request(&[request])
+    }
+
     /// Moves a link into another namespace, under another name if one is given.
     pub(crate) fn move_to(
         &mut self,

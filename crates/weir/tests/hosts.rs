@@ -312,8 +312,8 @@ fn what_is_wrong_with_a_host_is_said_with_its_line() {
     let before = (Lan::devices(&lan.ends), Lan::devices(&lan.firewall));
     let cases = [
         ("\"fw\"", "\"nobody\"", ":5: `ssh` cannot reach the firewall's host: ", "refused"),
-        ("\"g1\"", "\"g9\"", ":7: ", "\"g9\" does not exist"),
-        ("\"e0\"", "\"e9\"", ":2: ", "\"e9\" does not exist"),
+        ("\"g1\"", "\"g9\"", ":7: ", "device g9: it does not exist"),
+        ("\"e0\"", "\"e9\"", ":2: ", "device e9: it does not exist"),
         ("\"g0\"", "\"m0\"", ":6: ", "it has the address 192.0.2.2"),
         ("ssh =", "weir = \"/no/weir\"\nssh =", ":8: weir cannot run", "/no/weir"),
         ("ssh =", "as_root = [\"nobody-sudo\"]\nssh =", ":5: weir cannot run", "nobody-sudo"),

@@ -137,7 +137,6 @@ impl LocalTestbed {
         let number = self.links;
         self.links += 1;
         let namespace = self.session.namespace(&format!("fw{number}"))?;
-        namespace.ip(&["link set dev lo up"])?;
         let lo = || "lo".to_owned();
         Ok(TestFirewall {
             ifindex: namespace.ifindex("lo")?,

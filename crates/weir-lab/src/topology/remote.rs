@@ -68,7 +68,7 @@ impl RemoteTestbed {
             session
                 .borrow_device(interface.get_ref(), namespace, name)
                 .map_err(|error| hosts.refused(interface, error))?;
-            namespace.ip(&[format!("link set dev {name} up")])?;
+            namespace.set_up(name)?;
             *mac = namespace.device(name)?.mac;
         }
         let [source_mac, sink_mac] = macs;
