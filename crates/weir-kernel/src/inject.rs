@@ -1,14 +1,15 @@
 //! Sockets that put packets on their way: frames onto a link, packets out of a host.
 
 use std::io;
-use std::mem::size_of;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, ipproto, sockopt};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 use weir_packet::{Family, Packet};
 
+use crate::packet_socket::packet_socket;
+use crate::socket_option::set_socket_option;
 use crate::{KernelError, Namespace};
 
 /// Sends Ethernet frames out of one device.
@@ -25,7 +26,7 @@ impl FrameSocket {
     pub fn open(namespace: &Namespace, device: &str) -> Result<FrameSocket, KernelError> {
         let index = namespace.ifindex(device)?;
         let fd = namespace
-            .enter(|| packet_socket(index))?
+            .enter(|| packet_socket(index, 0))?
             .map_err(KernelError::io("open packet socket on", device))?;
         Ok(FrameSocket { fd })
     }
@@ -54,27 +55,6 @@ impl FrameSocket {
             .collect();
         sched_setaffinity(None, &before)?;
         Ok(results)
-    }
-}
-
-/// A packet socket that sends on a device and receives nothing (protocol 0).
-fn packet_socket(index: u32) -> io::Result<OwnedFd> {
-    // SAFETY: plain system calls; the descriptor is checked before it is owned; the address is a
-    // zeroed sockaddr_ll, which is valid, and its length is given.
-    unsafe {
-        let raw = libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0);
-        if raw < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        let fd = OwnedFd::from_raw_fd(raw);
-        let mut addr: libc::sockaddr_ll = std::mem::zeroed();
-        addr.sll_family = libc::AF_PACKET as u16;
-        addr.sll_ifindex = index as i32;
-        let length = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
-        if libc::bind(fd.as_raw_fd(), (&raw const addr).cast(), length) != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(fd)
     }
 }
 
@@ -120,7 +100,7 @@ impl HostSocket {
     /// # Errors
     /// Where the kernel refuses.
     pub fn set_mark(&self, mark: u32) -> io::Result<()> {
-        set_option(&self.fd, libc::SO_MARK, mark as i32)
+        set_socket_option(&self.fd, libc::SOL_SOCKET, libc::SO_MARK, &mark.to_ne_bytes())
     }
 }
 
@@ -140,20 +120,6 @@ fn host_socket(family: Family, index: u32) -> io::Result<OwnedFd> {
     if family == Family::V4 {
         sockopt::set_socket_broadcast(&fd, true)?;
     }
-    set_option(&fd, libc::SO_BINDTOIFINDEX, index as i32)?;
+    set_socket_option(&fd, libc::SOL_SOCKET, libc::SO_BINDTOIFINDEX, &index.to_ne_bytes())?;
     Ok(fd)
-}
-
-fn set_option(fd: &OwnedFd, option: i32, value: i32) -> io::Result<()> {
-    // SAFETY: the value is an int that lives through the call, and its length is given.
-    let result = unsafe {
-        libc::setsockopt(
-            fd.as_raw_fd(),
-            libc::SOL_SOCKET,
-            option,
-            (&raw const value).cast(),
-            size_of::<i32>() as libc::socklen_t,
-        )
-    };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

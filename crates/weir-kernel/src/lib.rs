@@ -11,6 +11,9 @@
 //! [`Session::global_sysctl`], which puts the old value back, and [`Session::borrow_device`], whose
 //! device is given back.
 //!
+//! Links, connections, sets, logged packets and the counters of nft are read and changed through
+//! one implementation of [`netlink`].
+//!
 //! Nothing here knows what a ruleset or a study is.
 
 mod beneath;
@@ -32,6 +35,7 @@ mod namespace;
 pub mod netlink;
 pub mod nflog;
 pub mod nftables;
+mod packet_socket;
 mod paths;
 mod pid_namespace;
 pub mod process;
@@ -39,6 +43,7 @@ pub mod reaper;
 mod record;
 mod rtnetlink;
 mod session;
+mod socket_option;
 pub mod xtables;
 
 pub use borrow::Device;
@@ -46,4 +51,6 @@ pub use error::KernelError;
 pub use inject::{FrameSocket, HostSocket};
 pub use link::{LinkEnd, VethOptions};
 pub use namespace::{Entered, Namespace};
+pub use packet_socket::packet_socket;
 pub use session::Session;
+pub use socket_option::set_socket_option;

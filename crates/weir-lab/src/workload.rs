@@ -9,7 +9,6 @@ pub(crate) mod loopback;
 pub(crate) mod probe;
 mod progress;
 mod settle;
-mod socket_option;
 pub(crate) mod sockets;
 pub(crate) mod stage;
 pub(crate) mod tcp;

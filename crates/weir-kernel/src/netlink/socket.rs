@@ -1,7 +1,7 @@
 //! A socket that sends requests and matches the answers to them.
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -14,6 +14,7 @@ use super::error::{KernelRefusal, NetlinkError};
 use super::message::{Message, ReplyStatus, messages};
 use super::netfilter::{Subsystem, batch};
 use super::request::{ACK, NetlinkRequest};
+use crate::socket_option::set_socket_option;
 
 /// Receive buffer: a burst of log messages must not be lost before it is read.
 const RECEIVE_BYTES: usize = 128 << 20;
@@ -70,11 +71,15 @@ impl Socket {
         let fd =
             rustix::net::socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, protocol)?;
         rustix::net::bind(&fd, &SocketAddrNetlink::new(0, 0))?;
-        sockopt::set_socket_recv_buffer_size_force(&fd, RECEIVE_BYTES)?;
-        sockopt::set_socket_send_buffer_size_force(&fd, SEND_BYTES)?;
+        // In a user namespace of its own, root gets what `net.core.rmem_max` allows.
+        sockopt::set_socket_recv_buffer_size_force(&fd, RECEIVE_BYTES)
+            .or_else(|_| sockopt::set_socket_recv_buffer_size(&fd, RECEIVE_BYTES))?;
+        sockopt::set_socket_send_buffer_size_force(&fd, SEND_BYTES)
+            .or_else(|_| sockopt::set_socket_send_buffer_size(&fd, SEND_BYTES))?;
         // The kernel's own words about errors, without a copy of the request (Linux 4.12, 4.3).
-        set_option(&fd, libc::NETLINK_EXT_ACK)?;
-        set_option(&fd, libc::NETLINK_CAP_ACK)?;
+        for option in [libc::NETLINK_EXT_ACK, libc::NETLINK_CAP_ACK] {
+            set_socket_option(&fd, libc::SOL_NETLINK, option, &1i32.to_ne_bytes())?;
+        }
         Ok(Socket { fd, buffer: vec![0; 1 << 15], sequence: 1 })
     }
 
@@ -332,15 +337,4 @@ impl Socket {
 
 fn first(refusals: Vec<KernelRefusal>) -> Result<(), NetlinkError> {
     refusals.into_iter().next().map_or(Ok(()), |refusal| Err(refusal.into()))
-}
-
-/// Switches an option of a netlink socket on.
-fn set_option(fd: &OwnedFd, option: libc::c_int) -> io::Result<()> {
-    let on: libc::c_int = 1;
-    let length = size_of::<libc::c_int>() as libc::socklen_t;
-    // SAFETY: the value is an int that outlives the call, and its size is given.
-    let result = unsafe {
-        libc::setsockopt(fd.as_raw_fd(), libc::SOL_NETLINK, option, (&raw const on).cast(), length)
-    };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

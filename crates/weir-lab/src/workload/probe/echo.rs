@@ -2,11 +2,11 @@
 
 use std::io::{self, Read, Write};
 use std::net::Ipv4Addr;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
 use rustix::net::{RecvFlags, SendFlags};
-use weir_kernel::Namespace;
+use weir_kernel::{Namespace, packet_socket};
 use weir_packet::{Addr, Family, Mac, Packet, Transport};
 use weir_stats::ProbeKind;
 
@@ -22,8 +22,6 @@ const FILLING: usize = 48;
 /// The port that echoes (RFC 862), and the one that asks.
 const ECHO_PORT: u16 = 7;
 const ASKING_PORT: u16 = 49_152;
-/// `PACKET_IGNORE_OUTGOING` of linux/if_packet.h.
-const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
 
 /// Echoes: sent into the firewall by a packet socket, turned by the sink's program, and read when
 /// they have come back.
@@ -44,7 +42,7 @@ impl Echo {
         kind: ProbeKind,
         (firewall, source): (Mac, Mac),
     ) -> Result<Echo, LabError> {
-        let open = namespace.enter(|| packet_socket(ifindex))?;
+        let open = namespace.enter(|| packet_socket(ifindex, libc::ETH_P_IP as u16))?;
         let socket =
             open.map_err(|source| LabError::System { action: "open a socket to probe", source })?;
         Ok(Echo { socket, frame: Vec::new(), kind, firewall, source })
@@ -98,39 +96,6 @@ fn number_in(frame: &[u8]) -> Option<u32> {
     let (_, tag) = frame.split_last_chunk::<8>()?;
     let word = |at: usize| u32::from_ne_bytes([tag[at], tag[at + 1], tag[at + 2], tag[at + 3]]);
     (word(0) == MAGIC).then(|| word(4))
-}
-
-/// A packet socket that sends on a device and receives IPv4 that comes in by it.
-fn packet_socket(index: u32) -> io::Result<OwnedFd> {
-    let protocol = (libc::ETH_P_IP as u16).to_be();
-    // SAFETY: plain system calls; the descriptor is checked before it is owned; the address is a
-    // zeroed sockaddr_ll, which is valid, and every pointer comes with its length.
-    unsafe {
-        let raw = libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0);
-        if raw < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        let fd = OwnedFd::from_raw_fd(raw);
-        let on: libc::c_int = 1;
-        let length = size_of::<libc::c_int>() as libc::socklen_t;
-        // A kernel before 4.20 does not know it: then questions are read, and are no answers.
-        let _ = libc::setsockopt(
-            fd.as_raw_fd(),
-            libc::SOL_PACKET,
-            PACKET_IGNORE_OUTGOING,
-            (&raw const on).cast(),
-            length,
-        );
-        let mut address: libc::sockaddr_ll = std::mem::zeroed();
-        address.sll_family = libc::AF_PACKET as u16;
-        address.sll_protocol = protocol;
-        address.sll_ifindex = index as i32;
-        let length = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
-        if libc::bind(fd.as_raw_fd(), (&raw const address).cast(), length) != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(fd)
-    }
 }
 
 /// What the shell does for each line: it counts to 200 and says the line again.

@@ -9,13 +9,13 @@ use std::net::{SocketAddrV4, TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use weir_kernel::set_socket_option;
 use weir_stats::Stream;
 
 use crate::LabError;
 use crate::host::router::SINK_ADDRESS;
 use crate::observe::cpu::Pinned;
 use crate::topology::probe_routes::ProbeLinks;
-use crate::workload::socket_option::set_option;
 
 /// The port of ttcp.
 const PORT: u16 = 5001;
@@ -46,7 +46,7 @@ pub(crate) fn stream(
 fn listen(device: &str) -> io::Result<TcpListener> {
     let socket = socket_on(device)?;
     let on = 1_i32;
-    set_option(&socket, libc::SOL_SOCKET, libc::SO_REUSEADDR, &on.to_ne_bytes())?;
+    set_socket_option(&socket, libc::SOL_SOCKET, libc::SO_REUSEADDR, &on.to_ne_bytes())?;
     rustix::net::bind(&socket, &SocketAddrV4::new(SINK_ADDRESS, PORT))?;
     rustix::net::listen(&socket, 1)?;
     let listener = TcpListener::from(socket);
@@ -100,7 +100,7 @@ fn send(device: &str, duration: Duration) -> io::Result<u64> {
     let patience = libc::timeval { tv_sec: SILENCE.as_secs() as libc::time_t, tv_usec: 0 };
     // SAFETY: a plain C struct seen as its bytes.
     let bytes: [u8; size_of::<libc::timeval>()] = unsafe { std::mem::transmute(patience) };
-    set_option(&socket, libc::SOL_SOCKET, libc::SO_SNDTIMEO, &bytes)?;
+    set_socket_option(&socket, libc::SOL_SOCKET, libc::SO_SNDTIMEO, &bytes)?;
     rustix::net::connect(&socket, &SocketAddrV4::new(SINK_ADDRESS, PORT))?;
     let mut socket = TcpStream::from(socket);
     let begun = Instant::now();
@@ -127,7 +127,7 @@ fn socket_on(device: &str) -> io::Result<OwnedFd> {
         }
         OwnedFd::from_raw_fd(raw)
     };
-    set_option(&socket, libc::SOL_SOCKET, libc::SO_BINDTODEVICE, device.as_bytes())?;
+    set_socket_option(&socket, libc::SOL_SOCKET, libc::SO_BINDTODEVICE, device.as_bytes())?;
     Ok(socket)
 }
 

@@ -18,7 +18,7 @@ use super::http::{reply, request};
 use super::limits::PATIENCE;
 use super::plan::SocketPlan;
 use crate::workload::latency;
-use crate::workload::socket_option::set_option;
+use weir_kernel::set_socket_option;
 
 /// Connections that are opened before replies are looked at again.
 const BURST: u32 = 32;
@@ -154,9 +154,9 @@ impl SocketClient<'_> {
         let nonblocking = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let socket = socket_with(AddressFamily::INET, SocketType::STREAM, nonblocking, None)?;
         let on = 1_i32.to_ne_bytes();
-        set_option(&socket, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, &on)?;
+        set_socket_option(&socket, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, &on)?;
         let device = self.fetching.device.as_bytes();
-        set_option(&socket, libc::SOL_SOCKET, libc::SO_BINDTODEVICE, device)?;
+        set_socket_option(&socket, libc::SOL_SOCKET, libc::SO_BINDTODEVICE, device)?;
         let at = |first: Ipv4Addr, number: u64| Ipv4Addr::from(u32::from(first) + number as u32);
         let used = u64::from(self.fetching.first) + number % u64::from(clients);
         let client = at(endpoints.client, used % u64::from(endpoints.clients));

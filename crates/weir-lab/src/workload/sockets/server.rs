@@ -14,7 +14,7 @@ use slab::Slab;
 
 use super::http::answer;
 use crate::observe::cpu::Pinned;
-use crate::workload::socket_option::set_option;
+use weir_kernel::set_socket_option;
 
 /// Connections that may wait to be accepted; the kernel takes `somaxconn` where that is less.
 const BACKLOG: i32 = 65_535;
@@ -58,7 +58,7 @@ fn listen(device: &str, port: u16) -> io::Result<TcpListener> {
     sockopt::set_socket_reuseaddr(&socket, true)?;
     // One queue for each server on a device: more of them may listen beside this one.
     sockopt::set_socket_reuseport(&socket, true)?;
-    set_option(&socket, libc::SOL_SOCKET, libc::SO_BINDTODEVICE, device.as_bytes())?;
+    set_socket_option(&socket, libc::SOL_SOCKET, libc::SO_BINDTODEVICE, device.as_bytes())?;
     rustix::net::bind(&socket, &SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port))?;
     rustix::net::listen(&socket, BACKLOG)?;
     Ok(TcpListener::from(socket))

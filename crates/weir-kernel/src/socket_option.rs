@@ -1,10 +1,13 @@
-//! Options of a socket that the standard library does not set.
+//! Options of a socket that neither the standard library nor rustix sets.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-/// Sets an option of the level of `socket`.
-pub(crate) fn set_option(
+/// Sets an option of a level, e.g. `SOL_SOCKET`, to the bytes of a value.
+///
+/// # Errors
+/// Where the kernel does not know the option, or refuses the value.
+pub fn set_socket_option(
     socket: &OwnedFd,
     level: i32,
     option: i32,
