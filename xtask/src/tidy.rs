@@ -11,6 +11,7 @@ mod cycles;
 mod dependencies;
 mod documents;
 mod finding;
+mod kept;
 mod names;
 mod paths;
 mod sizes;
@@ -22,13 +23,14 @@ use self::finding::TidyFinding;
 
 /// All findings, without those that a line allows, in the order of the files.
 pub fn check(tree: &Tree) -> Vec<TidyFinding> {
-    let checks: [fn(&Tree) -> Vec<TidyFinding>; 10] = [
+    let checks: [fn(&Tree) -> Vec<TidyFinding>; 11] = [
         arrows::check,
         banned::check,
         comments::check,
         cycles::check,
         dependencies::check,
         documents::check,
+        kept::check,
         names::check,
         paths::check,
         sizes::check,

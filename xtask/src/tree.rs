@@ -6,10 +6,13 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-/// The text files that git knows or would add, by path from the root with `/`.
+/// The files that git knows or would add, by path from the root with `/`.
 #[derive(Debug, Default)]
 pub struct Tree {
+    /// Those that hold text.
     files: BTreeMap<String, String>,
+    /// Sizes of all, bytes.
+    sizes: BTreeMap<String, u64>,
 }
 
 impl Tree {
@@ -25,7 +28,7 @@ impl Tree {
             .output()
             .context("list files with git")?;
         ensure!(listed.status.success(), "{}", String::from_utf8_lossy(&listed.stderr).trim());
-        let mut files = BTreeMap::new();
+        let mut tree = Tree::default();
         for path in String::from_utf8(listed.stdout)?.split_terminator('\0') {
             let on_disk = root.join(path);
             // Deleted, but the deletion is not committed yet; or a link, which is listed itself.
@@ -33,11 +36,12 @@ impl Tree {
                 continue;
             }
             let bytes = std::fs::read(&on_disk).with_context(|| format!("read {path}"))?;
+            tree.sizes.insert(path.to_owned(), bytes.len() as u64);
             if let Ok(text) = String::from_utf8(bytes) {
-                files.insert(path.to_owned(), text);
+                tree.files.insert(path.to_owned(), text);
             }
         }
-        Ok(Tree { files })
+        Ok(tree)
     }
 
     /// The text of a file.
@@ -50,20 +54,25 @@ impl Tree {
         let path = path.trim_end_matches('/');
         let folder = format!("{path}/");
         path.is_empty()
-            || self.files.contains_key(path)
+            || self.sizes.contains_key(path)
             || self
-                .files
+                .sizes
                 .range(folder.clone()..)
                 .next()
                 .is_some_and(|(p, _)| p.starts_with(&folder))
     }
 
-    /// All files, sorted by path.
+    /// All files with their sizes in bytes, also those that hold no text, sorted by path.
+    pub fn sizes(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.sizes.iter().map(|(path, bytes)| (path.as_str(), *bytes))
+    }
+
+    /// All files of text, sorted by path.
     pub fn files(&self) -> impl Iterator<Item = (&str, &str)> {
         self.files.iter().map(|(path, text)| (path.as_str(), text.as_str()))
     }
 
-    /// The files whose name ends so, sorted by path.
+    /// The files of text whose name ends so, sorted by path.
     pub fn ending<'a>(&'a self, end: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
         self.files().filter(move |(path, _)| path.ends_with(end))
     }
@@ -73,8 +82,9 @@ impl Tree {
 impl Tree {
     /// A tree of the given files, for tests.
     pub fn of(files: &[(&str, &str)]) -> Tree {
+        let sizes = files.iter().map(|&(p, t)| (p.to_owned(), t.len() as u64)).collect();
         let files = files.iter().map(|&(p, t)| (p.to_owned(), t.to_owned())).collect();
-        Tree { files }
+        Tree { files, sizes }
     }
 }
 

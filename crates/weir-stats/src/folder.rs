@@ -1,4 +1,4 @@
-//! A run as a folder of plain files.
+//! A run as a folder of files.
 //!
 //! | file | holds |
 //! |---|---|
@@ -7,14 +7,17 @@
 //! | `search.jsonl` | one [`Search`] a line, where rates were searched |
 //! | `study.toml`, `subjects.toml` | copies of what was measured |
 //! | `rulesets/` | generated rulesets that are small enough to keep |
+//!
+//! Files of lines are plain while the run goes on; of a complete run they are `trials.jsonl.gz` and
+//! `search.jsonl.gz`.
 
 use std::fs;
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::error::RecordError;
+use crate::record_file::{RecordFile, RecordText};
 use crate::run::{FORMAT, Run};
 use crate::search::Search;
 use crate::trial::Trial;
@@ -30,38 +33,16 @@ pub struct Record {
     pub searches: Vec<Search>,
 }
 
-/// Why records could not be read or written.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum RecordError {
-    /// A file could not be read or written.
-    #[error("{action} {}: {source}", path.display())]
-    File {
-        /// `read`, `write`.
-        action: &'static str,
-        /// Which file.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// A file holds something else.
-    #[error("{}:{line}: {source}", path.display())]
-    Json {
-        /// Which file.
-        path: PathBuf,
-        /// Line, counted from 1.
-        line: usize,
-        /// What is wrong.
-        source: serde_json::Error,
-    },
-    /// The folder was written by another version.
-    #[error("{}: record format {found}, this program reads {FORMAT}", path.display())]
-    Format {
-        /// Which file.
-        path: PathBuf,
-        /// Its format.
-        found: u32,
-    },
+/// The files that [`load`] reads, of which a run has some: others see by them that it changed.
+pub const FILES: [&str; 5] =
+    ["run.json", "trials.jsonl", "trials.jsonl.gz", "search.jsonl", "search.jsonl.gz"];
+
+fn trials(dir: &Path) -> RecordFile {
+    RecordFile::new(dir, "trials.jsonl")
+}
+
+fn searches(dir: &Path) -> RecordFile {
+    RecordFile::new(dir, "search.jsonl")
 }
 
 /// Reads a run's folder.
@@ -69,7 +50,7 @@ pub enum RecordError {
 /// # Errors
 /// A file that is missing, that does not hold what it should, or of another format.
 pub fn load(dir: &Path) -> Result<Record, RecordError> {
-    load_until(dir, str::len)
+    load_with(dir, RecordFile::read)
 }
 
 /// Reads the folder of a run that may go on meanwhile: a line that is not whole yet is left out.
@@ -77,13 +58,30 @@ pub fn load(dir: &Path) -> Result<Record, RecordError> {
 /// # Errors
 /// As [`load`].
 pub fn load_growing(dir: &Path) -> Result<Record, RecordError> {
-    load_until(dir, whole_lines)
+    let whole_lines = |file: &RecordFile| {
+        let mut read = file.read_growing()?;
+        read.text.truncate(read.text.rfind('\n').map_or(0, |at| at + 1));
+        Ok(read)
+    };
+    load_with(dir, whole_lines)
 }
 
-/// Reads a folder, each file of lines as far as `end` says.
-fn load_until(dir: &Path, end: fn(&str) -> usize) -> Result<Record, RecordError> {
+/// Reads a folder, each file of lines by `read`.
+fn load_with(
+    dir: &Path,
+    read: fn(&RecordFile) -> Result<RecordText, RecordError>,
+) -> Result<Record, RecordError> {
+    let run = load_run(dir)?;
+    let trials = lines(&read(&trials(dir))?)?;
+    let file = searches(dir);
+    let searches = if file.exists() { lines(&read(&file)?)? } else { Vec::new() };
+    Ok(Record { run, trials, searches })
+}
+
+fn load_run(dir: &Path) -> Result<Run, RecordError> {
     let path = dir.join("run.json");
-    let text = read(&path)?;
+    let failed = |source| RecordError::File { action: "read", path: path.clone(), source };
+    let text = fs::read_to_string(&path).map_err(failed)?;
     let run: Run = serde_json::from_str(&text).map_err(|source| RecordError::Json {
         path: path.clone(),
         line: source.line(),
@@ -92,19 +90,15 @@ fn load_until(dir: &Path, end: fn(&str) -> usize) -> Result<Record, RecordError>
     if run.format != FORMAT {
         return Err(RecordError::Format { path, found: run.format });
     }
-    let trials = lines(&dir.join("trials.jsonl"), end)?;
-    let path = dir.join("search.jsonl");
-    let searches = if path.exists() { lines(&path, end)? } else { Vec::new() };
-    Ok(Record { run, trials, searches })
+    Ok(run)
 }
 
-/// The values of a file that has one a line, as far as `end` says.
-fn lines<T: DeserializeOwned>(path: &Path, end: fn(&str) -> usize) -> Result<Vec<T>, RecordError> {
-    let text = read(path)?;
-    let lines = text[..end(&text)].lines().enumerate().filter(|(_, line)| !line.is_empty());
+/// The values of a file that has one a line.
+fn lines<T: DeserializeOwned>(read: &RecordText) -> Result<Vec<T>, RecordError> {
+    let lines = read.text.lines().enumerate().filter(|(_, line)| !line.is_empty());
     let value = |(at, line)| {
         serde_json::from_str(line).map_err(|source| RecordError::Json {
-            path: path.to_owned(),
+            path: read.path.clone(),
             line: at + 1,
             source,
         })
@@ -112,26 +106,39 @@ fn lines<T: DeserializeOwned>(path: &Path, end: fn(&str) -> usize) -> Result<Vec
     lines.map(value).collect()
 }
 
-/// Where the last whole line ends.
-fn whole_lines(text: &str) -> usize {
-    text.rfind('\n').map_or(0, |at| at + 1)
-}
-
-/// Reads the folder of a run that was interrupted, perhaps in the middle of a line: what is behind
-/// the last whole line of `trials.jsonl` is cut off, in the file too.
+/// The trials of a run as text, one a line.
 ///
 /// # Errors
-/// As [`load`], and where the file cannot be cut.
+/// The file cannot be read.
+pub fn trials_text(dir: &Path) -> Result<String, RecordError> {
+    trials(dir).read().map(|read| read.text)
+}
+
+/// Reads the folder of a run that was interrupted, perhaps in the middle of a line, and makes it
+/// ready to go on: its files are plain again, and what is behind the last whole line of
+/// `trials.jsonl` is cut off. Of a complete run, the files that are still plain are compressed.
+///
+/// # Errors
+/// As [`load`], and where a file cannot be changed.
 pub fn load_interrupted(dir: &Path) -> Result<Record, RecordError> {
-    let path = dir.join("trials.jsonl");
-    let text = read(&path)?;
-    let whole = whole_lines(&text);
-    if whole < text.len() {
-        let failed = |source| RecordError::File { action: "cut", path: path.clone(), source };
-        let file = fs::File::options().write(true).open(&path).map_err(failed)?;
-        file.set_len(whole as u64).map_err(failed)?;
+    if load_run(dir)?.complete {
+        compress(dir)?;
+        return load(dir);
     }
+    searches(dir).expand()?;
+    let file = trials(dir);
+    file.expand()?;
+    file.cut_partial_line()?;
     load(dir)
+}
+
+/// Compresses the records of a complete run. A kill meanwhile loses nothing.
+///
+/// # Errors
+/// A file cannot be read or written.
+pub fn compress(dir: &Path) -> Result<(), RecordError> {
+    trials(dir).compress()?;
+    searches(dir).compress()
 }
 
 /// Writes `run.json`, in place of the one that is there.
@@ -166,7 +173,7 @@ pub fn append_trial(dir: &Path, trial: &Trial) -> Result<(), RecordError> {
 /// # Errors
 /// The file cannot be written.
 pub fn append_trials(dir: &Path, trials: &[Trial]) -> Result<(), RecordError> {
-    append(&dir.join("trials.jsonl"), trials)
+    self::trials(dir).append(trials)
 }
 
 /// Adds a search to `search.jsonl`.
@@ -174,27 +181,5 @@ pub fn append_trials(dir: &Path, trials: &[Trial]) -> Result<(), RecordError> {
 /// # Errors
 /// The file cannot be written.
 pub fn append_search(dir: &Path, search: &Search) -> Result<(), RecordError> {
-    append(&dir.join("search.jsonl"), std::slice::from_ref(search))
-}
-
-/// Adds values to a file, a line each, in one piece.
-fn append<T: Serialize>(path: &Path, values: &[T]) -> Result<(), RecordError> {
-    let failed = |source| RecordError::File { action: "write", path: path.to_owned(), source };
-    let mut lines = String::new();
-    for value in values {
-        let line = serde_json::to_string(value).map_err(|source| RecordError::Json {
-            path: path.to_owned(),
-            line: 0,
-            source,
-        })?;
-        lines.push_str(&line);
-        lines.push('\n');
-    }
-    let mut file = fs::File::options().create(true).append(true).open(path).map_err(failed)?;
-    file.write_all(lines.as_bytes()).map_err(failed)
-}
-
-fn read(path: &Path) -> Result<String, RecordError> {
-    let failed = |source| RecordError::File { action: "read", path: path.to_owned(), source };
-    fs::read_to_string(path).map_err(failed)
+    searches(dir).append(std::slice::from_ref(search))
 }

@@ -1,6 +1,6 @@
 //! Records of measurements, and the estimates made of them.
 //!
-//! A *run* of a study is a folder of plain files: [`folder`] reads and writes it. [`Run`] is what
+//! A *run* of a study is a folder of files: [`folder`] reads and writes it. [`Run`] is what
 //! was done and where, [`Trial`] is one measurement, [`Claim`] is a sentence that a study tests.
 //! [`Quantity`] is what is read out of a trial, [`series`] picks samples, [`estimate`] makes
 //! intervals of samples, and [`claim::evaluate`] says whether a claim was kept.
@@ -21,6 +21,7 @@ pub mod compare;
 pub mod connections;
 pub mod core_shares;
 pub mod endpoint_totals;
+mod error;
 pub mod estimate;
 pub mod folder;
 pub mod per_endpoint;
@@ -28,6 +29,7 @@ pub mod probe;
 pub mod probe_totals;
 pub mod quantity;
 pub mod random;
+mod record_file;
 pub mod run;
 pub mod scenario;
 pub mod search;
@@ -39,8 +41,9 @@ pub mod trial;
 pub use claim::{Bounds, By, Claim, ClaimOutcome, ClaimRecord, ClaimTest, SubjectPoint};
 pub use collected::{Collected, ConntrackTable, CoreWork};
 pub use connections::{Client, Close, Connections, Failure};
+pub use error::RecordError;
 pub use estimate::{Estimate, RatioDifference};
-pub use folder::{Record, RecordError};
+pub use folder::Record;
 pub use per_endpoint::{Member, Volume};
 pub use probe::{BackgroundLoad, Probe, ProbeKind, Stream};
 pub use quantity::Quantity;

@@ -3,7 +3,9 @@
 use std::fs;
 use std::path::PathBuf;
 
-use weir_stats::folder::{append_trial, load, save_run};
+use weir_stats::folder::{
+    append_trial, compress, load, load_growing, load_interrupted, save_run, trials_text,
+};
 use weir_stats::{
     DropCount, Environment, Noise, Preset, RecordError, Run, Scenario, Trial, TrialCounts,
     TrialKind,
@@ -94,4 +96,43 @@ fn a_broken_line_is_named() {
     fs::write(&path, format!("{text}{{\"number\": 1\n")).unwrap();
     let error = load(&dir).unwrap_err().to_string();
     assert!(error.contains("trials.jsonl:2:"), "{error}");
+}
+
+#[test]
+fn a_complete_run_is_read_as_before_when_it_is_compressed() {
+    let dir = folder("compressed");
+    save_run(&dir, &run()).unwrap();
+    append_trial(&dir, &trial()).unwrap();
+    let (record, text) = (load(&dir).unwrap(), trials_text(&dir).unwrap());
+    compress(&dir).unwrap();
+    assert!(!dir.join("trials.jsonl").exists());
+    assert_eq!(load(&dir).unwrap(), record);
+    assert_eq!(load_growing(&dir).unwrap(), record);
+    assert_eq!(trials_text(&dir).unwrap(), text);
+}
+
+#[test]
+fn a_run_goes_on_from_either_form() {
+    let dir = folder("interrupted");
+    let cut_short = Run { complete: false, ..run() };
+    save_run(&dir, &cut_short).unwrap();
+    append_trial(&dir, &trial()).unwrap();
+    compress(&dir).unwrap();
+    assert_eq!(load_interrupted(&dir).unwrap().trials, [trial()]);
+    append_trial(&dir, &Trial { number: 1, ..trial() }).unwrap();
+    let path = dir.join("trials.jsonl");
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, format!("{text}{{\"number\": 2")).unwrap();
+    assert_eq!(load_growing(&dir).unwrap().trials.len(), 2);
+    assert_eq!(load_interrupted(&dir).unwrap().trials.len(), 2);
+    assert_eq!(fs::read_to_string(&path).unwrap(), text);
+}
+
+#[test]
+fn a_complete_run_that_was_killed_before_it_was_compressed_is_compressed() {
+    let dir = folder("complete");
+    save_run(&dir, &run()).unwrap();
+    append_trial(&dir, &trial()).unwrap();
+    assert_eq!(load_interrupted(&dir).unwrap().trials, [trial()]);
+    assert!(dir.join("trials.jsonl.gz").exists() && !dir.join("trials.jsonl").exists());
 }

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use weir_stats::folder;
 use weir_testkit::data;
 
 fn kept() -> PathBuf {
@@ -15,7 +16,7 @@ fn changed(name: &str, subject: &str, times: f64) -> PathBuf {
     let out = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     fs::create_dir_all(&out).unwrap();
     fs::copy(kept().join("run.json"), out.join("run.json")).unwrap();
-    let text = fs::read_to_string(kept().join("trials.jsonl")).unwrap();
+    let text = folder::trials_text(&kept()).unwrap();
     let line = |line: &str| {
         let mut trial: serde_json::Value = serde_json::from_str(line).unwrap();
         if trial["subject"] == subject {

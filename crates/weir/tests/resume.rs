@@ -95,6 +95,7 @@ fn a_killed_run_goes_on_where_it_was() {
 
     let record = folder::load(&out).unwrap();
     assert!(record.run.complete);
+    assert!(!path.exists() && out.join("trials.jsonl.gz").exists(), "it is compressed");
     let plan = planned(&study, "tiny", 1).unwrap();
     assert_eq!(plan.len(), 2 * 2 * 2 * 4, "points, subjects, legs, blocks");
     let found: Vec<_> = settled(&record.trials)

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
+use weir_stats::folder;
 use weir_testkit::data;
 
 /// A server that ends with its test.
@@ -108,7 +109,7 @@ fn a_run_that_goes_on_is_shown_as_it_grows() {
     let whole = text.replace("\"complete\": true", "\"complete\": false");
     assert_ne!(whole, text, "the kept run is complete");
     std::fs::write(dir.join("run.json"), whole).unwrap();
-    let trials = std::fs::read_to_string(kept().join("trials.jsonl")).unwrap();
+    let trials = folder::trials_text(&kept()).unwrap();
     let half = trials.len() / 2;
     std::fs::write(dir.join("trials.jsonl"), &trials[..half]).unwrap();
     let server = Server::of(&dir);

@@ -28,10 +28,8 @@ fn dead_links(tree: &Tree, path: &str, text: &str) -> Vec<TidyFinding> {
         if in_code {
             continue;
         }
-        for (at, _) in line.match_indices("](") {
-            let target: String = line[at + 2..].chars().take_while(|c| *c != ')').collect();
-            let file = target.split('#').next().unwrap_or_default();
-            let is_elsewhere = file.is_empty() || file.contains(':') || file.contains(' ');
+        for file in link_targets(line).map(|target| target.split('#').next().unwrap_or_default()) {
+            let is_elsewhere = file.is_empty() || file.contains(':');
             if !is_elsewhere && !tree.has(&resolve(path, file)) {
                 let message = format!("link to {file}, which is not there");
                 found.push(TidyFinding::refuse("link", path, i + 1, message));
@@ -39,6 +37,18 @@ fn dead_links(tree: &Tree, path: &str, text: &str) -> Vec<TidyFinding> {
         }
     }
     found
+}
+
+/// What a line links: `[text](target)`, `[text](target "title")`, and `[name]: target`.
+fn link_targets(line: &str) -> impl Iterator<Item = &str> {
+    let inline = line.match_indices("](").map(|(at, _)| {
+        let rest = &line[at + 2..];
+        rest.split(')').next().unwrap_or_default()
+    });
+    let definition = line.trim_start().strip_prefix('[').and_then(|rest| rest.split_once("]: "));
+    inline
+        .chain(definition.map(|(_, target)| target))
+        .filter_map(|target| target.split_whitespace().next())
 }
 
 /// Files of crates that the architecture names (`weir-model/src/test.rs`) and that are not there.
@@ -171,6 +181,12 @@ mod tests {
         assert_eq!(
             messages(&[("docs/a.md", "[c](c.md)"), other]),
             ["link to c.md, which is not there"]
+        );
+        for dead in ["![c](c.md \"C\")", "[c]: c.md", "[b](b.md) and [c](./c.md#x)"] {
+            assert_eq!(messages(&[("docs/a.md", dead), other]).len(), 1, "{dead}");
+        }
+        assert!(
+            messages(&[("docs/a.md", "[b]: b.md\n[w]: https://example.net/"), other]).is_empty()
         );
         assert!(messages(&[("docs/a.md", "```\n[c](c.md)\n```")]).is_empty());
     }

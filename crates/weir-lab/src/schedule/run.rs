@@ -109,8 +109,8 @@ pub fn run(
     let record = record::finish(&run, ended.is_ok());
     folder::save_run(out, &record)?;
     ended?;
-    let searches = run.searches;
-    Ok(Record { run: record, trials: run.trials, searches })
+    folder::compress(out)?;
+    Ok(Record { run: record, trials: run.trials, searches: run.searches })
 }
 
 /// What the commands of a study are told.

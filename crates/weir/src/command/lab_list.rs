@@ -97,9 +97,7 @@ pub(super) fn pages(studies: &Path) -> Result<BTreeMap<String, Vec<u8>>> {
             page.data = format!("{}.jsonl", entry.study);
             let report = weir_report::page(&folder::load(&folder)?, &[]);
             files.insert(page.report.clone(), report.into_bytes());
-            let path = folder.join("trials.jsonl");
-            let trials = fs::read(&path).with_context(|| format!("read {}", path.display()))?;
-            files.insert(page.data.clone(), trials);
+            files.insert(page.data.clone(), folder::trials_text(&folder)?.into_bytes());
         }
         entries.push(page);
     }

@@ -76,16 +76,15 @@ impl Site {
 
     /// The files that pages are made from.
     fn sources(&self) -> Vec<PathBuf> {
-        let records = ["run.json", "trials.jsonl", "search.jsonl"];
         if self.is_run {
-            return records.map(|name| self.folder.join(name)).to_vec();
+            return folder::FILES.map(|name| self.folder.join(name)).to_vec();
         }
         let mut found = Vec::new();
         for study in children(&self.folder) {
             let own = ["study.toml", "claims.toml", "aa.json"].map(|name| study.join(name));
             found.extend(own.into_iter().filter(|path| path.is_file()));
             for run in children(&study.join("runs")) {
-                found.extend(records.iter().map(|name| run.join(name)));
+                found.extend(folder::FILES.map(|name| run.join(name)));
             }
         }
         found

@@ -96,11 +96,11 @@ fn a_study_is_run_once_for_each_kernel() {
     assert_eq!(lan.boots(), 2);
 
     // Finished kernels are not repeated.
-    let one = fs::read(out.join("one/trials.jsonl")).unwrap();
+    let one = fs::read(out.join("one/trials.jsonl.gz")).unwrap();
     fs::remove_dir_all(out.join("two")).unwrap();
     whole(&run(&["--resume"]));
     assert!(record("two").run.complete);
-    assert_eq!((lan.boots(), fs::read(out.join("one/trials.jsonl")).unwrap() == one), (3, true));
+    assert_eq!((lan.boots(), fs::read(out.join("one/trials.jsonl.gz")).unwrap() == one), (3, true));
 
     // One that was interrupted goes on after a boot; on another kernel it would not be one run.
     let text = fs::read_to_string(out.join("two/run.json")).unwrap();

@@ -1,0 +1,60 @@
+//! Why records could not be read or written.
+
+use std::path::PathBuf;
+
+use crate::run::FORMAT;
+
+/// Why records could not be read or written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecordError {
+    /// A file could not be read or written.
+    #[error("{action} {}: {source}", path.display())]
+    File {
+        /// `read`, `write`.
+        action: &'static str,
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A file holds something else.
+    #[error("{}:{line}: {source}", path.display())]
+    Json {
+        /// Which file.
+        path: PathBuf,
+        /// Line, counted from 1.
+        line: usize,
+        /// What is wrong.
+        source: serde_json::Error,
+    },
+    /// The folder was written by another version.
+    #[error("{}: record format {found}, this program reads {FORMAT}", path.display())]
+    Format {
+        /// Which file.
+        path: PathBuf,
+        /// Its format.
+        found: u32,
+    },
+    /// The same records are there plain and compressed, and one of the files may be stale.
+    #[error(
+        "{0} and {1} are both there: if `zcat {1} | cmp - {0}` prints nothing, remove {0}; \
+         otherwise keep the one that belongs to run.json",
+        plain.display(),
+        compressed.display()
+    )]
+    Both {
+        /// The plain file.
+        plain: PathBuf,
+        /// The compressed file.
+        compressed: PathBuf,
+    },
+    /// A compressed file is larger than any run.
+    #[error("decompress {}: it holds more than {limit} bytes", path.display())]
+    TooLarge {
+        /// Which file.
+        path: PathBuf,
+        /// The largest size that is read, bytes.
+        limit: u64,
+    },
+}

@@ -1,0 +1,133 @@
+//! Nothing is lost at any step between the plain and the compressed file, and a file that is not
+//! what it should be is an error with its name.
+
+use super::*;
+
+const TEXT: &str = "{\"number\":0}\n{\"number\":1}\n";
+
+fn file(name: &str) -> RecordFile {
+    let name = format!("weir-record-{}-{name}", std::process::id());
+    let dir = std::env::temp_dir().join(name);
+    let _ = fs::remove_dir_all(&dir);
+    fs::create_dir_all(&dir).unwrap();
+    RecordFile::new(&dir, "trials.jsonl")
+}
+
+fn end(file: &RecordFile) {
+    fs::remove_dir_all(file.plain.parent().unwrap()).unwrap();
+}
+
+fn names(file: &RecordFile) -> Vec<String> {
+    let entries = fs::read_dir(file.plain.parent().unwrap()).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn either_form_is_read() {
+    let file = file("either");
+    fs::write(&file.plain, TEXT).unwrap();
+    assert_eq!(file.read().unwrap().text, TEXT);
+    file.compress().unwrap();
+    assert_eq!(names(&file), ["trials.jsonl.gz"]);
+    let read = file.read().unwrap();
+    assert_eq!((read.text.as_str(), &read.path), (TEXT, &file.compressed));
+    file.compress().unwrap();
+    file.expand().unwrap();
+    assert_eq!(names(&file), ["trials.jsonl"]);
+    assert_eq!(file.read().unwrap().text, TEXT);
+    end(&file);
+}
+
+#[test]
+fn a_kill_while_a_file_is_compressed_loses_nothing() {
+    let whole = gzip(TEXT.as_bytes());
+    let partial = |file: &RecordFile| suffixed(&file.compressed, ".partial");
+    // What is there after a kill: before, within and after the write; after the rename.
+    let kills: [&dyn Fn(&RecordFile); 4] = [
+        &|_| (),
+        &|file| fs::write(partial(file), &whole[..whole.len() / 2]).unwrap(),
+        &|file| fs::write(partial(file), &whole).unwrap(),
+        &|file| fs::write(&file.compressed, &whole).unwrap(),
+    ];
+    for (step, kill) in kills.into_iter().enumerate() {
+        let file = file("killed");
+        fs::write(&file.plain, TEXT).unwrap();
+        kill(&file);
+        assert_eq!(file.read_growing().unwrap().text, TEXT, "step {step}");
+        assert_eq!(file.read().is_err(), step == 3, "step {step}");
+        file.compress().unwrap();
+        assert_eq!(file.read().unwrap().text, TEXT, "step {step}");
+        assert_eq!(names(&file), ["trials.jsonl.gz"], "step {step}");
+        end(&file);
+    }
+}
+
+#[test]
+fn two_different_files_are_kept_and_the_cure_is_named() {
+    let file = file("both");
+    fs::write(&file.plain, TEXT).unwrap();
+    file.compress().unwrap();
+    fs::write(&file.plain, "{\"number\":2}\n").unwrap();
+    for error in [file.read().err(), file.compress().err(), file.expand().err()] {
+        let error = error.expect("it is refused").to_string();
+        assert!(error.contains("trials.jsonl.gz") && error.contains("remove"), "{error}");
+    }
+    assert_eq!(names(&file), ["trials.jsonl", "trials.jsonl.gz"]);
+    end(&file);
+}
+
+#[test]
+fn a_damaged_file_is_named() {
+    let file = file("damaged");
+    let whole = gzip(TEXT.as_bytes());
+    let mut flipped = whole.clone();
+    *flipped.last_mut().unwrap() ^= 1;
+    let trailing = [&whole[..], b"x"].concat();
+    let cases: [&[u8]; 5] =
+        [b"", b"no gzip at all", &whole[..whole.len() - 9], &flipped, &trailing];
+    for bytes in cases {
+        fs::write(&file.compressed, bytes).unwrap();
+        let error = file.read().err().expect("it is refused").to_string();
+        assert!(error.starts_with("decompress "), "{error}");
+        assert!(error.contains("trials.jsonl.gz: "), "{error}");
+    }
+    end(&file);
+}
+
+#[test]
+fn no_more_is_decompressed_than_a_run_can_hold() {
+    let mut file = file("bomb");
+    let text = "a".repeat(100_000);
+    fs::write(&file.compressed, gzip(text.as_bytes())).unwrap();
+    file.limit = 100_000;
+    assert_eq!(file.read().unwrap().text.len(), 100_000);
+    file.limit = 99_999;
+    let error = file.read().err().expect("it is refused").to_string();
+    assert!(error.contains("trials.jsonl.gz: it holds more than 99999 bytes"), "{error}");
+    // What would be refused afterwards is not compressed.
+    fs::remove_file(&file.compressed).unwrap();
+    fs::write(&file.plain, &text).unwrap();
+    file.compress().unwrap();
+    assert_eq!(names(&file), ["trials.jsonl"]);
+    end(&file);
+}
+
+#[test]
+fn what_is_behind_the_last_line_is_cut_off() {
+    let file = file("cut");
+    for (text, whole) in [(TEXT, TEXT), ("{}\n{\"num", "{}\n"), ("{", "")] {
+        fs::write(&file.plain, text).unwrap();
+        file.cut_partial_line().unwrap();
+        assert_eq!(fs::read_to_string(&file.plain).unwrap(), whole);
+    }
+    end(&file);
+}
+
+#[test]
+fn the_same_text_gives_the_same_bytes() {
+    assert_eq!(gzip(TEXT.as_bytes()), gzip(TEXT.as_bytes()));
+    assert_eq!(gzip(TEXT.as_bytes())[4..8], [0; 4], "no time of writing");
+}
