@@ -86,6 +86,11 @@ fn drawing(caption: &Caption<'_>, size: ChartSize, class: &str, inside: &Markup)
     }
 }
 
+/// Stands in place of a drawing without a single value that its axes can show.
+fn not_drawn(caption: &Caption<'_>, class: &str) -> Markup {
+    html! { p class={ "chart about " (class) } { "Not drawn, no values: " (caption.title) "." } }
+}
+
 /// Text at a place.
 fn words(class: &str, x: f64, y: f64, text: &str) -> Markup {
     html! { text class=(class) x=(pixel(x)) y=(pixel(y)) { (text) } }

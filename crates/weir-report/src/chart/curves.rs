@@ -3,7 +3,7 @@
 
 use maud::{Markup, html};
 
-use super::{Caption, ChartSize, drawing, words};
+use super::{Caption, ChartSize, drawing, not_drawn, words};
 use crate::number::{Unit, pixel};
 use crate::scale::Linear;
 use crate::series_style::SeriesStyle;
@@ -33,6 +33,9 @@ pub(crate) fn draw(
     let all = || curves.iter().flat_map(|curve| curve.points.iter());
     let x = Linear::over(all().map(|point| point.0), left, right);
     let y = Linear::over(all().map(|point| point.1), bottom, top);
+    if !all().any(|point| x.place(point.0).is_some() && y.place(point.1).is_some()) {
+        return not_drawn(caption, "small");
+    }
     let ends = (pixel(left), pixel(right));
     let inside = html! {
         @for value in y.ticks() {
@@ -94,6 +97,14 @@ mod tests {
         assert_eq!(plain.matches("class=\"line").count(), 1);
         assert_eq!(plain.matches("class=\"mark").count(), 0);
         assert_eq!(marked.matches("class=\"mark").count(), 3);
+    }
+
+    #[test]
+    fn without_a_value_there_is_no_plot_but_words() {
+        for points in [&[][..], &[(0.0, f64::NAN), (1.0, f64::INFINITY)]] {
+            let text = drawn(points, true);
+            assert!(!text.contains("<svg") && text.contains("no values: title"), "{text}");
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::{Caption, ChartSize, Series, dots, drawing, polyline, spread, words};
+use super::{Caption, ChartSize, Series, dots, drawing, not_drawn, polyline, spread, words};
 use crate::number::{count, interval, pixel};
 use crate::scale::{LogScale, thinned};
 
@@ -37,6 +37,10 @@ pub(crate) fn draw(
     all: &[Series],
 ) -> Markup {
     let frame = PlotFrame::new(layout, all);
+    let mut points = series.iter().flat_map(|one| &one.points);
+    if !points.any(|point| frame.at(point.x, point.value).is_some()) {
+        return not_drawn(caption, layout.class);
+    }
     let inside = html! {
         (grid(&frame, caption))
         @for one in series { (line(&frame, one, caption)) }
@@ -232,7 +236,7 @@ mod tests {
             assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
             assert_eq!(text.matches("class=\"point\"").count(), points.len());
         }
-        assert!(drawn(&[]).contains("<svg"));
+        assert!(!drawn(&[]).contains("<svg") && drawn(&[]).contains("no values: title"));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::{Caption, ChartSize, Series, dots, drawing, words};
+use super::{Caption, ChartSize, Series, dots, drawing, not_drawn, words};
 use crate::number::{interval, pixel};
 use crate::scale::LogScale;
 
@@ -22,6 +22,10 @@ pub(crate) fn draw(
     let top = 30.0;
     let bottom = top + row * all.len() as f64;
     let axis = LogScale::around(all.iter().flat_map(Series::extent), left, right);
+    let mut points = all.iter().filter_map(|series| series.points.first());
+    if !points.any(|point| axis.place(point.value).is_some()) {
+        return not_drawn(caption, class);
+    }
     let inside = html! {
         @for (value, labelled) in axis.ticks() {
             @if let Some(x) = axis.place(value) {

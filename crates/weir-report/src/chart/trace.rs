@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::{Caption, ChartSize, drawing, polyline, words};
+use super::{Caption, ChartSize, drawing, not_drawn, polyline, words};
 use crate::number::pixel;
 use crate::scale::{Linear, LogScale};
 use crate::series_style::SeriesStyle;
@@ -28,6 +28,9 @@ pub(crate) fn draw(caption: &Caption<'_>, size: ChartSize, traces: &[TraceChart]
     let longest = traces.iter().map(|trace| trace.steps.len()).max().unwrap_or(0);
     let x = Linear::over(std::iter::once(longest as f64), left, right);
     let y = LogScale::around(rates(), bottom, top);
+    if !rates().any(|rate| y.place(rate).is_some()) {
+        return not_drawn(caption, "small");
+    }
     let ends = (pixel(left), pixel(right));
     let inside = html! {
         @for (value, labelled) in y.ticks() {

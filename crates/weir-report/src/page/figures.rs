@@ -28,14 +28,22 @@ fn wide(series: &[Series]) -> PlotLayout {
     PlotLayout { names: if fit { 28.0 + 8.2 * longest as f64 } else { 0.0 }, ..WIDE }
 }
 
-/// The plot that the page is about.
+/// Whether packets a second were measured anywhere.
+fn has_rates(model: &ReportModel<'_>) -> bool {
+    let mut facets = model.facets.iter();
+    facets.any(|facet| !model.series(Quantity::Pps, &facet.scenario).is_empty())
+}
+
+/// The plot that the page is about, or why there is none.
 pub(super) fn rates(model: &ReportModel<'_>) -> Markup {
+    if !has_rates(model) {
+        return html! {
+            p.about { "Packet rates are not drawn: no accepted trial measured them." }
+        };
+    }
     let facet = model.headline.as_ref().map_or(0, |headline| headline.facet);
     let facet = &model.facets[facet];
     let series = model.series(Quantity::Pps, &facet.scenario);
-    if series.is_empty() {
-        return html! {};
-    }
     let title = match model.axis {
         Some(axis) => format!("Packets a second against {}", axis.name),
         None => "Packets a second".to_owned(),
@@ -148,6 +156,9 @@ pub(super) fn legend_of<'a>(
 
 /// The same plot for every facet, on shared axes.
 pub(super) fn facets(model: &ReportModel<'_>) -> Markup {
+    if !has_rates(model) {
+        return html! {};
+    }
     if model.facets.len() < 2 || model.axis.is_none() {
         return html! { @if model.axis.is_none() { (other_rows(model)) } };
     }

@@ -1,6 +1,6 @@
 //! The page as a whole: escaped, self-contained, closed, and the same for the same records.
 
-use weir_stats::{Record, State};
+use weir_stats::{Record, State, TrialKind};
 
 use super::{NamedRun, page, page_of_runs};
 use crate::extra::{Extra, ExtraTable};
@@ -102,6 +102,23 @@ fn few_records_still_make_a_page() {
         let body = body(&page);
         assert!(body.contains("<h1>"));
         assert!(!body.contains("NaN") && !body.contains(">inf"), "a number is not one");
+    }
+}
+
+#[test]
+fn a_plot_without_values_is_not_drawn_and_the_page_says_what_is_missing() {
+    for axes in [1, 2] {
+        let mut record = sample::record();
+        record.run.axes.drain(..2 - axes);
+        assert!(!page(&record, &[]).contains("not drawn"));
+        for trial in record.trials.iter_mut().filter(|trial| trial.kind == TrialKind::Rate) {
+            trial.kind = TrialKind::Connections;
+        }
+        let page = page(&record, &[]);
+        assert_eq!(page.matches("Packet rates are not drawn").count(), 1);
+        for drawing in ["id=\"rates\"", "id=\"facets\"", "id=\"rows-"] {
+            assert!(!page.contains(drawing), "{drawing}");
+        }
     }
 }
 
