@@ -1,51 +1,26 @@
 //! One page over several studies: what the papers say, what became of it, and where the runs are.
 
+use std::collections::BTreeMap;
+
 use maud::{DOCTYPE, Markup, html};
+use weir_study::registry::{self, ClaimItem, ItemKind, RegistryEntry, Status};
 
 use crate::page::meta;
 
-/// One study of the index.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct IndexEntry {
-    /// Name of its folder.
-    pub study: String,
-    /// What a reader sees.
-    pub title: String,
-    /// The paper, by its key; empty for a study that repeats none.
-    pub paper: String,
-    /// The command that runs it; empty where there is none yet.
-    pub command: String,
-    /// File beside the index that holds the report of its newest run; empty without one.
-    pub report: String,
-    /// File beside the index that holds the trials of that run.
-    pub data: String,
-    /// What came of a subject against itself, a sentence; empty where nobody looked.
-    pub self_test: String,
-    /// What the paper says.
-    pub items: Vec<IndexItem>,
+/// File beside the index that holds the report of a study's newest run; `None` without one.
+pub fn report_file(entry: &RegistryEntry) -> Option<String> {
+    entry.run.as_ref().map(|_| format!("{}.html", entry.study))
 }
 
-/// One figure, table, observation, conclusion, or claim of weir's own.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct IndexItem {
-    /// Its number; empty for weir's own.
-    pub number: String,
-    /// Where the paper has it.
-    pub place: String,
-    /// What it says.
-    pub text: String,
-    /// The paper's own value.
-    pub stated: String,
-    /// What became of it.
-    pub status: String,
-    /// The numbers that decided, or the reason.
-    pub evidence: String,
+/// File beside the index that holds the trials of that run.
+pub fn trials_file(entry: &RegistryEntry) -> Option<String> {
+    entry.run.as_ref().map(|_| format!("{}.jsonl", entry.study))
 }
 
 /// The index as one HTML page that opens offline.
 ///
 /// All of it is text; nothing is read as HTML. The same entries give the same bytes.
-pub fn index(entries: &[IndexEntry], version: &str) -> String {
+pub fn index(entries: &[RegistryEntry], version: &str) -> String {
     let markup = html! {
         (DOCTYPE)
         html lang="en" {
@@ -60,6 +35,7 @@ pub fn index(entries: &[IndexEntry], version: &str) -> String {
                         "computed from the records of the newest kept run, or says why there is none."
                     }
                     (sums(entries))
+                    (contents(entries))
                     @for entry in entries { (study(entry)) }
                 }
                 footer { "Written by weir " (version) "." }
@@ -69,41 +45,36 @@ pub fn index(entries: &[IndexEntry], version: &str) -> String {
     markup.into_string()
 }
 
-/// How many items have which status.
-fn sums(entries: &[IndexEntry]) -> Markup {
-    let mut counts: std::collections::BTreeMap<&str, usize> = Default::default();
-    for item in entries.iter().flat_map(|entry| &entry.items) {
-        *counts.entry(&item.status).or_default() += 1;
+/// All that is listed of a study: what the paper says, and weir's own claims.
+fn items(entry: &RegistryEntry) -> impl Iterator<Item = &ClaimItem> {
+    entry.items.iter().chain(&entry.own)
+}
+
+/// How many items have which status, by the words of it.
+fn sums(entries: &[RegistryEntry]) -> Markup {
+    let mut counts: BTreeMap<String, (Status, usize)> = BTreeMap::new();
+    for item in entries.iter().flat_map(items) {
+        counts.entry(item.status.to_string()).or_insert((item.status, 0)).1 += 1;
     }
     html! {
         p.trust {
-            @for (status, count) in &counts {
-                span { span.badge.(class(status)) { (status) } " " (count) }
-            }
+            @for (status, count) in counts.values() { span { (badge(*status)) " " (count) } }
         }
     }
 }
 
-fn study(entry: &IndexEntry) -> Markup {
+/// Every study with the way to it, and to its report.
+fn contents(entries: &[RegistryEntry]) -> Markup {
     html! {
-        section id=(entry.study) {
-            h2 { (entry.title) }
-            p.about {
-                (entry.study)
-                @if !entry.command.is_empty() { " · " code { (entry.command) } }
-            }
-            @if !entry.report.is_empty() {
-                p {
-                    a href=(entry.report) { "report of the newest run" } ", "
-                    a href=(entry.data) download { "its trials" }
-                }
-            }
-            @if !entry.self_test.is_empty() { p.about { (entry.self_test) "." } }
-            @if !entry.items.is_empty() {
-                div.scroll {
-                    table.claims {
-                        thead { tr { th { "claim" } th { "outcome" } th { "evidence" } } }
-                        tbody { @for item in &entry.items { (row(item)) } }
+        nav.contents aria-labelledby="contents" {
+            h2 #contents { "Contents" }
+            ul {
+                @for entry in entries {
+                    li {
+                        a href={ "#" (entry.study) } { (entry.title) } " "
+                        @if let Some(report) = report_file(entry) {
+                            "(" a href=(report) { "report" } ")"
+                        } @else { span.range { "(no complete run)" } }
                     }
                 }
             }
@@ -111,62 +82,115 @@ fn study(entry: &IndexEntry) -> Markup {
     }
 }
 
-fn row(item: &IndexItem) -> Markup {
+fn study(entry: &RegistryEntry) -> Markup {
     html! {
-        tr {
-            td {
-                @if !item.number.is_empty() { b { (item.number) } " " }
-                (item.text)
-                @if !item.place.is_empty() { " " span.range { "(" (item.place) ")" } }
+        section id=(entry.study) {
+            h2 { (entry.title) }
+            p.about {
+                (entry.study)
+                @if let Some(command) = &entry.command { " · " code { (command) } }
             }
-            td.tight { span.badge.(class(&item.status)) { (item.status) } }
-            td {
-                (item.evidence)
-                @if !item.stated.is_empty() { br; span.range { "the paper: " (item.stated) } }
+            @if let (Some(report), Some(trials)) = (report_file(entry), trials_file(entry)) {
+                p {
+                    a href=(report) { "report of the newest run" } ", "
+                    a href=(trials) download { "its trials" }
+                }
+            }
+            @if let Some(kept) = &entry.self_test {
+                p.about { (registry::self_test_said(kept)) "." }
+            }
+            @if items(entry).next().is_some() {
+                div.scroll {
+                    table.claims {
+                        thead { tr { th { "claim" } th { "outcome" } th { "evidence" } } }
+                        tbody { @for item in items(entry) { (row(item)) } }
+                    }
+                }
             }
         }
     }
 }
 
-fn class(status: &str) -> &'static str {
-    match status {
-        "reproduced" => "ok",
-        "reproduced in shape" => "noisy",
-        "not reproduced" => "invalid",
-        _ => "plain",
+fn row(item: &ClaimItem) -> Markup {
+    html! {
+        tr {
+            td {
+                @if item.kind != ItemKind::Own { b { (item.number) } " " }
+                (item.text)
+                @if !item.place.is_empty() { " " span.range { "(" (item.place) ")" } }
+            }
+            td.tight { (badge(item.status)) }
+            td {
+                (evidence(item))
+                @if let Some(stated) = &item.stated {
+                    br; span.range { "the paper: " (stated) }
+                }
+            }
+        }
     }
+}
+
+/// The reason, or else the numbers that decided.
+fn evidence(item: &ClaimItem) -> String {
+    let estimates = item.evidence.iter().filter_map(|one| one.estimate.as_ref());
+    let numbers = || estimates.map(registry::number).collect::<Vec<_>>().join("; ");
+    item.why.clone().unwrap_or_else(numbers)
+}
+
+fn badge(status: Status) -> Markup {
+    let class = match status {
+        Status::Reproduced => "ok",
+        Status::ReproducedInShape => "noisy",
+        Status::NotReproduced => "invalid",
+        Status::NotBuilt
+        | Status::NotRun
+        | Status::NotMeasured
+        | Status::NeedsHardware
+        | Status::NotPreserved => "plain",
+    };
+    html! { span.badge.(class) { (status) } }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_stats::Estimate;
+    use weir_study::registry::ClaimEvidence;
 
-    fn entry() -> IndexEntry {
-        let item = IndexItem {
-            number: "K1".to_owned(),
-            text: "it <falls>".to_owned(),
-            status: "reproduced".to_owned(),
-            evidence: "0.97".to_owned(),
-            stated: "half".to_owned(),
-            ..IndexItem::default()
+    fn entry() -> RegistryEntry {
+        let estimate = Estimate { value: 0.97, lo: 0.95, hi: 0.99, samples: 9 };
+        let evidence = ClaimEvidence {
+            claim: "falls".to_owned(),
+            status: Status::Reproduced,
+            estimate: Some(estimate),
         };
-        IndexEntry {
+        let item = ClaimItem {
+            number: "K1".to_owned(),
+            kind: ItemKind::Figure,
+            place: String::new(),
+            text: "it <falls>".to_owned(),
+            stated: Some("half".to_owned()),
+            status: Status::Reproduced,
+            why: None,
+            evidence: vec![evidence],
+        };
+        RegistryEntry {
             study: "today-x".to_owned(),
             title: "X & Y".to_owned(),
-            report: "today-x.html".to_owned(),
-            data: "today-x.jsonl".to_owned(),
-            self_test: "a & a".to_owned(),
+            paper: None,
+            command: None,
+            run: Some("runs/2026-01-01-vm".to_owned()),
+            self_test: None,
             items: vec![item],
-            ..IndexEntry::default()
+            own: Vec::new(),
         }
     }
 
     #[test]
     fn every_item_is_shown_with_its_status_and_nothing_is_markup() {
         let page = index(&[entry()], "0");
-        for part in
-            ["K1", "it &lt;falls&gt;", "X &amp; Y", "today-x.html", "the paper: half", "a &amp; a."]
-        {
+        let shown = ["K1", "it &lt;falls&gt;", "X &amp; Y", "0.970 (0.950 to 0.990)"];
+        for part in shown.into_iter().chain(["today-x.html", "the paper: half"]) {
             assert!(page.contains(part), "{part}");
         }
         assert!(!page.contains("<falls>"));
@@ -174,8 +198,23 @@ mod tests {
     }
 
     #[test]
-    fn a_study_without_a_run_has_no_link() {
-        let page = index(&[IndexEntry { report: String::new(), ..entry() }], "0");
-        assert!(!page.contains("<a href"));
+    fn the_contents_lead_to_every_study_and_every_report() {
+        let other = RegistryEntry { study: "today-z".to_owned(), run: None, ..entry() };
+        let page = index(&[entry(), other], "0");
+        let contents = page.split("<nav").nth(1).and_then(|rest| rest.split("</nav>").next());
+        let contents = contents.expect("there are contents");
+        let links: Vec<&str> =
+            contents.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+        assert_eq!(links, ["#today-x", "today-x.html", "#today-z"]);
+        for study in ["today-x", "today-z"] {
+            assert!(page.contains(&format!("<section id=\"{study}\">")), "{study}");
+        }
+        assert!(contents.contains("no complete run"));
+    }
+
+    #[test]
+    fn a_study_without_a_run_has_no_page() {
+        let page = index(&[RegistryEntry { run: None, ..entry() }], "0");
+        assert!(!page.contains(".html") && !page.contains(".jsonl"));
     }
 }

@@ -23,7 +23,7 @@ mod summary;
 mod verdict;
 
 pub use extra::{Extra, ExtraTable};
-pub use index::{IndexEntry, IndexItem, index};
+pub use index::{index, report_file, trials_file};
 pub use number::measured;
 pub use page::{NamedRun, page, page_of_runs};
 pub use summary::summary;

@@ -6,7 +6,6 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
-use weir_report::{IndexEntry, IndexItem};
 use weir_stats::folder;
 use weir_study::registry::{self, ClaimItem, LIST_BEGINS, LIST_ENDS, RegistryEntry};
 
@@ -88,48 +87,16 @@ pub(super) const INDEX: &str = "index.html";
 /// The index and what it links to, by the names of files.
 pub(super) fn pages(studies: &Path) -> Result<BTreeMap<String, Vec<u8>>> {
     let mut files = BTreeMap::new();
-    let mut entries = Vec::new();
-    for entry in registry::read(studies)? {
-        let mut page = index_entry(&entry);
-        if let Some(run) = &entry.run {
-            let folder = studies.join(&entry.study).join(run);
-            page.report = format!("{}.html", entry.study);
-            page.data = format!("{}.jsonl", entry.study);
-            let report = weir_report::page(&folder::load(&folder)?, &[]);
-            files.insert(page.report.clone(), report.into_bytes());
-            files.insert(page.data.clone(), folder::trials_text(&folder)?.into_bytes());
-        }
-        entries.push(page);
+    let entries = registry::read(studies)?;
+    for entry in &entries {
+        let Some(run) = &entry.run else { continue };
+        let folder = studies.join(&entry.study).join(run);
+        let report = weir_report::page(&folder::load(&folder)?, &[]);
+        let trials = folder::trials_text(&folder)?;
+        files.extend(weir_report::report_file(entry).map(|name| (name, report.into_bytes())));
+        files.extend(weir_report::trials_file(entry).map(|name| (name, trials.into_bytes())));
     }
     let index = weir_report::index(&entries, env!("CARGO_PKG_VERSION"));
     files.insert(INDEX.to_owned(), index.into_bytes());
     Ok(files)
-}
-
-fn index_entry(entry: &RegistryEntry) -> IndexEntry {
-    let item = |item: &ClaimItem| {
-        let numbers: Vec<String> = item
-            .evidence
-            .iter()
-            .filter_map(|one| Some(registry::number(one.estimate.as_ref()?)))
-            .collect();
-        let is_own = item.kind == registry::ItemKind::Own;
-        IndexItem {
-            number: if is_own { String::new() } else { item.number.clone() },
-            place: item.place.clone(),
-            text: item.text.clone(),
-            stated: item.stated.clone().unwrap_or_default(),
-            status: item.status.to_string(),
-            evidence: item.why.clone().unwrap_or_else(|| numbers.join("; ")),
-        }
-    };
-    IndexEntry {
-        study: entry.study.clone(),
-        title: entry.title.clone(),
-        paper: entry.paper.clone().unwrap_or_default(),
-        command: entry.command.clone().unwrap_or_default(),
-        self_test: entry.self_test.as_ref().map(registry::self_test_said).unwrap_or_default(),
-        items: entry.items.iter().chain(&entry.own).map(item).collect(),
-        ..IndexEntry::default()
-    }
 }
