@@ -1,64 +1,78 @@
 //! The records themselves, carried inside the page as `data:` links.
 
-use std::fmt::Write;
-
 use weir_stats::{Record, Trial};
+
+/// What stands in front of the coordinates of a trial, and behind them.
+const BEFORE: [&str; 8] = ["number", "kind", "subject", "copy", "block", "order", "leg", "repeat"];
+const BEHIND: [&str; 16] = [
+    "offered",
+    "delivered",
+    "leaked",
+    "foreign",
+    "to_drop",
+    "missing",
+    "seconds",
+    "pps",
+    "rate_pps",
+    "additions",
+    "psi",
+    "steal",
+    "spin_ratio",
+    "switches",
+    "state",
+    "why",
+];
 
 /// The trials as comma separated values, one line each, with a line of headings.
 pub(crate) fn csv(record: &Record) -> String {
     let axes: Vec<&str> = record.run.axes.iter().map(|axis| axis.name.as_str()).collect();
-    let mut text = String::from("number,kind,subject,copy,block,order,leg,repeat");
-    for axis in &axes {
-        let _ = write!(text, ",{}", field(axis));
-    }
-    text.push_str(
-        ",offered,delivered,leaked,foreign,to_drop,missing,seconds,pps,rate_pps,additions,\
-         psi,steal,spin_ratio,switches,state,why\n",
-    );
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    let mut write = |fields: Vec<String>| {
+        writer.write_record(fields).expect("writing to memory, as many fields in every line");
+    };
+    let names = BEFORE.iter().chain(&axes).chain(&BEHIND);
+    write(names.map(|name| guarded(name)).collect());
     for trial in &record.trials {
-        line(&mut text, trial, &axes);
+        write(fields(trial, &axes));
     }
-    text
+    let text = writer.into_inner().expect("writing to memory cannot fail");
+    String::from_utf8(text).expect("every field is text")
 }
 
-fn line(text: &mut String, trial: &Trial, axes: &[&str]) {
-    // Writing to a String cannot fail.
-    let _ = write!(
-        text,
-        "{},{},{},{},{},{},{},{}",
-        trial.number,
+/// The fields of a trial, in the order of the headings.
+fn fields(trial: &Trial, axes: &[&str]) -> Vec<String> {
+    let before = [
+        trial.number.to_string(),
         word(&trial.kind),
-        field(&trial.subject),
-        trial.copy,
-        trial.block,
-        trial.order,
-        trial.leg,
-        trial.repeat
-    );
-    for axis in axes {
-        let value = trial.scenario.coordinate(axis).map(ToString::to_string).unwrap_or_default();
-        let _ = write!(text, ",{}", field(&value));
-    }
-    let _ = writeln!(
-        text,
-        ",{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}",
-        trial.offered,
-        trial.delivered,
-        trial.leaked,
-        trial.foreign,
-        trial.to_drop,
-        trial.missing(),
-        trial.seconds,
-        trial.pps,
-        trial.rate_pps,
-        trial.additions(),
-        trial.noise.psi,
-        trial.noise.steal,
-        trial.noise.spin_ratio,
-        trial.noise.switches,
+        guarded(&trial.subject),
+        trial.copy.to_string(),
+        trial.block.to_string(),
+        trial.order.to_string(),
+        trial.leg.to_string(),
+        trial.repeat.to_string(),
+    ];
+    let at = axes.iter().map(|axis| {
+        guarded(&trial.scenario.coordinate(axis).map(ToString::to_string).unwrap_or_default())
+    });
+    let behind = [
+        trial.offered.to_string(),
+        trial.delivered.to_string(),
+        trial.leaked.to_string(),
+        trial.foreign.to_string(),
+        trial.to_drop.to_string(),
+        trial.missing().to_string(),
+        trial.seconds.to_string(),
+        trial.pps.to_string(),
+        trial.rate_pps.to_string(),
+        trial.additions().to_string(),
+        trial.noise.psi.to_string(),
+        trial.noise.steal.to_string(),
+        trial.noise.spin_ratio.to_string(),
+        trial.noise.switches.to_string(),
         word(&trial.state),
-        field(trial.why.as_deref().unwrap_or(""))
-    );
+        guarded(trial.why.as_deref().unwrap_or("")),
+    ];
+    before.into_iter().chain(at).chain(behind).collect()
 }
 
 /// The run and its trials as one JSON value: `{"run": …, "trials": […]}`.
@@ -73,15 +87,10 @@ fn word<T: serde::Serialize>(value: &T) -> String {
     json.as_ref().and_then(|value| value.as_str()).unwrap_or_default().to_owned()
 }
 
-/// A field of CSV: quoted where it must be (RFC 4180), and never read as a formula.
-fn field(text: &str) -> String {
+/// Text that a spreadsheet does not take for a formula.
+fn guarded(text: &str) -> String {
     let formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
-    let guarded = if formula { format!("'{text}") } else { text.to_owned() };
-    if guarded.contains(['"', ',', '\n', '\r']) {
-        format!("\"{}\"", guarded.replace('"', "\"\""))
-    } else {
-        guarded
-    }
+    if formula { format!("'{text}") } else { text.to_owned() }
 }
 
 /// A link that holds `text`.
@@ -144,10 +153,17 @@ mod tests {
 
     #[test]
     fn fields_that_a_spreadsheet_would_misread_are_guarded() {
-        assert_eq!(field("a,b"), "\"a,b\"");
-        assert_eq!(field("say \"x\""), "\"say \"\"x\"\"\"");
-        assert_eq!(field("=1+1"), "'=1+1");
-        assert_eq!(field("plain"), "plain");
+        let mut record = sample::record();
+        for (text, field) in [
+            ("a,b", "\"a,b\""),
+            ("say \"x\"", "\"say \"\"x\"\"\""),
+            ("=1+1", "'=1+1"),
+            ("two\nlines", "\"two\nlines\""),
+            ("plain", "plain"),
+        ] {
+            record.trials[0].subject = text.to_owned();
+            assert!(csv(&record).contains(&format!("\n0,rate,{field},")), "{field}");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use jiff::Timestamp;
 use weir_stats::Environment;
 
 /// Kernel settings that change what is measured.
@@ -75,31 +76,7 @@ pub fn mask_paths(text: &str) -> String {
 /// A moment as RFC 3339 has it, in UTC.
 pub(crate) fn utc(time: SystemTime) -> String {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs();
-    let (days, rest) = (since / 86_400, since % 86_400);
-    let (year, month, day) = civil(days as i64);
-    format!(
-        "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z",
-        rest / 3600,
-        rest / 60 % 60,
-        rest % 60
-    )
-}
-
-/// Year, month and day of a number of days after 1970-01-01.
-///
-/// Eras of 400 years with years that begin in March, so that the leap day is the last one
-/// (H. Hinnant, chrono-compatible low-level date algorithms).
-fn civil(days: i64) -> (i64, i64, i64) {
-    let shifted = days + 719_468;
-    let era = shifted.div_euclid(146_097);
-    let day_of_era = shifted.rem_euclid(146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
+    Timestamp::from_second(since as i64).map_or_else(|_| String::new(), |time| time.to_string())
 }
 
 fn read(path: &str) -> String {

@@ -1,5 +1,9 @@
 //! `-m time`: hours, days of the week and of the month, dates. All in UTC unless `--kerneltz`.
 
+use jiff::Timestamp;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+
 use super::build::{ModuleOptions, host};
 use weir_model::Match;
 use weir_model::matching::{OptionValue, Value};
@@ -154,7 +158,7 @@ fn date(t: &Taken) -> Fallible<u64> {
         let h = parts.next().map_or(Some(0), |s| number(s, 0, 23))?;
         let m = parts.next().map_or(Some(0), |s| number(s, 0, 59))?;
         let s = parts.next().map_or(Some(0), |s| number(s, 0, 59))?;
-        let seconds = (days_since_1970(year, month, d) * 24 + h) * 3600 + m * 60 + s;
+        let seconds = first_of_month(year, month)? + ((d - 1) * 24 + h) * 3600 + m * 60 + s;
         (parts.next().is_none() && seconds <= DATE_MAX).then_some(seconds)
     };
     match read() {
@@ -166,24 +170,12 @@ fn date(t: &Taken) -> Fallible<u64> {
     }
 }
 
-/// Days from 1970-01-01 in the Gregorian calendar (years begin in March to put the leap day last).
-fn days_since_1970(year: u64, month: u64, day: u64) -> u64 {
-    let y = if month <= 2 { year - 1 } else { year };
-    let shifted = (month + 9) % 12;
-    let of_year = (153 * shifted + 2) / 5 + day - 1;
-    y * 365 + y / 4 - y / 100 + y / 400 + of_year - 719_468
-}
-
-fn civil(days: u64) -> (u64, u64, u64) {
-    let z = days + 719_468;
-    let era = z / 146_097;
-    let of_era = z % 146_097;
-    let y = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * y + y / 4 - y / 100);
-    let shifted = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * shifted + 2) / 5 + 1;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
-    (y + era * 400 + u64::from(month <= 2), month, day)
+/// Where a month begins, seconds since 1970. Days are added to it: iptables takes 31 February for
+/// the third day of March, or the second.
+fn first_of_month(year: u64, month: u64) -> Option<u64> {
+    let first = Date::new(i16::try_from(year).ok()?, i8::try_from(month).ok()?, 1).ok()?;
+    let midnight = first.to_zoned(TimeZone::UTC).ok()?;
+    u64::try_from(midnight.timestamp().as_second()).ok()
 }
 
 /// Times of day and dates.
@@ -196,9 +188,9 @@ pub(super) fn print_value(out: &mut String, o: &OptionValue) -> bool {
             let _ = write!(out, "{h:02}:{m:02}:{s:02}");
         }
         Value::Number(seconds) => {
-            let (year, month, day) = civil(seconds / 86_400);
-            let (h, m, s) = hms(seconds % 86_400);
-            let _ = write!(out, "{year}-{month:02}-{day:02}T{h:02}:{m:02}:{s:02}");
+            let time = i64::try_from(*seconds).ok().map(Timestamp::from_second);
+            let Some(Ok(time)) = time else { return false };
+            let _ = write!(out, "{}", time.to_zoned(TimeZone::UTC).datetime());
         }
         _ => return false,
     }
@@ -210,10 +202,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn days_and_dates_are_inverse() {
-        for (days, date) in [(0, (1970, 1, 1)), (11_016, (2000, 2, 29)), (24_855, (2038, 1, 19))] {
-            assert_eq!(civil(days), date);
-            assert_eq!(days_since_1970(date.0, date.1, date.2), days);
+    fn seconds_and_dates_are_inverse() {
+        for (days, month, day, date) in [
+            (0, (1970, 1), 1, "1970-01-01T00:00:00"),
+            (11_016, (2000, 2), 29, "2000-02-29T00:00:00"),
+            (24_855, (2038, 1), 19, "2038-01-19T00:00:00"),
+        ] {
+            let seconds = days * 86_400;
+            assert_eq!(first_of_month(month.0, month.1), Some(seconds - (day - 1) * 86_400));
+            let mut text = String::new();
+            let option =
+                OptionValue { name: "datestart", negated: false, value: Value::Number(seconds) };
+            assert!(print_value(&mut text, &option));
+            assert_eq!(text, date);
         }
     }
 }
