@@ -123,6 +123,41 @@ fn a_run_that_goes_on_is_shown_as_it_grows() {
 }
 
 #[test]
+fn a_client_that_stalls_keeps_no_other_one_waiting() {
+    let server = Server::of(&kept());
+    let mut stalled = TcpStream::connect(&server.address).expect("it listens");
+    stalled.write_all(b"G").expect("it takes a byte");
+    // One that asked for everything and reads nothing.
+    let mut deaf = TcpStream::connect(&server.address).expect("it listens");
+    deaf.write_all(format!("GET / HTTP/1.1\r\nHost: {}\r\n\r\n", server.address).as_bytes())
+        .expect("it takes a request");
+    assert!(server.asked("GET", "/").starts_with("HTTP/1.1 200 "), "another one is answered");
+    // The stalled one is still there, and is answered as well once it asks.
+    let rest = format!("ET / HTTP/1.1\r\nHost: {}\r\n\r\n", server.address);
+    stalled.write_all(rest.as_bytes()).expect("it still listens to it");
+    let mut answer = String::new();
+    stalled.read_to_string(&mut answer).expect("it answers in text");
+    assert!(answer.starts_with("HTTP/1.1 200 "), "the first one is answered, too");
+}
+
+#[test]
+fn clients_that_go_on_stalling_are_left() {
+    let server = Server::of(&kept());
+    // As many as are served at once.
+    let stall = |_| {
+        let mut stalled = TcpStream::connect(&server.address).expect("it listens");
+        stalled.write_all(b"G").expect("it takes a byte");
+        stalled
+    };
+    let mut stalled: Vec<TcpStream> = (0..16).map(stall).collect();
+    assert!(server.asked("GET", "/").starts_with("HTTP/1.1 200 "), "it waited for a place");
+    let mut answer = Vec::new();
+    // The end of the connection, or its reset.
+    let _ = stalled[0].read_to_end(&mut answer);
+    assert!(answer.is_empty());
+}
+
+#[test]
 fn ctrl_c_ends_it() {
     let mut server = Server::of(&kept());
     assert!(server.asked("GET", "/").starts_with("HTTP/1.1 200 "));

@@ -1,17 +1,20 @@
 //! `weir lab serve`: a run, or the index of studies, in a browser on this machine.
 //!
 //! What can be asked for is a handful of files that are made here and held in memory: a request
-//! names one of them or nothing, and no path of the machine is ever built from it. One request is
-//! answered at a time, by one thread; the listener is on the loopback address alone, and asks that
-//! the browser called it by such a name, so that no page of another site can read it (DNS
-//! rebinding). Decision 0023 says why there is no crate for it.
+//! names one of them or nothing, and no path of the machine is ever built from it. A few threads take
+//! the connections, each of which has a limited time: a client that asks or reads slowly keeps no
+//! other one waiting. The listener is on the loopback address alone, and asks that the browser called
+//! it by such a name, so that no page of another site can read it (DNS rebinding). Decision 0023 says
+//! why there is no crate for it.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context as _, Result, bail};
 use weir_stats::folder;
@@ -23,22 +26,32 @@ use crate::terminal;
 
 /// The longest request; a browser's are a tenth of it.
 const LONGEST: usize = 16 * 1024;
-/// How long a browser may take to ask.
+/// How long a client may take to ask, and again to take the answer.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Connections that are served at once, each by a thread; others wait. A browser opens about six.
+const CONNECTIONS: usize = 16;
+/// How much is written before the clock is looked at again, bytes.
+const PIECE: usize = 64 * 1024;
 /// How soon the page of a run that goes on is asked for again, seconds.
 const AGAIN_SECONDS: u32 = 5;
 
 /// Serves until Ctrl-C.
 pub fn run(args: &LabServe) -> Result<Answer> {
-    let mut site = Site::new(&args.folder)?;
+    let site = Mutex::new(Site::new(&args.folder)?);
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, args.port))
         .with_context(|| format!("listen on 127.0.0.1:{}; --port takes another one", args.port))?;
     let address = listener.local_addr().context("ask for the port")?;
     terminal::print(&format!("http://{address}/ (Ctrl-C ends it)\n"))?;
-    for stream in listener.incoming() {
-        // A browser that went away concerns nobody.
-        let _ = stream.and_then(|stream| serve(stream, &mut site));
-    }
+    thread::scope(|scope| {
+        for _ in 0..CONNECTIONS {
+            scope.spawn(|| {
+                loop {
+                    // A browser that went away concerns nobody.
+                    let _ = listener.accept().and_then(|(stream, _)| serve(stream, &site));
+                }
+            });
+        }
+    });
     Ok(Answer::Yes)
 }
 
@@ -47,7 +60,7 @@ struct Site {
     folder: PathBuf,
     is_run: bool,
     stamp: Stamp,
-    files: BTreeMap<String, Vec<u8>>,
+    files: BTreeMap<String, Arc<[u8]>>,
     goes_on: bool,
 }
 
@@ -108,16 +121,17 @@ impl Site {
             let record = folder::load_growing(&self.folder)?;
             self.goes_on = !record.run.complete;
             let page = weir_report::page(&record, &[]).into_bytes();
-            self.files = BTreeMap::from([(INDEX.to_owned(), page)]);
+            self.files = BTreeMap::from([(INDEX.to_owned(), page.into())]);
         } else {
-            self.files = lab_list::pages(&self.folder)?;
+            let pages = lab_list::pages(&self.folder)?.into_iter();
+            self.files = pages.map(|(name, bytes)| (name, bytes.into())).collect();
         }
         self.stamp = stamp;
         Ok(())
     }
 
     /// The answer to a request.
-    fn answer(&mut self, request: &str) -> Reply<'_> {
+    fn answer(&mut self, request: &str) -> Reply {
         let Some(request) = Request::parse(request) else {
             return Reply::told("400 Bad Request", "this is no request of HTTP/1.1");
         };
@@ -135,7 +149,7 @@ impl Site {
             Some(bytes) => Reply {
                 status: "200 OK",
                 media_type: if name.ends_with(".html") { "text/html" } else { "text/plain" },
-                body: bytes.as_slice().into(),
+                body: Arc::clone(bytes),
                 again: self.goes_on,
             },
             None => Reply::told("404 Not Found", "there is no such page"),
@@ -182,16 +196,16 @@ impl<'a> Request<'a> {
 }
 
 /// What is sent back.
-struct Reply<'a> {
+struct Reply {
     status: &'static str,
     media_type: &'static str,
-    body: std::borrow::Cow<'a, [u8]>,
+    body: Arc<[u8]>,
     again: bool,
 }
 
-impl Reply<'_> {
+impl Reply {
     /// A sentence.
-    fn told(status: &'static str, text: &str) -> Reply<'static> {
+    fn told(status: &'static str, text: &str) -> Reply {
         let body = format!("{text}\n").into_bytes().into();
         Reply { status, media_type: "text/plain", body, again: false }
     }
@@ -207,30 +221,69 @@ impl Reply<'_> {
             self.media_type,
             self.body.len()
         );
-        stream.write_all(head.as_bytes())?;
-        stream.write_all(&self.body)
+        let mut limit = TimeLimit::new(stream);
+        limit.write_all(head.as_bytes())?;
+        limit.write_all(&self.body)
     }
 }
 
-/// Answers one request.
-fn serve(mut stream: TcpStream, site: &mut Site) -> std::io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    let Some(request) = head(&mut stream)? else {
-        return Reply::told("431 Request Header Fields Too Large", "too long").send(&mut stream);
+/// A connection that must have done within [`PATIENCE`] what is asked of it, however many pieces
+/// it takes.
+struct TimeLimit<'a> {
+    stream: &'a mut TcpStream,
+    end: Instant,
+}
+
+impl<'a> TimeLimit<'a> {
+    fn new(stream: &'a mut TcpStream) -> TimeLimit<'a> {
+        TimeLimit { stream, end: Instant::now() + PATIENCE }
+    }
+
+    /// What is left of the time; an error where nothing is.
+    fn left(&self) -> std::io::Result<Option<Duration>> {
+        let left = self.end.saturating_duration_since(Instant::now());
+        if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(Some(left)) }
+    }
+
+    fn read(&mut self, part: &mut [u8]) -> std::io::Result<usize> {
+        self.stream.set_read_timeout(self.left()?)?;
+        self.stream.read(part)
+    }
+
+    fn write_all(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            self.stream.set_write_timeout(self.left()?)?;
+            let written = self.stream.write(&rest[..rest.len().min(PIECE)])?;
+            rest = &rest[written..];
+        }
+        Ok(())
+    }
+}
+
+/// Answers one request. The site is held only while its pages are looked up or made.
+fn serve(mut stream: TcpStream, site: &Mutex<Site>) -> std::io::Result<()> {
+    let reply = match head(&mut stream)? {
+        Some(request) => {
+            let request = String::from_utf8_lossy(&request);
+            // A thread that ended while it made pages left those that there were.
+            site.lock().unwrap_or_else(PoisonError::into_inner).answer(&request)
+        }
+        None => Reply::told("431 Request Header Fields Too Large", "too long"),
     };
-    site.answer(&String::from_utf8_lossy(&request)).send(&mut stream)
+    reply.send(&mut stream)
 }
 
 /// A request until its empty line; `None` of one that is too long.
 fn head(stream: &mut TcpStream) -> std::io::Result<Option<Vec<u8>>> {
+    let mut limit = TimeLimit::new(stream);
     let mut request = Vec::new();
     let mut part = [0; 4096];
     while !request.windows(4).any(|end| end == b"\r\n\r\n") {
         if request.len() > LONGEST {
             return Ok(None);
         }
-        match stream.read(&mut part)? {
+        match limit.read(&mut part)? {
             0 => return Err(ErrorKind::UnexpectedEof.into()),
             read => request.extend_from_slice(&part[..read]),
         }
