@@ -1,4 +1,4 @@
-//! Compiles the BPF programs, and makes a Rust skeleton of each.
+//! Compiles the BPF programs, and generates a Rust skeleton for each.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! Any bytes as the text of `ip6tables-save`.
+//! Arbitrary bytes as the text of `ip6tables-save`.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {

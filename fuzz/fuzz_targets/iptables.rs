@@ -1,4 +1,4 @@
-//! Any bytes as the text of `iptables-save`.
+//! Arbitrary bytes as the text of `iptables-save`.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {

@@ -1,4 +1,4 @@
-//! Any bytes as nft text that weir wrote, or a listing of it.
+//! Arbitrary bytes as nft text that weir wrote, or a listing of it.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| weir_syntax::fuzz::nft(data));

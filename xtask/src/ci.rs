@@ -1,9 +1,9 @@
 //! `cargo xtask ci`, `corpus` and `bless`: cargo commands in the right order and environment.
 //!
 //! All steps share one build profile (`test`), so that each dependency is built once for running
-//! and once for checking, and not once more for each tool. Warnings are refused by clippy and
-//! rustdoc rather than by `RUSTFLAGS`, which would build every dependency again. Nothing is built
-//! incrementally: that saves time at the next change only, and made the build of all tests a third
+//! and once for checking, and not again for each tool. Warnings are denied by clippy and rustdoc
+//! rather than by `RUSTFLAGS`, which would rebuild every dependency. Nothing is built
+//! incrementally: that saves time only at the next change, and made the build of all tests a third
 //! longer.
 
 use std::path::Path;
@@ -23,7 +23,7 @@ pub fn all() -> Result<bool> {
     let mut steps = Steps::default();
     steps.tool("rustfmt", "fmt", &["fmt", "--all", "--check"])?;
     steps.tool("clippy", "clippy", &CLIPPY)?;
-    // Unit tests, the tests beside them, and the examples in the documentation.
+    // Unit tests, the tests next to them, and the examples in the documentation.
     steps.run("test", tests(&["test", "--workspace", "--no-fail-fast"]))?;
     let mut docs = cargo(&["doc", "--workspace", "--no-deps", "--profile", "test"]);
     // A head comment may name the private modules below it: it is read in the source, too.
@@ -214,8 +214,8 @@ impl Steps {
         Ok(())
     }
 
-    /// Runs a step by a rustup component that a minimal toolchain lacks; then it is left out and
-    /// the summary says so.
+    /// Runs a step by a rustup component that a minimal toolchain lacks; then it is omitted and the
+    /// summary says so.
     fn tool(&mut self, component: &'static str, name: &'static str, words: &[&str]) -> Result<()> {
         let there = cargo(&[words[0], "--version"]).output().is_ok_and(|o| o.status.success());
         if there {
@@ -230,7 +230,7 @@ impl Steps {
         self.done.push(Step { name, seconds: 0.0, outcome: StepOutcome::Absent(why.to_owned()) });
     }
 
-    /// Why steps were left out.
+    /// Why steps were omitted.
     fn reasons(&self) -> String {
         let reason = |s: &Step| match &s.outcome {
             StepOutcome::Absent(why) => Some(format!("{}: {why}", s.name)),

@@ -1,4 +1,4 @@
-//! The house's own commands, as `cargo xtask COMMAND`.
+//! The project's own commands, as `cargo xtask COMMAND`.
 
 #![forbid(unsafe_code)]
 

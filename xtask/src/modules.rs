@@ -1,9 +1,9 @@
-//! The modules of a crate: the types that each file defines, and which file takes names from which.
+//! The modules of a crate: the types that each file defines, and the imports between files.
 //!
-//! Files are parsed with `syn`; code that is compiled for tests only is left out. Names are resolved
+//! Files are parsed with `syn`; code that is compiled only for tests is ignored. Names are resolved
 //! as far as the checks need it: through `crate`, `self`, `super`, child modules, imports, glob
-//! imports and re-exports. What a macro expands to and which methods are called is not seen; the
-//! paths that are written inside a macro call are.
+//! imports and re-exports. Macro expansions and method calls are not analysed; paths inside a macro
+//! call are.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -60,7 +60,7 @@ impl Modules {
     /// Reads a crate from its root, `src/lib.rs` or `src/main.rs`, and the files that it declares.
     ///
     /// # Errors
-    /// Where a file is no Rust, or a declared one is not there.
+    /// Where a file is not a Rust, or a declared one is not there.
     pub fn of(tree: &Tree, root: &str) -> Result<Modules, String> {
         let mut modules = Modules { modules: Vec::new(), files: Vec::new() };
         let folder = root.rsplit_once('/').map_or("", |(folder, _)| folder).to_owned();

@@ -1,7 +1,7 @@
-//! Rust source as the house rules look at it: without comments and without what strings say.
+//! Rust source as the house rules analyse it: without comments and contents of strings.
 //!
-//! This is no parser. [`code`] blanks comments and fills strings with `_`, byte for byte, so that
-//! braces can be counted and calls can be searched; line numbers stay those of the file.
+//! This is not a parser. [`code`] blanks comments and fills strings with `_`, byte for byte, so
+//! that braces can be counted and calls can be searched; line numbers stay those of the file.
 
 use std::ops::Range;
 

@@ -1,8 +1,8 @@
-//! Where iptables' own test suite lies: the folder `extensions` of its sources, which are no part
-//! of this repository.
+//! Locates iptables' own test suite: the folder `extensions` of its sources, which are not part of
+//! this repository.
 //!
 //! `WEIR_IPTABLES_SUITE` names it. Otherwise it is taken from Debian's source package, which
-//! `apt-get source` unpacks below `target` once; that needs a `deb-src` line among apt's sources.
+//! `apt-get source` unpacks once below `target`; that needs a `deb-src` line in apt's sources.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,8 +1,8 @@
-//! House rules that a program can check. `cargo xtask tidy` prints what breaks them.
+//! House rules that a program can check. `cargo xtask tidy` prints violations.
 //!
-//! A check is a function from the files to findings, with a test for each thing that it must find.
-//! What is refused fails the run; a warning is for a person to judge. A line that breaks a rule for
-//! a reason says so, on itself or on the line above: `tidy: allow(RULE): reason`.
+//! A check is a function from the files to findings, with a test for each kind of violation.
+//! Refused findings fail the run; warnings are for a person to judge. A justified exception is
+//! marked on its line or on the line above: `tidy: allow(RULE): reason`.
 
 mod arrows;
 mod banned;

@@ -1,4 +1,4 @@
-//! What a form consists of: the texts that its tools load, and the files that hold them.
+//! The contents of a form: the texts that its tools load, and the files that hold them.
 
 use weir_model::Family;
 
@@ -17,7 +17,7 @@ pub enum FileKind {
     SetNames,
     /// The script that loads the form.
     Load,
-    /// The script that puts back what was in force before.
+    /// The script that restores what was in force before.
     Unload,
 }
 

@@ -1,9 +1,9 @@
-//! What a form does differently from its ruleset on purpose.
+//! Intended differences between a form and its ruleset.
 //!
-//! The table is shared: `compile` lists in the manifest what its form can meet, and leaves the
-//! packets out that a check of models cannot judge; `weir verify` names a packet that meets one;
-//! `weir diff` says which packets it does not compare; the section *Deviations* of
-//! `docs/semantics.md` explains each, which a test checks. Anything else that differs is a defect.
+//! The table is shared. `compile` lists in the manifest the deviations that its form can have, and
+//! excludes packets that a check of models cannot judge. `weir verify` names the deviation of a
+//! packet. `weir diff` lists the packets that it does not compare. The section *Deviations* of
+//! `docs/semantics.md` explains each one, which a test checks. Any other difference is a bug.
 
 use std::fmt;
 
@@ -27,7 +27,7 @@ const EARLIER: [(Deviation, &str); 2] = [
     ),
 ];
 
-/// One of the ways in which a form differs from its ruleset on purpose.
+/// An intended difference between a form and its ruleset.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(into = "String", from = "String")]
 pub enum Deviation {
@@ -39,7 +39,7 @@ pub enum Deviation {
     LaterFragment,
     /// nft has another clock for `limit`.
     LimitResolution,
-    /// A form for iptables looks at the protocol of other packets.
+    /// A form for iptables tests the protocol of other packets.
     ExtensionHeaders,
     /// `cheaper_match` uses another algorithm for `string`.
     SearchByParts,
@@ -53,12 +53,12 @@ pub enum Deviation {
     Other(String),
 }
 
-/// What shows that a deviation is met.
+/// How to recognise that a deviation applies to a packet.
 #[derive(Clone, Copy, Debug)]
 pub enum Occurrence {
     /// The packet: whether it may be treated differently.
     Packet(fn(&Packet) -> bool),
-    /// What the form's rules do to the packet: the interpreter tells.
+    /// The effect of the form's rules on the packet, as the interpreter determines it.
     Journey,
     /// Nothing that a single packet of weir's checks has: rates, parts of a buffer, malformed
     /// headers, counters that are summed.
@@ -139,7 +139,7 @@ impl Deviation {
         }
     }
 
-    /// What shows that it is met.
+    /// How to recognise that it applies.
     pub fn occurrence(&self) -> Occurrence {
         match self {
             Deviation::TruncatedHeader => {
@@ -158,7 +158,7 @@ impl Deviation {
         }
     }
 
-    /// Whether a packet shows by itself that the deviation may be met.
+    /// Whether a packet alone shows that the deviation may apply.
     pub fn concerns(&self, packet: &Packet) -> bool {
         match self.occurrence() {
             Occurrence::Packet(is_met) => is_met(packet),
@@ -166,7 +166,7 @@ impl Deviation {
         }
     }
 
-    /// The identifiers of those that a packet shows by itself, for a sentence.
+    /// The identifiers of those that a packet alone shows, for a sentence.
     pub fn packets() -> String {
         let shown = |d: &&Deviation| matches!(d.occurrence(), Occurrence::Packet(_));
         Deviation::ALL.iter().filter(shown).map(Deviation::id).collect::<Vec<_>>().join(", ")

@@ -1,7 +1,7 @@
-//! What speaks for a form being equal to its ruleset.
+//! The evidence that a form is equal to its ruleset.
 //!
-//! Each pass is checked before anything is written: by a proof over all packets, or, where there
-//! is none, on packets, with the reason why there is no proof.
+//! Each pass is checked before anything is written: by a proof over all packets or, if there is no
+//! proof, on sample packets, with the reason why there is none.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,7 @@ pub enum Evidence<W = String> {
     Skipped(String),
     /// Proven for all packets; its counters were compared on so many.
     Proven(u64),
-    /// Compared on so many packets; why there is no proof.
+    /// Compared on this many packets; why there is no proof.
     Packets(u64, W),
     /// Nothing: it was trusted.
     Trusted,

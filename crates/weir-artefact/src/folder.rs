@@ -1,8 +1,8 @@
 //! The folder that loads a form without weir.
 //!
-//! A folder is replaced as a whole or not at all: the new one is written beside it and the two
-//! are exchanged in one system call. A folder that holds anything weir did not write there, or
-//! that was changed since, is never touched.
+//! A folder is replaced atomically: the new one is written next to it, and one system call
+//! exchanges the two. A folder is never touched if it contains anything that weir did not write
+//! there, or that was changed since.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -46,10 +46,10 @@ impl<'a> Bundle<'a> {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteError {
-    /// The folder holds something that weir did not write there.
-    #[error("{} was not written by weir: choose an empty or a new folder", path.display())]
+    /// The folder contains something that weir did not write there.
+    #[error("{} was not written by weir: choose an empty or new folder", path.display())]
     Foreign {
-        /// The first such thing.
+        /// The first such entry.
         path: PathBuf,
     },
     /// A file of the folder is not as weir wrote it.
@@ -71,7 +71,7 @@ pub enum WriteError {
         what: &'static str,
         /// To what.
         path: PathBuf,
-        /// What it said.
+        /// The parser's message.
         source: io::Error,
     },
 }
@@ -85,17 +85,17 @@ pub enum ReadError {
     Io {
         /// Which file.
         path: PathBuf,
-        /// What the operating system said.
+        /// The operating system's error.
         source: io::Error,
     },
-    /// The file is no text.
+    /// The file is not a text.
     #[error("{} is not UTF-8", path.display())]
     Text {
         /// Which file.
         path: PathBuf,
     },
-    /// It is no manifest.
-    #[error("{} is no manifest of weir: {source}", path.display())]
+    /// It is not a manifest.
+    #[error("{} is not a weir manifest: {source}", path.display())]
     Json {
         /// Which file.
         path: PathBuf,
@@ -125,9 +125,9 @@ fn io_error(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> WriteE
 /// Writes a bundle into a folder, which is made or replaced.
 ///
 /// # Errors
-/// [`WriteError::Foreign`] and [`WriteError::Changed`] where the folder holds what weir did not
-/// write, or not so; then nothing is changed. [`WriteError::Io`] where the system refuses; then
-/// the folder is as it was.
+/// [`WriteError::Foreign`] and [`WriteError::Changed`] if the folder holds what weir did not write,
+/// or not so; then nothing is changed. [`WriteError::Io`] if the system refuses; then the folder is
+/// as it was.
 pub fn write(bundle: &Bundle<'_>, dir: &Path) -> Result<(), WriteError> {
     let real = fs::canonicalize(dir).ok();
     if let (Some(real), Ok(current)) = (&real, std::env::current_dir())
@@ -135,7 +135,7 @@ pub fn write(bundle: &Bundle<'_>, dir: &Path) -> Result<(), WriteError> {
     {
         return Err(WriteError::Current { path: dir.to_owned() });
     }
-    // A link to a folder stays; the folder behind it is replaced.
+    // A link to a folder is preserved; the folder that it points to is replaced.
     let dir = real.as_deref().filter(|_| dir.is_symlink()).unwrap_or(dir);
     let exists = is_replaceable(dir)?;
     let parent = match dir.parent() {
@@ -151,7 +151,7 @@ pub fn write(bundle: &Bundle<'_>, dir: &Path) -> Result<(), WriteError> {
         renameat_with(CWD, &fresh, CWD, dir, flags)
             .map_err(|e| io_error("put in place", dir)(e.into()))
     });
-    // What is left at `fresh` is the old folder after an exchange, or our own half after an error.
+    // `fresh` has the old folder after an exchange, or an incomplete new one after an error.
     if fresh.exists() {
         fs::remove_dir_all(&fresh).map_err(io_error("remove", &fresh))?;
     }
@@ -166,7 +166,7 @@ fn remove_leftovers(parent: &Path, prefix: &str) {
         let pid = name.to_str().and_then(|n| n.strip_prefix(prefix)).map(str::parse::<u32>);
         let is_dead = |pid: u32| !Path::new(&format!("/proc/{pid}")).exists();
         if pid.is_some_and(|pid| pid.is_ok_and(is_dead)) {
-            // One that cannot be removed is in nobody's way.
+            // A leftover that cannot be removed does no harm.
             let _ = fs::remove_dir_all(entry.path());
         }
     }
@@ -228,12 +228,12 @@ fn write_files(bundle: &Bundle<'_>, dir: &Path) -> Result<(), WriteError> {
     Ok(())
 }
 
-/// An artefact as it is found in a folder.
+/// An artefact read from a folder.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stored {
     /// The folder.
     pub dir: PathBuf,
-    /// The texts as they are now, and the manifest.
+    /// The current texts, and the manifest.
     pub artefact: Artefact,
     /// Names of files that were changed since weir wrote them.
     pub edited: Vec<String>,
@@ -249,8 +249,7 @@ impl Stored {
 /// Reads an artefact from its folder.
 ///
 /// # Errors
-/// [`ReadError`] where the folder has no manifest, or a file that the manifest lists cannot be
-/// read.
+/// [`ReadError`] if the folder has no manifest, or a file that the manifest lists cannot be read.
 pub fn read(dir: &Path) -> Result<Stored, ReadError> {
     let manifest = read_manifest(dir)?;
     let (mut contents, mut edited) = (Contents::default(), Vec::new());
@@ -271,7 +270,7 @@ pub fn read(dir: &Path) -> Result<Stored, ReadError> {
 /// The description of an artefact's folder.
 ///
 /// # Errors
-/// [`ReadError`] where the folder has no manifest, or it cannot be read as one.
+/// [`ReadError`] if the folder has no manifest, or it cannot be read as one.
 pub fn read_manifest(dir: &Path) -> Result<Manifest, ReadError> {
     let path = dir.join(MANIFEST);
     let text =

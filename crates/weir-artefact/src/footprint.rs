@@ -1,7 +1,7 @@
-//! What loading a form replaces, and by which programs: its footprint.
+//! The footprint of a form: what loading it replaces, and with which programs.
 //!
-//! It is told from the texts, by the lines that begin a table, so that an artefact read from its
-//! folder has the same footprint as the one that was compiled.
+//! It is derived from the lines that begin a table, so that an artefact read from its folder has
+//! the same footprint as the one that was compiled.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use weir_model::{Family, TableName};
 
 use crate::contents::Contents;
 
-/// The nft table that stands for an iptables table has its name, with this before it.
+/// The nft table that replaces an iptables table has its name with this prefix.
 pub const NFT_PREFIX: &str = "weir_";
 
 /// Which parts of the kernel's state a form replaces when it is loaded.
@@ -19,13 +19,13 @@ pub struct Footprint {
     pub v4: Vec<TableName>,
     /// ip6tables tables that the IPv6 rules replace.
     pub v6: Vec<TableName>,
-    /// Sets are made or asked.
+    /// Sets are created or used.
     pub sets: bool,
     /// nft tables that are made.
     pub nft: Vec<NftTable>,
 }
 
-/// An nft table that stands for (a part of) an iptables table.
+/// An nft table that replaces (a part of) an iptables table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NftTable {
     /// Its family: `ip` or `ip6`.
@@ -61,7 +61,7 @@ impl NftTable {
     }
 }
 
-/// A part of the kernel that holds rules or sets, with the programs that save and load it.
+/// A part of the kernel that contains rules or sets, with the programs that save and load it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Loader {
     /// Legacy tables of a family.
@@ -108,8 +108,8 @@ impl Footprint {
         }
     }
 
-    /// The iptables tables of a family that nft stands for as a whole: emptied, where the kernel
-    /// has them at all.
+    /// The iptables tables of a family that nft replaces completely: emptied if the kernel has them
+    /// at all.
     pub fn emptied(&self, family: Family) -> Vec<TableName> {
         let kept = self.tables(family);
         let moved = self.nft.iter().filter(|t| t.family == family).map(|t| t.table);

@@ -1,4 +1,4 @@
-//! What a ruleset can be compiled to.
+//! The forms that a ruleset can be compiled to.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Form {
-    /// The ruleset as it is.
+    /// The ruleset unchanged.
     #[default]
     Linear,
     /// Prefix trees of iptables chains.

@@ -1,10 +1,10 @@
 //! A compiled form of a ruleset as a value, and the folder that holds it.
 //!
-//! An [`Artefact`] is what `compile` makes: the texts that the tools load ([`Contents`]), and the
-//! [`Manifest`], which says what speaks for the form ([`evidence`]), what it does differently on purpose
-//! ([`Deviation`]) and how to read its counters.
-//! What loading it replaces is its [`Footprint`]. A [`Bundle`] is the same with the scripts of a
-//! back end, ready for [`write()`]; [`read`] gives the value back.
+//! An [`Artefact`] is the result of `compile`: the texts that the tools load ([`Contents`]), and
+//! the [`Manifest`], which states the evidence for the form ([`evidence`]), its intended
+//! differences ([`Deviation`]) and how to read its counters. Its [`Footprint`] is what loading it
+//! replaces. A [`Bundle`] adds the scripts of a back end and is ready for [`write()`]; [`read`]
+//! returns the value again.
 
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,7 @@
 //! The description of an artefact: what is in its folder, and how to read its counters.
 //!
-//! `manifest.json` is this, as JSON. A program that knows nothing of weir can account for every
-//! original rule with it: read the counters it names, add them up.
+//! `manifest.json` is this type as JSON. A program that knows nothing about weir can compute the
+//! counter of every original rule from it: read the counters it names and add them up.
 
 use serde::{Deserialize, Serialize};
 
@@ -40,12 +40,12 @@ pub struct Manifest {
     pub memory_bytes: u64,
     /// Runs that were compiled.
     pub compiled: Vec<CompiledRun>,
-    /// Rules that stay as they are although they lie between compiled ones, and why.
+    /// Rules between compiled ones that are unchanged, and why.
     pub barriers: Vec<Kept>,
     /// How much of each hook the form changed.
     #[serde(default)]
     pub share: Share,
-    /// What the form does differently on purpose.
+    /// The intended differences of the form.
     pub deviations: Vec<Deviation>,
     /// What the equality check did before the artefact was written.
     pub checked: Checked,
@@ -82,11 +82,11 @@ pub struct CompiledRun {
     pub first: String,
     /// How many rules from there.
     pub rules: u32,
-    /// What became of them, in a sentence.
+    /// The outcome of them, in a sentence.
     pub into: String,
 }
 
-/// A rule (or stretch) that was left as it is.
+/// A rule (or stretch) that was left unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Kept {
     /// The rule.
@@ -97,9 +97,9 @@ pub struct Kept {
 
 /// How many of the rules that hooks enter the form changed, and how many it left.
 ///
-/// In the nft form a rule is in the form where nft evaluates it, and left where iptables still
-/// does; a rule that hooks of both kinds enter is both. In the forms for iptables a rule is left
-/// where it stands as it was, in the chain in which it was.
+/// In the nft form a rule is in the form if nft evaluates it, and left if iptables still does; a
+/// rule that hooks of both kinds enter is both. In the forms for iptables a rule is left if it is
+/// unchanged in its original chain.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Share {
     /// Rules that a hook enters.

@@ -1,4 +1,4 @@
-//! From a firewall to an artefact.
+//! Compiles a firewall to an artefact.
 
 use weir_artefact::manifest::{self, Manifest};
 use weir_artefact::{Artefact, Contents, Deviation, Footprint, Form, SetTexts, sha256};
@@ -12,9 +12,9 @@ use crate::{counters, load, memory, nft, read_back, share, steps};
 /// Compiles a firewall to a form that is equal to it.
 ///
 /// # Errors
-/// [`CompileError::Unsupported`] where the form cannot say something, [`CompileError::Pass`] and
-/// [`CompileError::Differs`] where the form is not equal, [`CompileError::Printed`] where its text
-/// does not read back as it, [`CompileError::Option`] where an option makes no sense.
+/// [`CompileError::Unsupported`] if the form cannot say something, [`CompileError::Pass`] and
+/// [`CompileError::Differs`] if the form is not equal, [`CompileError::Printed`] if its text does
+/// not read back as it, [`CompileError::Option`] if an option makes no sense.
 pub fn compile(
     firewall: &Firewall,
     form: Form,
@@ -25,7 +25,7 @@ pub fn compile(
         let rise = levels.windows(2).all(|w| w[0] < w[1]);
         if !rise || levels.iter().any(|&l| l == 0 || l > 127) {
             return Err(CompileError::Option(
-                "levels must be prefix lengths that rise, such as 8,16,24".to_owned(),
+                "levels must be increasing prefix lengths, such as 8,16,24".to_owned(),
             ));
         }
     }
@@ -120,7 +120,7 @@ fn by_nft(
 }
 
 /// Marks every table with an empty chain, so that the kernel itself says which artefact is in
-/// force: the mark comes and goes with the rules, in one transaction.
+/// force: the mark is added and removed with the rules, in one transaction.
 fn mark(firewall: &mut Firewall, id: &str) {
     let name: Name = format!("weir:{id}").into();
     for table in
@@ -144,8 +144,8 @@ fn identity(firewall: &Firewall, form: Form, options: &CompileOptions) -> String
     sha256(text.as_bytes())[..8].to_owned()
 }
 
-/// The texts of a form: its rules and nft tables, the sets of the user and those of passes, where
-/// its rules ask any.
+/// The texts of a form: its rules and nft tables, and the sets of the user and of passes, if its
+/// rules use any.
 fn contents(
     rules: &Firewall,
     nft: Option<String>,

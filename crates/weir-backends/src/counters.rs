@@ -11,8 +11,8 @@ use weir_syntax::ipset;
 /// The credit map of a form that is iptables again. Sets named in `own` are weir's: their elements
 /// count for rules. Rules that no counter counts for are there, too: no packet reaches them.
 ///
-/// A set that holds addresses of both families is not among weir's, so the family of an element's
-/// credit is that of the set's name.
+/// weir has no set with addresses of both families, so the family of an element's credit is that of
+/// the set's name.
 pub fn credit_map(before: &Firewall, after: &Firewall, own: &[(Family, IpSet)]) -> CreditMap {
     let mut out = BTreeMap::new();
     for ruleset in before.rulesets() {

@@ -1,4 +1,4 @@
-//! How a ruleset is compiled, and why it could not be.
+//! Options of a compilation, and the reasons why it can fail.
 
 use std::fmt;
 
@@ -82,7 +82,7 @@ pub enum CompileError {
     Differs {
         /// Which form.
         form: Form,
-        /// The packet, and both ways.
+        /// The packet, and its path through both.
         example: Box<Counterexample>,
     },
     /// A pass made something that is not equal. Nothing is written.
@@ -93,10 +93,10 @@ pub enum CompileError {
     Printed {
         /// Which form.
         form: Form,
-        /// The first thing that is another.
+        /// The first difference.
         what: String,
     },
-    /// An option asks for something that there is not.
+    /// An option requests something that does not exist.
     #[error("{0}")]
     Option(String),
 }
@@ -112,7 +112,7 @@ pub struct Refusal {
     pub what: String,
     /// What can be done about it, where something can.
     pub cure: Option<String>,
-    /// Where it stands in its text.
+    /// Where it is in its text.
     pub span: Span,
 }
 

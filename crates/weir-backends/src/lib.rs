@@ -1,9 +1,10 @@
-//! Forms of a ruleset, and the artefact that loads one without weir.
+//! Back ends: the forms of a ruleset, and artefacts that can be loaded without weir.
 //!
-//! [`compile`](fn@compile) rewrites a firewall by passes, each of them checked
-//! ([`weir_passes::run_checked`]), and gives it back as a value ([`Artefact`]): the rules as the
-//! tools read them, and which counters add up to which original rule ([`counters`]). [`write()`]
-//! puts it into a folder with the scripts that load it ([`load`]). A back end refuses what it cannot say, by name; it never approximates.
+//! [`compile`](fn@compile) rewrites a firewall by passes, checks each of them
+//! ([`weir_passes::run_checked`]), and returns a value ([`Artefact`]): the rules as the tools read
+//! them, and which counters add up to which original rule ([`counters`]). [`write()`] writes it to
+//! a folder, with the scripts that load it ([`load`]). A back end refuses what it cannot express,
+//! by name; it never approximates.
 
 #![forbid(unsafe_code)]
 

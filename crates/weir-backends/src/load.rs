@@ -1,14 +1,15 @@
-//! The scripts that load an artefact and put back what was there.
+//! The scripts that load an artefact and restore the previous ruleset.
 //!
-//! They are POSIX shell, the same text for every artefact, under a head of a few variables that
-//! weir sets to words of its own: table names, an identity in hexadecimal. No name, comment or
-//! address of a ruleset is ever part of a script; data goes through the files beside it.
+//! They are POSIX shell, the same text for every artefact, after a header with a few variables.
+//! weir sets these to values that it generates: table names, a hexadecimal identity. No name,
+//! comment or address of a ruleset is ever part of a script; data is passed in files next to it.
 //!
-//! A kill at any point leaves the old ruleset, the new one, or both in force, and a later run of
-//! either script ends what was begun. This rests on three rules: what is in force is saved, and the
-//! save verified and written to the disk, before the first change; no rule goes before what stands
-//! for it has come; and the state changes by renames alone (`load/state.sh`). `tests/faults`
-//! kills the scripts at every command, lets every write fail, and runs them against each other.
+//! After a kill at any point the old ruleset, the new one, or both are in force, and a later run of
+//! either script completes or undoes what was begun. This rests on three rules. The ruleset in
+//! force is saved, and the save is verified and written to disk, before the first change. No rule
+//! is removed before its replacement is in force. The state changes only by renames
+//! (`load/state.sh`). `tests/faults` kills the scripts at every command, makes every write fail,
+//! and runs the scripts against each other.
 
 use std::path::Path;
 

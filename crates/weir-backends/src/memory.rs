@@ -1,10 +1,11 @@
-//! How much kernel memory a form takes.
+//! The kernel memory that a form needs.
 //!
 //! An iptables table is one block of entries in the kernel: a header, the matches with their
-//! headers, the target, each rounded up to eight bytes (include/uapi/linux/netfilter/x_tables.h,
-//! linux/netfilter_ipv4/ip_tables.h). Beside it stand 16 bytes of counters for each rule and CPU,
-//! and for each CPU a stack of one return address for each user chain. A set takes its hash
-//! buckets or its bitmap, and its elements with their counters.
+//! headers, and the target, each rounded up to eight bytes
+//! (include/uapi/linux/netfilter/x_tables.h, linux/netfilter_ipv4/ip_tables.h). In addition there
+//! are 16 bytes of counters per rule and CPU, and per CPU a stack with one return address per
+//! user-defined chain. A set needs its hash buckets or its bitmap, and its elements with their
+//! counters.
 
 use weir_model::matching::Match;
 use weir_model::set::{Method, Part};

@@ -1,16 +1,16 @@
 //! The nft form: native nftables with verdict maps.
 //!
 //! Each iptables table of each family becomes one nft table with base chains at the same hooks and
-//! priorities, user chains under their names, and a `counter` for every rule. Runs of rules that
-//! test one value become one lookup ([`class`]); whatever else a rule tests stays in the chain that
-//! the lookup leads to. Where later fragments may come by (conntrack is not in use, so that nothing
-//! puts them together), a look at the fragment offset stands before the first look at a transport
-//! header: nft would take a fragment's payload for ports.
+//! priorities, user-defined chains under their names, and a `counter` for every rule. Runs of rules
+//! that test one value become one lookup ([`class`]); their other tests stay in the chain that the
+//! lookup leads to. If later fragments can occur (conntrack is not in use, so nothing reassembles
+//! them), a test of the fragment offset precedes the first test of a transport header, because nft
+//! would read a fragment's payload as ports.
 //!
-//! What nft cannot say is refused by name. A hook that needs it stays in iptables, beside the
-//! others, as prefix trees of chains, which the manifest lists; only if no hook is left there is no
-//! such form. So does a hook that enters a chain of Docker, kube-proxy, firewalld or ufw: they go
-//! on editing it in iptables.
+//! What nft cannot express is refused by name. A hook that needs it stays in iptables, as prefix
+//! trees of chains, which the manifest lists; if no hook remains, there is no such form. The same
+//! applies to a hook that enters a chain of Docker, kube-proxy, firewalld or ufw, because these
+//! programs continue to edit it in iptables.
 
 mod agree;
 mod class;
@@ -53,7 +53,7 @@ use self::table::{DEPTH_MAX, TablePlan};
 ///
 /// # Errors
 /// [`CompileError::Unsupported`] with every rule that nft cannot say, where no hook is left for
-/// nft; [`CompileError::Differs`] where the check finds a packet that is treated in another way.
+/// nft; [`CompileError::Differs`] if the check finds a packet that is treated in another way.
 pub fn compile(
     firewall: &Firewall,
     options: &CompileOptions,
@@ -200,14 +200,14 @@ impl Builder {
                 }
                 Err(depth) => {
                     let why = format!(
-                        "calls {depth} chains deep; nft takes {DEPTH_MAX}: all of {} stays",
+                        "calls nested {depth} chains deep; nft allows {DEPTH_MAX}: all of {} stays",
                         table.name
                     );
                     let rule = format!("{}/{}", tool(family), table.name);
                     self.refusals.push(Refusal {
                         family,
                         place: rule.clone(),
-                        what: format!("calls {depth} chains deep (nft takes {DEPTH_MAX})"),
+                        what: format!("calls nested {depth} chains deep (nft allows {DEPTH_MAX})"),
                         cure: None,
                         span: Span::NONE,
                     });
@@ -288,7 +288,7 @@ impl Builder {
         }
     }
 
-    /// Notes which chains other programs keep, a line a program.
+    /// Notes which chains other programs keep, a line per program.
     fn foreign(&mut self, plan: &TablePlan<'_>, stays: &str) {
         let (family, table) = (plan.family, plan.table.name);
         for program in Program::ALL {
@@ -303,7 +303,9 @@ impl Builder {
                 family,
                 place: place.clone(),
                 what: all.clone(),
-                cure: Some(format!("--programs {program} copies them; the program will not know")),
+                cure: Some(format!(
+                    "--programs {program} copies them, without the program being aware of it"
+                )),
                 span: Span::NONE,
             });
             let why = match stays {
@@ -358,8 +360,8 @@ impl Builder {
     }
 }
 
-/// The table with its runs; without them where chains would be called too deep, or where nobody
-/// wants them. The depth where even that does not help.
+/// The table with its runs; without them if chains would be nested too deeply, or if they are not
+/// wanted. The depth if even that does not help.
 fn emit(
     plan: &TablePlan<'_>,
     guard: bool,

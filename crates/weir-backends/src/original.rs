@@ -1,8 +1,8 @@
-//! Which original rules the rules of files and artefacts are.
+//! Maps the rules of files and artefacts to original rules.
 //!
-//! A rule of a file is known by its place: `iptables/filter/FORWARD/3`. The manifest of an artefact
-//! says which of its counters add up to which place. So the rules of both can be told to be the
-//! same, as far as their counters go and what keeps a budget is concerned.
+//! A rule of a file is identified by its position: `iptables/filter/FORWARD/3`. The manifest of an
+//! artefact says which of its counters add up to which position. This relates the rules of both,
+//! for counters and for stateful matches.
 
 use std::collections::{BTreeMap, HashMap};
 

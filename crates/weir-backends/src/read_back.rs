@@ -1,18 +1,18 @@
-//! What was printed says what was checked.
+//! Checks that the printed text is what was checked.
 //!
-//! The check before writing compares models, but what is loaded is text. So the text is read
-//! again, by the same parser that read the original, and must be the model that was checked: a
-//! match that a printer leaves out would otherwise open the firewall.
+//! The check before writing compares models, but the tools load text. So the text is parsed again,
+//! by the parser that read the original, and must give the model that was checked: a match that a
+//! printer omits would otherwise open the firewall.
 
 use weir_model::set::Method;
 use weir_model::{Firewall, IpSet, Rule, Ruleset, Span, nft, tool};
 use weir_syntax::iptables::ParseOptions;
 use weir_syntax::{ipset, iptables};
 
-/// Whether the texts of a firewall's rulesets and sets read back as they are; the first thing that
-/// does not, in words, where they do not.
+/// Whether the texts of a firewall's rulesets and sets read back unchanged; otherwise the first
+/// difference in words.
 pub fn agrees(firewall: &Firewall) -> Result<(), String> {
-    // What went to nft as a whole leaves a ruleset without tables, which is no text at all.
+    // What went to nft as a whole leaves a ruleset without tables, which is not a text at all.
     for ruleset in firewall.rulesets().filter(|r| !r.tables.is_empty()) {
         let options = ParseOptions { family: Some(ruleset.family), ..ParseOptions::default() };
         let text = iptables::print(ruleset, false);
@@ -21,7 +21,7 @@ pub fn agrees(firewall: &Firewall) -> Result<(), String> {
             format!("{} is refused: {first}", tool(ruleset.family))
         })?;
         if let Some(place) = first_difference(ruleset, &back) {
-            return Err(format!("{}/{place} is another rule", tool(ruleset.family)));
+            return Err(format!("{}/{place} is a different rule", tool(ruleset.family)));
         }
     }
     sets_agree(&firewall.sets)
@@ -86,7 +86,7 @@ fn sets_agree(sets: &[IpSet]) -> Result<(), String> {
         set
     };
     match sets.iter().zip(&back).find(|(a, b)| plain(a) != plain(b)) {
-        Some((set, _)) => Err(format!("set {} is another set", set.name)),
+        Some((set, _)) => Err(format!("set {} is a different set", set.name)),
         None if sets.len() != back.len() => Err("some sets are missing".to_owned()),
         None => Ok(()),
     }
@@ -148,7 +148,7 @@ mod tests {
         let mut made = firewall("-A INPUT -m comment --comment x -j ACCEPT\n");
         let ruleset = made.v4.as_mut().expect("IPv4");
         let rule = ruleset.tables[0].chains.iter_mut().flat_map(|c| &mut c.rules).next();
-        // A line break cannot stand in a rule.
+        // A line break cannot be in a rule.
         rule.expect("a rule").matches = vec![Match::Comment("x\n-A INPUT -j DROP".to_owned())];
         assert!(agrees(&made).is_err());
     }

@@ -1,7 +1,7 @@
-//! How much of a ruleset a form changed, hook by hook, and why it left the rest.
+//! How much of a ruleset a form changed, per hook, and why it left the rest unchanged.
 //!
-//! A form is equal to its ruleset whatever it leaves as it was, so nothing but these figures says
-//! whether it can be any faster.
+//! A form is equal to its ruleset however much it leaves unchanged, so only these figures show
+//! whether it can be faster.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -12,10 +12,10 @@ use weir_partition::barrier;
 use weir_passes::run::RulePlaces;
 
 /// Why a rule is left that nothing else keeps where it is.
-const ALONE: &str = "too few rules of a kind stand beside each other there";
+const ALONE: &str = "too few similar rules are adjacent there";
 
-/// Of the forms for iptables: `after` is what was made of `before`. Chains of `programs` are
-/// nobody's.
+/// For the forms for iptables: `after` is the result for `before`. Chains of `programs` are treated
+/// like the user's.
 pub(crate) fn of_iptables(
     before: &Firewall,
     after: &Firewall,
@@ -35,7 +35,7 @@ pub(crate) fn of_iptables(
                     let program = program_of(&chain.name).filter(|p| !programs.contains(p));
                     let noted = || Some((*kept.get(&*places.of_rule(rule)?)?).to_owned());
                     let barrier = || barrier(rule, ruleset.family).map(|b| b.to_string());
-                    let program = program.map(|p| format!("its chain is {p}'s"));
+                    let program = program.map(|p| format!("its chain belongs to {p}"));
                     program.or_else(noted).or_else(barrier).unwrap_or_else(|| ALONE.to_owned())
                 })
             };
@@ -45,7 +45,7 @@ pub(crate) fn of_iptables(
     share
 }
 
-/// The rules of a table that stand as they were, in the chain in which they were.
+/// The rules of a table that are unchanged in their original chains.
 fn standing<'a>(after: &Ruleset, before: &'a Table) -> HashSet<(&'a str, RuleId)> {
     let Some(table) = after.table(&before.name) else { return HashSet::new() };
     let index: HashMap<&str, &Chain> = table.chains.iter().map(|c| (&*c.name, c)).collect();

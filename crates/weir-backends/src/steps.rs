@@ -1,4 +1,4 @@
-//! Which passes make a form, and what the manifest says of them.
+//! The passes of each form, and their entries in the manifest.
 
 use weir_artefact::{Checked, CheckedPass, Form};
 use weir_model::Firewall;
@@ -9,7 +9,7 @@ use weir_passes::{
 
 use crate::form::{CompileError, CompileOptions};
 
-/// The passes that make the form, in their order, where nobody asks for others.
+/// The default passes of the form, in order.
 const fn passes_of(form: Form) -> &'static [&'static str] {
     match form {
         Form::Linear => &[],
@@ -34,19 +34,18 @@ pub(crate) fn names(form: Form, options: &CompileOptions) -> Result<Vec<&str>, C
             let all: Vec<&str> = passes::ALL.iter().map(|p| p.name()).collect();
             let all = all.join(", ");
             return Err(CompileError::Option(format!(
-                "there is no pass {name}; passes are {all}, {}",
+                "unknown pass {name}; passes are {all}, {}",
                 passes::FOLD_INTO_VERDICT_MAP
             )));
         }
         if form == Form::Nft && name == "fold_into_set" {
             return Err(CompileError::Option(
-                "the nft form has sets of its own: fold_into_set makes ipsets, which nft cannot \
-                 look into"
+                "the nft form has its own sets: fold_into_set creates ipsets, which nft cannot use"
                     .to_owned(),
             ));
         }
         if maps && form != Form::Nft {
-            return Err(CompileError::Option(format!("{name} makes nft maps: use --to nft")));
+            return Err(CompileError::Option(format!("{name} generates nft maps: use --to nft")));
         }
     }
     let without = |n: &&str| !options.without.iter().any(|w| w == n);
@@ -79,7 +78,7 @@ pub(crate) fn pass_options(options: &CompileOptions, id: &str) -> PassOptions {
     }
 }
 
-/// What the manifest says of the checks.
+/// The manifest's entry about the checks.
 pub(crate) fn checked(steps: &[PassStep], options: &CompileOptions) -> Checked {
     let passes: Vec<CheckedPass> = steps.iter().map(of_step).collect();
     let packets = passes.iter().map(|p| p.evidence.packets()).sum();

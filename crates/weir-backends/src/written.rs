@@ -1,7 +1,7 @@
-//! A written artefact as one firewall: what its files say, in the words of iptables.
+//! A written artefact as one firewall: the contents of its files, translated to iptables.
 //!
-//! Rules that count for an original are credited with it; what a pass put there of its own has no
-//! credit. Rules whose counters are known as a sum only share the credit of the first of them.
+//! Rules that count for an original are credited with it; rules that a pass added have no credit.
+//! If only the sum of several rules' counters is known, the rules share the credit of the first.
 
 use weir_artefact::{Artefact, FileKind};
 use weir_model::{Family, Firewall, Ruleset, nft};
@@ -11,7 +11,7 @@ use weir_syntax::{Diagnostic, ipset};
 use crate::nft::to_iptables::{self, OpaqueDictionary};
 use crate::original::OriginalIds;
 
-/// Reads the texts of an artefact. `original` tells what the words of nft stand for.
+/// Reads the texts of an artefact. `original` gives the meaning of nft-specific text.
 ///
 /// # Errors
 /// A text that is refused, or that says what iptables has no words for: in a sentence.

@@ -1,4 +1,4 @@
-//! The check before writing: it passes what is equal and catches what is not.
+//! The check before writing: it accepts what is equal and finds what is not.
 
 use weir_backends::check::{self, CheckOptions};
 use weir_model::{Firewall, Target};

@@ -1,4 +1,4 @@
-//! `load.sh` and `unload.sh` of every form, in namespaces of the test's own.
+//! `load.sh` and `unload.sh` of every form, in separate namespaces.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -317,7 +317,7 @@ fn what_a_dead_namespace_left_is_not_taken_for_this_one() {
     assert_eq!(place.saved(true), tables);
 }
 
-/// Docker's chains, a hook that does not enter them, and a table of its own.
+/// Docker's chains, a hook that does not enter them, and its own table.
 const WITH_DOCKER: &str = "*nat\n:PREROUTING ACCEPT [0:0]\n:INPUT ACCEPT [0:0]\n\
     :OUTPUT ACCEPT [0:0]\n:POSTROUTING ACCEPT [0:0]\n:DOCKER - [0:0]\n\
     -A PREROUTING -m addrtype --dst-type LOCAL -j DOCKER\nCOMMIT\n\

@@ -1,4 +1,4 @@
-//! `testdata/backends/nft`: rulesets, and the nft text that they become; nft must take it.
+//! `testdata/backends/nft`: rulesets, and the nft text that they compile to; nft must accept it.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -23,7 +23,7 @@ fn compiled(text: &str) -> String {
     nft::compile(&firewall, &options, &mut |_, _| {}).unwrap_or_else(|e| panic!("{e}")).text
 }
 
-/// What `nft -c -f -` says in a network namespace of its own; `None` where it takes the text.
+/// What `nft -c -f -` says in its own network namespace; `None` if it takes the text.
 fn refusal_of_nft(text: &str) -> Option<String> {
     let mut nft = Command::new("unshare")
         .args(["--net", "nft", "-c", "-f", "-"])

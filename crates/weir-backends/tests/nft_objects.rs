@@ -1,4 +1,5 @@
-//! What rules that stay in iptables use by name is made and configured by the same rules as before.
+//! Objects that rules in iptables use by name are created and configured by the same rules as
+//! before.
 
 use weir_backends::{CompileError, CompileOptions, nft};
 use weir_model::effect::module_of;

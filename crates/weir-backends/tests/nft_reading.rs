@@ -1,4 +1,5 @@
-//! What compile writes for nft is read back as it was meant, before and after nft has listed it.
+//! nft text that compile writes is read back with the same meaning, before and after nft has listed
+//! it.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -37,7 +38,7 @@ fn read(text: &str) -> weir_model::nft::Ruleset {
     }
 }
 
-/// What nft prints of a text once it has loaded it, in a network namespace of its own.
+/// What nft prints of a text once it has loaded it, in its own network namespace.
 fn listed(text: &str) -> String {
     let mut nft = Command::new("unshare")
         .args(["--net", "sh", "-c", "nft -f - && nft list ruleset"])
@@ -197,7 +198,7 @@ fn said(text: &str, form: &nft::NftForm) -> Firewall {
     joined
 }
 
-/// Whether a packet is one that nft treats otherwise by nature.
+/// Whether a packet is one that nft treats otherwise inherently.
 fn deviates(packet: &Packet) -> bool {
     packet.transport == Transport::Truncated || packet.fragment.offset == 1 && packet.proto == 6
 }
@@ -249,7 +250,7 @@ fn what_iptables_has_no_words_for_is_named() {
     let said = |rule: &str| to_iptables::translate(&table(rule), Family::V4, &dictionary);
     assert!(said("tcp dport 22 accept").is_ok());
     for (rule, why) in [
-        ("th dport 22 accept", "ports of whatever protocol"),
+        ("th dport 22 accept", "ports without a test of the protocol"),
         ("meta l4proto { tcp, udp } accept", "several protocols"),
         ("limit rate 3/second ip frag-off & 0x1fff == 0 accept", "behind a match that counts"),
         ("iifname \"a\" iifname \"b\" accept", "a device twice"),

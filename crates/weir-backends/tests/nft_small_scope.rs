@@ -1,4 +1,4 @@
-//! Small random rulesets over few values: the nft form means what the ruleset meant.
+//! Small random rulesets over few values: the nft form has the same meaning as the ruleset.
 
 use proptest::prelude::*;
 use weir_artefact::Evidence;

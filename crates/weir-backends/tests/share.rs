@@ -1,4 +1,4 @@
-//! How much of each hook a form changed, and why it left the rest.
+//! How much of each hook a form changed, and why it left the rest unchanged.
 
 use weir_artefact::manifest::{HookShare, Share};
 use weir_backends::nft::{self, NftForm};
@@ -101,15 +101,15 @@ fn the_forms_for_iptables_tell_which_rules_stand_as_they_were_and_why() {
         };
         let whole = share(&text(""));
         assert_eq!(shares(&whole), ["iptables/filter/FORWARD 200/0/200"], "{form}");
-        let alone = "too few rules of a kind stand beside each other there";
-        let state = "has a match that keeps a budget or a memory";
+        let alone = "too few similar rules are adjacent there";
+        let state = "has a stateful match";
         let mixed = share(&text(more));
         assert_eq!(
             shares(&mixed),
             [
                 format!("iptables/filter/INPUT 0/2/2; 1 {state}; 1 {alone}"),
                 format!(
-                    "iptables/filter/FORWARD 200/3/203; 1 {state}; 1 its chain is docker's; \
+                    "iptables/filter/FORWARD 200/3/203; 1 {state}; 1 its chain belongs to docker; \
                      1 {alone}"
                 ),
             ],

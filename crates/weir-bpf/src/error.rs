@@ -1,4 +1,4 @@
-//! What can go wrong with a BPF program.
+//! Errors of BPF programs.
 
 use weir_kernel::KernelError;
 

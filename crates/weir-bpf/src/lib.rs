@@ -1,8 +1,7 @@
-//! BPF programs: where an object is kept, how it is attached, values that each core has of its own,
-//! and test runs with live frames.
+//! BPF programs: storage of objects, attachment, per-CPU values, and test runs with live frames.
 //!
-//! Nothing here knows what a program does. Programs, their skeletons and what their maps mean
-//! belong to the crates that use this one.
+//! This crate does not know what a program does. Programs, their skeletons and the meaning of their
+//! maps belong to the crates that use it.
 
 mod error;
 pub mod object;

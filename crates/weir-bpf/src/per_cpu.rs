@@ -1,6 +1,6 @@
-//! Values that each core has of its own, as the C structs that a skeleton declares.
+//! Per-CPU values, as the C structs that a skeleton declares.
 //!
-//! Fields are read by their names, so a struct that changes in C changes here with it.
+//! Fields are accessed by name, so a struct that changes in C changes here as well.
 
 use libbpf_rs::{MapCore, MapFlags};
 

@@ -1,5 +1,5 @@
-//! Calls of `BPF_PROG_TEST_RUN` with live frames: one for a whole trial, which a program paces by
-//! itself (`bpf/pace.h`) and a [`Watcher`] ends.
+//! Calls of `BPF_PROG_TEST_RUN` with live frames: one call per trial, which the program paces
+//! (`bpf/pace.h`) and a [`Watcher`] ends.
 
 use std::time::{Duration, Instant};
 
@@ -13,12 +13,12 @@ use crate::watch::Watcher;
 const LIVE_FRAMES: u32 = 1 << 1;
 /// Pages that the kernel takes through the program before it sends them.
 const BATCH: u64 = 64;
-/// No machine takes a page through the loop faster than this; bounds a call whose signal is lost.
+/// No machine processes a page faster than this; limits a call whose signal is lost.
 const PAGES_A_SECOND: f64 = 50e6;
 /// What may be made at once when a rate is late.
 pub const CATCH_UP: u64 = 256;
 
-/// Pages for a trial: `rate` a second (0: as fast as it goes), at most `most` (0: no limit).
+/// Pages for a trial: `rate` per second (0: unlimited), at most `most` (0: no limit).
 pub fn pages(duration: Duration, rate: u64, most: u64) -> u64 {
     let pages = ((duration.as_secs_f64() + 1.0) * PAGES_A_SECOND) as u64;
     let pages = match (rate, most) {

@@ -1,8 +1,8 @@
-//! A thread that ends the generator's call when its program has fallen silent.
+//! A thread that ends the generator's call when its program has stopped sending.
 //!
-//! The kernel prepares such a call for anything from a few to a hundred milliseconds, so no timer
-//! set beforehand knows the end. The watcher sleeps for the length of the trial, then looks at the
-//! program's own word once a millisecond, and ends the call by a signal.
+//! The kernel prepares such a call for a few to a hundred milliseconds, so a timer that is set
+//! beforehand cannot know the end. The watcher sleeps for the length of the trial, then reads the
+//! program's status word once per millisecond, and ends the call with a signal.
 
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, Once, PoisonError};
@@ -24,8 +24,8 @@ struct WatchOrder {
     over: CallOver,
 }
 
-/// Whether a call is over. It is looked at and acted on under one lock, so that no signal of one
-/// call comes to the next.
+/// Whether a call has ended. It is read and acted on under one lock, so that a signal of one call
+/// never reaches the next.
 #[derive(Clone, Default)]
 struct CallOver(Arc<Mutex<bool>>);
 
@@ -58,9 +58,10 @@ impl Drop for Watched {
 }
 
 impl Watcher {
-    /// Starts the thread. The program says that it is silent by a word that is not 0, at `offset`
-    /// of the only value of `map`. `prepare` is the first that the thread does: it has to come
-    /// before who runs the program, whom it would else never interrupt on a machine of one core.
+    /// Starts the thread. The program reports that it has stopped by a word that is not 0, at
+    /// `offset` of the only value of `map`. The thread calls `prepare` first: its priority must
+    /// exceed that of the thread that runs the program, which it otherwise could not interrupt on a
+    /// machine with one core.
     ///
     /// # Errors
     /// Where no thread can be started.

@@ -1,11 +1,11 @@
-//! Time and memory of comparisons: the generated network against itself and against an edit of it
-//! that means the same, random prefixes in two orders, and published rulesets.
-//! `cargo bench -p weir-semantics --bench diagram -- FILE…` takes rulesets.
+//! Time and memory of comparisons: the generated network against itself and against an equivalent
+//! edit of it, random prefixes in two orders, and published rulesets. `cargo bench -p
+//! weir-semantics --bench diagram -- FILE…` takes rulesets.
 //!
-//! Chains that say the same are made once, so a ruleset against itself is the easy case. In the
-//! edit, neighbours that cannot both match change places, in every chain that has some; in the
-//! prefixes, no order is left. Beside the time that passed stands the processor's, which other
-//! programs on the machine disturb less.
+//! Equal chains are built once, so a ruleset against itself is the easy case. The edit exchanges
+//! adjacent rules that cannot both match, in every chain that has some; in the prefixes, no order
+//! is preserved. Besides wall-clock time the processor time is printed, which other programs on the
+//! machine disturb less.
 
 use std::hint::black_box;
 
@@ -83,8 +83,8 @@ fn swap_disjoint(ruleset: &mut Ruleset) -> (usize, usize) {
     (chains, pairs)
 }
 
-/// Whether two rules ask one field for values that no packet has both. Ports do not count: a cut
-/// header is dropped by the first rule that asks for it, but multiport may still read it.
+/// Whether two rules test one field for values that no packet can both have. Ports do not count: a
+/// truncated header is dropped by the first rule that requires it, but multiport may still read it.
 fn are_disjoint(a: &Rule, b: &Rule, family: Family) -> bool {
     let of_b = tests_of(b, family);
     let differ = |test: &Test| match test {

@@ -1,4 +1,5 @@
-//! Diagrams against the interpreter: the same outcome for every packet, whatever is answered.
+//! Diagrams against the interpreter: the same outcome for every packet, whatever the oracle
+//! answers.
 
 mod rulesets;
 
@@ -155,7 +156,7 @@ impl Oracle for Seeded {
     }
 }
 
-/// What both say of a packet.
+/// The results of both for a packet.
 #[derive(Debug, PartialEq)]
 struct Seen {
     verdict: Verdict,
@@ -286,7 +287,7 @@ impl<'f> Agreement<'f> {
         }
     }
 
-    /// How many packets were compared on all ways.
+    /// Number of packets that were compared, on all paths.
     fn check(&self, sent: &[Packet], seeds: u64, name: &str) -> usize {
         let mut compared = 0;
         for packet in sent {
@@ -294,7 +295,7 @@ impl<'f> Agreement<'f> {
                 for seed in 0..seeds {
                     let Some(found) = self.by_diagram(*diagram, packet, seed) else { continue };
                     let want = self.by_interpreter(*way, packet, seed);
-                    // Whether more fragments follow is no variable.
+                    // Whether more fragments follow is not a variable.
                     if want.verdict == Verdict::Waits && packet.fragment.offset == 0 {
                         continue;
                     }
@@ -367,7 +368,7 @@ fn random_rulesets_have_the_outcomes_of_the_interpreter() {
 }
 
 /// Fields that the interpreter leaves alone behind an unknown target, since another value of them
-/// would be no packet: the diagram is asked with the values that they had.
+/// would be not a packet: the diagram is asked with the values that they had.
 const KEPT: [Field; 7] = [
     Field::Iif,
     Field::Oif,

@@ -1,7 +1,7 @@
-//! IPv4 datagrams that came in fragments and are put together before INPUT.
+//! IPv4 datagrams that arrive in fragments and are reassembled before INPUT.
 //!
-//! Each fragment met PREROUTING by itself, so marks and lengths say nothing of the datagram. But
-//! where PREROUTING drops every fragment, there is no datagram.
+//! Each fragment traversed PREROUTING separately, so its mark and length say nothing about the
+//! datagram. But if PREROUTING drops every fragment, there is no datagram.
 
 use weir_model::{
     Chain, Family, Field, Firewall, Hook, Packet, Policy, Rule, Ruleset, Table, TableName, Target,

@@ -1,8 +1,8 @@
-//! Where on a journey a rule is asked.
+//! The point of a journey at which a rule is evaluated.
 
 use weir_model::Hook;
 
-/// Where a rule is asked: what of the packet is there.
+/// Where a rule is evaluated: what of the packet is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct At {
     /// The hook, where it is known: opaque tests of different hooks are different tests.

@@ -1,9 +1,9 @@
 //! Rules, chains and tables as diagrams.
 //!
-//! A rule is read from its end: its target, and before it each test, which lets through where it
-//! holds. A chain is its rules one after the other, merged as a balanced tree. A chain that is
-//! jumped to is made once for each hook, before the chains that jump to it, and what returns from
-//! it goes on behind the jump. What was made before is found in the [`library`](super::library).
+//! A rule is built from its end: first its target, then each test in front of it. A chain is the
+//! sequence of its rules, merged as a balanced tree. A chain that is jumped to is built once per
+//! hook, before the chains that jump to it; packets that return from it continue after the jump.
+//! The [`library`](super::library) finds chains that were built before.
 
 use weir_model::{
     Chain, ChainGraph, FieldSet, Hotdrop, Match, Policy, Rule, Table, Target, Test,
@@ -30,7 +30,7 @@ use crate::variable::StateInput;
 pub(crate) enum Unknown {
     /// A limit.
     Full(Full),
-    /// Something else, in words.
+    /// Another reason, in words.
     Why(String),
 }
 
@@ -66,8 +66,8 @@ impl<'t> Chains<'t> {
 }
 
 impl<'f> RulesetDiagram<'f> {
-    /// A table at a hook: what its built-in chain and policy make of packets. Accepted packets go
-    /// on. Without such a chain, all do.
+    /// A table at a hook: what its built-in chain and policy make of packets. Accepted packets
+    /// continue. Without such a chain, all do.
     ///
     /// `from` is a point from which on only the diagrams that `keep` knows are in use.
     pub fn table(
@@ -159,7 +159,7 @@ impl<'f> RulesetDiagram<'f> {
         })
     }
 
-    /// The end of a built-in chain is its policy; what a table accepts goes on.
+    /// The end of a built-in chain is its policy; what a table accepts continues.
     fn with_policy(&mut self, f: Ref, policy: Option<Policy>) -> Result<Ref, Unknown> {
         let end = match policy {
             Some(Policy::Drop) => Exit::Verdict(Verdict::Drop),
@@ -182,7 +182,7 @@ impl<'f> RulesetDiagram<'f> {
         })
     }
 
-    /// A rule: what it does where its tests hold, and what asking them does.
+    /// A rule: what it does if its tests match, and what their evaluation does.
     fn rule(
         &mut self,
         chains: &Chains<'_>,
@@ -246,7 +246,7 @@ impl<'f> RulesetDiagram<'f> {
         Ok(out)
     }
 
-    /// What follows a match that writes, where it holds.
+    /// What follows a match that writes, if it matches.
     fn written_by_match(
         &mut self,
         rule: &Rule,
@@ -312,7 +312,7 @@ impl<'f> RulesetDiagram<'f> {
         }
     }
 
-    /// The ask of a match.
+    /// The question of a match.
     fn ask_of(
         &self,
         rule: &Rule,

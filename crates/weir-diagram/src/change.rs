@@ -1,13 +1,13 @@
-//! What rules do to the fields of a packet.
+//! Changes that rules make to the fields of a packet.
 //!
-//! A change says of each bit that it touches where its new value comes from: a constant, another
-//! bit, or the exclusive or of several (`--set-xmark` flips, `--save-mark` copies). These are
-//! affine maps, so one after the other is again one. The time to live is added to and clamped,
-//! which also is closed under composition.
+//! A change gives for each bit that it writes the source of the new value: a constant, another bit,
+//! or the exclusive or of several bits (`--set-xmark` flips, `--save-mark` copies). These are
+//! affine maps, so their composition is one as well. The TTL is added to and clamped, which is also
+//! closed under composition.
 
 use std::collections::{BTreeMap, HashMap};
 
-/// Where a bit comes from: the exclusive or of some bits and a constant.
+/// The source of a bit: the exclusive or of some bits and a constant.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct BitSource {
     /// Levels of the bits before the change, ascending, none twice.
@@ -70,9 +70,9 @@ impl TtlMap {
 /// What was done to a packet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct PacketChange {
-    /// New bits, by their level; a bit that is not here is as it was.
+    /// New bits by level; bits that are not listed are unchanged.
     pub bits: BTreeMap<u32, BitSource>,
-    /// What becomes of the time to live, once its bits are replaced.
+    /// The time to live after its bits are replaced.
     pub ttl: TtlMap,
     /// The bits of the time to live are among those replaced.
     pub writes_ttl: bool,
@@ -93,7 +93,7 @@ impl Default for PacketChange {
 
 impl PacketChange {
     /// The value of a bit after this change, in terms of the bits before. `question` renames what
-    /// is no bit of a field.
+    /// is not a bit of a field.
     fn resolve(
         &self,
         source: &BitSource,
@@ -136,7 +136,7 @@ impl PacketChange {
     }
 }
 
-/// Values that were met before have the same number.
+/// Values that occurred before have the same number.
 #[derive(Debug)]
 pub(crate) struct ValueInterner<T> {
     numbers: HashMap<T, u32>,
@@ -202,7 +202,7 @@ mod tests {
         let copy = change(&[(1, BitSource::bit(2, true))]);
         let set = change(&[(2, BitSource::constant(true)), (1, BitSource::bit(1, true))]);
         let mut same = |level| level;
-        // 1 is a flipped copy of 2, flipped again: 2 as it was.
+        // 1 is a flipped copy of 2, flipped again: 2 unchanged.
         let both = copy.then(&set, 10, &mut same);
         assert_eq!(both, change(&[(1, BitSource::bit(2, false)), (2, BitSource::constant(true))]));
         let other_way = set.then(&copy, 10, &mut same);

@@ -1,4 +1,5 @@
-//! Whether two rulesets mean the same for every packet, and if not, for which one.
+//! Decides whether two rulesets mean the same for every packet and, if not, for which packet they
+//! differ.
 
 use weir_model::effect::named::Objects;
 use weir_model::effect::{Conntrack, conntrack_of_all};
@@ -29,8 +30,8 @@ use crate::witness::{Assumption, Witness};
 
 /// Compares the meaning of two firewalls for all packets.
 ///
-/// A part that differs comes with a packet that was sent through both rulesets by the
-/// [`Interpreter`]: its difference is a fact, not a claim of the diagram's.
+/// A part that differs has a packet that the [`Interpreter`] evaluated with both rulesets: its
+/// difference is verified.
 ///
 /// ```
 /// use weir_model::{Chain, Family, Firewall, Hook, Policy, Ruleset, Table, TableName};
@@ -66,7 +67,7 @@ pub fn compare(
     compare_with(before, after, options, &mut |_, _| {})
 }
 
-/// The same, and says before each part which one comes.
+/// The same, and reports each part before it begins.
 ///
 /// # Errors
 /// As [`compare`].
@@ -145,11 +146,11 @@ fn part(pair: &Pair<'_>, orders: &[Order]) -> Result<ComparedPart, CompareError>
             Ok(answer) => return Ok(pair.part(answer?, statistics)),
             Err(Unknown::Full(Full::Memory)) => {
                 let mib = pair.options.memory_bytes >> 20;
-                why = format!("the diagrams take more than the {mib} MiB that are allowed");
+                why = format!("the diagrams need more than the allowed {mib} MiB");
             }
             Err(Unknown::Full(Full::Steps)) => {
                 let millions = pair.options.steps_max as f64 / 1e6;
-                why = format!("not proven within the {millions} million steps that are allowed");
+                why = format!("not proven within the allowed {millions} million steps");
                 break;
             }
             Err(Unknown::Why(other)) => {
@@ -162,8 +163,8 @@ fn part(pair: &Pair<'_>, orders: &[Order]) -> Result<ComparedPart, CompareError>
 }
 
 impl<'f> Pair<'f> {
-    /// Whether rules see the fragments of a datagram in PREROUTING, and the whole in INPUT: what
-    /// the fragments met says little of what the datagram meets.
+    /// Whether rules see the fragments of a datagram in PREROUTING, and the whole in INPUT: the
+    /// fragments' journey says little about the datagram's.
     fn assembles_behind_prerouting(&self) -> bool {
         let rulesets =
             || [self.before, self.after].into_iter().flat_map(|f| f.ruleset(self.family));
@@ -231,7 +232,7 @@ impl<'f> Pair<'f> {
             ComparedSide::new(firewall, self.family, number, who, self.options.conntrack)
         });
         let pieces = pieces(self.way, &sides);
-        // Table by table: where all are equal, so is the way that they make up.
+        // Table by table: if all are equal, so is the journey.
         let mut keep = Vec::new();
         for side in &sides {
             for piece in &pieces {
@@ -346,8 +347,8 @@ impl<'f> Pair<'f> {
         let Some((difference, verdicts)) = self.reproduce(&witness) else {
             // The packets that two translations or changes lead to may be the same one.
             if witness.assumptions.iter().any(Assumption::is_of_a_changed_packet) {
-                let why = "they differ only if a test answers twice, otherwise each time, \
-                           for one packet";
+                let why = "they differ only if a test that is evaluated twice on one packet gives \
+                           different results";
                 return Ok(Ok(ComparisonVerdict::Unknown { why: why.to_owned() }));
             }
             return Ok(Err(CompareError::NotReproduced(Box::new(witness.packet))));
@@ -368,7 +369,7 @@ impl<'f> Pair<'f> {
         }))))
     }
 
-    /// Sends a witness through both; `None` where nothing differs.
+    /// Sends a witness through both; `None` if nothing differs.
     fn reproduce(&self, witness: &Witness) -> Option<(OutcomeDifference, (Verdict, Verdict))> {
         let run = |firewall: &'f Firewall, other: &Firewall| {
             let mut interpreter = Interpreter::comparing(firewall, other);
@@ -442,7 +443,7 @@ impl<'f> Pair<'f> {
         })
     }
 
-    /// The ways in which verdicts changed.
+    /// The kinds of changes of verdicts.
     fn changes(
         &self,
         meaning: &mut RulesetDiagram<'f>,

@@ -1,4 +1,4 @@
-//! What a comparison is asked, and what it says.
+//! Options and results of a comparison.
 
 use weir_model::{Family, Hook, Packet};
 use weir_semantics::Entry;
@@ -13,15 +13,15 @@ use crate::witness::Witness;
 /// What is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum CompareLevel {
-    /// What becomes of the packet.
+    /// The outcome of the packet.
     Verdict,
-    /// That, what is done on the way and in which order, the packet as it leaves, and which
-    /// stateful tests are asked in which order.
+    /// In addition, the effects in order, the outgoing packet, and which stateful tests are
+    /// evaluated in which order.
     #[default]
     Effects,
 }
 
-/// How far a packet goes.
+/// How much of the journey is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum CompareScope {
     /// The whole journey, for each of the three entries.
@@ -54,15 +54,15 @@ pub struct CompareOptions {
     pub identity: Identity,
     /// Memory for the diagrams of one family and way, in bytes.
     pub memory_bytes: usize,
-    /// Steps for one family and way, in all orders that are tried: nodes asked for. Counted and not
-    /// timed, so that the answer is the same on every machine.
+    /// Steps for one family and path, over all orders that are tried: requested nodes. Steps are
+    /// counted rather than time, so that the answer is the same on every machine.
     pub steps_max: u64,
     /// How many regions of a difference are made.
     pub regions: usize,
-    /// Conntrack is in use by other programs, whatever the rulesets ask for.
+    /// Conntrack is in use by other programs, whatever the rulesets require.
     pub conntrack: bool,
-    /// Leave out packets whose transport header is cut short and TCP fragments at offset 1: forms
-    /// that are no iptables treat them otherwise by nature.
+    /// Leave out packets whose transport header is truncated and TCP fragments at offset 1: forms
+    /// that are no iptables treat them otherwise inherently.
     pub whole: bool,
     /// Only this family; else those of which a ruleset is there.
     pub family: Option<Family>,
@@ -95,8 +95,8 @@ pub enum ComparedPath {
     Entry(Entry),
     /// One hook.
     Hook(Hook),
-    /// An IPv4 datagram to this host that came in fragments, from INPUT on: the fragments met
-    /// PREROUTING, each with its own length, and left their mark.
+    /// An IPv4 datagram to this host that arrived in fragments, from INPUT on: the fragments
+    /// traversed PREROUTING, each with its own length, and left their mark.
     Assembled,
 }
 
@@ -121,7 +121,7 @@ impl Comparison {
         })
     }
 
-    /// The parts that differ only in what becomes of fragments.
+    /// The parts that differ only in the outcome of fragments.
     pub fn fragments(&self) -> impl Iterator<Item = (&ComparedPart, &Fragments)> {
         self.parts.iter().filter_map(|p| match &p.answer {
             ComparisonVerdict::Fragments(f) => Some((p, &**f)),
@@ -138,7 +138,7 @@ impl Comparison {
     }
 }
 
-/// What a comparison says of one family and way.
+/// The result for one family and path.
 #[derive(Clone, Debug)]
 pub struct ComparedPart {
     /// The family.
@@ -158,11 +158,11 @@ pub enum ComparisonVerdict {
     Equal,
     /// There are packets for which they do not.
     Differs(Box<RulesetDifference>),
-    /// Each packet meets the same in both, but only one of them has fragments put together first.
+    /// Each packet is treated alike in both, but only one of them has fragments reassembled first.
     Fragments(Box<Fragments>),
     /// It could not be decided.
     Unknown {
-        /// Why, in words.
+        /// The reason, in words.
         why: String,
     },
 }
@@ -174,27 +174,27 @@ pub struct RulesetDifference {
     pub share: f64,
     /// How many headers (addresses, protocol, ports) that is.
     pub packets: f64,
-    /// Where the packets lie, the biggest first; at most as many as were asked for.
+    /// The regions, the largest first; at most as many as requested.
     pub regions: Vec<Region>,
     /// One of them, with the answers that its difference needs. It was sent through both rulesets.
     pub witness: Witness,
     /// What differs for the witness.
     pub difference: OutcomeDifference,
-    /// The verdicts that the witness met, before and after.
+    /// The verdicts for the witness, before and after.
     pub verdicts: (Verdict, Verdict),
     /// Where the verdict itself changed, by what it was and what it is: the biggest first. Empty
     /// where only effects differ.
     pub changes: Vec<VerdictChange>,
-    /// Where the verdict is the same and what is done on the way is not.
+    /// If the verdict is the same, but the effects are not.
     pub effects: Option<EffectChange>,
 }
 
 /// Packets whose verdict changed in one way.
 #[derive(Clone, Debug)]
 pub struct VerdictChange {
-    /// What became of them.
+    /// Their verdict before.
     pub before: Verdict,
-    /// What becomes of them now.
+    /// Their verdict after.
     pub after: Verdict,
     /// Which part of all packets they are, from 0 to 1.
     pub share: f64,
@@ -202,11 +202,11 @@ pub struct VerdictChange {
     pub packets: f64,
     /// Where they lie, the biggest first: without corner cases, unless there is nothing else.
     pub regions: Vec<Region>,
-    /// What the regions leave out.
+    /// What the regions omit.
     pub corners: Vec<CornerCase>,
 }
 
-/// Packets that meet the same verdict, but not the same effects.
+/// Packets with the same verdict, but other effects.
 #[derive(Clone, Debug)]
 pub struct EffectChange {
     /// Which part of all packets they are, from 0 to 1.
@@ -215,11 +215,11 @@ pub struct EffectChange {
     pub packets: f64,
     /// Where they lie, the biggest first: without corner cases, unless there is nothing else.
     pub regions: Vec<Region>,
-    /// What the regions leave out.
+    /// What the regions omit.
     pub corners: Vec<CornerCase>,
 }
 
-/// Packets of a difference that are told apart from ordinary ones.
+/// Packets of a difference that are distinguished from ordinary ones.
 #[derive(Clone, Debug)]
 pub struct CornerCase {
     /// Which packets.
@@ -251,15 +251,16 @@ pub struct Statistics {
     pub nodes_peak: usize,
     /// Memory of the diagrams, in bytes.
     pub memory_bytes: usize,
-    /// Nodes asked for, in all orders that were tried.
+    /// Requested nodes, over all orders that were tried.
     pub steps: u64,
-    /// Outcomes told apart.
+    /// Outcomes distinguished.
     pub outcomes: usize,
     /// The order of addresses and ports that was taken.
     pub order: Order,
 }
 
-/// Why a comparison failed. What could not be decided is no failure: [`ComparisonVerdict::Unknown`].
+/// Why a comparison failed. What could not be decided is not a failure:
+/// [`ComparisonVerdict::Unknown`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CompareError {
@@ -269,8 +270,8 @@ pub enum CompareError {
     NotReproduced(Box<Packet>),
     /// One of the two has a rule that the kernel refuses, as no rule before it makes what it needs.
     #[error(
-        "the {which} ruleset does not load, the other does: no {tool} rule makes the {object} before \
-         the first rule that needs it"
+        "the {which} ruleset does not load, the other does: no {tool} rule creates the {object} \
+         before the first rule that needs it"
     )]
     DoesNotLoad {
         /// `first` or `second`.

@@ -1,12 +1,11 @@
-//! One piece of rules after another.
+//! Sequential composition of rules.
 //!
-//! Where the first goes on, the second follows; effects add up. As long as what the first does to
-//! packets is nothing that the second looks at, that is one walk of both diagrams. Else the second
-//! must be asked about the packet as it is *then*: its diagram with other bits in place of those
-//! that changed ([`RulesetDiagram::after`]), once for each different change, and each fills the
-//! places that it belongs to.
+//! Where the first part continues, the second follows, and effects accumulate. As long as the first
+//! part does not change fields that the second tests, this is one traversal of both diagrams.
+//! Otherwise the second is evaluated on the packet as it is *then*: its diagram with other bits in
+//! place of those that changed ([`RulesetDiagram::after`]), once for each different change.
 //!
-//! It is associative. That lets thousands of rules be merged as a balanced tree.
+//! Composition is associative, so thousands of rules can be merged as a balanced tree.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -36,20 +35,20 @@ impl<'f> RulesetDiagram<'f> {
     }
 }
 
-/// What of a change another diagram sees: bits it asks for, and the questions in it.
+/// The part of a change that another diagram sees: bits that it tests, and the questions in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Glimpse {
     bits: Vec<(u32, Vec<u32>, bool)>,
     ttl: Option<u32>,
     /// All of the change, where there are stateless questions.
     change: u32,
-    /// All that was asked, where such a question's own change depends on it.
+    /// All previous questions, if such a question's own change depends on them.
     all_asked: u32,
-    /// How often its stateful tests were asked before, and what was done to what they look at.
+    /// How often its stateful tests were evaluated before, and the changes of what they read.
     asked: Vec<(u32, u32, u32)>,
 }
 
-/// What a diagram asks for.
+/// The variables that a diagram tests.
 #[derive(Debug, Default)]
 pub(crate) struct Support {
     /// Levels of fields, ascending.
@@ -176,7 +175,7 @@ impl RulesetDiagram<'_> {
         seen
     }
 
-    /// `g` asked about the packet after a change and some asks, as a terminal says.
+    /// `g` evaluated on the packet after a change and some questions, as a terminal says.
     fn after(&mut self, leaf: Ref, g: Ref) -> Result<Ref, Full> {
         let terminal = self.terminals.get(leaf);
         if !terminal.goes_on_changed() {
@@ -250,7 +249,7 @@ impl Merging for Groups<'_, '_> {
     }
 }
 
-/// Terminals one after the other.
+/// Sequential composition of terminals.
 struct Compose<'t> {
     terminals: &'t mut Terminals,
     questions: &'t mut FreeVariables,
@@ -338,7 +337,7 @@ impl Substitution<'_> {
         Ok(result)
     }
 
-    /// A node of a level that may have come to stand below its branches.
+    /// A node of a level that may now be below its branches.
     fn asked(&mut self, level: u32, low: Ref, high: Ref) -> Result<Ref, Full> {
         if level < self.store.level(low) && level < self.store.level(high) {
             return self.store.node(level, low, high);
@@ -356,13 +355,13 @@ impl Substitution<'_> {
         Ok(out)
     }
 
-    /// `yes` where the condition holds, else `no`. Unlike [`Store::either`], what is 0 on one side
-    /// is not filled from the other: each is cut out by its own condition.
+    /// `yes` if the condition holds, else `no`. Unlike [`Store::either`], what is 0 on one side is
+    /// not filled from the other: each is cut out by its own condition.
     fn choose(&mut self, condition: Ref, yes: Ref, no: Ref) -> Result<Ref, Full> {
         self.store.either(condition, yes, no)
     }
 
-    /// A node that asks for the time to live: by its 256 values.
+    /// A node that tests the TTL: by its 256 values.
     fn mapped_ttl(&mut self, g: Ref) -> Result<Ref, Full> {
         let mut leads = [Ref::ZERO; 256];
         for (ttl, lead) in leads.iter_mut().enumerate() {

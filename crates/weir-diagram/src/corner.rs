@@ -1,4 +1,4 @@
-//! Packets that few people have in mind when they review a change.
+//! Packets that reviewers of a change rarely consider.
 
 use weir_model::Field;
 
@@ -7,14 +7,14 @@ use crate::presence::codes;
 use crate::space::Space;
 use crate::store::{Full, Ref};
 
-/// A kind of packet that is told apart from ordinary ones.
+/// A kind of packet that is distinguished from ordinary ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Corner {
-    /// The transport header is cut short, or a fragment could overwrite it.
+    /// The transport header is truncated, or a fragment could overwrite it.
     TruncatedHeader,
     /// A later fragment.
     Fragment,
-    /// Conntrack calls it invalid.
+    /// Conntrack classifies it as invalid.
     Invalid,
     /// A later packet of a connection that is still new and was translated: a repeated SYN. What
     /// starts a journey as the first packet of a connection is not translated yet.

@@ -1,4 +1,4 @@
-//! Where two diagrams differ, a packet of it, and the verdicts there.
+//! Where two diagrams differ, a packet of the difference, and the verdicts for it.
 
 use std::collections::HashMap;
 
@@ -20,7 +20,7 @@ use crate::witness::Witness;
 const EXAMPLES: usize = 8;
 
 impl RulesetDiagram<'_> {
-    /// Where two diagrams differ; `None` where only packets do that are not possible.
+    /// Where two diagrams differ; `None` if only packets do that are not possible.
     pub fn possibly_differ(&mut self, a: Ref, b: Ref) -> Result<Option<Ref>, Full> {
         if a == b {
             return Ok(None);
@@ -31,7 +31,7 @@ impl RulesetDiagram<'_> {
         Ok((possible != Ref::ZERO).then_some(differ))
     }
 
-    /// A packet that leads to a terminal other than 0, with what was changed before it is asked.
+    /// A packet that leads to a terminal other than 0, with the changes before its evaluation.
     pub fn witness(&self, f: Ref) -> Witness {
         self.witness_near(f, self.space.usual())
     }
@@ -170,7 +170,7 @@ impl RulesetDiagram<'_> {
         out
     }
 
-    /// Packets that meet a verdict.
+    /// Packets with a verdict.
     pub fn where_verdict(&mut self, f: Ref, verdict: Verdict) -> Result<Ref, Full> {
         let RulesetDiagram { space, terminals, .. } = self;
         let code = space.store.fresh_code();

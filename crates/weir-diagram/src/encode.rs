@@ -1,4 +1,4 @@
-//! Packets as values of variables, and back.
+//! Encodes packets as values of variables, and decodes them.
 
 use weir_model::{Addr, CtState, Family, Field, Mac, Packet, Read};
 use weir_packet::{Ct, Fragment, Transport};
@@ -73,7 +73,7 @@ pub(crate) const fn unmodelled_header_bytes(proto: u8, family: Family) -> usize 
     }
 }
 
-/// What stands in the variables of the transport header; the ports as multiport reads them.
+/// What is in the variables of the transport header; the ports as multiport reads them.
 fn encode_transport(packet: &Packet, put: &mut impl FnMut(Block, u128)) -> Option<(u16, u16)> {
     let proto = packet.proto;
     if packet.fragment.offset != 0 {

@@ -1,14 +1,14 @@
-//! Rulesets of which only one has fragments put together before its rules.
+//! Rulesets of which only one has fragments reassembled before its rules.
 //!
-//! A rule that uses conntrack, `-m socket` or TPROXY switches on defragmentation by being loaded
-//! ([`Conntrack::Defragments`]). The diagrams compare packet by packet. They do not see that one
-//! ruleset meets a whole datagram where the other meets its fragments. Only a ruleset whose rules
-//! decide every fragment as they decide the datagram is safe from that.
+//! A rule that uses conntrack, `-m socket` or TPROXY enables defragmentation by being loaded
+//! ([`Conntrack::Defragments`]). The diagrams compare packet by packet, so they do not see that one
+//! ruleset sees a whole datagram where the other sees its fragments. Only a ruleset whose rules
+//! decide every fragment as they decide the datagram is not affected.
 
 use weir_model::effect::{Conntrack, conntrack_of, effects_of};
 use weir_model::{Family, Field, Firewall, Rule, Ruleset, TableName, Test, tests_of};
 
-/// That only one of two rulesets has fragments put together, and why.
+/// That only one of two rulesets has fragments reassembled, and why.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fragments {
     /// It is the first ruleset.
@@ -24,14 +24,14 @@ pub struct Fragments {
 }
 
 impl Fragments {
-    /// The place of the rule, in words.
+    /// The position of the rule, in words.
     pub fn place(&self) -> String {
         format!("{} {}, rule {}", self.table, self.chain, self.number)
     }
 }
 
-/// Which of two rulesets alone has fragments put together, unless neither can tell a fragment from
-/// its datagram. `conntrack`: other programs use conntrack, whatever the rulesets ask for.
+/// Which of two rulesets alone has fragments reassembled, unless neither can distinguish a fragment
+/// from its datagram. `conntrack`: other programs use conntrack, whatever the rulesets require.
 pub(crate) fn put_together_by_one(
     before: &Firewall,
     after: &Firewall,

@@ -1,4 +1,4 @@
-//! Hooks and journeys as diagrams: what the interpreter's `Journey` does for one packet.
+//! Hooks and journeys as diagrams: the counterpart of the interpreter's `Journey`.
 
 use std::collections::HashMap;
 
@@ -59,14 +59,14 @@ impl<'f> ComparedSide<'f> {
     }
 }
 
-/// A table at a hook: a piece of a way.
+/// A table at a hook: a part of a journey.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
     pub hook: Hook,
     pub table: TableName,
 }
 
-/// The tables on a way, in their order. A forwarded packet may also come to INPUT: by REDIRECT.
+/// The tables of a journey, in order. A forwarded packet may also reach INPUT: by REDIRECT.
 pub(crate) fn pieces(way: ComparedPath, sides: &[ComparedSide<'_>]) -> Vec<(Piece, At)> {
     let redirects = sides.iter().any(ComparedSide::redirects);
     let hooks: &[Hook] = match way {
@@ -150,7 +150,7 @@ impl<'f> RulesetDiagram<'f> {
         keep: &mut Vec<Ref>,
         from: usize,
     ) -> Result<Ref, Unknown> {
-        // From the end to the beginning. What waits stands on `keep`: pieces, the way so far, and
+        // From the end to the beginning. What waits is on `keep`: pieces, the way so far, and
         // behind them what follows routing.
         let forward = way == ComparedPath::Entry(Entry::Forward);
         let mut out = Ref::ZERO;
@@ -222,7 +222,8 @@ impl<'f> RulesetDiagram<'f> {
         chains_made.renumber(next);
     }
 
-    /// What goes on in the end was accepted. Fields are no longer told: the effects say all.
+    /// What continues in the end was accepted. Fields are not distinguished any more: the effects
+    /// include everything.
     pub fn finished(&mut self, f: Ref, level: CompareLevel) -> Result<Ref, Unknown> {
         let redirected = self.space.layout.levels(Block::Redirected).first;
         let places = [(redirected, BitSource::constant(false))].into();
@@ -272,7 +273,7 @@ impl<'f> RulesetDiagram<'f> {
         space.store.either(over, expires, lives)
     }
 
-    /// ip_local_deliver puts IPv4 datagrams together before the INPUT hook: no fragment gets there.
+    /// ip_local_deliver reassembles IPv4 datagrams before the INPUT hook: no fragment gets there.
     fn whole(&mut self, input: Ref) -> Result<Ref, Full> {
         let RulesetDiagram { space, terminals, .. } = self;
         if space.layout.family == Family::V6 {
@@ -282,8 +283,8 @@ impl<'f> RulesetDiagram<'f> {
         space.store.either(space.presence.later, waits, input)
     }
 
-    /// The raw table runs before conntrack: no entry is there yet, except over `lo`, where the
-    /// packet brings the one that OUTPUT made.
+    /// The raw table runs before conntrack: there is no entry yet, except over `lo`, where the
+    /// packet has the one that OUTPUT created.
     fn before_conntrack(&mut self, raw: Ref, hook: Hook, in_use: bool) -> Result<Ref, Unknown> {
         let mut change = PacketChange::default();
         self.set_connection(&mut change, 0);
@@ -303,8 +304,8 @@ impl<'f> RulesetDiagram<'f> {
         Ok(self.space.store.either(over_lo, raw, without)?)
     }
 
-    /// Matches that look at the packet's entry (`-m helper`, `-m socket`) and find none in raw may
-    /// answer otherwise behind it, where conntrack attaches one.
+    /// Matches that read the packet's entry (`-m helper`, `-m socket`) and find none in raw may
+    /// give another result after it, where conntrack attaches one.
     fn without_its_entry(
         &mut self,
         raw: Ref,
@@ -387,8 +388,8 @@ impl<'f> RulesetDiagram<'f> {
         space.store.minus(starts, bound)
     }
 
-    /// Packets behind the first of a translated connection have their destination rewritten where
-    /// the nat table stands; that of the source is the last that happens to a packet.
+    /// For packets after the first of a translated connection, the destination is rewritten at the
+    /// position of the nat table; rewriting the source is the last step of the journey.
     fn translated_again(&mut self, nat: Ref, consulted: Ref, hook: Hook) -> Result<Ref, Full> {
         if !matches!(hook, Hook::Prerouting | Hook::Output) {
             return Ok(nat);

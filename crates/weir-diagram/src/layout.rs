@@ -1,20 +1,20 @@
-//! Which variable stands where: the bits of a packet's fields, one block of levels a field.
+//! The order of variables: the bits of a packet's fields, one block of levels per field.
 //!
-//! A field of the one table ([`Field`]) is a block of its bits, highest first. Beside them stand
-//! what a packet has but no rule compares with a number: whether its header is cut, which
-//! translations are done. Tests whose answer the packet does not give come after all blocks, one
-//! variable each, as they are met.
+//! A field of the field table ([`Field`]) is a block of its bits, most significant bit first.
+//! Further blocks are properties that no rule compares with a number: whether the header is
+//! truncated, which translations are done. Tests that the packet does not determine follow after
+//! all blocks, one variable each, in the order in which they occur.
 //!
-//! Some blocks hold a code. Every code means something, so that no test has to care:
+//! Some blocks hold a code. Every code has a meaning, so that no test has to handle invalid codes:
 //!
-//! - *devices*: the class of the name. Rules ask for names and for prefixes of names; these cut
-//!   all names, the empty one included, into classes that no rule can tell apart.
-//! - *conntrack*: whether there is an entry, two bits of state, and whether source and destination
-//!   are translated, and whether the packet is a reply.
+//! - *devices*: the class of the name. Rules test names and prefixes of names; these divide all
+//!   names, including the empty one, into classes that no rule can distinguish.
+//! - *conntrack*: whether there is an entry, two bits of state, whether source and destination are
+//!   translated, and whether the packet is a reply.
 //! - *pkttype*: three values in two bits.
 //!
-//! Codes that mean the same as another, and combinations that no packet has (a length below that
-//! of its headers), are outside of [*possible*](super::lower) packets.
+//! Redundant codes, and combinations that no packet has (a length below that of its headers), are
+//! not [*possible*](super::lower) packets.
 
 use weir_model::{Family, Field};
 
@@ -25,9 +25,9 @@ pub(crate) enum Block {
     Field(Field),
     /// The packet is a fragment at offset 1.
     OffsetOne,
-    /// Its transport header is cut short.
+    /// Its transport header is truncated.
     Cut,
-    /// Of a cut header, at least the four bytes of the ports are there.
+    /// Of a truncated header, at least the four bytes of the ports are there.
     CutPorts,
     /// It has a source MAC address.
     HasMac,
@@ -43,7 +43,7 @@ const HEADER: [Block; 5] = [
     Block::CutPorts,
     Block::Field(Field::Proto),
 ];
-/// The source; rules that ask for a MAC address mostly ask for the address, too.
+/// The source; rules that test a MAC address mostly also test the address.
 const SOURCE: [Block; 3] =
     [Block::Field(Field::Saddr), Block::HasMac, Block::Field(Field::SourceMac)];
 /// What few rulesets ask for. A plain field of the table that stands nowhere here comes last.
@@ -59,7 +59,7 @@ const OTHERS: [Block; 9] = [
     Block::Field(Field::Length),
 ];
 
-/// In which order fields are asked: what the size of a diagram depends on most.
+/// The order in which fields are tested, on which the size of a diagram depends most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Order {
     /// State, devices, protocol, destination address and port, source port, source address.
@@ -149,7 +149,7 @@ pub(crate) mod ct_bit {
     pub const COUNT: u32 = 6;
 }
 
-/// Where every block stands.
+/// The position of every block.
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
     pub family: Family,
@@ -177,13 +177,13 @@ impl Layout {
         layout
     }
 
-    /// Where a block stands.
+    /// The position of a block.
     pub fn levels(&self, block: Block) -> Levels {
         let found = self.blocks.iter().find(|(b, _)| *b == block);
         found.expect("every block has its levels").1
     }
 
-    /// Where a field stands.
+    /// The position of a field.
     pub fn field(&self, field: Field) -> Levels {
         self.levels(Block::Field(field))
     }
@@ -201,17 +201,17 @@ impl Layout {
     }
 }
 
-/// Classes of device names that no rule tells apart.
+/// Classes of device names that no rule distinguishes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DeviceCodes {
-    /// Names, and prefixes (true), that rules ask for; sorted.
+    /// Names, and prefixes (true), that rules test; sorted.
     asked: Vec<(String, bool)>,
     /// One name of each class; the first is the empty name.
     names: Vec<String>,
 }
 
 impl DeviceCodes {
-    /// The classes of the names and prefixes asked for. `lo` always has a class of its own.
+    /// The classes of the tested names and prefixes. `lo` always has its own class.
     pub fn new(asked: impl IntoIterator<Item = (String, bool)>) -> DeviceCodes {
         let mut asked: Vec<_> = asked.into_iter().collect();
         asked.push(("lo".to_owned(), false));
@@ -267,7 +267,7 @@ impl DeviceCodes {
         &self.names
     }
 
-    /// A class in words: the name that rules ask for, `ppp+` for what only the prefix names.
+    /// A class in words: the name that rules test, `ppp+` for names that only the prefix matches.
     pub fn word(&self, class: usize) -> Option<String> {
         let name = self.names.get(class)?;
         if name.is_empty() {

@@ -1,25 +1,25 @@
 //! The meaning of rules for all packets at once: decision diagrams.
 //!
-//! [`Interpreter`](weir_semantics::Interpreter) answers for one packet. A diagram answers for all
-//! of them: it asks one bit of the packet after the other and ends in what becomes of those
-//! packets. Equal meaning is then equality of diagrams, and a difference is a set of packets to
-//! pick one from.
+//! [`Interpreter`](weir_semantics::Interpreter) evaluates one packet. A diagram represents all of
+//! them: it tests one bit of the packet per node, and its terminals are the outcomes. Equal meaning
+//! is then equality of diagrams, and a difference is a set of packets from which one can be picked.
 //!
-//! - [`Space`]: sets of packets as booleans. What a rule's tests hold for, unions, what is covered
-//!   by what, how large it is, an example packet, and regions in words.
-//! - [`compare`]: two rulesets over the whole journey, proven equal or with a packet that shows the
-//!   difference.
-//! - [`Lookup`]: what the diagram says of one packet, to be held against another witness.
+//! - [`Space`]: sets of packets as boolean functions. What a rule's tests match, unions, coverage,
+//!   sizes, example packets, and regions in words.
+//! - [`compare`]: compares two rulesets over the whole journey; they are proven equal, or the
+//!   result has a packet that shows the difference.
+//! - [`Lookup`]: the outcome of one packet according to the diagram, for comparison with another
+//!   source.
 //!
-//! Inside, from the bottom up: `store` is the engine, with `operators` and `merging`; `layout` says
-//! which bit stands where; `lower` and `members` turn tests and sets into booleans; `possible`
-//! leaves out what no packet is; `encode` goes from packets to bits and back. For whole rulesets:
-//! `terminal` is what a diagram ends in, `change` what rules do to a packet; `compose` puts one
-//! piece of rules after another; `target`, `chain` and `journey` build those pieces, `runs` and
-//! `library` save work at it; `compare` and `replay` compare, and `comparison` is what that says.
+//! Modules, bottom up: `store` is the engine, with `operators` and `merging`; `layout` defines the
+//! order of bits; `lower` and `members` turn tests and sets into boolean functions; `possible`
+//! excludes packets that cannot exist; `encode` converts packets to bits and back. For whole
+//! rulesets: `terminal` is a leaf of a diagram, `change` what rules do to a packet; `compose` is
+//! sequential composition; `target`, `chain` and `journey` build the parts, and `runs` and
+//! `library` save work; `compare` and `replay` compare, and `comparison` is the result.
 //!
-//! Left out: single packets and the meaning of a rule, which are the interpreter's; what becomes of
-//! the counters, which are compared packet by packet; words for people (`weir-review`).
+//! Not part of this crate: single packets and the meaning of a rule (the interpreter), counters
+//! (compared packet by packet), and words for people (`weir-review`).
 //!
 //! ```
 //! use weir_model::{Family, Firewall, Rule, Target};

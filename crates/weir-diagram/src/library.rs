@@ -1,9 +1,9 @@
-//! Chains that were made already.
+//! Chains that were already built.
 //!
-//! What a chain means depends on where it stands, on what its rules say, and on what the chains
-//! that they jump to mean. So a chain whose rules say the same, and whose callees mean the same, is
-//! not made again, whatever their names are and however the callees came to their meaning: chains
-//! of the other ruleset that nobody touched, and those above a chain that was rewritten well.
+//! The meaning of a chain depends on its position, on its rules, and on the meaning of the chains
+//! that they jump to. A chain with the same rules and callees of the same meaning is not built
+//! again, whatever their names are: chains of the other ruleset that were not changed, and chains
+//! above one that was rewritten correctly.
 
 use std::collections::HashMap;
 
@@ -16,11 +16,11 @@ use crate::store::Ref;
 /// What a chain means to a rule that jumps to it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ChainDiagrams {
-    /// Its rules as they are.
+    /// Its rules unchanged.
     pub rules: Ref,
-    /// What returns goes on.
+    /// What returns continues.
     pub jump: Ref,
-    /// What returns, returns once more; made where some rule goes to the chain.
+    /// Packets that return, return once more; built if a goto leads to the chain.
     pub goto: Option<Ref>,
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct ChainId(usize);
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ChainKey<'f> {
     place: TablePlace,
-    /// Whose sets its rules look into, where they do.
+    /// The owner of the sets that its rules test, if they do.
     sets_of: Option<usize>,
     rules: Vec<RuleKey<'f>>,
 }

@@ -1,8 +1,9 @@
-//! What the diagram of a ruleset says of one packet: to be held against another witness.
+//! The outcome of one packet according to the diagram of a ruleset, for comparison with another
+//! source.
 //!
-//! The interpreter is asked first, with its answers overheard ([`RecordingOracle`]); then the
-//! diagram is walked with the same answers. A diagram may ask what the interpreter did not come to
-//! ask: then nothing depends on the answer, or the two disagree.
+//! The interpreter runs first, and its oracle's answers are recorded ([`RecordingOracle`]); then
+//! the diagram is traversed with the same answers. The diagram may test a variable for which the
+//! interpreter needed no answer: then nothing depends on it, or the two disagree.
 
 use weir_model::matching::SetMatch;
 use weir_model::target::NatTarget;
@@ -24,12 +25,12 @@ use crate::store::Ref;
 use crate::terminal::Exit;
 use crate::variable::{Choice, FieldBit, FreeVariable};
 
-/// Why a diagram was not asked.
-pub const TOO_LARGE: &str = "the diagram takes more than its memory or steps";
+/// Why a diagram was not evaluated.
+pub const TOO_LARGE: &str = "the diagram exceeds its memory or steps";
 /// See [`TOO_LARGE`].
-pub const NO_BITS: &str = "the packet is none that the diagram's fields can say";
+pub const NO_BITS: &str = "the diagram's fields cannot represent the packet";
 /// See [`TOO_LARGE`].
-pub const TWO_ANSWERS: &str = "one question was answered in two ways";
+pub const TWO_ANSWERS: &str = "one question had two different answers";
 
 /// The journeys of a family's packets, as diagrams.
 #[derive(Debug)]
@@ -40,7 +41,7 @@ pub struct Lookup<'f> {
 }
 
 impl<'f> Lookup<'f> {
-    /// The diagrams of a ruleset; `None` where they take more than `memory_bytes` or `steps_max`.
+    /// The diagrams of a ruleset; `None` if they take more than `memory_bytes` or `steps_max`.
     pub fn new(
         firewall: &'f Firewall,
         family: Family,
@@ -77,7 +78,7 @@ impl<'f> Lookup<'f> {
         Ok(Lookup { meaning, who, ways })
     }
 
-    /// Listens to what is asked and answered while the interpreter sends a packet on its way.
+    /// Records questions and answers while the interpreter evaluates a packet.
     pub fn overhear<'a>(&'a self, answers: &'a mut dyn Oracle) -> RecordingOracle<'a> {
         RecordingOracle { answers, who: &self.who, heard: Heard::default() }
     }
@@ -85,7 +86,7 @@ impl<'f> Lookup<'f> {
     /// In what the diagram differs from the outcome of a packet's journey, if in anything.
     ///
     /// # Errors
-    /// Why it could not be asked: [`NO_BITS`], [`TWO_ANSWERS`].
+    /// Why it could not be evaluated: [`NO_BITS`], [`TWO_ANSWERS`].
     pub fn differs(
         &self,
         packet: &Packet,
@@ -95,7 +96,7 @@ impl<'f> Lookup<'f> {
     ) -> Result<Option<String>, &'static str> {
         let RulesetDiagram { space, terminals, .. } = &self.meaning;
         let bits = encode(&space.layout, packet).ok_or(NO_BITS)?;
-        // Whether more fragments follow is no variable.
+        // Whether more fragments follow is not a variable.
         if outcome.verdict == Verdict::Waits && packet.fragment.offset == 0 {
             return Err(NO_BITS);
         }
@@ -119,18 +120,18 @@ impl<'f> Lookup<'f> {
         let effects: Vec<_> =
             outcome.effects.iter().map(|e| (e.hook, e.table, content(e.target))).collect();
         if effects != terminals.effects_of(terminal.effects) {
-            return Ok(Some("other effects in the diagram than in the interpreter".to_owned()));
+            return Ok(Some("the effects in the diagram and in the interpreter differ".to_owned()));
         }
         let asked = heard.asks.iter().filter_map(|ask| match ask.of {
             Of::Stateful { who, .. } => Some((who, ask.content)),
             Of::Stateless(_) => None,
         });
         let same = asked.eq(terminals.asked(terminal.asked).iter().map(|a| (a.who, a.content)));
-        Ok((!same).then(|| "other stateful tests are asked in the diagram".to_owned()))
+        Ok((!same).then(|| "the diagram evaluates other stateful tests".to_owned()))
     }
 }
 
-/// What was asked on one journey, and answered.
+/// The questions of one journey, and their answers.
 #[derive(Clone, Debug, Default)]
 pub struct Heard {
     asks: Vec<AskedTest>,
@@ -305,7 +306,7 @@ impl Oracle for RecordingOracle<'_> {
     fn write(&mut self, write: &Write<'_>) -> u128 {
         let value = self.answers.write(write);
         let Question { rule, content, hook, .. } = write.question;
-        // Noted for both: a target that is stateful was asked about just before.
+        // Recorded for both: the question about a stateful target comes immediately before.
         let nth = self.times(self.who.of(rule), content);
         let whose = Of::Stateful { who: self.who.of(rule), nth: nth.saturating_sub(1) };
         for of in [whose, Of::Stateless(hook)] {

@@ -1,9 +1,9 @@
-//! A rule's tests as booleans over the variables.
+//! The tests of a rule as boolean functions of the variables.
 //!
-//! A test of a header is three-valued: it holds, it does not, or it drops the packet, since the
-//! header is cut short. So it becomes two booleans, [`Lowered::holds`] and [`Lowered::drops`].
-//! What the packet looks like depends on where it is asked ([`At`]): before routing it has no
-//! output device, before conntrack no entry, when it is made here no MAC address.
+//! A test of a header has three results: it matches, it does not, or it drops the packet because
+//! the header is truncated. So it becomes two functions, [`Lowered::holds`] and [`Lowered::drops`].
+//! What the packet looks like depends on the point of evaluation ([`At`]): before routing it has no
+//! output device, before conntrack no entry, and a local packet has no MAC address.
 
 use weir_model::matching::{ConntrackMatch, SetMatch, ct_state};
 use weir_model::{Field, FieldSet, Hotdrop, Match, Predicate, Rule, Test, match_effects};
@@ -17,9 +17,9 @@ use crate::variable::{FreeVariable, StateInput};
 /// A test as booleans.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lowered {
-    /// It holds.
+    /// It matches.
     pub holds: Ref,
-    /// It drops the packet on the spot.
+    /// It drops the packet immediately.
     pub drops: Ref,
 }
 
@@ -32,8 +32,8 @@ impl Lowered {
 }
 
 impl Space<'_> {
-    /// A test of a rule, as [`located_tests_of`](weir_model::located_tests_of) gives it.
-    /// `who` tells the rule's stateful tests from those of others.
+    /// A test of a rule, as [`located_tests_of`](weir_model::located_tests_of) returns it. `who`
+    /// identifies the rule's stateful tests.
     pub(crate) fn test(
         &mut self,
         rule: &Rule,

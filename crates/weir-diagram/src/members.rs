@@ -1,8 +1,8 @@
-//! Membership in ipsets as booleans: what the interpreter does for one packet.
+//! Membership in ipsets as boolean functions: the counterpart of the interpreter's lookup.
 //!
-//! An element is a conjunction of its parts; the elements with the longest prefixes come first, and
-//! the first that holds decides: it is an element or an exception. A part that cannot be read makes
-//! the packet no member; one that the packet does not say makes the set a question.
+//! An element is a conjunction of its parts. Elements with the longest prefixes come first, and the
+//! first that matches decides: it is an element or an exception. If a part cannot be read, the
+//! packet is not a member; if the packet does not determine a part, membership is a free variable.
 
 use std::cmp::Reverse;
 
@@ -24,7 +24,7 @@ const IN: Ref = Ref::leaf(1);
 const EXCEPT: Ref = Ref::leaf(2);
 const UNKNOWN: Ref = Ref::leaf(3);
 
-/// What the options of a `-m set` ask for.
+/// What the options of a `-m set` require.
 #[derive(Clone, Copy, Debug, Default)]
 struct Options {
     return_nomatch: bool,
@@ -159,7 +159,7 @@ impl Space<'_> {
     /// Where a part of the packet can be read at all; of ports, each element says more.
     fn readable(&mut self, set: &IpSet, part: Part, src: bool, at: At) -> Result<Ref, Full> {
         match part {
-            // hash_ip4_kadt in ip_set_hash_ip.c: the zero address is no element.
+            // hash_ip4_kadt in ip_set_hash_ip.c: the zero address is not an element.
             Part::Ip if set.kind.method == Method::Hash && set.kind.parts.len() == 1 => {
                 let levels = self.layout.field(address(src));
                 let zero = masked(&mut self.store, levels, 0, mask_of(set, self.layout.family))?;
@@ -188,7 +188,7 @@ fn addr_of(part: &ElementPart) -> u128 {
     if let ElementPart::Net { addr, .. } = part { addr.0 } else { 0 }
 }
 
-/// Bits of an address that the set looks at.
+/// Bits of an address that the set tests.
 fn mask_of(set: &IpSet, family: Family) -> u128 {
     let netmask = set.options.iter().find_map(|o| match o {
         SetOption::Netmask(len) => Some(family.mask((*len).into())),
@@ -197,7 +197,7 @@ fn mask_of(set: &IpSet, family: Family) -> u128 {
     netmask.unwrap_or(family.max())
 }
 
-/// Reads the parts of a packet that an element asks for.
+/// Reads the parts of a packet that an element needs.
 struct ElementReader<'a> {
     layout: &'a Layout,
     presence: Presence,

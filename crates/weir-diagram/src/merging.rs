@@ -1,13 +1,13 @@
-//! Merging many diagrams.
+//! Merges many diagrams.
 //!
-//! One by one it is hopeless: each step walks all that is there already. An associative operator
-//! allows a balanced tree of merges instead, where most work is done on small diagrams. 95 of 100
-//! nodes are garbage then, which is swept on the way.
+//! Merging them one by one is too slow: each step traverses everything that was merged before. An
+//! associative operator allows a balanced tree of merges instead, in which most work is done on
+//! small diagrams. 95 of 100 nodes are then garbage, which is swept along the way.
 
 use crate::store::{Full, Operator, Ref, Store};
 
-/// What can be merged as a balanced tree: diagrams made one after the other, and an associative
-/// way to join two.
+/// Values that can be merged as a balanced tree: diagrams in sequence, and an associative way to
+/// join two.
 pub(crate) trait Merging {
     type Error: From<Full>;
     fn store(&mut self) -> &mut Store;
@@ -64,8 +64,8 @@ fn merge_top<M: Merging>(m: &mut M, from: usize, stack: &mut Vec<Ref>) -> Result
 }
 
 impl Store {
-    /// Merges `count` diagrams, made when they are needed, by an associative operator: the first
-    /// stands first. 0 is neutral.
+    /// Merges `count` diagrams, built when they are needed, by an associative operator, in order. 0
+    /// is neutral.
     ///
     /// `leaf` must not keep references from one call to the next.
     pub fn merge<O: Operator>(

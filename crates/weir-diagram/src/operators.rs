@@ -1,4 +1,4 @@
-//! Operators on sets: the booleans among them are unions, intersections and differences.
+//! Operators on sets; on boolean functions these are union, intersection and difference.
 
 use crate::store::{Full, Operator, Ref, Store};
 
@@ -8,7 +8,7 @@ impl Store {
         self.apply(&mut And, f, g)
     }
 
-    /// `f` where it is decided, else `g`. Associative.
+    /// `f` if it is decided, else `g`. Associative.
     pub fn over(&mut self, f: Ref, g: Ref) -> Result<Ref, Full> {
         self.apply(&mut Over, f, g)
     }

@@ -1,8 +1,8 @@
-//! Which order of addresses and ports suits a ruleset: tried on the ruleset thinned out.
+//! Chooses the order of addresses and ports for a ruleset by trying orders on a reduced ruleset.
 //!
-//! What an order costs shows where chains come together: a list of customers by source before one
-//! by destination. So chains are kept, and their rules: of each long chain every so manieth, and of
-//! what only the others lead to, nothing.
+//! The cost of an order shows where chains meet: for example a list of customers by source before
+//! one by destination. So chains are retained with their rules, except that long chains are thinned
+//! to every n-th rule, and chains that only removed rules lead to are emptied.
 
 use weir_model::{Chain, ChainGraph, Family, Firewall, Rule, Ruleset, Table};
 
@@ -79,7 +79,7 @@ fn spread(rules: &[Rule], length: usize) -> impl Iterator<Item = &Rule> {
     (0..count).map(move |i| &rules[i * rules.len() / count])
 }
 
-/// Steps that the tables of all ways take.
+/// Steps for the tables of all journeys.
 fn steps(
     family: Family,
     order: Order,

@@ -1,10 +1,10 @@
-//! Where rules stand: at which hook, in which table.
+//! Positions of rules: hook and table.
 
 use weir_model::{Hook, TableName};
 
 use crate::at::At;
 
-/// Where rules stand.
+/// The position of rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct TablePlace {
     pub at: At,

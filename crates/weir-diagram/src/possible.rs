@@ -1,8 +1,8 @@
-//! Packets that there are: codes that stand for something of their own, headers that fit the
-//! protocol, lengths that fit the headers.
+//! Packets that can exist: codes that are not redundant, headers that fit the protocol, and lengths
+//! that fit the headers.
 //!
-//! Tests mean something for every combination of bits. So the diagrams of two rulesets may differ
-//! where no packet is, and only what is left of a difference within the possible is one.
+//! Tests are defined for every combination of bits, so the diagrams of two rulesets may differ
+//! where no packet can be. Only the part of a difference within the possible packets counts.
 
 use weir_model::{Family, Field};
 
@@ -42,7 +42,7 @@ pub(crate) fn possible(store: &mut Store, layout: &Layout) -> Result<Ref, Full> 
 
 /// Headers that are there or cut, with the lengths of packets that have them. An IPv4 header has up
 /// to 40 bytes of options, and any length up to there is one of a packet. IPv6 fragments carry
-/// eight bytes more; whether more fragments follow is no variable, so a head may be one.
+/// eight bytes more; whether more fragments follow is not a variable, so a head may be one.
 fn lengths(store: &mut Store, layout: &Layout, p: &Presence) -> Result<Ref, Full> {
     let (base, fragment): (u128, u128) = match layout.family {
         Family::V4 => (20, 0),

@@ -1,4 +1,5 @@
-//! What a packet has, and predicates of one field, as booleans over the variables.
+//! Presence of a packet's parts, and predicates of one field, as boolean functions of the
+//! variables.
 
 use weir_model::matching::ct_state;
 use weir_model::{Family, Field};
@@ -20,7 +21,7 @@ pub(crate) struct Presence {
     pub cut: Ref,
     /// The ports as multiport reads them.
     pub multiport: Ref,
-    /// A header that is cut before the ports.
+    /// A header that is truncated before the ports.
     pub multiport_cut: Ref,
     /// A conntrack entry.
     pub entry: Ref,

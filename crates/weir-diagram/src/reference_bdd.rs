@@ -1,4 +1,4 @@
-//! The engine against another one: random formulas, equal functions and numbers of solutions.
+//! Compares the engine with another one: random formulas, equal functions and numbers of solutions.
 
 use oxidd::bdd::BDDFunction;
 use oxidd::util::SatCountCache;

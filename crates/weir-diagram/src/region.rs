@@ -1,8 +1,8 @@
-//! What is in a set, in words: a few regions, the biggest first.
+//! Describes a set in words: a few regions, the largest first.
 //!
-//! A region is one set of values for each field. Diagrams are walked field by field: all values
-//! that lead to the same place stand together. The walk follows the largest share first, so the
-//! regions come in the order of their size, and as many are made as are asked for.
+//! A region is one set of values per field. Diagrams are traversed field by field; values that lead
+//! to the same node are grouped. The traversal follows the largest share first, so the regions are
+//! ordered by size, and only as many as requested are computed.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -20,7 +20,7 @@ use crate::store::{Full, Ref};
 use crate::witness::{Witness, joined};
 use crate::words::{field_words, is_any_state, span_words, state_words};
 
-/// Packets that differ in nothing that was asked.
+/// Packets that do not differ in any tested field.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Region {
     /// Which part of all packets it is, from 0 to 1.
@@ -41,7 +41,7 @@ pub struct ExamplePacket {
     pub witness: Witness,
     /// What differs.
     pub difference: OutcomeDifference,
-    /// The verdicts that it met, before and after.
+    /// Its verdicts, before and after.
     pub verdicts: (Verdict, Verdict),
 }
 
@@ -56,7 +56,7 @@ pub struct Values {
     pub more: usize,
     /// How many values of the field these are; of addresses and ports.
     pub size: Option<RegionSize>,
-    /// The match that holds or does not, where it is one that packets do not answer.
+    /// The match that is true or false, if packets do not determine it.
     pub asked: Option<(Match, bool)>,
 }
 
@@ -120,7 +120,7 @@ struct SearchPath {
     said: Option<Rc<Branches>>,
 }
 
-/// What a way asked, the last first.
+/// The variables tested on a path, the last first.
 struct Branches {
     before: Option<Rc<Branches>>,
     part: PathPart,
@@ -152,8 +152,8 @@ impl Ord for SearchPath {
 }
 
 impl Space<'_> {
-    /// At most `count` regions of a set, the biggest first. All of them make up the set, if there
-    /// are fewer than asked for.
+    /// At most `count` regions of a set, the largest first. If there are fewer than requested, they
+    /// cover the set.
     ///
     /// # Errors
     /// [`Full`].
@@ -162,8 +162,8 @@ impl Space<'_> {
         Ok(regions.into_iter().map(|(region, _)| region).collect())
     }
 
-    /// The same, each with the packets that it has. `ordinary` leaves out what goes without saying
-    /// of a set without corner cases.
+    /// The same, each with its packets. `ordinary` omits what is obvious for a set without corner
+    /// cases.
     pub(crate) fn regions_with_sets(
         &mut self,
         a: PacketSet,
@@ -350,8 +350,10 @@ impl Space<'_> {
         let field = match block {
             Block::Redirected => return None,
             Block::OffsetOne => return flag("at offset 1", "not at offset 1"),
-            Block::Cut => return flag("with a cut header", "not a cut header"),
-            Block::CutPorts => return flag("cut after the ports", "cut before the ports"),
+            Block::Cut => return flag("with a truncated header", "not a truncated header"),
+            Block::CutPorts => {
+                return flag("truncated after the ports", "truncated before the ports");
+            }
             Block::HasMac => return flag("with a source MAC", "without a source MAC"),
             Block::Field(Field::Fragment) => {
                 return flag("later fragment", "not a later fragment");

@@ -1,4 +1,4 @@
-//! A witness's answers, given to the interpreter.
+//! Gives the answers of a witness to the interpreter.
 
 use std::collections::HashMap;
 
@@ -15,18 +15,18 @@ use crate::witness::{Assumption, Witness};
 
 /// Gives the answers of a [`Witness`]; what it has no assumption on does not hold.
 ///
-/// Made for one of the firewalls that were compared, and good for one journey: it counts
-/// how often a stateful test was asked.
+/// Made for one of the firewalls that were compared, and good for one journey: it counts how often
+/// a stateful test was evaluated.
 #[derive(Clone, Debug)]
 pub struct Replay<'w> {
     assumptions: &'w [Assumption],
     who: StatefulIdentity,
     counts: HashMap<(u64, u64), u32>,
-    /// Stateful tests that were asked, with their answers.
+    /// Stateful tests that were evaluated, with their results.
     pub(crate) asked: Vec<AskedQuestion>,
 }
 
-/// A stateful test that was asked, and answered.
+/// A stateful test that was evaluated, with its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AskedQuestion {
     who: u64,
@@ -38,8 +38,8 @@ pub(crate) struct AskedQuestion {
 }
 
 impl Witness {
-    /// The oracle for a journey through `firewall`, one of those that were compared, told apart as
-    /// there.
+    /// The oracle for a journey through `firewall`, one of those that were compared, distinguished
+    /// as there.
     pub fn answers(&self, firewall: &Firewall, identity: Identity) -> Replay<'_> {
         Replay {
             assumptions: &self.assumptions,

@@ -1,10 +1,10 @@
 //! Rules of a chain that need not be merged in the order of the text.
 //!
-//! Long lists mostly test one address and nothing else. Rules of such a list that end alike are one
-//! union of spans, made from the sorted spans at once. Rules whose addresses do not overlap
-//! commute, whatever they lead to, as long as no rule that goes on has changed the address. Merged
-//! in the order of their addresses, most merges touch a single path; in the order of the text,
-//! every one walks both diagrams.
+//! Long lists mostly test one address and nothing else. Rules of such a list with the same result
+//! are one union of intervals, built from the sorted intervals at once. Rules whose addresses do
+//! not overlap commute, whatever they lead to, as long as no non-terminating rule has changed the
+//! address. If they are merged in the order of their addresses, most merges touch a single path; in
+//! the order of the text, every merge traverses both diagrams.
 
 use weir_model::mask::masked_interval;
 use weir_model::{Family, Field, Predicate, Rule, Target, Test, effects_of, tests_of};

@@ -1,4 +1,4 @@
-//! How large a set is: the share of all combinations of bits that lie in it.
+//! The size of a set: the fraction of all combinations of bits that it contains.
 
 use std::collections::HashMap;
 
@@ -15,8 +15,8 @@ pub(crate) type Shares = HashMap<Ref, f64>;
 
 impl Space<'_> {
     /// Which part of all packets is in the set, from 0 to 1. Every bit of every field, and every
-    /// answer to what packets do not say, counts as a coin; later fragments and cut headers as one
-    /// in a thousand.
+    /// answer to what packets do not say, counts as a coin; later fragments and truncated headers
+    /// as one in a thousand.
     ///
     /// # Errors
     /// [`Full`].

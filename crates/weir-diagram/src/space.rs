@@ -24,7 +24,7 @@ type SetKey = (usize, usize, Vec<bool>, At);
 /// How a space is made.
 #[derive(Clone, Copy, Debug)]
 pub struct SpaceOptions {
-    /// In which order addresses and ports are asked.
+    /// The order in which addresses and ports are tested.
     pub order: Order,
     /// Memory that the diagrams may take, in bytes.
     pub memory_bytes: usize,
@@ -52,14 +52,13 @@ impl PacketSet {
     pub const ALL: PacketSet = PacketSet(Ref::ONE);
 }
 
-/// Sets of packets of one family, as the rules and sets of some firewalls tell them apart.
+/// Sets of packets of one family, as the rules and sets of some firewalls distinguish them.
 ///
 /// A rule's tests become a [`PacketSet`] by [`of_rule`](Space::of_rule); sets are combined,
 /// compared and counted; [`witness`](Space::witness) picks a packet and [`regions`](Space::regions)
-/// says in words what is in a set. Tests of which the packet does not tell the answer (owner, a set
-/// that is not known) are variables beside its fields: one for each content and hook. A test that
-/// keeps a budget or a memory is a variable of its rule alone, so nothing is ever taken as equal to
-/// it.
+/// describes a set in words. Tests that the packet does not determine (owner, an unknown set) are
+/// variables in addition to its fields: one per content and hook. A stateful test is a variable of
+/// its rule alone, so it is never treated as equal to another one.
 ///
 /// A union of many sets is [`any_of`](Space::any_of), which is far faster than one by one.
 ///
@@ -93,7 +92,7 @@ impl<'f> Space<'f> {
     /// [`look_into`](Space::look_into) says otherwise.
     ///
     /// # Errors
-    /// [`Full`] where not even the fields of a packet fit into the memory that is allowed.
+    /// [`Full`] if not even the fields of a packet fit into the memory that is allowed.
     pub fn with(
         family: Family,
         firewalls: &[&'f Firewall],
@@ -144,8 +143,8 @@ impl<'f> Space<'f> {
         self.layout.family
     }
 
-    /// Packets for which all tests of a rule hold. In which order they are asked does not matter
-    /// here: a packet that a cut header drops is not among them.
+    /// Packets that match all tests of a rule. The order of evaluation does not matter here: a
+    /// packet that a truncated header drops is not among them.
     ///
     /// # Errors
     /// [`Full`].
@@ -159,8 +158,8 @@ impl<'f> Space<'f> {
         Ok(PacketSet(all))
     }
 
-    /// Packets that trying the rule drops on the spot: a header that a test wants is cut short,
-    /// and the tests before it hold.
+    /// Packets that trying the rule drops immediately: a header that a test wants is truncated, and
+    /// the tests before it hold.
     ///
     /// # Errors
     /// [`Full`].
@@ -207,7 +206,8 @@ impl<'f> Space<'f> {
         self.store.minus(Ref::ONE, a.0).map(PacketSet)
     }
 
-    /// In one of many, merged as a balanced tree; what is garbage on the way is reclaimed.
+    /// Membership in one of many sets, merged as a balanced tree; garbage is reclaimed along the
+    /// way.
     ///
     /// # Errors
     /// [`Full`].
@@ -240,7 +240,7 @@ impl<'f> Space<'f> {
         Ok(self.store.and(a.0, self.possible)? == Ref::ZERO)
     }
 
-    /// Whether every packet of the first is in the second.
+    /// Adjacent sets share most of their nodes: merged first, they create few.
     ///
     /// # Errors
     /// [`Full`].
@@ -267,8 +267,8 @@ impl<'f> Space<'f> {
         self.is_empty(PacketSet(differ))
     }
 
-    /// Whether a packet is in the set; questions are answered by `answer`, from the match and the
-    /// hook it is asked at. `None` for a packet that cannot be: see [`Packet`] and its `transport`.
+    /// Whether a packet is in the set; `answer` answers questions from the match and its hook.
+    /// `None` for a packet that cannot exist: see [`Packet`] and its `transport`.
     pub fn holds(
         &self,
         a: PacketSet,
@@ -335,15 +335,15 @@ pub(crate) fn who(rule: &Rule) -> u64 {
     hasher.finish()
 }
 
-/// What the name of a device stands for in the packets of a comparison: `any other device`, `ppp+`;
-/// the name itself where rules ask for it.
+/// The meaning of a device name in the packets of a comparison: `any other device`, `ppp+`; the
+/// name itself if rules test it.
 pub fn device_words(firewalls: &[&Firewall], family: Family, name: &str) -> String {
     let devices = DeviceCodes::new(firewalls.iter().flat_map(|f| devices_of(f, family)));
     let class = devices.class(name);
     class.and_then(|class| devices.word(class as usize)).unwrap_or_else(|| name.to_owned())
 }
 
-/// Device names and prefixes (true) that a family's rules and the sets ask for.
+/// Device names and prefixes (true) that a family's rules and the sets test.
 fn devices_of(firewall: &Firewall, family: Family) -> Vec<(String, bool)> {
     let mut out = Vec::new();
     for (_, _, rule) in firewall.ruleset(family).into_iter().flat_map(|r| r.rules()) {

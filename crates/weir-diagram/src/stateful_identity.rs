@@ -1,4 +1,4 @@
-//! Whose a stateful test is.
+//! The identity of a stateful test.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use weir_semantics::digest::content;
 use crate::comparison::Identity;
 use crate::space::who;
 
-/// What tells the stateful tests of a firewall's rules apart, and finds them again in another.
+/// Identifies the stateful tests of a firewall's rules, and finds them again in another firewall.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StatefulIdentity {
     /// By the address of the rule, where its text alone does not say; else by its credit.
@@ -38,8 +38,8 @@ impl StatefulIdentity {
         StatefulIdentity { by_rule: Some(by_rule), configured }
     }
 
-    /// Whose the tests of a rule are, and what configures the objects that they ask: a bucket that
-    /// another rule has made is another bucket.
+    /// The identity of a rule's tests, and what configures the objects that they use: a bucket that
+    /// another rule created is a different bucket.
     pub fn of(&self, rule: &Rule) -> u64 {
         let who = match &self.by_rule {
             Some(by_rule) => by_rule.get(&address(rule)).copied().unwrap_or(0),

@@ -1,23 +1,24 @@
 //! The engine: hash-consed decision diagrams with many terminals.
 //!
-//! A node asks one variable, known by its *level*, and has a branch for 0 and one for 1; levels
-//! grow on the way down. Equal nodes are made once, so that two diagrams mean the same exactly when
-//! their [`Ref`]s are equal. Terminals are numbers that the engine does not interpret but for 0,
-//! which is *nothing yet* (false, undecided), and 1, which is *true*.
+//! A node tests one variable, given by its *level*, and has a branch for 0 and one for 1; levels
+//! increase on the way down. Equal nodes are created once, so two diagrams mean the same exactly if
+//! their [`Ref`]s are equal. Terminals are numbers. The engine interprets only 0, which is *nothing
+//! yet* (false, undecided), and 1, which is *true*.
 //!
-//! **Operations** are recursive and remembered in one lossy table, addressed by operator and
-//! operands. A new operator is an [`Operator`]: which pairs need no descent, and what comes of two
-//! terminals. Those of sets are in [`operators`](super::operators); many diagrams are put together
-//! by [`merging`](super::merging).
+//! **Operations** are recursive and memoised in one lossy table, addressed by operator and
+//! operands. A new operator is an [`Operator`]: which pairs need no descent, and the result for two
+//! terminals. Operators on sets are in [`operators`](super::operators); [`merging`](super::merging)
+//! combines many diagrams.
 //!
-//! **Garbage** is reclaimed where it arises. Children are made before their parents, so a node's
-//! number is above those of its children; and what an operation made is known to nobody else until
-//! it returns. So [`Store::sweep`] marks and slides down the nodes that are younger than a given
-//! point, and renumbers the few references that the operation itself holds. No counts, no handles.
+//! **Garbage** is reclaimed where it arises. Children are created before their parents, so a node's
+//! number is above those of its children, and nodes that an operation created are unknown to others
+//! until it returns. So [`Store::sweep`] marks and compacts the nodes that are younger than a given
+//! point, and renumbers the few references that the operation itself holds. No reference counts or
+//! handles are needed.
 //!
-//! **Memory** has a limit, and so has work, counted in *steps*: nodes asked for. When one is met,
-//! operations return [`Full`]; the store stays usable. Steps are counted and not timed, so that the
-//! same question has the same answer on every machine.
+//! **Memory** has a limit, and so has work, counted in *steps*: nodes requested. When a limit is
+//! reached, operations return [`Full`]; the store stays usable. Steps are counted rather than time,
+//! so that the same question has the same answer on every machine.
 
 /// A node or a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -107,13 +108,13 @@ pub(crate) struct Store {
     nodes_max: usize,
     /// Most nodes at one time.
     pub nodes_peak: usize,
-    /// Nodes that were asked for, found or made.
+    /// Requested nodes, found or created.
     pub steps: u64,
     /// How many may be.
     pub steps_max: u64,
     /// Sweep when there are more nodes than this.
     sweep_at: usize,
-    /// The last visit that met a node.
+    /// The last traversal that visited a node.
     stamps: Vec<u32>,
     stamp: u32,
 }
@@ -151,7 +152,7 @@ impl Store {
         self.nodes.len()
     }
 
-    /// The variable that a node asks; [`BOTTOM`] for a terminal.
+    /// The variable that a node tests; [`BOTTOM`] for a terminal.
     pub fn level(&self, f: Ref) -> u32 {
         if f.is_leaf() { BOTTOM } else { self.nodes[f.index()].level }
     }
@@ -167,7 +168,7 @@ impl Store {
         if self.level(f) == level { self.branches(f) } else { (f, f) }
     }
 
-    /// The node that asks `level`.
+    /// The node that tests `level`.
     pub fn node(&mut self, level: u32, low: Ref, high: Ref) -> Result<Ref, Full> {
         if low == high {
             return Ok(low);
@@ -222,7 +223,7 @@ impl Store {
         }
     }
 
-    /// A code for an operation of its own, as a substitution is.
+    /// A code for its own operation, as a substitution is.
     pub fn fresh_code(&mut self) -> u32 {
         self.next_code += 1;
         self.next_code - 1
@@ -313,7 +314,7 @@ impl Store {
         Ok(result)
     }
 
-    /// Whether there is so much garbage that a sweep pays.
+    /// Whether there is enough garbage for a sweep.
     pub fn wants_sweep(&self) -> bool {
         self.len() > self.sweep_at
     }
@@ -365,8 +366,8 @@ impl Store {
     }
 }
 
-/// Both halves of a long product: the low bits of a plain one would not depend on the high bits of
-/// what is hashed, and nodes that lie beside one another would fill the same stretch of the table.
+/// Both halves of a long product: the low bits of a short one would not depend on the high bits of
+/// the hashed value, and adjacent nodes would fill the same part of the table.
 fn hash(level: u32, low: Ref, high: Ref) -> u32 {
     let a = u64::from(low.0) << 32 | u64::from(high.0);
     let a = a ^ u64::from(level).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -411,7 +412,7 @@ pub(crate) mod tests {
         store.sweep(from, &mut roots);
         assert!(store.len() < before / 3, "{} of {before} nodes are left", store.len());
         assert_eq!(roots[1], old);
-        // Made anew, the same diagrams are found, not made again.
+        // Made again, the same diagrams are found, not made again.
         let len = store.len();
         assert_eq!(of_table(&mut store, &table(16, 4), 0), roots[0]);
         assert_eq!(of_table(&mut store, &table(42, 4), 0), roots[2]);

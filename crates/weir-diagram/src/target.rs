@@ -1,4 +1,4 @@
-//! What targets do, as diagrams: most end in one terminal, some look at the packet first.
+//! Targets as diagrams: most are a single terminal, some test the packet first.
 
 use weir_model::effect::{SetWrites, UNKNOWN_TARGET};
 use weir_model::matching::ct_state;
@@ -173,8 +173,8 @@ impl RulesetDiagram<'_> {
 
     /// Fields take values of which nothing is known, not even that two packets alike get the same.
     ///
-    /// Variables are numbered in the order of the levels that they stand for, so that a diagram
-    /// whose bits they replace keeps its shape.
+    /// Variables are numbered in the order of the levels that they replace, so that a diagram keeps
+    /// its shape.
     fn set_unknown(
         &mut self,
         change: &mut PacketChange,
@@ -184,7 +184,7 @@ impl RulesetDiagram<'_> {
         self.set_bits(change, fields, |bit| FreeVariable::Written { who, content, nth: 0, bit });
     }
 
-    /// Fields take values that the packet determines, in a way that is not modelled.
+    /// Fields get values that the packet determines, in a way that is not modelled.
     pub fn set_chosen(
         &mut self,
         change: &mut PacketChange,
@@ -287,7 +287,7 @@ impl RulesetDiagram<'_> {
     ) -> Result<Ref, Full> {
         let accept = Terminal { effects, ..Terminal::of(Exit::Verdict(Verdict::Accept)) };
         if matches!(place.hook(), Hook::Input | Hook::Postrouting) {
-            // The last table of every journey: nobody looks at the packet any more.
+            // The last table of every journey: nothing reads the packet any more.
             return Ok(self.terminals.leaf(accept));
         }
         let source = match nat {
@@ -421,7 +421,7 @@ impl RulesetDiagram<'_> {
     }
 }
 
-/// An ask of a target that may depend on every field.
+/// A question of a target that may depend on every field.
 fn everything(who: u64, content: u64, place: TablePlace) -> Ask {
     let of = StateInput { hook: Some(place.hook()), reads: FieldSet::ALL, change: 0 };
     Ask { who, content, of }
@@ -436,7 +436,7 @@ struct New {
     port_bits: Vec<BitSource>,
     /// Bits of the address that are left open.
     open: PacketChange,
-    /// The variable that tells whether anything changed, where that is left open.
+    /// The variable that says whether anything changed, if that is open.
     changed: Option<u32>,
 }
 
@@ -453,7 +453,7 @@ impl New {
     }
 }
 
-/// Whether the rule alone says what comes of the packet.
+/// Whether the rule alone says the result of the packet.
 fn is_settled(r: &NatRange) -> bool {
     r.addrs.is_none_or(|(lo, hi)| lo == hi) && r.ports.is_none_or(|(lo, hi)| lo == hi)
 }

@@ -1,9 +1,9 @@
-//! What a diagram of rules ends in.
+//! The terminals of a diagram of rules.
 //!
-//! A terminal says how the rules are left (on with the next rule, back to the caller, a verdict),
-//! what was done on the way in its order, which stateful tests were asked in their order, and what
-//! became of the fields. Its number is that of the diagram's leaf: 0 goes on and has done nothing,
-//! which is what the engine takes as neutral.
+//! A terminal says how the rules are left (continue with the next rule, return to the caller, a
+//! verdict), the effects in order, the stateful tests that were evaluated, in order, and the
+//! changes of the fields. Its number is that of the diagram's leaf: 0 continues without any effect,
+//! which the engine treats as neutral.
 
 use std::collections::HashMap;
 
@@ -22,7 +22,7 @@ use crate::variable::{FreeVariable, FreeVariables, StateInput};
 pub(crate) enum Exit {
     /// On with the next rule.
     Continue,
-    /// Back behind the jump.
+    /// Back after the jump.
     Return,
     /// The table is decided.
     Verdict(Verdict),
@@ -38,7 +38,7 @@ pub(crate) struct Terminal {
     pub exit: Exit,
     /// Effects in their order.
     pub effects: u32,
-    /// Stateful tests that were asked, in their order.
+    /// Stateful tests that were evaluated, in order.
     pub asked: u32,
     pub change: u32,
 }
@@ -54,7 +54,7 @@ impl Terminal {
     }
 }
 
-/// What was asked.
+/// The question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Ask {
     /// Whose it is.
@@ -65,7 +65,7 @@ pub(crate) struct Ask {
     pub of: StateInput,
 }
 
-/// All terminals that were met.
+/// All terminals that occurred.
 #[derive(Debug)]
 pub(crate) struct Terminals {
     all: ValueInterner<Terminal>,
@@ -76,13 +76,13 @@ pub(crate) struct Terminals {
     changes: ValueInterner<PacketChange>,
     /// The level of the first question.
     fields_end: u32,
-    /// Where the fields stand.
+    /// The positions of the fields.
     fields: Vec<(Field, Levels)>,
     /// Pairs that were composed before.
     pairs: HashMap<(u32, u32), u32>,
-    /// Some terminal goes on with a change or an ask.
+    /// Some terminal continues with a change or a question.
     pub any_changed: bool,
-    /// Effects are told apart; else there are none.
+    /// Effects are distinguished; else there are none.
     pub with_effects: bool,
 }
 
@@ -138,7 +138,7 @@ impl Terminals {
         self.lists.number(&vec![effect])
     }
 
-    /// The list of one ask.
+    /// The list of one question.
     pub fn ask(&mut self, ask: Ask) -> u32 {
         self.asked.number(&vec![ask])
     }
@@ -148,7 +148,7 @@ impl Terminals {
         self.lists.get(list).iter().map(|e| *self.effects.get(*e)).collect()
     }
 
-    /// What was asked, in order.
+    /// The questions, in order.
     pub fn asked(&self, list: u32) -> &[Ask] {
         self.asked.get(list)
     }
@@ -158,7 +158,7 @@ impl Terminals {
         self.all.len()
     }
 
-    /// What comes of two terminals one after the other. `questions` may get new ones.
+    /// The result of two terminals in sequence. `questions` may get new ones.
     pub fn then(&mut self, first: Ref, second: Ref, questions: &mut FreeVariables) -> Ref {
         let pair = (first.terminal().unwrap_or(0), second.terminal().unwrap_or(0));
         if let Some(both) = self.pairs.get(&pair) {
@@ -183,7 +183,8 @@ impl Terminals {
         leaf
     }
 
-    /// One change after another. `asked` is what was asked up to the end of the first.
+    /// Sequential composition of changes. `asked` is the list of questions up to the end of the
+    /// first.
     pub fn change_then(
         &mut self,
         first: u32,
@@ -207,7 +208,7 @@ impl Terminals {
         sources.flat_map(|s| &s.bits).any(|level| *level >= self.fields_end)
     }
 
-    /// The number of a question that is asked after a change and some asks.
+    /// The number of a question after a change and some questions.
     pub fn renamed(
         &mut self,
         question: u32,
@@ -238,13 +239,13 @@ impl Terminals {
         questions.number(renamed, || what)
     }
 
-    /// How often something is in a list of what was asked.
+    /// How often an element occurs in a list of questions.
     fn times(&self, asked: u32, who: u64, content: u64) -> u32 {
         let same = |a: &&Ask| (a.who, a.content) == (who, content);
         self.asked.get(asked).iter().filter(same).count() as u32
     }
 
-    /// What a budget or a memory sees of a packet after a change and some asks.
+    /// What a stateful match sees of a packet after a change and some questions.
     fn seen_after(
         &mut self,
         of: StateInput,

@@ -1,30 +1,30 @@
-//! What the packet does not say: a free variable for each question.
+//! Free variables: one for each question that the packet does not determine.
 
 use std::collections::HashMap;
 
 use weir_model::{Field, FieldSet, Hook, Match};
 
-/// A question whose answer is a free variable of its own.
+/// A question whose answer is a separate free variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum FreeVariable {
     /// A test of the packet as it is at a hook, after a change: the same content, the same answer.
     Stateless {
         /// Digest of the match.
         content: u64,
-        /// Where it is asked.
+        /// Where it is evaluated.
         hook: Option<Hook>,
         /// What was done to the packet before, by its number; 0 is nothing.
         change: u32,
     },
-    /// A test with a budget or a memory, or whether an unknown target ends the walk.
+    /// A test with a budget or a memory, or whether an unknown target ends the traversal.
     Stateful {
         /// Whose it is: the original rule.
         who: u64,
         /// Digest of the match or target.
         content: u64,
-        /// How often it was asked on this journey before.
+        /// How often it was evaluated before on this journey.
         nth: u32,
-        /// Where it is asked, and of which packet.
+        /// Where it is evaluated, and on which packet.
         of: StateInput,
     },
     /// A bit of what a target writes that depends on more than the packet.
@@ -33,7 +33,7 @@ pub(crate) enum FreeVariable {
         who: u64,
         /// Digest of the target.
         content: u64,
-        /// How often the target was met on this journey before.
+        /// How often the target was reached before on this journey.
         nth: u32,
         /// Which bit.
         bit: FieldBit,
@@ -57,7 +57,7 @@ pub(crate) enum FreeVariable {
 pub(crate) struct StateInput {
     /// Where.
     pub hook: Option<Hook>,
-    /// The fields that it looks at.
+    /// The fields that it reads.
     pub reads: FieldSet,
     /// What was done to these fields before, by its number.
     pub change: u32,
@@ -80,7 +80,7 @@ pub(crate) enum Choice {
     Field(FieldBit),
 }
 
-/// All questions, in the order in which they were met.
+/// All questions, in the order in which they occurred.
 #[derive(Debug, Default)]
 pub(crate) struct FreeVariables {
     numbers: HashMap<FreeVariable, u32>,
@@ -88,7 +88,7 @@ pub(crate) struct FreeVariables {
 }
 
 impl FreeVariables {
-    /// The number of a question; `what` is asked for when it is new.
+    /// The number of a question; `what` is called if it is new.
     pub fn number(&mut self, variable: FreeVariable, what: impl FnOnce() -> Option<Match>) -> u32 {
         let all = &mut self.all;
         *self.numbers.entry(variable).or_insert_with(|| {

@@ -1,4 +1,4 @@
-//! One packet out of a set, with the answers that put it there.
+//! One packet of a set, with the answers that make it a member.
 
 use weir_model::{Addr, Family, Field, Hook, Match, Packet};
 use weir_packet::{Transport, tcp_flag};
@@ -15,7 +15,7 @@ use crate::words::match_words;
 pub struct Witness {
     /// The packet, with both devices: at PREROUTING the output device is not looked at.
     pub packet: Packet,
-    /// What is taken for granted beside it; every other answer does not matter.
+    /// What is taken for granted next to it; every other answer does not matter.
     pub assumptions: Vec<Assumption>,
 }
 
@@ -28,9 +28,9 @@ pub struct Assumption {
     pub words: String,
     /// The hook, where it matters.
     pub hook: Option<Hook>,
-    /// Whether it holds.
+    /// Whether it is true.
     pub answer: bool,
-    /// The packet as it is when it is asked, where rules changed it before.
+    /// The packet as it is at the evaluation, if rules changed it before.
     pub packet: Option<Packet>,
     pub(crate) variable: FreeVariable,
 }
@@ -54,7 +54,7 @@ impl Witness {
         let said: Vec<String> = said.collect();
         let all =
             self.assumptions.iter().zip(&said).map(|(o, said)| (o.variable, &**said, o.answer));
-        let word = |answer| if answer { "holds" } else { "does not hold" };
+        let word = |answer| if answer { "matches" } else { "does not match" };
         let said = |(words, answer): (String, Option<bool>)| match answer {
             Some(answer) => format!("{words} {}", word(answer)),
             None => words,
@@ -69,7 +69,7 @@ pub(crate) fn joined<'o>(
     questions: impl Iterator<Item = (FreeVariable, &'o str, bool)>,
 ) -> Vec<(String, Option<bool>)> {
     let mut out: Vec<(String, Option<bool>)> = Vec::new();
-    // The question without its bit, where its phrase stands, value and mask.
+    // The question without its bit, the position of its phrase, value and mask.
     let mut values: Vec<(FreeVariable, usize, Written, u128, u128)> = Vec::new();
     for (variable, words, answer) in questions {
         let Some((of, written, bit)) = without_bit(variable) else {
@@ -206,18 +206,18 @@ impl Space<'_> {
                 "a translation changes the packet".to_owned()
             }
             (None, FreeVariable::Stateless { content, .. }) if content == Fact::Bound.content() => {
-                "an earlier packet of the connection met nat".to_owned()
+                "nat has seen an earlier packet of the connection".to_owned()
             }
             (None, FreeVariable::Stateless { content, .. })
                 if content == Fact::Attached.content() =>
             {
-                "the host sends it in answer to a tracked packet".to_owned()
+                "the host sends it in reply to a tracked packet".to_owned()
             }
             (None, FreeVariable::Stateless { .. }) => {
-                "a match or target drops the packet by itself".to_owned()
+                "a match or target drops the packet".to_owned()
             }
-            (None, _) => "an unknown match or target ends the walk, or a packet that was handed \
-                          over comes back"
+            (None, _) => "an unknown match or target ends the traversal, or a packet that was \
+                          handed over returns"
                 .to_owned(),
         };
         Assumption { asked, words, hook, answer, packet: None, variable }

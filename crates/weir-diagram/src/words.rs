@@ -1,4 +1,4 @@
-//! Matches and values in a few words.
+//! Short descriptions of matches and values.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Comparisons of whole rulesets: equal where the meaning is, and with a packet where it is not.
+//! Comparisons of whole rulesets: equal if the meaning is, and otherwise with a packet.
 
 use weir_diagram::{
     CompareLevel, CompareOptions, CompareScope, ComparedPath, Comparison, ComparisonVerdict,
@@ -175,7 +175,7 @@ fn a_stateful_test_is_known_by_its_rule_or_by_its_text() {
     let limit = |n: u32| format!("-A FORWARD -p tcp -m limit --limit {n}/sec -j ACCEPT\n");
     let one = filter(&format!("{}{}", limit(1), limit(2)));
     let swapped = filter(&format!("{}{}", limit(2), limit(1)));
-    // By their numbers, the rules are others; by their texts, they stand in another order.
+    // By their numbers, the rules are others; by their texts, they are in another order.
     for options in [CompareOptions::default(), by_text()] {
         assert!(compared(&one, &one, &options).is_equal());
         assert!(!compared(&one, &swapped, &options).is_equal());
@@ -359,7 +359,7 @@ fn a_datagram_that_is_put_together_brings_no_length_from_prerouting() {
         ))
     };
     let drop = "-A INPUT -m mark --mark 0x1 -m length ! --length 0:100 -j DROP\n";
-    // Conntrack puts datagrams together before PREROUTING: then the length is one.
+    // Conntrack reassembles datagrams before PREROUTING: then the length is one.
     let tracked = "-A FORWARD -m conntrack --ctstate NEW\n";
     assert_equal(&tables(tracked, drop), &tables(tracked, ""));
     let found = compare(&tables("", drop), &tables("", ""), &by_text()).expect("no mistake");

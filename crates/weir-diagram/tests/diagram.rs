@@ -53,7 +53,7 @@ fn one_rule(rule: &Rule, family: Family, sets: &[weir_model::IpSet]) -> Firewall
     Firewall { v4, v6, sets: sets.to_vec() }
 }
 
-/// How many packets were compared, how many matched, and how many were dropped on the spot.
+/// How many packets were compared, how many matched, and how many were dropped immediately.
 #[derive(Default)]
 struct Seen {
     packets: usize,
@@ -221,7 +221,7 @@ fn a_port_and_its_negation_leave_out_packets_without_ports() {
 #[test]
 fn regions_speak_the_language_of_packets() {
     let ports = "tcp dport { 80, 443, 8000-8080 }";
-    let cut_after_ports = format!("with a cut header cut after the ports {ports}");
+    let cut_after_ports = format!("with a truncated header truncated after the ports {ports}");
     let cases: [(&str, &[&str]); 8] = [
         (
             "-i eth0 -s 192.0.2.0/24 -p tcp --dport 22",

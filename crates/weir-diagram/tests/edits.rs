@@ -1,5 +1,4 @@
-//! Random edits: those that keep the meaning are proven equal, those that some packet sees are
-//! found.
+//! Random edits: those that preserve the meaning are proven equal, and the others are found.
 
 use weir_diagram::{CompareOptions, ComparisonVerdict, Identity, compare};
 use weir_model::{Family, Firewall, PortSpan, Rule, RuleId, Target};
@@ -123,7 +122,7 @@ fn options() -> CompareOptions {
     }
 }
 
-/// Whether a packet on or around the edges of either ruleset tells them apart.
+/// Whether a packet on or around the edges of either ruleset distinguishes them.
 fn some_packet_differs(one: &Firewall, other: &Firewall) -> bool {
     let (a, b) = (Interpreter::new(one), Interpreter::new(other));
     [one, other].iter().any(|f| {

@@ -1,5 +1,5 @@
 //! What targets write and matches drop is part of the meaning: rulesets that differ in it are not
-//! called equal. Each pair stands beside a control in which nothing depends on it.
+//! reported as equal. Each pair comes with a control in which nothing depends on it.
 
 use weir_diagram::{CompareOptions, Identity, compare};
 use weir_model::{Family, Firewall};
@@ -29,7 +29,7 @@ fn equal(table: &str, before: &str, after: &str) -> bool {
     compare(&before, &after, &options).expect("no mistake in weir").is_equal()
 }
 
-/// The rule behind a target is dead to one who overlooks what the target writes.
+/// The rule after a target is dead to one who overlooks what the target writes.
 fn rule_behind(table: &str, guard: &str, target: &str, tested: &str) -> bool {
     let rules = format!("-A FORWARD {guard} -j RETURN\n-A FORWARD {target}\n");
     let with = format!("{rules}-A FORWARD {tested} -j DROP\n");
@@ -176,7 +176,7 @@ fn a_ruleset_that_has_fragments_put_together_is_not_equal_to_one_that_has_not() 
         let (before, after) = (filter(before), filter(after));
         compare(&before, &after, &options).expect("no mistake in weir")
     };
-    // Each stands behind a rule that leaves it no packet: only its presence counts.
+    // Each is after a rule that leaves it no packet: only its presence counts.
     let accept = "-A PREROUTING -j ACCEPT\n";
     let users = [
         "-m state --state NEW",
@@ -246,7 +246,7 @@ fn a_packet_that_is_handed_over_may_come_back() {
         format!("*mangle\n:{chain} ACCEPT [0:0]\n-A {chain} -p tcp {target}\nCOMMIT\n")
     };
     let drop = "-A FORWARD -p tcp -j DROP\n-A INPUT -p tcp -j DROP\n";
-    // The control: what is dropped does not come back.
+    // The control: what is dropped does not return.
     assert!(same(&mangle("PREROUTING", "-j DROP"), drop, ""));
     assert!(!same(&mangle("PREROUTING", "-j NFQUEUE --queue-num 0"), drop, ""));
     let tproxy = "-j TPROXY --on-port 80 --tproxy-mark 0x1/0x1";

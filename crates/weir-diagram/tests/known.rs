@@ -1,5 +1,5 @@
-//! A field that a target writes has any value afterwards, unless its row says that the value is
-//! known: then the interpreter and the diagrams both write it.
+//! A field that a target writes has an unknown value afterwards, unless its row gives the value:
+//! then the interpreter and the diagrams both write it.
 
 use std::collections::BTreeSet;
 
@@ -23,8 +23,8 @@ impl Oracle for Choosing {
     }
 }
 
-/// A field that a target writes with a known value: the rules before it, where it stands, and
-/// rules behind it that drop the packet only where the field was written.
+/// A field that a target writes with a known value: the rules before it, where it stands, and rules
+/// after it that drop the packet only where the field was written.
 struct Known {
     field: Field,
     target: (&'static str, &'static str),

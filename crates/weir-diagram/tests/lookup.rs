@@ -1,4 +1,4 @@
-//! The diagram of a ruleset, asked of one packet: the interpreter's outcome and no other.
+//! The diagram of a ruleset, evaluated for one packet: the same outcome as the interpreter's.
 
 use weir_diagram::{Lookup, TWO_ANSWERS};
 use weir_model::{Family, Firewall, Packet};

@@ -1,5 +1,5 @@
-//! Every chain of up to three rules over a small set of tests and targets: compared with itself,
-//! with itself in another order, and the answer checked packet by packet.
+//! Every chain of up to three rules over a small set of tests and targets: compared with itself and
+//! with itself in another order, and the result checked packet by packet.
 
 use weir_diagram::{CompareOptions, CompareScope, ComparisonVerdict, Identity, compare};
 use weir_model::{Family, Firewall, Hook, Packet};

@@ -1,12 +1,12 @@
-//! An access network in the shape of the largest machine of Brouer's talk *Making large iptables
-//! rulesets scale* (Netfilter Workshop 2008): 2,105 customers with 3,477 pieces of equipment;
-//! 9,827 chains and 36,532 rules in the filter table, 2,770 chains and 14,275 rules in mangle.
+//! An access network modelled after the largest machine of Brouer's talk *Making large iptables
+//! rulesets scale* (Netfilter Workshop 2008): 2,105 customers with 3,477 pieces of equipment; 9,827
+//! chains and 36,532 rules in the filter table, 2,770 chains and 14,275 rules in mangle.
 //!
-//! It is the talk's *first generation* design: a packet finds its customer in one long list of
-//! `-s ADDRESS -j CUSTOMER` rules, once in each table and direction. Behind the lists lie the three
-//! things that the talk names: access control (open or closed), a personal firewall (an individual
-//! chain a customer) and bandwidth control (an HTB class a customer, chosen by `CLASSIFY`). The
-//! counts are the published ones; everything else is made up here.
+//! It is the *first generation* design of the talk: a packet finds its customer in one long list of
+//! `-s ADDRESS -j CUSTOMER` rules, once per table and direction. The lists are followed by the
+//! three functions that the talk names: access control (open or closed), a personal firewall (one
+//! chain per customer) and bandwidth control (one HTB class per customer, chosen by `CLASSIFY`).
+//! The counts are the published ones; everything else is invented.
 //!
 //! ```text
 //! eth0.101 … eth0.196   buildings, one VLAN each          eth1   uplink
@@ -16,7 +16,7 @@
 //! mangle FORWARD ─ bw_default, bw_up, bw_down ─ bw_1042 ─ prio_1042
 //! ```
 //!
-//! The IPv6 twin has the same design with a /64 a customer.
+//! The IPv6 counterpart has the same design with a /64 per customer.
 
 mod filter;
 mod mangle;

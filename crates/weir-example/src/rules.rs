@@ -1,9 +1,9 @@
-//! The rulesets of the rule count studies: N rules that do not match, then the one that accepts.
+//! The rulesets of the rule count studies: N rules that do not match, followed by one that accepts.
 //!
-//! The shape is that of Kadlecsik and Pásztor (2005), section 4.3: hosts as sources, and a single
-//! rule at the end that lets the measured traffic pass. The rules come in two kinds: with the
-//! stateful rules of the paper, and without, so that every packet walks the list rather than the
-//! first one of each connection.
+//! They follow Kadlecsik and Pásztor (2005), section 4.3: hosts as sources, and a single rule at
+//! the end that accepts the measured traffic. There are two kinds: with the stateful rules of the
+//! paper, and without them, so that every packet traverses the list instead of only the first one
+//! of each connection.
 
 use std::collections::HashSet;
 use std::fmt::Write;
@@ -15,7 +15,7 @@ use crate::text::TableText;
 /// Which rules surround the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RulesKind {
-    /// The list, then one rule that accepts everything: each packet pays for the whole list.
+    /// The list, then one rule that accepts everything: each packet traverses the whole list.
     Stateless,
     /// As in the paper: established connections pass first, then the list, then new connections to
     /// TCP port 80 pass.
@@ -93,7 +93,7 @@ pub fn rules(options: &RulesOptions) -> String {
     text
 }
 
-/// The same ruleset as nftables text, as one would write it by hand: a rule a line, no sets, no
+/// The same ruleset as nftables text, as one would write it by hand: a rule per line, no sets, no
 /// counters.
 pub fn rules_nft(options: &RulesOptions) -> String {
     let mut text = String::from(

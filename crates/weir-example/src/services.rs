@@ -1,8 +1,9 @@
-//! The rules of a node of Kubernetes, as kube-proxy writes them in its iptables mode.
+//! The rules of a Kubernetes node, as kube-proxy writes them in its iptables mode.
 //!
-//! Each service is one rule of `KUBE-SERVICES`, by its address and port, to a chain of its own;
-//! that one chooses an endpoint by chance, and the endpoint's chain translates. A new connection
-//! walks the whole list where it is to no service, as those between pods and to the world are.
+//! Each service is one rule of `KUBE-SERVICES`, with its address and port, that jumps to the
+//! service's chain. That chain chooses an endpoint at random, and the endpoint's chain translates.
+//! A new connection that is not to a service traverses the whole list, for example between pods or
+//! to the Internet.
 
 use std::fmt::Write;
 
@@ -14,7 +15,7 @@ use crate::text::TableText;
 pub struct ServicesOptions {
     /// Services: 1 to 20,000.
     pub count: usize,
-    /// Seed of everything that is drawn.
+    /// Seed of all random choices.
     pub seed: u64,
 }
 

@@ -1,4 +1,4 @@
-//! A table as `iptables-legacy-save` writes it: built-in chains first, then the others by name,
+//! A table as `iptables-legacy-save` writes it: built-in chains first, then the others by name, and
 //! rules in the order of their chains.
 
 use std::collections::BTreeMap;

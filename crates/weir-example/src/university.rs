@@ -1,9 +1,10 @@
-//! The firewall of a university: what comes in is dropped but for what departments have opened.
+//! The firewall of a university: it drops incoming packets except for the services that departments
+//! offer.
 //!
-//! Networks that misbehaved are dropped first, then what nobody may reach from outside; a packet is
-//! brought to its department by its destination, and tried there against the services of single
-//! hosts and of server networks, some of them for partners only. What belongs to a connection
-//! passes before all of it, as such firewalls do.
+//! First it drops packets from networks that misbehaved, and packets to ports that must not be
+//! reachable from outside. Then it dispatches a packet by destination to its department, and
+//! compares it with the services of single hosts and of server networks, some of them for partners
+//! only. Packets of known connections are accepted before all of this, as such firewalls do.
 
 use std::net::Ipv4Addr;
 
@@ -15,10 +16,9 @@ use crate::text::TableText;
 pub struct UniversityOptions {
     /// Departments: 1 to 200.
     pub departments: usize,
-    /// Seed of everything that is drawn.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// Connections are tracked; without it the rules of state are left out, and NOTRACK comes
-    /// first.
+    /// Connections are tracked; without it there are no state rules, and NOTRACK comes first.
     pub tracked: bool,
 }
 
@@ -76,7 +76,7 @@ pub fn university(options: &UniversityOptions) -> String {
     text
 }
 
-/// A network of somebody outside: private ones that the campus does not use (RFC 1918).
+/// A foreign network: private ones that the campus does not use (RFC 1918).
 fn outside(random: &mut ExampleRng) -> String {
     let (second, third) = (64 + random.below(128), random.below(256));
     if random.chance(30) {

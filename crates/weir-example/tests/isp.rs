@@ -1,4 +1,4 @@
-//! The access network has the published size, and the kernel takes it to the letter.
+//! The access network has the published size, and the kernel loads it unchanged.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -13,7 +13,7 @@ fn counts(text: &str, table: &str) -> (usize, usize) {
     (starting(":"), starting("-A "))
 }
 
-/// Runs a shell line in a network namespace of its own, which ends with it.
+/// Runs a shell line in its own network namespace, which ends with it.
 fn in_namespace(line: &str, input: &str) -> String {
     let mut child = Command::new("unshare")
         .args(["--net", "sh", "-ec", line])

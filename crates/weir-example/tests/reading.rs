@@ -1,4 +1,4 @@
-//! weir reads what is generated here, and prints the same text again.
+//! weir reads the generated rulesets, and prints the same text again.
 
 use weir_example::{IspOptions, RulesKind, RulesOptions, isp, rules};
 use weir_syntax::iptables::{ParseOptions, parse, print};
@@ -20,7 +20,7 @@ fn prints_itself(text: &str) {
     assert_eq!(written.len(), printed.len());
     for (written, printed) in written.iter().zip(&printed) {
         for (ours, theirs) in written.lines().zip(printed.lines()) {
-            // Packet counts stand in the lines of chains only where they were asked for.
+            // Packet counts are in the lines of chains only where they were asked for.
             assert_eq!(ours.trim_end_matches(" [0:0]"), theirs.trim_end_matches(" [0:0]"));
         }
         assert_eq!(written.lines().count(), printed.lines().count());

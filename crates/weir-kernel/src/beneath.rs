@@ -1,7 +1,7 @@
-//! Files beneath a folder, reached without following a link.
+//! Files below a folder, opened without following links.
 //!
-//! A session file is a file: it can be wrong, or be written by somebody else. Whatever path it has
-//! is checked by its text when it is read, and again by the kernel when it is used.
+//! A session file can be wrong, or written by somebody else. Each path in it is checked as text
+//! when it is read, and again by the kernel when it is used.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -24,7 +24,7 @@ pub(crate) fn is_beneath(root: &Path, path: &Path) -> bool {
 /// Opens a file beneath `root`.
 ///
 /// # Errors
-/// Paths that are not beneath it, links on the way, and what the kernel says.
+/// Paths that are not below it, links in the path, and errors of the kernel.
 pub(crate) fn open(root: &Path, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
     let at = openat(CWD, root, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
@@ -120,7 +120,7 @@ mod tests {
         }
         assert!(remove(&root, &root.join("link/file")).is_err());
         assert!(remove(&root, &root.join("../out")).is_err());
-        // A link itself goes, alone or in a folder.
+        // A link itself is removed, alone or in a folder.
         remove(&root, &root.join("link")).unwrap();
         remove(&root, &root.join("in")).unwrap();
         assert!(!root.join("in").exists() && fs::symlink_metadata(root.join("link")).is_err());

@@ -1,9 +1,10 @@
-//! Devices that the user named, lent to a session and given back.
+//! Devices named by the user, lent to a session and returned.
 //!
-//! A device is moved from the namespace that weir was started in into one of the session's. How it
-//! was is written down before, and the user's namespace is held by a mount in the session's folder,
-//! so that whoever ends the session finds the way back: [`Session`]'s own drop, or the reaper. A
-//! virtual device would else be destroyed with its namespace, and a real one come back renamed.
+//! A device is moved from the namespace in which weir was started to one of the session's. Its
+//! previous state is recorded first, and a mount in the session's folder holds the user's
+//! namespace, so that the device can be returned by [`Session`]'s drop or by the reaper. Otherwise
+//! a virtual device would be destroyed with its namespace, and a physical one would return with
+//! another name.
 
 use std::fs::File;
 
@@ -62,32 +63,32 @@ impl Namespace {
     /// A device of the namespace.
     ///
     /// # Errors
-    /// Where there is no such device, or it is no Ethernet.
+    /// Where there is no such device, or it is not an Ethernet.
     pub fn device(&self, device: &str) -> Result<Device, KernelError> {
         Device::read(&mut self.links()?, device)
     }
 }
 
 impl Session {
-    /// A device of the namespace that weir was started in, if nobody uses it.
+    /// An unused device of the namespace in which weir was started.
     ///
     /// # Errors
-    /// Where there is no such device; where it has addresses or is part of a bridge: somebody uses
-    /// it, maybe to reach this machine.
+    /// If there is no such device; if it has addresses or is part of a bridge, because it is in
+    /// use, maybe to reach this machine.
     pub fn check_unused(&self, device: &str) -> Result<Device, KernelError> {
         check_name(device)?;
         let seen = Device::read(&mut home_links()?, device)?;
         match &seen.in_use {
             None => Ok(seen),
             Some(why) => {
-                let why = format!("{why}; name one that nobody uses");
+                let why = format!("{why}; name an unused one");
                 Err(KernelError::Device { name: device.to_owned(), why })
             }
         }
     }
 
-    /// Moves a device of the namespace that weir was started in into one of the session's, where
-    /// it is called `name`. It is down then, and goes back when the session ends.
+    /// Moves a device of the namespace in which weir was started to one of the session's, with the
+    /// name `name`. It is then down, and returns when the session ends.
     ///
     /// # Errors
     /// As [`check_unused`](Session::check_unused), and where the kernel refuses.

@@ -1,5 +1,5 @@
-//! Whether the kernel takes BPF programs of a kind: the smallest program of it is loaded and, for
-//! XDP, run on frames of the kernel's own making. Nothing is attached.
+//! Whether the kernel supports BPF programs of a kind: the smallest such program is loaded and, for
+//! XDP, run on frames that the kernel generates. Nothing is attached.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};

@@ -1,4 +1,4 @@
-//! Entries of the connection table, made and flushed through ctnetlink.
+//! Entries of the connection table, created and flushed through ctnetlink.
 
 use weir_packet::{Addr, Family};
 
@@ -47,11 +47,11 @@ pub struct Tuple {
     pub daddr: Addr,
     /// NetlinkProtocol number.
     pub proto: u8,
-    /// What tells connections between the same addresses apart.
+    /// Distinguishes connections between the same addresses.
     pub key: ConntrackKey,
 }
 
-/// What tells connections of a protocol apart.
+/// Distinguishes connections of a protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ConntrackKey {
     /// Source and destination port.

@@ -1,4 +1,4 @@
-//! Which names a device may have.
+//! Valid device names.
 
 use crate::KernelError;
 

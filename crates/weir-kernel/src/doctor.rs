@@ -1,4 +1,5 @@
-//! What this machine has of what weir uses, found by trying it in a namespace of our own.
+//! Which of the features that weir uses this machine has, found by trying them in a separate
+//! namespace.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -11,7 +12,7 @@ use crate::conntrack::{ConnectionTable, ConntrackEntry, ConntrackKey, Tuple};
 use crate::nflog::Nflog;
 use crate::{KernelError, Namespace, Session, VethOptions};
 
-/// One thing that was tried.
+/// One probe.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DoctorProbe {
     /// What.
@@ -78,7 +79,7 @@ fn judge<E: ToString>(
 }
 
 fn root() -> DoctorProbe {
-    let lacking = "rules, namespaces and counters are root's; files can be read and compiled";
+    let lacking = "rules, namespaces and counters need root; files can be read and compiled";
     if rustix::process::geteuid().is_root() {
         found("root", "yes".to_owned(), lacking)
     } else {
@@ -90,7 +91,7 @@ fn kernel() -> DoctorProbe {
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
     let numbers: Vec<u32> =
         release.split(['.', '-']).map_while(|n| n.parse().ok()).take(2).collect();
-    let lacking = "verify gives links their names while they are up, which Linux 6.2 allows";
+    let lacking = "verify renames links while they are up, which needs Linux 6.2";
     match numbers[..] {
         [major, minor] if (major, minor) >= (6, 2) => found("kernel", release, lacking),
         _ => lacks("kernel", release, lacking, "a kernel from bookworm-backports, or newer"),
@@ -111,7 +112,7 @@ fn processors() -> DoctorProbe {
 /// The programs that weir, its artefacts and its build run.
 fn programs() -> Vec<DoctorProbe> {
     [
-        ("ip", &["ip", "-V"][..], "no namespace can be made", "apt install iproute2"),
+        ("ip", &["ip", "-V"][..], "namespaces cannot be created", "apt install iproute2"),
         (
             "iptables-legacy",
             &["iptables-legacy", "--version"],
@@ -158,7 +159,7 @@ fn programs() -> Vec<DoctorProbe> {
         (
             "clang",
             &["clang", "--version"],
-            "weir cannot be built from source; a built one does not need it",
+            "weir cannot be built from source; the built program does not need it",
             "apt install clang",
         ),
     ]
@@ -213,7 +214,7 @@ fn iptables(namespace: &Namespace) -> Vec<DoctorProbe> {
 }
 
 fn ipset(namespace: &Namespace) -> Vec<DoctorProbe> {
-    let lacking = "the ipset form is limited to the types that are there";
+    let lacking = "the ipset form is limited to the available types";
     let missing: Vec<&str> = SET_TYPES
         .into_iter()
         .enumerate()
@@ -256,7 +257,7 @@ fn nft(namespace: &Namespace) -> Vec<DoctorProbe> {
         judge(
             "conntrack",
             load(ct),
-            "rulesets that look at connections cannot be loaded",
+            "rulesets that test connections cannot be loaded",
             "a kernel with CONFIG_NF_CONNTRACK",
         ),
         judge(
@@ -294,7 +295,7 @@ fn ctnetlink(namespace: &Namespace) -> DoctorProbe {
         }
     };
     let cure = "a kernel with CONFIG_NF_CT_NETLINK";
-    judge("ctnetlink", make(), "verify tries no ESTABLISHED or RELATED packets", cure)
+    judge("ctnetlink", make(), "verify does not send ESTABLISHED or RELATED packets", cure)
 }
 
 fn nflog(namespace: &Namespace) -> DoctorProbe {
@@ -319,18 +320,18 @@ fn bpf_probes() -> Vec<DoctorProbe> {
         judge(
             "BTF",
             btf,
-            "programs that follow the kernel's types cannot be loaded",
+            "programs that need the kernel's type information cannot be loaded",
             "a kernel with CONFIG_DEBUG_INFO_BTF",
         ),
         judge(
-            "BPF at a link (XDP)",
+            "BPF on a link (XDP)",
             xdp.map(drop).map(yes),
             "the lab has no generator and no sink",
             "a kernel with CONFIG_BPF_SYSCALL, and root",
         ),
         judge("live frames", live.map(yes), "the lab has no generator", "Linux 5.18 or newer"),
         judge(
-            "BPF at a netfilter hook",
+            "BPF on a netfilter hook",
             bpf::load(ProgramKind::Netfilter).map(drop).map(yes),
             "no eBPF form on this kernel",
             "Linux 6.4 or newer, with CONFIG_NETFILTER_BPF_LINK",

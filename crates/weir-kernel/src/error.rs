@@ -1,4 +1,4 @@
-//! What can go wrong between weir and the machine.
+//! Errors of operations on the machine.
 
 use std::io;
 use std::path::Path;
@@ -17,7 +17,7 @@ pub enum KernelError {
         action: &'static str,
         /// On what.
         object: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// A request to the kernel.

@@ -1,4 +1,4 @@
-//! Devices that a session borrowed are moved back, by the session or after it.
+//! Returns the devices that a session borrowed, during the session or after it.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! Sockets that put packets on their way: frames onto a link, packets out of a host.
+//! Sockets that send packets: frames onto a link, packets out of a host.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};

@@ -1,7 +1,7 @@
-//! Ctrl-C: a flag, so that loops end in order and sessions clean up.
+//! Ctrl-C sets a flag, so that loops end in order and sessions clean up.
 //!
-//! The handler only sets the flag. System calls that wait are interrupted (no `SA_RESTART`), so
-//! that a loop that looks at [`requested`] after each of them ends at once.
+//! The handler only sets the flag. Blocking system calls are interrupted (no `SA_RESTART`), so a
+//! loop that checks [`requested`] after each of them ends at once.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,7 +32,7 @@ pub fn install() -> io::Result<()> {
     Ok(())
 }
 
-/// Whether one of the signals came since [`install`].
+/// Whether one of the signals arrived since [`install`].
 pub fn requested() -> bool {
     REQUESTED.load(Ordering::SeqCst)
 }

@@ -1,4 +1,4 @@
-//! ethtool's ioctl: the one thing that neither `ip` nor a safe call can do.
+//! ethtool ioctls: the only operations that neither `ip` nor a safe call offers.
 
 use std::io;
 use std::os::fd::AsRawFd;

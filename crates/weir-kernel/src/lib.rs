@@ -1,15 +1,15 @@
-//! The leaf that touches the machine: namespaces, links, processes, probes, and the reaper.
+//! The lowest layer: namespaces, links, processes, probes, and the reaper.
 //!
-//! A [`Session`] owns everything that weir makes on a machine: network namespaces named
+//! A [`Session`] owns everything that weir creates on a machine: network namespaces named
 //! `weir-<run>-<role>`, the links inside them, pins, processes, and the few global sysctls that it
-//! changed. All of it ends with the session, also where its process was killed: what a session
-//! makes is written down (and named after its owner) before it is made, and the next
-//! [`Session::new`] removes what dead sessions left ([`reaper`]).
+//! changed. All of it ends with the session, even if its process is killed: the session records
+//! what it creates (and names it after its owner) before creating it, and the next [`Session::new`]
+//! removes leftovers of dead sessions ([`reaper`]).
 //!
-//! The network namespace that the user works in is never changed: links are made inside our own
-//! namespaces, and nothing here writes outside of them except through
-//! [`Session::global_sysctl`], which puts the old value back, and [`Session::borrow_device`], whose
-//! device is given back.
+//! The network namespace in which the user works is never changed: links are created inside weir's
+//! own namespaces, and nothing is written outside of them except through
+//! [`Session::global_sysctl`], which restores the old value, and [`Session::borrow_device`], whose
+//! device is returned.
 //!
 //! Links, connections, sets, logged packets and the counters of nft are read and changed through
 //! one implementation of [`netlink`].

@@ -1,4 +1,4 @@
-//! veth pairs between namespaces, made inside them: never in the user's namespace.
+//! veth pairs between namespaces, created inside them and never in the user's namespace.
 
 use weir_packet::Mac;
 

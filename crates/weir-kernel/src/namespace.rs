@@ -1,4 +1,4 @@
-//! A network namespace of ours: entering it, running commands in it, setting it up.
+//! A network namespace of weir's: entering it, running commands in it, configuring it.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -33,7 +33,7 @@ struct Inner {
     state: PathBuf,
 }
 
-/// While it lives, the current thread is inside a namespace; it goes back on drop.
+/// While it exists, the current thread is inside a namespace; it leaves on drop.
 ///
 /// Not [`Send`]: a thread's namespace is the thread's.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ impl Drop for Entered {
     fn drop(&mut self) {
         let back = move_into_link_name_space(self.before.as_fd(), Some(LinkNameSpaceType::Network));
         if let Err(e) = back {
-            // Whatever came next would act on the wrong network.
+            // Anything that follows would act on the wrong network.
             eprintln!("weir: cannot leave a network namespace: {e}");
             std::process::abort();
         }
@@ -105,9 +105,9 @@ impl Namespace {
     /// A command that will run inside the namespace.
     ///
     /// The process dies when the *thread* that starts it ends (`PR_SET_PDEATHSIG`), so start
-    /// long-lived ones from a thread that lives as long as they shall. It is in a process group
-    /// of its own: Ctrl-C on a terminal reaches weir only. What it starts in turn ends with the
-    /// session, which kills every process that is still inside its namespaces.
+    /// long-lived ones from a thread that lives as long. It is in its own process group: Ctrl-C on
+    /// a terminal reaches only weir. Its child processes end with the session, which kills every
+    /// process that is still inside its namespaces.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         let inner = Arc::clone(&self.inner);
@@ -128,8 +128,7 @@ impl Namespace {
     /// Runs a command inside to its end, with `input` on its standard input.
     ///
     /// # Errors
-    /// [`KernelError::Tool`] where it ends with an error, [`KernelError::Io`] where it cannot be
-    /// started.
+    /// [`KernelError::Tool`] if it ends with an error, [`KernelError::Io`] if it cannot be started.
     pub fn run(&self, argv: &[&str], input: &[u8]) -> Result<Vec<u8>, KernelError> {
         let (program, args) = argv.split_first().expect("a command has a name");
         let mut command = self.command(program);
@@ -140,7 +139,7 @@ impl Namespace {
     /// Runs lines of `ip -batch` inside: one process for all of them.
     ///
     /// # Errors
-    /// [`KernelError::Tool`] with what `ip` said, the number of the line included.
+    /// [`KernelError::Tool`] with the output of `ip`, including the line number.
     pub fn ip<S: AsRef<str>>(&self, lines: &[S]) -> Result<(), KernelError> {
         let mut text = String::new();
         for line in lines {
@@ -228,8 +227,8 @@ impl Namespace {
             .map_err(KernelError::io("read feature of", self.device_text(device)))
     }
 
-    /// Switches off what lets a device see anything else than single packets with whole
-    /// checksums: segmentation offloads and checksum offloads.
+    /// Disables segmentation and checksum offloads, so that a device sees only single packets with
+    /// complete checksums.
     ///
     /// # Errors
     /// Where there is no such device.

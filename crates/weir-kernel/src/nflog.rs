@@ -27,11 +27,11 @@ pub struct Nflog {
 pub struct Logged<'a> {
     /// The rule's prefix.
     pub prefix: &'a [u8],
-    /// The packet from the network header on, at most as long as asked for.
+    /// The packet from the network header on, at most as long as requested.
     pub payload: &'a [u8],
     /// Its mark.
     pub mark: u32,
-    /// Index of the device that it came in by, or 0.
+    /// Index of the device on which it arrived, or 0.
     pub indev: u32,
     /// Index of the device that it leaves by, or 0.
     pub outdev: u32,

@@ -1,4 +1,4 @@
-//! Where what outlives a process is: session files, named namespaces, pins, sysctls.
+//! Paths of whatever outlives a process: session files, named namespaces, pins, sysctls.
 
 /// Where session files are.
 pub(crate) const SESSIONS: &str = "/run/weir/sessions";

@@ -1,8 +1,8 @@
-//! Whose process ids a number is one of.
+//! The PID namespace to which a process ID belongs.
 //!
-//! `/run` may be shared by several PID namespaces, as it is by a container and its host, and a
-//! process id says nothing without its namespace. A session file has the namespace of its owner and
-//! the boot; what cannot be judged from here by these is left alone.
+//! Several PID namespaces may share `/run`, for example a container and its host, and a process ID
+//! has no meaning without its namespace. A session file records the namespace of its owner and the
+//! boot; sessions that cannot be judged from here are left alone.
 
 use std::fs;
 use std::io;
@@ -22,7 +22,7 @@ pub(crate) struct PidNamespace {
     inode: u64,
 }
 
-/// What became of a process.
+/// The outcome of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ProcessFate {
     /// It runs.
@@ -52,7 +52,7 @@ impl PidNamespace {
     /// are not those that a process can be killed by.
     pub(crate) fn own() -> Result<PidNamespace, String> {
         let other = || {
-            "/proc is not that of this PID namespace: mount it \
+            "/proc does not belong to this PID namespace: mount it \
              (`mount -t proc proc /proc`, or `unshare --mount-proc`)"
                 .to_owned()
         };
@@ -78,7 +78,7 @@ impl PidNamespace {
         self.inode
     }
 
-    /// What became of a process that another process wrote down.
+    /// The outcome of a process that another process wrote down.
     pub(crate) fn fate(&self, noted: Noted<'_>) -> ProcessFate {
         if noted.boot.is_some_and(|boot| boot != self.boot) {
             // A boot id can be mounted over, and a process that runs proves that it was.
@@ -103,12 +103,12 @@ impl PidNamespace {
         }
         let of = match namespace {
             Some(inode) => format!("of the PID namespace {inode}"),
-            None => "of a PID namespace that is not written down".to_owned(),
+            None => "of an unrecorded PID namespace".to_owned(),
         };
         ProcessFate::Unknown(format!("its owner is process {} {of}", noted.id.pid))
     }
 
-    /// The id that a process has here; `None` where it has ended or cannot be seen.
+    /// The id that a process has here; `None` if it has ended or cannot be seen.
     pub(crate) fn here(&self, noted: Noted<'_>) -> Option<ProcessId> {
         if noted.boot.is_some_and(|boot| boot != self.boot) {
             return None;
@@ -121,7 +121,7 @@ impl PidNamespace {
     }
 }
 
-/// What became of a process of this PID namespace.
+/// The outcome of a process of this PID namespace.
 fn fate_here(id: ProcessId) -> ProcessFate {
     match ProcessId::of(id.pid) {
         None => ProcessFate::Dead,
@@ -222,7 +222,7 @@ mod tests {
             panic!("it cannot be seen")
         };
         assert!(why.ends_with("of the PID namespace 7"), "{why}");
-        // Without a namespace the process itself is found, whoever looks.
+        // Without a namespace the process itself is found, from any namespace.
         let nowhere = Noted { namespace: None, ..gone };
         assert_eq!(elsewhere(8).fate(nowhere), ProcessFate::Alive);
     }

@@ -1,4 +1,4 @@
-//! Processes by id and start time, which together never name another process.
+//! Processes identified by ID and start time, which together are never reused.
 
 use std::fs;
 use std::io;
@@ -19,7 +19,7 @@ pub struct ProcessId {
 }
 
 impl ProcessId {
-    /// The running process with that id; `None` where there is none, or only its zombie.
+    /// The running process with that id; `None` if there is none, or only its zombie.
     pub fn of(pid: u32) -> Option<ProcessId> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         // The second field is the command in parentheses and may hold anything, spaces included.
@@ -44,7 +44,8 @@ impl ProcessId {
     /// Kills it (SIGKILL) and waits until it has ended, at most `limit`.
     ///
     /// # Errors
-    /// Where it may not be killed, or does not end in time. A process that has ended is no error.
+    /// Where it may not be killed, or does not end in time. A process that has ended is not an
+    /// error.
     pub fn kill(self, limit: Duration) -> io::Result<()> {
         let Some(fd) = self.open()? else { return Ok(()) };
         match pidfd_send_signal(&fd, Signal::KILL) {
@@ -54,7 +55,7 @@ impl ProcessId {
         wait_for_end(&fd, limit)
     }
 
-    /// A descriptor that stands for the process, checked after opening: it cannot be another one.
+    /// A descriptor of the process, checked after opening: it cannot be another one.
     fn open(self) -> io::Result<Option<OwnedFd>> {
         let Some(pid) = Pid::from_raw(self.pid as i32) else { return Ok(None) };
         match pidfd_open(pid, PidfdFlags::empty()) {

@@ -1,13 +1,12 @@
-//! Removes what dead sessions left behind.
+//! Removes leftovers of dead sessions.
 //!
-//! A session is dead where no process has its owner's id and start time in the owner's PID
-//! namespace. The owner stands in the session file, and also in the name of each namespace, so that
-//! a namespace is found even where the file was lost. What cannot be judged is left alone and said:
-//! an owner in a PID namespace that cannot be seen from here, a file that weir did not write.
+//! A session is dead if no process has its owner's ID and start time in the owner's PID namespace.
+//! The owner is recorded in the session file and in the name of each namespace, so that a namespace
+//! is found even if the file was lost. Sessions that cannot be judged are left alone and reported:
+//! an owner in a PID namespace that is not visible from here, a file that weir did not write.
 //!
-//! Everything is done in an order that can be cut short and begun again: processes, pins, borrowed
-//! devices, namespaces (their links, rules and routes go with them), sysctls, and the session file
-//! last.
+//! The order of all steps allows an interrupted cleanup to be repeated: processes, pins, borrowed
+//! devices, namespaces (with their links, rules and routes), sysctls, and the session file last.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -30,10 +29,10 @@ use crate::record::{self, SessionRecord};
 /// How long a killed process may take to end.
 const KILL_LIMIT: Duration = Duration::from_secs(5);
 
-/// What came of reaping.
+/// The result of reaping.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reaped {
-    /// A line for each thing that was removed.
+    /// A line for each removed object.
     pub removed: Vec<String>,
     /// A line for each session that was left alone although its owner may be dead, with the reason
     /// and the cure.
@@ -66,7 +65,9 @@ pub fn reap() -> Reaped {
             ProcessFate::Dead => reaped.removed.append(&mut remove(&record, &here)),
             ProcessFate::Unknown(why) => {
                 let cure = "run `weir reap` there or on the host";
-                reaped.left.push(format!("session {run}: {why}, which is not seen here; {cure}"));
+                reaped
+                    .left
+                    .push(format!("session {run}: {why}, which is not visible from here; {cure}"));
             }
         }
     }
@@ -74,9 +75,9 @@ pub fn reap() -> Reaped {
 }
 
 /// What to do about a session file that is not used.
-const BY_NAME: &str = "remove the file, and the next `weir reap` finds by name what is left";
+const BY_NAME: &str = "remove the file; the next `weir reap` finds the leftovers by name";
 
-/// One reaper at a time; the lock goes with the descriptor.
+/// One reaper at a time; the lock is released with the descriptor.
 fn lock() -> Option<OwnedFd> {
     let path = "/run/weir/reaper.lock";
     let flags = OFlags::CREATE | OFlags::RDWR | OFlags::CLOEXEC;
@@ -85,8 +86,8 @@ fn lock() -> Option<OwnedFd> {
     Some(fd)
 }
 
-/// All sessions by run: from their files, and from names that tell an owner; or why a file is not
-/// used.
+/// All sessions by run: from their files, and from names that contain an owner; or why a file is
+/// not used.
 fn sessions() -> BTreeMap<String, Result<SessionRecord, String>> {
     let files = entries(SESSIONS);
     let mut sessions: BTreeMap<String, Result<SessionRecord, String>> = files
@@ -155,7 +156,7 @@ pub(crate) fn remove_namespace(name: &str) -> Vec<String> {
             removed.push(format!("process {}", id.pid));
         }
     }
-    // Not a mount point where the owner died between making the file and mounting.
+    // Not a mount point if the owner died between creating the file and mounting.
     let _ = unmount(&path, UnmountFlags::DETACH);
     if fs::remove_file(&path).is_ok() {
         removed.push(format!("namespace {name}"));
@@ -163,7 +164,7 @@ pub(crate) fn remove_namespace(name: &str) -> Vec<String> {
     removed
 }
 
-/// Processes whose network namespace is the one at `path`, this process left out.
+/// Processes whose network namespace is the one at `path`, this process omitted.
 fn processes_in(path: &Path) -> Vec<ProcessId> {
     let Ok(wanted) = fs::metadata(path) else { return Vec::new() };
     let is_inside = |pid: &u32| {

@@ -1,4 +1,4 @@
-//! Session files: what a session made, written down before it is made.
+//! Session files: what a session creates, recorded before it is created.
 //!
 //! This is the form in which a session outlives its process: the journal of a session writes it,
 //! and the reaper reads it.
@@ -23,8 +23,8 @@ pub(crate) struct SessionRecord {
     pub run: String,
     /// The process that owns it.
     pub owner: ProcessId,
-    /// Inode of the owner's PID namespace, which all ids of processes here belong to; `None` where
-    /// the name of something told the owner, or an earlier weir wrote the file.
+    /// Inode of the owner's PID namespace, to which all process IDs here belong; `None` if the
+    /// owner is known only from a name, or if an earlier weir wrote the file.
     #[serde(default)]
     pub pid_namespace: Option<u64>,
     /// Identifier of the boot, likewise.
@@ -43,7 +43,7 @@ pub(crate) struct SessionRecord {
     pub borrowed: Vec<Borrowed>,
 }
 
-/// A global sysctl as it was.
+/// The previous value of a global sysctl.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SavedSysctl {
     /// File under `/proc/sys`.
@@ -52,7 +52,7 @@ pub(crate) struct SavedSysctl {
     pub value: String,
 }
 
-/// A device of the user's, as it was.
+/// The previous state of a device of the user's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Borrowed {
     /// Its name in the user's namespace.
@@ -73,7 +73,7 @@ impl Borrowed {
     }
 }
 
-/// The owner of a session, as the session's name tells it.
+/// The owner of a session, as the session's name encodes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Owner {
     /// Its id in its own PID namespace.
@@ -82,14 +82,13 @@ pub(crate) struct Owner {
     pub pid_namespace: Option<u64>,
 }
 
-/// The run's name: its owner is in it, so that a namespace tells whose it is even where the
-/// session file is lost. Pid, start time, PID namespace, and a count for several sessions of one
-/// process.
+/// The run's name contains its owner, so that a namespace identifies its owner even if the session
+/// file is lost. PID, start time, PID namespace, and a count for several sessions of one process.
 pub(crate) fn run_name(owner: ProcessId, here: &PidNamespace, count: u32) -> String {
     format!("{:x}.{:x}.{:x}.{count:x}", owner.pid, owner.start, here.inode())
 }
 
-/// The owner that a run's name tells.
+/// The owner that a run's name encodes.
 pub(crate) fn owner_of(run: &str) -> Option<Owner> {
     let parts: Option<Vec<u64>> =
         run.split('.').map(|part| u64::from_str_radix(part, 16).ok()).collect();
@@ -102,7 +101,7 @@ pub(crate) fn owner_of(run: &str) -> Option<Owner> {
     Some(Owner { id, pid_namespace })
 }
 
-/// The run that a namespace's name tells.
+/// The run that a namespace's name encodes.
 pub(crate) fn run_of(namespace: &str) -> Option<&str> {
     let (run, _role) = namespace.strip_prefix("weir-")?.split_once('-')?;
     owner_of(run).map(|_| run)
@@ -183,18 +182,18 @@ impl SessionRecord {
             self.run == run && told.id == self.owner && namespace == self.pid_namespace
         });
         if told.is_none() {
-            return Err(format!("it is that of run `{}`, not of the run of its name", self.run));
+            return Err(format!("it belongs to run `{}`, not to the run of its name", self.run));
         }
         let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
         let is_own = |name: &str| run_of(name) == Some(run) && name.bytes().all(plain);
         if let Some(name) = self.namespaces.iter().find(|name| !is_own(name)) {
-            return Err(format!("`{name}` is no namespace of this run"));
+            return Err(format!("`{name}` is not a namespace of this run"));
         }
         let sysctls = self.sysctls.iter().map(|sysctl| &sysctl.path);
         let paths = self.pins.iter().map(|pin| (BPF, pin));
         for (root, path) in paths.chain(sysctls.map(|path| (SYSCTLS, path))) {
             if !is_beneath(Path::new(root), path) {
-                return Err(format!("`{}` is no plain path beneath {root}", path.display()));
+                return Err(format!("`{}` is not a plain path below {root}", path.display()));
             }
         }
         self.borrowed.iter().try_for_each(Borrowed::check).map_err(|error| error.to_string())

@@ -46,7 +46,7 @@ fn make_private(folder: &Path) -> io::Result<()> {
     }
     let there = fs::symlink_metadata(folder)?;
     if !there.is_dir() || there.uid() != user.as_raw() {
-        let what = "it is a symbolic link, or belongs to somebody else: move it away";
+        let what = "it is a symbolic link, or belongs to another user: move it away";
         return Err(io::Error::other(what));
     }
     let mode = there.permissions().mode();

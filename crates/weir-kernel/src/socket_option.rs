@@ -13,7 +13,7 @@ pub fn set_socket_option(
     option: i32,
     value: &[u8],
 ) -> io::Result<()> {
-    // SAFETY: the value comes with its length.
+    // SAFETY: the value is passed with its length.
     let result = unsafe {
         let length = value.len() as libc::socklen_t;
         libc::setsockopt(socket.as_raw_fd(), level, option, value.as_ptr().cast(), length)

@@ -1,7 +1,7 @@
 //! Counters of legacy iptables, read as iptables itself reads them (`IPT_SO_GET_ENTRIES`).
 //!
-//! A process of `iptables-save -c` prints and is parsed for every reading; a reading here is one
-//! system call and a walk over its bytes, so that counters can be read after each packet.
+//! Running `iptables-save -c` and parsing its output for every reading would be too slow. A reading
+//! here is one system call and a scan of its result, so counters can be read after each packet.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};

@@ -262,7 +262,7 @@ fn a_borrowed_device_comes_back_as_it_was_and_one_in_use_is_not_lent() {
     assert!(home.device("d0").is_ok());
 }
 
-/// Not a test of its own: reaps where the tests below start it, and prints what came of it.
+/// Not a test of its own: reaps where the tests below start it, and prints the result of it.
 #[test]
 fn reaping_process() {
     if std::env::var_os("WEIR_TEST_REAPER").is_none() {
@@ -300,8 +300,8 @@ fn a_living_session_is_left_alone_by_reapers_that_cannot_see_its_owner() {
     let (mut owner, lines) = start_owner("ready");
     let run = run_of(&lines);
     let places: [(&[&str], &str); 3] = [
-        (&["--pid", "--mount-proc"], "which is not seen here"),
-        (&["--pid"], "/proc is not that of this PID namespace"),
+        (&["--pid", "--mount-proc"], "which is not visible from here"),
+        (&["--pid"], "/proc does not belong to this PID namespace"),
         (&["--time", "--boottime", "1000"], "is in another time namespace"),
     ];
     for (options, expected) in places {
@@ -385,7 +385,7 @@ fn a_session_file_with_a_path_that_leads_elsewhere_is_not_used() {
         let reaped = reaper::reap();
         let left = reaped.left.iter().find(|line| line.contains(&run));
         let left = left.unwrap_or_else(|| panic!("{text}: {reaped:?}"));
-        assert!(left.contains("is no plain path beneath") && left.contains("remove the file"));
+        assert!(left.contains("is not a plain path below") && left.contains("remove the file"));
         assert!(folder.join("precious").exists(), "{text}");
         assert_eq!(fs::read_to_string(folder.join("file")).unwrap(), "old", "{text}");
         assert!(path.exists(), "it is left for a person to look at");

@@ -1,4 +1,4 @@
-//! What can go wrong in the laboratory.
+//! Errors of the laboratory.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use weir_study::StudyError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LabError {
-    /// A study, its subjects or its hosts cannot be read, or not be run as asked.
+    /// A study, its subjects or its hosts cannot be read, or cannot be run as requested.
     #[error(transparent)]
     Study(#[from] StudyError),
     /// A file could not be read or written.
@@ -24,11 +24,11 @@ pub enum LabError {
         /// Why.
         source: std::io::Error,
     },
-    /// The folder for the records holds something.
-    #[error("{}: the folder is not empty; records are never written over", .0.display())]
+    /// The folder for the records is not empty.
+    #[error("{}: the folder is not empty; records are never overwritten", .0.display())]
     Occupied(PathBuf),
-    /// What is in the folder is no part of this run.
-    #[error("{}: cannot go on with this run: {what}", path.display())]
+    /// What is in the folder is not part of this run.
+    #[error("{}: cannot resume this run: {what}", path.display())]
     Resume {
         /// The folder of the records.
         path: PathBuf,
@@ -49,7 +49,7 @@ pub enum LabError {
         /// The last lines of what it wrote to standard error.
         message: String,
     },
-    /// A program that asks in place of weir's own clients.
+    /// A program that replaces weir's own clients.
     #[error("`{command}`: {message}")]
     Client {
         /// Its command line.
@@ -57,7 +57,7 @@ pub enum LabError {
         /// What went wrong, or what of its output is not understood.
         message: String,
     },
-    /// Frames that the generator cannot play.
+    /// Frames that the generator cannot send.
     #[error("{}: {message}", path.display())]
     Frames {
         /// The pcap file, or its verdicts.
@@ -68,8 +68,8 @@ pub enum LabError {
     /// A BPF program could not be loaded, attached or run.
     #[error(transparent)]
     Bpf(#[from] BpfError),
-    /// Frames did not arrive behind an empty firewall.
-    #[error("{of} of {offered} frames arrived behind {namespace}: {why}")]
+    /// Frames did not arrive after an empty firewall.
+    #[error("{of} of {offered} frames arrived after {namespace}: {why}")]
     Probe {
         /// Frames that arrived.
         of: u64,
@@ -82,8 +82,8 @@ pub enum LabError {
     },
     /// The study needs a limit of the whole machine raised.
     #[error(
-        "{what}: {key}{place} is {now}, {need} are needed, and it is one for the whole machine; \
-         `--allow-global` raises it for the run and puts it back"
+        "{what}: {key}{place} is {now}, {need} are needed, and the limit is global; \
+         `--allow-global` raises it for the run and restores it"
     )]
     Global {
         /// What needs it.
@@ -97,7 +97,7 @@ pub enum LabError {
         /// The value that is needed.
         need: u64,
     },
-    /// The firewall's host refused something, or is gone.
+    /// The firewall's host refused a request, or is unreachable.
     #[error("{0}")]
     Host(String),
     /// The kernel refused something else.
@@ -114,13 +114,13 @@ pub enum LabError {
     /// The records.
     #[error(transparent)]
     Record(#[from] RecordError),
-    /// Ctrl-C, or the like.
-    #[error("interrupted; the trials so far are kept")]
+    /// Ctrl-C or similar.
+    #[error("interrupted; the trials so far are recorded")]
     Interrupted,
 }
 
 impl LabError {
-    /// Whether a command said that there is nothing to measure (status 77).
+    /// Whether a command reported that there is nothing to measure (status 77).
     pub(crate) fn is_nothing_to_measure(&self) -> bool {
         matches!(self, LabError::Command { status, .. } if status == "exit status: 77")
     }

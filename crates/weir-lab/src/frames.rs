@@ -1,9 +1,9 @@
-//! Frames to play: a pcap file and the verdict that each frame should meet.
+//! Frames to send: a pcap file, and the verdict that each frame should get.
 //!
-//! Each frame gets a tag as the last eight bytes of its packet: a word that only this trial has,
-//! and its number with the verdict. The sink knows by it what arrived, and whether it had to. The
-//! tag lengthens the packet, so lengths and checksums are made anew. Ethernet addresses are set
-//! too: those in the file are not ours.
+//! The last eight bytes of each packet become a tag: a word that is unique to this trial, and the
+//! frame's number with the verdict. The sink identifies by it what arrived, and whether it had to.
+//! The tag lengthens the packet, so lengths and checksums are recomputed. Ethernet addresses are
+//! set, too, because those in the file are not weir's.
 
 pub mod flows;
 pub(crate) mod mix;
@@ -16,7 +16,7 @@ use weir_packet::{Mac, pcap};
 
 use crate::LabError;
 
-/// Longest frame that a slot of the generator's small table holds, tag included.
+/// Longest frame that fits into a slot of the generator's small table, tag included.
 pub const FRAME_BYTES: usize = 120;
 /// The same of its table for larger frames.
 pub const LARGE_FRAME_BYTES: usize = 1528;
@@ -41,13 +41,13 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// Whether it holds an IPv6 packet.
+    /// Whether it is an IPv6 packet.
     pub fn is_ipv6(&self) -> bool {
         self.bytes.get(12..ETHERNET) == Some(&[0x86, 0xdd])
     }
 }
 
-/// The file of verdicts beside a pcap file: `FILE.verdicts`.
+/// The file of verdicts of a pcap file: `FILE.verdicts`.
 pub fn verdicts_path(pcap: &Path) -> PathBuf {
     let mut name = pcap.as_os_str().to_owned();
     name.push(".verdicts");
@@ -85,14 +85,14 @@ pub fn load(path: &Path) -> Result<Vec<Frame>, LabError> {
     Ok(frames)
 }
 
-/// Whether the generator can play these frames.
+/// Whether the generator can send these frames.
 ///
 /// # Errors
 /// Why not.
 pub fn check(frames: &[Frame]) -> Result<(), String> {
     let most = if is_large(frames) { LARGE_FRAMES_MAX } else { FRAMES_MAX };
     if frames.is_empty() || frames.len() > most {
-        return Err(format!("{} frames; 1 to {most} of that length can be played", frames.len()));
+        return Err(format!("{} frames; 1 to {most} of that length can be sent", frames.len()));
     }
     for (at, frame) in frames.iter().enumerate() {
         if let Err(why) = tagged(frame, 1, 0, Default::default(), Default::default()) {
@@ -107,7 +107,7 @@ pub(crate) fn is_large(frames: &[Frame]) -> bool {
     frames.iter().any(|frame| frame.bytes.len() + TAG_BYTES > FRAME_BYTES)
 }
 
-/// The frame as it is played: addressed, with its tag, lengths and checksums right.
+/// The frame as it is sent: addressed, with its tag, lengths and checksums correct.
 ///
 /// # Errors
 /// A frame that is neither IPv4 nor IPv6, shorter than its headers say, or too long. A frame of
@@ -127,7 +127,7 @@ pub(crate) fn tagged(
     };
     if packet.len() + ETHERNET > LONGEST {
         let bytes = packet.len() + ETHERNET;
-        return Err(format!("{bytes} bytes; {LONGEST} can be played"));
+        return Err(format!("{bytes} bytes; {LONGEST} can be sent"));
     }
     packet.truncate(LONGEST - ETHERNET - TAG_BYTES);
     let number_and_flag = (number << 1) | if frame.to_drop { TO_DROP } else { 0 };
@@ -146,8 +146,8 @@ pub(crate) fn tagged(
     Ok(bytes)
 }
 
-/// The network packet of a frame, without what pads the frame. The length stands at `at`, and
-/// `more` is what it does not count.
+/// The network packet of a frame, without what pads the frame. The length is at `at`, and `more` is
+/// what it does not count.
 fn ip_packet(frame: &[u8], header: usize, at: usize, more: usize) -> Result<Vec<u8>, String> {
     let packet = &frame[ETHERNET..];
     if packet.len() < header {
@@ -163,7 +163,7 @@ fn ip_packet(frame: &[u8], header: usize, at: usize, more: usize) -> Result<Vec<
 fn repair_v4(packet: &mut [u8]) -> Result<(), String> {
     let header = usize::from(packet[0] & 0xf) * 4;
     if header < 20 || header + TAG_BYTES > packet.len() {
-        return Err("its network header is longer than it".to_owned());
+        return Err("its network header exceeds the frame".to_owned());
     }
     let length = packet.len() as u16;
     packet[2..4].copy_from_slice(&length.to_be_bytes());
@@ -183,7 +183,7 @@ fn repair_v4(packet: &mut [u8]) -> Result<(), String> {
 fn repair_v6(packet: &mut [u8]) {
     let (network, transport) = packet.split_at_mut(40);
     network[4..6].copy_from_slice(&(transport.len() as u16).to_be_bytes());
-    // Behind extension headers the checksum stays as it is: it covers no tag, and is wrong.
+    // After extension headers the checksum is unchanged: it does not cover the tag, and is wrong.
     repair_transport(network[6], &network[8..40], transport);
 }
 
@@ -291,7 +291,7 @@ mod tests {
         let refused = |bytes: Vec<u8>| {
             tagged(&Frame { bytes, to_drop: false }, 1, 0, [0; 6], [0; 6]).unwrap_err()
         };
-        assert!(refused(udp(1473)).contains("can be played"));
+        assert!(refused(udp(1473)).contains("can be sent"));
         assert!(refused(vec![0; 60]).contains("neither IPv4"));
         assert!(refused(vec![0; 3]).contains("shorter"));
         let mut lying = udp(4);

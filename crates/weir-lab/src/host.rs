@@ -1,9 +1,9 @@
 //! Where rulesets are loaded and measured: in namespaces of this machine, or of another one.
 //!
-//! In a run over two machines the one that weir is started on plays and counts, by two interfaces
-//! of its own; the firewall is another machine, which the system's `ssh` reaches ([`remote`]).
-//! There `weir lab agent` ([`agent`]) makes namespaces, loads rulesets and reads counters, as it is
-//! asked to ([`protocol`]). The rest of a run knows the traits of [`target`] alone.
+//! In a run over two machines, the machine on which weir is started sends and counts, on two of its
+//! interfaces; the firewall is another machine, reached by `ssh` ([`remote`]). There `weir lab
+//! agent` ([`agent`]) creates namespaces, loads rulesets and reads counters on request
+//! ([`protocol`]). The rest of a run uses only the traits of [`target`].
 
 pub mod agent;
 pub(crate) mod boot;

@@ -1,15 +1,16 @@
 //! The laboratory: a study in, records out.
 //!
 //! [`run()`] sets up *source — firewall — sink* in network namespaces ([`topology`]), on this
-//! machine or on another [`host`], has the kernel play frames through the firewall
+//! machine or on another [`host`], has the kernel send frames through the firewall
 //! ([`program::generator`]), counts what arrives ([`program::sink`]) and what does not
 //! ([`observe`]), subject by subject in an order that cancels drift ([`weir_study::plan`]), and
-//! writes every trial down, noise included ([`observe::cpu`]).
+//! records every trial with its noise ([`observe::cpu`]).
 //!
-//! It knows no firewall. [`weir_study::subject`]s are commands that a file declares, weir's forms
-//! among them; rulesets and frames are files that the study's own commands make ([`weir_study`]).
+//! It does not know any firewall. [`weir_study::subject`]s are commands that a file declares,
+//! weir's forms among them; rulesets and frames are files that the study's own commands generate
+//! ([`weir_study`]).
 //!
-//! From bottom to top, a module using only those above it in this list:
+//! From bottom to top; a module uses only those above it in this list:
 //!
 //! | module | holds |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! What machine, kernel and links tell: counters, cores, reasons of drops, samples over time.
+//! Observations of machine, kernel and links: counters, cores, drop reasons, samples over time.
 
 pub mod counters;
 pub mod cpu;

@@ -1,4 +1,4 @@
-//! What a run leaves behind.
+//! The records of a run.
 
 use std::fs;
 use std::path::Path;
@@ -36,7 +36,7 @@ pub(crate) fn make_folder(out: &Path, loaded: &LoadedStudy) -> Result<(), LabErr
     fs::write(&path, "").map_err(LabError::file("write", &path))
 }
 
-/// The run as it is now: complete, or cut short.
+/// The run as it is now: complete, or truncated.
 pub(crate) fn finish(run: &RunState<'_>, complete: bool) -> RunRecord {
     let study = &run.loaded.study;
     let seed = run.options.seed;
@@ -111,11 +111,11 @@ fn subjects(run: &RunState<'_>) -> Vec<RunSubject> {
     run.loaded.study.subjects.iter().map(|name| subject(name.get_ref())).collect()
 }
 
-/// Where a subject said that it has nothing to measure, or that its load has nothing to time.
+/// A subject that reported that it has nothing to measure, or that its load has nothing to time.
 fn limit_of(run: &RunState<'_>, name: &str) -> Option<String> {
-    let nothing = "its command says that there is nothing to measure";
+    let nothing = "its command reports that there is nothing to measure";
     let left_out = run.left_out.iter();
-    // Where nothing but loads is measured, these are what is left out.
+    // Where nothing but loads is measured, these are what is omitted.
     let is_loads = run.loaded.study.traffic.is_none();
     let left_out = left_out.chain(run.not_timed.iter().filter(|_| is_loads));
     let measured = places(left_out, name).map(|at| format!("{nothing} at {at}"));
@@ -154,33 +154,35 @@ fn doubts(run: &RunState<'_>) -> Vec<String> {
         .push("One boot of one machine: another boot may differ by more than an interval.".into());
     if !run.scheduling.starts_with("fifo") {
         let why = run.scheduling.trim_start_matches("other: ");
-        doubts
-            .push(format!("The generator had no priority ({why}): neighbours slow every subject."));
+        doubts.push(format!(
+            "The generator had no real-time priority ({why}): other processes slow \
+                 down every subject."
+        ));
     }
     if !run.hosts.is_empty() {
         doubts.push(
-            "The firewall was another host: noise is that of the machine that measured, and a \
+            "The firewall was another host: noise is that of the measuring machine, and a \
              firewall that is faster than its cables shows their speed."
                 .into(),
         );
         let connection_load = run.loaded.study.connections().filter(|c| c.rate_axis.is_none());
         if connection_load.is_some() && run.preset.rate_pps == 0 {
             doubts.push(
-                "Connections had no rate: over real cables clients open more of them than a \
-                 firewall serves, and what they open beyond that is lost."
+                "Connections had no rate: over real cables clients open more connections than a \
+                 firewall can serve, and the excess is lost."
                     .into(),
             );
         }
     }
     if run.before.is_some() {
         doubts.push(format!(
-            "The run was interrupted, and went on at {} with firewalls set up anew.",
+            "The run was interrupted, and resumed at {} with newly set up firewalls.",
             utc(run.began)
         ));
     }
     if !run.runner.stage.topology.host().knows_drop_reasons() {
         doubts.push(
-            "This kernel does not tell why it frees packets: drops are known by counters alone."
+            "This kernel does not report why it frees packets: drops are known from counters only."
                 .into(),
         );
     }

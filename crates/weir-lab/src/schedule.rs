@@ -1,5 +1,5 @@
-//! A whole run of a study: what is made first, the order of trials, going on with an interrupted
-//! run, the search for a rate.
+//! A whole run of a study: preparation, the order of trials, resuming an interrupted run, searching
+//! for a rate.
 
 pub(crate) mod clock;
 pub(crate) mod files;

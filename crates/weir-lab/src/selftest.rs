@@ -1,10 +1,10 @@
-//! What the laboratory itself can do on this machine, before any firewall is measured.
+//! The performance of the laboratory itself on this machine, before any firewall is measured.
 //!
-//! A generator that is slower than a firewall measures itself. So: frames over one link straight
-//! into the sink; frames and connections through a router without rules; connections through one
-//! that tracks them, for the difference that must be seen; and through one that does the least a
-//! router can do, for what is the ends' own. Trials are short, the parts take turns (A B C C B A),
-//! and every packet has to be accounted for.
+//! A generator that is slower than a firewall measures itself. The parts are: frames over one link
+//! directly into the sink; frames and connections through a router without rules; connections
+//! through a router with connection tracking, for the difference that must be resolved; and
+//! connections through a minimal router, for the cost of the ends. Trials are short, the parts
+//! alternate (A B C C B A), and every packet must be accounted for.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ use weir_stats::Measured;
 use weir_study::ConnectionLoad;
 use weir_study::Devices;
 
-/// Parts of the self-test; a pass goes over them there and back.
+/// Parts of the self-test; a block measures them in forward and reverse order.
 pub const PARTS: usize = 7;
 
 /// How the self-test is run.
@@ -46,7 +46,7 @@ pub struct SelfTestPart {
     pub name: String,
     /// Packets a second that arrived: median of the trials.
     pub pps: f64,
-    /// Complete connections a second; 0 for frames.
+    /// Complete connections per second; 0 for frames.
     pub connections_per_second: f64,
     /// Packets that were sent, in all trials.
     pub offered: u64,
@@ -103,7 +103,7 @@ impl SelfTestPart {
     }
 }
 
-/// Where a part is played.
+/// Where a part is measured.
 enum PartKind {
     Direct(u32, Flows),
     Router(Flows),
@@ -255,7 +255,7 @@ fn frames(
     Ok(())
 }
 
-/// Lets a firewall receive each packet by itself.
+/// Lets a firewall receive each packet separately.
 fn without_gro(runner: &mut TrialRunner, firewall: &TestFirewall) -> Result<(), LabError> {
     let namespace = &firewall.namespace;
     let ends = runner.stage.ends.as_mut().expect("a firewall is between them");

@@ -1,11 +1,11 @@
 //! Source — firewall — sink, in network namespaces over veth.
 //!
-//! One source and one sink serve all firewalls of a run; each firewall has a namespace of its own
-//! and a pair of links of its own, so that all subjects are in force at once and a trial begins
-//! by choosing the link that is played into. Nothing is reloaded between trials.
+//! One source and one sink serve all firewalls of a run. Each firewall has its own namespace and
+//! its own pair of links, so all subjects are in force at once, and a trial selects a firewall by
+//! its link. Nothing is reloaded between trials.
 //!
 //! Every firewall sees the same addresses: its two devices, their MAC addresses, and a default
-//! route behind it, so that one table of frames serves all.
+//! route, so one table of frames serves all.
 
 pub(crate) mod firewall;
 mod gateway;
@@ -121,7 +121,7 @@ impl Topology {
         })
     }
 
-    /// Firewalls that are made from now on can be asked through: there is a way back.
+    /// Firewalls that are created from now on have return routes for probes.
     ///
     /// # Errors
     /// Where the kernel refuses.
@@ -153,8 +153,8 @@ impl Topology {
         Ok(self.local.target(&namespace))
     }
 
-    /// Makes a firewall between source and sink that forwards everything, IPv6 only where it is
-    /// asked for: it sends packets of its own.
+    /// Creates a firewall between source and sink that forwards everything, IPv6 only on request,
+    /// because it sends its own packets.
     ///
     /// # Errors
     /// Where the kernel refuses.
@@ -171,8 +171,8 @@ impl Topology {
         let Devices { input, output } = &local.devices;
         let far_index = local.sink_side.ifindex(&far)?;
         self.sink.attach(&local.sink_side, far_index)?;
-        // What the ring behind the source's device cannot take is told by both of its ends
-        // (veth_get_stats64 in drivers/net/veth.c), so only the firewall's end is asked.
+        // Packets that the ring behind the source's device cannot accept are counted by both of its
+        // ends (veth_get_stats64 in drivers/net/veth.c), so only the firewall's end is read.
         let devices = DeviceReader::default()
             .with(&namespace, &[input, output])?
             .with(&local.sink_side, &[&far])?;
@@ -222,8 +222,8 @@ impl Topology {
         self.local.lone_host()
     }
 
-    /// Joins source and sink by one link, with nothing between them; the index of the device that
-    /// frames are played into.
+    /// Joins source and sink by one link, with nothing between them; returns the index of the
+    /// device into which frames are sent.
     ///
     /// # Errors
     /// Where the kernel refuses.

@@ -1,4 +1,4 @@
-//! One trial: counters before and after, what changed in between, and whether it counts.
+//! One trial: counters before and after, their differences, and whether the trial counts.
 
 pub(crate) mod collect;
 pub(crate) mod empty;

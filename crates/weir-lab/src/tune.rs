@@ -1,7 +1,7 @@
-//! What the papers tuned, in today's terms.
+//! The papers' tunings in today's terms.
 //!
-//! Each line of their scripts, with the setting that there is today, or what became of it. Some
-//! were for one kernel of its time and help nothing now; this says so rather than repeat them.
+//! Each line of their scripts, with today's setting or the reason why there is none. Some applied
+//! to one kernel of the time and are useless now; they are explained rather than repeated.
 
 use std::fs;
 
@@ -29,13 +29,13 @@ pub struct Tuning {
     pub paper: &'static str,
     /// What it set, as its text has it.
     pub then: &'static str,
-    /// Which sysctl that is today; empty where it is gone, or no sysctl.
+    /// Today's sysctl; empty if it no longer exists, or is not a sysctl.
     pub sysctl: &'static str,
     /// The value that serves the same end today; empty where none is to be set.
     pub value: &'static str,
     /// How far it reaches.
     pub reach: TuningScope,
-    /// Why this value, or what became of it.
+    /// Why this value, or the outcome of it.
     pub why: &'static str,
 }
 
@@ -47,7 +47,8 @@ pub const TUNINGS: &[Tuning] = &[
         sysctl: "net.core.wmem_max",
         value: "4194304",
         reach: TuningScope::Machine,
-        why: "a buffer of a socket, not of all of them: 80 MiB each was a misreading; TCP has tcp_wmem, which tunes itself",
+        why: "a buffer per socket, not for all: 80 MiB each was a misunderstanding; TCP uses \
+             tcp_wmem, which is auto-tuned",
     },
     Tuning {
         paper: "kadlecsik2005",
@@ -63,7 +64,8 @@ pub const TUNINGS: &[Tuning] = &[
         sysctl: "fs.file-max",
         value: "",
         reach: TuningScope::Machine,
-        why: "without a limit worth the name since 5.x; what binds is RLIMIT_NOFILE of the process (ulimit -n)",
+        why: "practically unlimited since 5.x; the effective limit is RLIMIT_NOFILE of the \
+             process (ulimit -n)",
     },
     Tuning {
         paper: "kadlecsik2005",
@@ -79,7 +81,7 @@ pub const TUNINGS: &[Tuning] = &[
         sysctl: "net.ipv4.tcp_tw_reuse",
         value: "1",
         reach: TuningScope::Namespace,
-        why: "2, the default, is for the loopback device alone; needs timestamps at both ends",
+        why: "2, the default, is for the loopback device only; needs timestamps at both ends",
     },
     Tuning {
         paper: "kadlecsik2005",
@@ -87,7 +89,7 @@ pub const TUNINGS: &[Tuning] = &[
         sysctl: "net.ipv4.tcp_max_tw_buckets",
         value: "262144",
         reach: TuningScope::Namespace,
-        why: "one for each connection of the last 60 s: 4,000 a second and more",
+        why: "one per connection of the last 60 s: for 4,000 per second and more",
     },
     Tuning {
         paper: "kadlecsik2005",
@@ -95,7 +97,7 @@ pub const TUNINGS: &[Tuning] = &[
         sysctl: "net.ipv4.tcp_fin_timeout",
         value: "15",
         reach: TuningScope::Namespace,
-        why: "as it was; concerns ends that wait for the other's FIN",
+        why: "unchanged; concerns ends that wait for the other's FIN",
     },
     Tuning {
         paper: "kadlecsik2005",
@@ -103,7 +105,7 @@ pub const TUNINGS: &[Tuning] = &[
         sysctl: "net.ipv4.tcp_max_syn_backlog",
         value: "65536",
         reach: TuningScope::Namespace,
-        why: "as it was; useless without the next one, which bounds every listen queue",
+        why: "unchanged; useless without the next one, which limits every listen queue",
     },
     Tuning {
         paper: "kadlecsik2005",
@@ -111,7 +113,7 @@ pub const TUNINGS: &[Tuning] = &[
         sysctl: "net.core.somaxconn",
         value: "65535",
         reach: TuningScope::Namespace,
-        why: "4096 since 5.4, 128 before; a server must also ask for it in listen()",
+        why: "4096 since 5.4, 128 before; a server must also request it in listen()",
     },
     Tuning {
         paper: "kadlecsik2005",
@@ -143,7 +145,8 @@ pub const TUNINGS: &[Tuning] = &[
         sysctl: "",
         value: "",
         reach: TuningScope::Gone,
-        why: "a queue that long is delay; byte queue limits and fq do it (veth has no queue)",
+        why: "such a long queue only adds delay; byte queue limits and fq replace it (veth has no \
+             queue)",
     },
     Tuning {
         paper: "kadlecsik2005",
@@ -151,7 +154,8 @@ pub const TUNINGS: &[Tuning] = &[
         sysctl: "",
         value: "",
         reach: TuningScope::Gone,
-        why: "removed in 3.6 for IPv4: nothing is to be sized, and random sources cost nothing more",
+        why: "removed in 3.6 for IPv4: there is nothing to size, and random sources cost nothing \
+             extra",
     },
     Tuning {
         paper: "kadlecsik2005",
@@ -159,7 +163,7 @@ pub const TUNINGS: &[Tuning] = &[
         sysctl: "net.netfilter.nf_conntrack_max",
         value: "5250000",
         reach: TuningScope::Machine,
-        why: "one for all namespaces; `weir lab run --allow-global` raises it for a run",
+        why: "global for all namespaces; `weir lab run --allow-global` raises it for a run",
     },
     Tuning {
         paper: "brouer2008",
@@ -175,7 +179,7 @@ pub const TUNINGS: &[Tuning] = &[
         sysctl: "net.ipv4.neigh.default.gc_thresh3",
         value: "16384",
         reach: TuningScope::Machine,
-        why: "as many neighbours as customers; the table is one for all namespaces",
+        why: "as many neighbours as customers; the table is global for all namespaces",
     },
     Tuning {
         paper: "hagtheil",
@@ -191,7 +195,8 @@ pub const TUNINGS: &[Tuning] = &[
         sysctl: "net.ipv4.conf.all.send_redirects",
         value: "0",
         reach: TuningScope::Namespace,
-        why: "for a gateway with one variant; `default` and each device too, any of them switches it on",
+        why: "for a gateway with one variant; `default` and each device too, any of them switches \
+             it on",
     },
     Tuning {
         paper: "hagtheil",
@@ -199,7 +204,7 @@ pub const TUNINGS: &[Tuning] = &[
         sysctl: "net.netfilter.nf_conntrack_tcp_timeout_fin_wait",
         value: "150",
         reach: TuningScope::Namespace,
-        why: "as it was: only to tell its expiry from the others, all of 120 s",
+        why: "unchanged: only to distinguish its expiry from the others, all of 120 s",
     },
     Tuning {
         paper: "hagtheil",
@@ -215,7 +220,7 @@ pub const TUNINGS: &[Tuning] = &[
         sysctl: "net.netfilter.nf_conntrack_tcp_timeout_time_wait",
         value: "60",
         reach: TuningScope::Namespace,
-        why: "entries expired by timers then, by a worker that walks the table since 4.9",
+        why: "entries expired by timers then; since 4.9 a worker scans the table",
     },
     Tuning {
         paper: "hagtheil",
@@ -228,7 +233,7 @@ pub const TUNINGS: &[Tuning] = &[
 ];
 
 impl Tuning {
-    /// Its value now, in the namespace of the caller; `None` where there is no such setting.
+    /// Its value now, in the namespace of the caller; `None` if there is no such setting.
     pub fn now(&self) -> Option<String> {
         if self.sysctl.is_empty() {
             return None;

@@ -1,5 +1,5 @@
-//! What is sent through a firewall: frames, connections of the small TCP or of sockets, datagrams
-//! over loopback, probes. All of them are a [`contract::Workload`].
+//! The traffic of a trial: frames, connections of the small TCP or of sockets, datagrams over
+//! loopback, probes. Each is a [`contract::Workload`].
 
 mod arrivals;
 pub(crate) mod contract;

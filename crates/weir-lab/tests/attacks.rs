@@ -1,4 +1,4 @@
-//! Illegal frames among legal ones, and floods beside connections.
+//! Illegal frames among legal ones, and floods in addition to connections.
 //!
 //! It needs root, `iptables-legacy` and a kernel with live frames. No time is asserted.
 

@@ -1,4 +1,4 @@
-//! Clients of others through the same firewalls as weir's own: `httperf` and `wrk`.
+//! Other clients through the same firewalls as weir's own: `httperf` and `wrk`.
 //!
 //! It needs root, `iptables-legacy`, and both programs. No time is asserted.
 

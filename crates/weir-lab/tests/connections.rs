@@ -1,4 +1,4 @@
-//! Connections through a firewall, and what becomes of those that it breaks. Needs root.
+//! Connections through a firewall, and connections that it breaks. Needs root.
 
 use std::net::Ipv4Addr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -83,7 +83,7 @@ impl Pipeline {
     }
 
     fn nft(&self, ruleset: &str) {
-        // nft wants each rule on a line of its own.
+        // nft wants each rule on its own line.
         let ruleset = ruleset.replace('}', "\n}");
         self.firewall.namespace.run(&["nft", "-f", "-"], ruleset.as_bytes()).unwrap();
     }

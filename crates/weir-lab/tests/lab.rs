@@ -134,7 +134,7 @@ fn a_study_runs_from_its_file_to_its_records() {
     assert_eq!(lacking, [false, false, false, true]);
     let limits: Vec<Option<&str>> =
         record.run.subjects.iter().map(|subject| subject.limit.as_deref()).collect();
-    let nothing = "its command says that there is nothing to measure at rules=8";
+    let nothing = "its command reports that there is nothing to measure at rules=8";
     assert_eq!(limits, [None, None, Some(nothing), None]);
     let picky = of(&record, "picky", TrialKind::Rate);
     assert_eq!(picky.filter(|t| t.state == State::Accepted).count(), 2 * 2, "without rules alone");
@@ -167,9 +167,9 @@ fn loads_are_timed_where_the_devices_are_and_do_not_decide_about_rates() {
     assert_eq!(accepted("picky", TrialKind::Rate), 0, "it has nothing to measure in its firewall");
     let limits: Vec<Option<&str>> =
         record.run.subjects.iter().map(|subject| subject.limit.as_deref()).collect();
-    let untimed = "its loads are not timed at rules=8: its command says that there is nothing to \
-                   measure in a namespace of its own";
-    let picky = "its command says that there is nothing to measure at rules=8";
+    let untimed = "its loads are not timed at rules=8: its command reports that there is nothing \
+                   to measure in a namespace of its own";
+    let picky = "its command reports that there is nothing to measure at rules=8";
     assert_eq!(limits, [None, None, Some(untimed), Some(picky)]);
 }
 
@@ -204,7 +204,7 @@ loads = 1
     assert_eq!((found.repetitions, found.points), (SELF_TESTS as usize, SELF_TESTS as usize));
     let picky = run_again("picky", "picky").unwrap();
     let limit = picky.run.subjects[0].limit.as_deref();
-    assert_eq!(limit, Some("its command says that there is nothing to measure at any point"));
+    assert_eq!(limit, Some("its command reports that there is nothing to measure at any point"));
     let error = run_again("nobody", "none").unwrap_err().to_string();
     assert!(error.contains("nobody"), "{error}");
 }

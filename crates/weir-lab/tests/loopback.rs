@@ -1,4 +1,4 @@
-//! A host that sends to itself: what arrives, what is answered, and what is lost on purpose.
+//! A host that sends to itself: arrivals, replies, and intended losses.
 //!
 //! It needs root and `iptables-legacy`. No time is asserted.
 

@@ -1,7 +1,7 @@
-//! The method on a simulated link: what the order of trials and the estimates are good for.
+//! The method on a simulated link: how well the order of trials and the estimates work.
 //!
-//! The machine slows down while it is measured, and now and then a neighbour takes a part of it.
-//! No clock, no kernel: the "trials" are numbers from a seed.
+//! The machine slows down during the measurement, and occasionally other processes take a share of
+//! it. No clock, no kernel: the "trials" are numbers from a seed.
 
 use weir_stats::random::Random;
 use weir_stats::series::{Selection, ratio};

@@ -1,4 +1,4 @@
-//! Echoes, shells and streams through small firewalls, and what is lost of them on purpose.
+//! Echoes, shells and streams through small firewalls, and intended losses.
 //!
 //! They need root, `iptables-legacy` and a kernel with live frames. No time is asserted.
 

@@ -95,11 +95,11 @@ fn a_search_of_what_plays_no_frames_is_refused_before_the_run() {
     for (kind, text) in kinds {
         let study = with_traffic(&format!("[traffic]\n{text}"));
         let said = run_refused(&format!("search-{kind}"), &study, SUBJECTS, &search).to_string();
-        let expected = format!("study.toml:10: kind `{kind}` plays no frames");
+        let expected = format!("study.toml:10: kind `{kind}` sends no frames");
         assert!(said.contains(&expected) && said.contains("without `--search`"), "{kind}: {said}");
     }
     let said = run_refused("search-loads", &with_traffic(""), SUBJECTS, &search).to_string();
-    assert!(said.contains("a study without `[traffic]` plays no frames"), "{said}");
+    assert!(said.contains("a study without `[traffic]` sends no frames"), "{said}");
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn fields_of_a_preset_that_the_study_has_no_use_for_are_refused() {
     let (swept, sockets) = (rated("connections"), rated("sockets"));
     let cases = [
         ("frames-table", STUDY, "table_entries = 9", "opens no connections"),
-        ("loopback-rate", loopback.as_str(), "rate_pps = 10", "as fast as the host takes it"),
+        ("loopback-rate", loopback.as_str(), "rate_pps = 10", "as fast as the host accepts it"),
         ("swept-rate", swept.as_str(), "rate_pps = 10", "its rates on `rate_axis`"),
         ("sockets-rate", sockets.as_str(), "rate_pps = 10", "its rates on `rate_axis`"),
         ("loads-rate", loads.as_str(), "rate_pps = 10", "sends nothing"),
@@ -231,7 +231,7 @@ fn paths_that_the_traffic_cannot_take_are_refused() {
     assert_eq!(refused("path-direct", &connections(""), &subject(baseline)), "");
     let cases = [
         ("path-frames", STUDY.to_owned(), baseline, ":3: subject `none` has a `path`"),
-        ("path-rules", connections(""), "path = \"direct\"\n", "has to be a `baseline`"),
+        ("path-rules", connections(""), "path = \"direct\"\n", "must be a `baseline`"),
         ("path-kind", connections(""), "path = \"bent\"\n", "unknown variant `bent`"),
         (
             "path-neighbours",

@@ -1,4 +1,4 @@
-//! Connections between sockets of the kernel through firewalls that let them pass or do not.
+//! Connections between kernel sockets through firewalls that accept them or do not.
 //!
 //! It needs root and `iptables-legacy`. No time is asserted.
 

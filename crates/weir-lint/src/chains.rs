@@ -1,5 +1,5 @@
-//! What is known of the chains of a table before any packet is looked at: jumps, which chains are
-//! reached, and behind which rules no packet goes on.
+//! What is known about the chains of a table without considering packets: jumps, reachable chains,
+//! and rules after which no packet continues.
 
 use std::collections::HashMap;
 
@@ -20,7 +20,7 @@ pub(crate) fn reachable(
     reached
 }
 
-/// The chains that only rules behind the catch-all of a reachable chain lead to, with that chain.
+/// The chains that only rules after the catch-all of a reachable chain lead to, with that chain.
 pub(crate) fn cut_off(
     graph: &ChainGraph<'_>,
     catch_all: &[Option<CatchAll>],
@@ -50,7 +50,7 @@ pub(crate) struct CatchAll {
 /// Chains that no packet leaves undecided, by name, with the rule that decides what others leave.
 pub(crate) type Closed<'a> = HashMap<&'a str, Option<(usize, usize)>>;
 
-/// The rule of each chain behind which no packet goes on: it has no tests and decides, or leads
+/// The rule of each chain after which no packet continues: it has no tests and decides, or leads
 /// into a chain that no packet leaves undecided.
 pub(crate) fn catch_alls(
     ruleset: &Ruleset,

@@ -23,13 +23,13 @@ pub struct CheckReport {
 
 /// Runs the lints over a firewall.
 ///
-/// Sets are judged only where the firewall holds some.
+/// Sets are checked only if the firewall has some.
 pub fn check(firewall: &Firewall, options: &LintOptions) -> CheckReport {
     check_but(firewall, options, |_| false)
 }
 
-/// Runs the lints; findings that are known are left out. They are asked about rule by rule, before
-/// those of one cause are put together.
+/// Runs the lints; known findings are omitted. The filter is applied rule by rule, before findings
+/// of one cause are merged.
 pub fn check_but(
     firewall: &Firewall,
     options: &LintOptions,

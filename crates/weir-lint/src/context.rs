@@ -1,4 +1,4 @@
-//! What lints are given: a firewall whose rules are lowered once, and places in it.
+//! The input of lints: a firewall whose rules are lowered once, and positions in it.
 
 use weir_model::programs::{Program, keeper_of, writer_of};
 use weir_model::{Chain, Family, Firewall, Rule, RulePlace, Ruleset, Span, Table};
@@ -25,7 +25,7 @@ pub(crate) struct TableContext<'a> {
     pub catch_all: Vec<Option<CatchAll>>,
     /// Which chains some packet may enter.
     pub reachable: Vec<bool>,
-    /// The chains that only rules behind a catch-all lead to, with the chain of that catch-all.
+    /// The chains that only rules after a catch-all lead to, with the chain of that catch-all.
     pub cut_off: Vec<Option<usize>>,
 }
 
@@ -108,7 +108,7 @@ impl<'a> TableContext<'a> {
         keeper_of(self.table, self.chain(chain))
     }
 
-    /// Whether a rule stands behind one of its chain that takes every packet.
+    /// Whether a rule is after one of its chain that takes every packet.
     pub fn is_behind_catch_all(&self, (chain, rule): FlowPosition) -> bool {
         self.catch_all[chain].is_some_and(|by| by.rule < rule)
     }

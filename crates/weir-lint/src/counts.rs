@@ -1,4 +1,4 @@
-//! What a ruleset holds: rules by table and chain, matches and targets by name.
+//! Statistics of a ruleset: rules by table and chain, matches and targets by name.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use serde::Serialize;
 use weir_model::effect::{match_module_of, module_of};
 use weir_model::{Family, Firewall, Rule, Ruleset, Target};
 
-/// What a firewall holds.
+/// The statistics of a firewall.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Counts {
     /// Rules in all tables of both families.

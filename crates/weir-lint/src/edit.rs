@@ -1,4 +1,4 @@
-//! Edits of a firewall: what the findings ask for, done.
+//! Applies the edits that findings propose.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -6,8 +6,8 @@ use weir_model::{Chain, Family, Firewall, Rule, Ruleset, Table, TableName};
 
 use crate::finding::Edit;
 
-/// Does the edits. Places are those of the firewall as it is given: edits that were found together
-/// are done together. A chain goes only where no rule that stays names it.
+/// Applies the edits. Positions refer to the firewall as given: edits that were found together are
+/// applied together. A chain is removed only if no remaining rule names it.
 pub fn apply(firewall: &Firewall, edits: &[Edit]) -> Firewall {
     let mut out = firewall.clone();
     let mut by_chain: HashMap<(Family, TableName, &str), BTreeMap<u32, Option<&Rule>>> =
@@ -28,7 +28,7 @@ pub fn apply(firewall: &Firewall, edits: &[Edit]) -> Firewall {
         };
         let Some(number) = place.number else { continue };
         let slot = by_chain.entry((family, place.table, &place.chain)).or_default();
-        // A rule that goes and is changed goes.
+        // A rule that is both removed and changed is removed.
         let entry = slot.entry(number).or_insert(becomes);
         if becomes.is_none() {
             *entry = None;

@@ -1,4 +1,4 @@
-//! Lints that look at a firewall together.
+//! Lints that analyse a firewall together.
 
 use crate::context::LintContext;
 use crate::finding::Finding;

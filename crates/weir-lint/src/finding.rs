@@ -1,4 +1,4 @@
-//! What a lint says: where, why, and what can be done about it.
+//! A finding: where, why, and what to do about it.
 
 use weir_model::programs::Program;
 use weir_model::{Family, Name, Rule, RulePlace, Span, TableName};
@@ -21,8 +21,8 @@ pub struct Finding {
     pub family: Option<Family>,
     /// Where in that ruleset's (or the sets') text.
     pub span: Span,
-    /// Other places of the same text that have to do with it: what else it is about, and the rules
-    /// that bring it about.
+    /// Related positions in the same text: further affected rules, and the rules that cause the
+    /// finding.
     pub also: Vec<Also>,
     /// What to do about it.
     pub help: String,
@@ -119,14 +119,14 @@ pub struct Also {
 pub struct Fix {
     /// What is changed.
     pub edits: Vec<Edit>,
-    /// Counters of rules are lost or count otherwise: a rule goes that packets match.
+    /// Counters of rules are lost or change: a removed rule matches packets.
     pub changes_counters: bool,
 }
 
 /// One edit of a firewall.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Edit {
-    /// The rule goes.
+    /// Remove the rule.
     RemoveRule {
         /// Whose ruleset.
         family: Family,
@@ -142,7 +142,7 @@ pub enum Edit {
         /// What it becomes.
         rule: Box<Rule>,
     },
-    /// The chain goes, with its rules.
+    /// Remove the chain with its rules.
     RemoveChain {
         /// Whose ruleset.
         family: Family,
@@ -151,7 +151,7 @@ pub enum Edit {
         /// Chain.
         chain: Name,
     },
-    /// The set goes.
+    /// Remove the set.
     RemoveSet {
         /// Its name.
         set: Name,

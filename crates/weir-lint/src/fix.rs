@@ -1,8 +1,8 @@
-//! What weir does about findings by itself.
+//! Applies the fixes of findings.
 //!
-//! One fix may make room for another: without a rule its chain is empty, without the chain the jump
-//! to it is for nothing. So [`fix`](fn@fix) finds, edits, and looks again, until nothing is left
-//! that it may do. It proves nothing: whoever calls it compares the firewall before and after.
+//! One fix may enable another: without a rule its chain is empty, and without the chain the jump to
+//! it has no effect. So [`fix`](fn@fix) finds, edits, and repeats, until nothing is left that it
+//! may fix. It proves nothing: its caller compares the firewall before and after.
 
 use std::collections::BTreeSet;
 
@@ -58,25 +58,25 @@ pub enum Left {
     Counters,
     /// Another program seems to own the chain.
     Foreign,
-    /// Nothing else would ask for conntrack: fragments would not be put together any more, and the
-    /// nat table would not be consulted.
+    /// Nothing else would use conntrack: fragments would no longer be reassembled, and the nat
+    /// table would not be traversed.
     Conntrack,
     /// A rule of it makes or configures an object that other rules use by name.
     Object,
-    /// Nothing else would have fragments put together (`-m socket`, `TPROXY`).
+    /// Nothing else would have fragments reassembled (`-m socket`, `TPROXY`).
     Fragments,
 }
 
 impl Left {
-    /// Why, in words.
+    /// The reason, in words.
     pub fn as_str(self) -> &'static str {
         match self {
             Left::Person => "for a person to decide",
             Left::Counters => "would change counters: --allow counters",
             Left::Foreign => "in a chain of another program: --chains NAME",
             Left::Conntrack => "the last rules that use conntrack",
-            Left::Object => "makes or configures what other rules use by name",
-            Left::Fragments => "the last rules that have fragments put together",
+            Left::Object => "creates or configures what other rules use by name",
+            Left::Fragments => "the last rules that cause reassembly of fragments",
         }
     }
 }

@@ -1,19 +1,20 @@
-//! What is left of a set of packets on its way through a chain.
+//! Follows a set of packets through a chain.
 //!
-//! Two questions are answered, for a set of packets at a place of a table:
+//! It answers two questions about a set of packets at a position of a table:
 //!
-//! - *Are they all gone?* ([`Flow::taken`]) Every rule before the place takes away what it decides,
-//!   also in the chains that it jumps to, and so do the rules before each jump that leads here.
-//! - *What becomes of them?* ([`Flow::same_without`]) The rules behind the place are asked in turn;
-//!   the answer is given only where all of the packets meet the same fate, and no effect.
+//! - *Are they all decided before?* ([`Flow::taken`]) Every rule before the position removes the
+//!   packets that it decides, also in the chains that it jumps to, and so do the rules before each
+//!   jump that leads here.
+//! - *What happens to them?* ([`Flow::same_without`]) The following rules are evaluated in turn.
+//!   There is an answer only if all of the packets get the same verdict, without effects.
 //!
-//! Sets are lists of cells, never smaller than they are; what rules take is never larger. So a yes
-//! is certain, and a no may only mean that it was not seen: where the list grows long, or the work
-//! is too much, the answer is no.
+//! Sets are lists of boxes and never smaller than they really are; what rules remove is never
+//! larger. So a yes is certain, and a no may only mean that nothing could be shown: if the list
+//! becomes long or the work too much, the answer is no.
 //!
 //! Comparing every rule with every other one would take minutes on large chains. Each chain has an
-//! index of spans ([`index`]) for the fields that most rules differ in; a rule then meets only
-//! those whose span meets its own.
+//! index of intervals ([`index`]) for the fields in which most rules differ; a rule is then
+//! compared only with those whose interval overlaps its own.
 
 mod index;
 mod sweep;
@@ -26,15 +27,15 @@ use weir_partition::{HyperRect, Lowering, MatchSpace};
 use self::index::Index;
 pub(crate) use self::sweep::Decider;
 
-/// Cells that a set may fall into; with more, nothing is said.
+/// Maximum number of boxes of a set; with more, nothing is reported.
 const CELLS: usize = 128;
 /// Cells that are remembered of what a chain decides.
 const ENDS: usize = 8;
 /// Jumps that are followed into each other.
 const DEPTH: usize = 12;
-/// Jumps to a chain that are told apart.
+/// Jumps to a chain that are distinguished.
 const CALLERS: usize = 16;
-/// Cells that are looked at for one table; with more, nothing further is said of it.
+/// Boxes that are examined for one table; with more, nothing further is reported about it.
 const WORK: u64 = 100_000_000;
 
 /// A rule: chain and index.
@@ -55,7 +56,7 @@ pub(crate) struct Flow<'a> {
     /// By chain, those that may take packets away from others.
     takers: Vec<OnceCell<Index>>,
     ends: Vec<OnceCell<Vec<HyperRect>>>,
-    /// Nothing can be said: a target may do anything, or jumps lead in a circle.
+    /// Nothing can be concluded: a target may do anything, or jumps form a loop.
     opaque: bool,
     work: Counter<u64>,
 }
@@ -147,9 +148,9 @@ impl<'a> Flow<'a> {
         self.work.get() > WORK
     }
 
-    /// Whether no packet is left that reaches the rule and that it matches, drops or asks a
-    /// stateful match for; and which rules took them. No rule at all: those that lead to its chain
-    /// leave it none.
+    /// Whether no packet reaches the rule that it matches, drops or evaluates a stateful match for;
+    /// and which rules decided them. An empty list means: the rules that lead to its chain leave it
+    /// none.
     pub fn taken(&self, at: FlowPosition) -> Option<Vec<FlowPosition>> {
         if self.opaque {
             return None;
@@ -195,7 +196,7 @@ impl<'a> Flow<'a> {
         })
     }
 
-    /// The part of a set that a rule matches at most; `None` where it falls into too many cells.
+    /// The part of a set that a rule matches at most; `None` if it falls into too many cells.
     fn through(&self, at: FlowPosition, cells: &[HyperRect]) -> Option<Vec<HyperRect>> {
         let reach = self.reach(at);
         let both = cells.iter().flat_map(|c| reach.cells.iter().filter_map(|r| r.and(c)));
@@ -247,7 +248,7 @@ impl<'a> Flow<'a> {
         if left.len() > CELLS { vec![cell] } else { left }
     }
 
-    /// Shows what of a cell a rule surely takes away from those behind it, until `done` says true;
+    /// Reports what each rule certainly removes from a box, until `done` returns true; returns
     /// whether it did.
     fn takes(
         &self,
@@ -274,7 +275,7 @@ impl<'a> Flow<'a> {
         })
     }
 
-    /// Packets that surely do not come back out of a chain, some of them.
+    /// Packets that surely do not return out of a chain, some of them.
     fn ends(&self, chain: usize, depth: usize) -> &[HyperRect] {
         if depth == DEPTH {
             return &[];
@@ -325,7 +326,7 @@ impl<'a> Flow<'a> {
         self.indexes[chain].get_or_init(index).meeting(cell)
     }
 
-    /// The same for rules that may take packets away from those behind them.
+    /// The same for rules that may remove packets.
     fn takers_meeting(&self, chain: usize, cell: &HyperRect) -> Vec<usize> {
         let takes = |rule: usize| {
             !self.rule((chain, rule)).target.falls_through()
@@ -342,7 +343,7 @@ mod tests {
 
     use super::*;
 
-    /// The work of asking both questions of rules that drop one source each.
+    /// The cost of answering both questions for rules that drop one source each.
     fn work(rules: u32) -> u64 {
         let mut chain = Chain::new("FORWARD", Some(Policy::Accept));
         for i in 0..rules {

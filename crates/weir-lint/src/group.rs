@@ -1,9 +1,9 @@
-//! Findings of one cause become one finding with several places.
+//! Merges findings of one cause into one finding with several places.
 //!
-//! Lints look at one rule at a time, and comments, baselines and fixes speak of one rule at a time.
-//! A person reads about causes: a rule that decides all packets of a hundred others is one mistake.
-//! So each finding may carry its [`RootCause`](crate::root_cause::RootCause), and those of the same
-//! cause are put together last.
+//! Lints consider one rule at a time, and so do comments, baselines and fixes. People think in
+//! causes: a rule that decides all packets of a hundred others is one mistake. So each finding may
+//! have a [`RootCause`](crate::root_cause::RootCause), and findings with the same cause are merged
+//! last.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use weir_model::Family;
 
 use crate::finding::{Also, Finding, Fix};
 
-/// Puts findings of the same cause together, each where the first of them stands.
+/// Merges findings of the same cause, each at the position of the first.
 pub(crate) fn group(all: Vec<Finding>) -> Vec<Finding> {
     let mut groups: Vec<Vec<Finding>> = Vec::new();
     let mut by_key: HashMap<(&'static str, Option<Family>, String), usize> = HashMap::new();

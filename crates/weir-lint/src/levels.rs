@@ -1,22 +1,22 @@
-//! Which lints speak, and how loudly.
+//! Which lints are enabled, and their severities.
 
 use std::collections::HashMap;
 
 use crate::lint::{Lint, Severity};
 
-/// What becomes of a lint's findings.
+/// The outcome of a lint's findings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
-    /// Nothing is said.
+    /// Nothing is reported.
     Allow,
     /// Reported, as bad as that.
     Report(Severity),
 }
 
-/// What the caller asks for, lint by lint; the registry says the rest.
+/// The caller's settings per lint; the registry has the defaults.
 ///
-/// What is said of one lint wins over what is said of `all`. `all` warns only of lints that are
-/// reported anyway: those that are off stay off until they are named.
+/// A setting for one lint takes precedence over one for `all`. `all` warns only of lints that are
+/// reported anyway: those that are off stay off unless they are named.
 #[derive(Clone, Debug, Default)]
 pub struct LintLevels {
     named: HashMap<&'static str, Level>,
@@ -34,7 +34,7 @@ impl LintLevels {
         self.named.insert(lint.id, level);
     }
 
-    /// The level that is asked of a lint; `None` where its findings say themselves.
+    /// The level that is put to a lint; `None` if its findings say themselves.
     pub fn asked(&self, lint: &Lint) -> Option<Level> {
         match (self.named.get(lint.id), self.all) {
             (Some(level), _) => Some(*level),
@@ -43,7 +43,7 @@ impl LintLevels {
         }
     }
 
-    /// The level that is asked of a lint by its name.
+    /// The level that is put to a lint by its name.
     pub fn named(&self, lint: &Lint) -> Option<Level> {
         self.named.get(lint.id).copied()
     }

@@ -1,20 +1,19 @@
-//! The linter: what looks wrong or dear in a ruleset, and what it holds.
+//! The linter: likely mistakes and expensive constructs in a ruleset, and statistics of it.
 //!
 //! [`check`](fn@check) runs every [`Lint`] of the registry ([`lints`](fn@lints)) over a firewall. A
 //! lint has a page in `docs/lints`, which says what is found, why it matters and what to do, and
-//! shows a ruleset before and after; a test holds each page to its word. A [`Finding`] says where
-//! (a [`RulePlace`](weir_model::RulePlace) and a span), which other places have to do with it, what
-//! a packet pays for it, and, where weir can do it, the [`Fix`]. Findings of one cause are one
-//! finding, at the rule that causes it (`group`). [`counts`] says what a ruleset holds.
+//! shows a ruleset before and after; a test verifies each page. A [`Finding`] has a position (a
+//! [`RulePlace`](weir_model::RulePlace) and a span), related positions, its cost per packet, and
+//! the [`Fix`] if weir can apply one. Findings of one cause are one finding, at the rule that
+//! causes it (`group`). [`counts`] computes the statistics.
 //!
-//! What is said to be shadowed or redundant is certain: packets are reasoned about as sets
-//! ([`weir_partition::rect`]), rules as what they do to such sets
-//! ([`weir_partition::MatchSpace`]), chains as what is left of
-//! them ([`flow`]). Where that is too much work nothing is said. All of it is a few passes over the
-//! rules: 23,000 of them take about a second.
+//! Findings about shadowed or redundant rules are certain: packets are treated as sets
+//! ([`weir_partition::rect`]), rules as operations on such sets ([`weir_partition::MatchSpace`]),
+//! chains as what is left of them ([`flow`]). If that is too much work, nothing is reported. All of
+//! it is a few passes over the rules: 23,000 of them take about a second.
 //!
-//! Left out: printing, and any change that is not asked for. It needs the model and its sets of packets alone; that the
-//! findings are right is tested against the interpreter and the diagrams.
+//! Not part of this crate: printing, and any change that is not requested. It uses only the model
+//! and its sets of packets; tests verify the findings with the interpreter and the diagrams.
 
 #![forbid(unsafe_code)]
 

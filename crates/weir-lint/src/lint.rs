@@ -1,7 +1,7 @@
-//! What a lint is.
+//! The definition of a lint.
 //!
-//! A lint's page in `docs/lints` is the one place that says in words what it finds; title, reason
-//! and cure are read from there.
+//! A lint's page in `docs/lints` is the only place that describes what it finds; title, reason and
+//! cure are read from there.
 
 use serde::Serialize;
 
@@ -55,7 +55,7 @@ impl Lint {
     }
 }
 
-/// A lint with its page: id, severity, and of `off` and `fix` what holds.
+/// A lint with its page: ID, severity, and whether it is `off` and has a `fix`.
 macro_rules! define {
     ($name:ident, $id:literal, $severity:ident $(, $flag:ident)*) => {
         pub(crate) static $name: $crate::lint::Lint = $crate::lint::Lint {
@@ -79,7 +79,7 @@ macro_rules! flagged {
 
 pub(crate) use {define, flagged};
 
-/// Whether two words are the same, where traits cannot be asked yet.
+/// Whether two strings are equal, in const context.
 pub(crate) const fn equal(a: &str, b: &str) -> bool {
     let (a, b) = (a.as_bytes(), b.as_bytes());
     let mut i = 0;

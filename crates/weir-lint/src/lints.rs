@@ -1,4 +1,4 @@
-//! The lints: one file for each, or for a few that are looked for together.
+//! The lints: one file for each, or for a few that are detected together.
 
 pub(crate) mod budget;
 pub(crate) mod catch_all;

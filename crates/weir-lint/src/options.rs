@@ -1,4 +1,4 @@
-//! How a firewall is checked.
+//! Options of a check.
 
 use crate::levels::LintLevels;
 

@@ -10,7 +10,7 @@ use crate::levels::{Level, LintLevels};
 use crate::lint::Lint;
 use crate::lints::*;
 
-/// All families, in the order in which they look.
+/// All families, in the order of evaluation.
 pub(crate) static FAMILIES: &[&LintFamily] = &[
     &catch_all::FAMILY,
     &impossible::FAMILY,
@@ -45,7 +45,7 @@ pub fn lint(id: &str) -> Option<&'static Lint> {
 
 /// No lint has that name.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("no lint is called {0}: `weir check --list` names them")]
+#[error("unknown lint {0}: `weir check --list` lists all")]
 pub struct UnknownLint(pub String);
 
 impl LintLevels {

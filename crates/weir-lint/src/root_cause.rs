@@ -1,4 +1,4 @@
-//! What findings of one cause have in common.
+//! The common cause of several findings.
 
 use weir_model::{RulePlace, Span};
 
@@ -13,7 +13,7 @@ pub(crate) struct RootCause {
     pub one: Option<String>,
     /// The message for several, with `{n}` for their number.
     pub many: String,
-    /// What stands at the places that are put together.
+    /// What is at the places that are put together.
     pub label: String,
     /// What to do about several, or at the rule to blame, where it is not what the finding says.
     pub help: Option<String>,

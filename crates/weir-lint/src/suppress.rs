@@ -1,8 +1,8 @@
-//! Comments that allow a finding where it stands.
+//! Comments that suppress findings.
 //!
-//! `# weir: allow(ID): reason` before a rule, a chain's or set's line speaks for what follows it;
-//! before `*filter` for the whole table. Several ids are separated by commas. A reason is asked
-//! for: what nobody can explain nobody should keep.
+//! `# weir: allow(ID): reason` before a rule or before the line of a chain or set applies to what
+//! follows it; before `*filter` it applies to the whole table. Several IDs are separated by commas.
+//! A reason is required, so that somebody can later decide whether the comment is still needed.
 
 use std::collections::{HashMap, HashSet};
 
@@ -149,7 +149,7 @@ fn read(
         match parse(words.trim()) {
             Ok(ids) => out.push(Allowed { ids, scope: scope.clone(), span, used: false }),
             Err(message) => {
-                let help = "write `# weir: allow(ID): reason`; `weir check --list` names the ids";
+                let help = "write `# weir: allow(ID): reason`; `weir check --list` lists the IDs";
                 bad.push(at(Finding::about(&BAD_COMMENT, span, message), scope).help(help));
             }
         }
@@ -168,7 +168,7 @@ fn parse(words: &str) -> Result<Vec<String>, String> {
     let ids: Vec<String> = ids.split(',').map(|id| id.trim().to_owned()).collect();
     let distinct: HashSet<&String> = ids.iter().collect();
     match distinct.into_iter().find(|id| lint(id).is_none()) {
-        Some(id) => Err(format!("the comment before this allows {id:?}, which no lint is called")),
+        Some(id) => Err(format!("the comment before this allows {id:?}, which is not a lint")),
         None => Ok(ids),
     }
 }

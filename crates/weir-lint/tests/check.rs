@@ -1,4 +1,4 @@
-//! What `weir check` finds, and what it leaves alone.
+//! What `weir check` reports, and what it does not.
 
 use weir_lint::{
     Finding, FixOptions, Left, Level, LintLevels, LintOptions, Severity, check, counts, findings,

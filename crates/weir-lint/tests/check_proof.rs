@@ -1,6 +1,6 @@
-//! What is said to be shadowed or redundant is so: without the rule, every packet on and around
-//! every boundary meets the same verdict and the same effects, and what never counted counts
-//! nothing.
+//! Rules that are reported as shadowed or redundant really are: without the rule, every packet on
+//! and around every boundary gets the same verdict and the same effects, and rules that never
+//! counted count nothing.
 
 use weir_lint::{Finding, apply, findings};
 use weir_model::{Family, Firewall};

@@ -1,9 +1,9 @@
-//! Findings of published rulesets: how many there are, and whether a sample of them is right.
+//! Findings in published rulesets: how many there are, and whether a sample of them is correct.
 //!
-//! Runs by `make test-corpus DIR=…`. It prints a table of findings by severity and program, and
-//! draws 100 findings; `WEIR_SEED` names another sample. Each is confirmed without asking the
-//! linter again: what is said to be without effect is removed, and interpreter and diagrams compare
-//! before and after; what else is said is looked for among packets that the interpreter follows.
+//! Run by `make test-corpus DIR=…`. It prints a table of findings by severity and program, and
+//! samples 100 findings; `WEIR_SEED` selects another sample. Each is confirmed independently of the
+//! linter: rules without effect are removed, and interpreter and diagrams compare before and after;
+//! other findings are confirmed by packets that the interpreter evaluates.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -313,7 +313,7 @@ fn redirected(case: &Case, f: &Finding, seen: &Seen) -> Said {
     }
 }
 
-/// Whether the first rule behind the one to blame matches packets when it is moved before it.
+/// Whether the first rule after the one to blame matches packets when it is moved before it.
 fn moved(case: &Case, ruleset: &Ruleset, f: &Finding) -> bool {
     let [Edit::RemoveRule { place: from, .. }, ..] = &removals(f)[..] else { return false };
     let Some(to) = f.place.as_ref().filter(|p| p.chain == from.chain && *p != from) else {

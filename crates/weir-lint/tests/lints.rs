@@ -1,5 +1,5 @@
-//! Every lint has a page, and every page keeps its word: what it shows before is found, what it
-//! shows after is not.
+//! Every lint has a page whose examples are correct: the ruleset before has the finding, the
+//! ruleset after does not.
 
 use std::collections::BTreeSet;
 

@@ -1,6 +1,6 @@
-//! The first rule that names an object makes and configures it for all others: rulesets that differ
-//! in that rule differ, although no packet meets it. Each pair stands beside a control in which the
-//! rule changes nothing.
+//! The first rule that names an object creates and configures it for all others: rulesets that
+//! differ in that rule differ, even if no packet reaches it. Each pair comes with a control in
+//! which the rule changes nothing.
 
 use weir_diagram::{CompareError, CompareOptions, Identity, compare};
 use weir_lint::{FixOptions, Left, fix};
@@ -27,7 +27,7 @@ fn equal(before: &Firewall, after: &Firewall, identity: Identity) -> bool {
     compare(before, after, &options).expect("both load").is_equal()
 }
 
-/// A ruleset with a rule that no packet reaches, behind a rule that goes to a chain which drops.
+/// A ruleset with a rule that no packet reaches, after a rule that goes to a chain which drops.
 fn shadowed(rule: &str, chain: &str) -> String {
     let rule = if rule.is_empty() { String::new() } else { format!("-A INPUT -p udp {rule}\n") };
     format!(
@@ -207,7 +207,7 @@ fn a_ruleset_that_does_not_load_is_not_equal_to_one_that_does() {
             }
         }
     }
-    // A maker behind the rule that needs it is too late.
+    // A maker after the rule that needs it is too late.
     let late =
         "*filter\n:INPUT ACCEPT [0:0]\n:U - [0:0]\n-A INPUT -m rateest --rateest1 x -j DROP\n";
     let late = firewall(&format!("{late}{}COMMIT\n", maker("x")));

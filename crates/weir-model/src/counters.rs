@@ -1,4 +1,4 @@
-//! What a rule has counted.
+//! The counters of a rule.
 
 /// Packets and bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]

@@ -1,20 +1,21 @@
-//! The one table of what targets and matches do to a packet and to the state around it.
+//! The table of effects: what targets and matches do to a packet and to other state.
 //!
-//! A compiler may move, merge or drop a rule only if it knows what the rule changes for the rules
-//! behind it. This module is the only place that says so. Each target is a row of [`TARGETS`]: the
-//! fields it may write, the ipsets it may change, whether it may drop the packet, and whether the
-//! walk goes on behind it. Each match is a row of [`MATCHES`]: the fields it reads, what else its
-//! answer depends on, and whether evaluating it may drop the packet (*hotdrop*).
+//! A compiler may move, merge or remove a rule only if it knows what the rule changes for later
+//! rules. Only this module defines that. Each target is a row of [`TARGETS`]: the fields it may
+//! write, the ipsets it may change, whether it may drop the packet, and whether the traversal
+//! continues after it. Each match is a row of [`MATCHES`]: the fields it reads, what else its
+//! result depends on, and whether evaluating it may drop the packet (*hotdrop*).
 //!
-//! [`effects_of`] narrows a target's row by its options: `SET --add-set` writes no mark,
-//! `CONNMARK --save-mark` leaves the packet's mark alone. [`match_effects`] finds the row of a match.
-//! A target or match without a row reads and writes everything, keeps state, and may drop the
-//! packet: the rule is a barrier. What rules share under a name is in [`named`].
+//! [`effects_of`] narrows a target's row by its options: `SET --add-set` writes no mark, `CONNMARK
+//! --save-mark` does not change the packet's mark. [`match_effects`] finds the row of a match. A
+//! target or match without a row reads and writes everything, is stateful, and may drop the packet:
+//! the rule is a barrier. Objects that rules share by name are in [`named`].
 //!
-//! The rows are compared with the kernel: packets observe in a network namespace what each target
-//! writes and which packets each match drops (`effects` in the tests of `weir-verify`). A row whose
-//! `writes`, `unknown`, `sets`, `drops`, `ends` or `hotdrop` is changed by one entry must fail
-//! there. What no packet can show (`emits`, `unmodelled`, `stateful`) is compared with lists there.
+//! The rows are compared with the kernel: packets in a network namespace show what each target
+//! writes and which packets each match drops (`effects` in the tests of `weir-verify`). If one
+//! entry of `writes`, `unknown`, `sets`, `drops`, `ends` or `hotdrop` in a row is changed, that
+//! test must fail. Columns that packets cannot show (`emits`, `unmodelled`, `stateful`) are
+//! compared with lists there.
 
 mod changing_sets;
 mod conntrack;

@@ -1,8 +1,8 @@
-//! The one table of fields.
+//! The table of fields.
 //!
-//! Each header or metadata field that rules test is one row of [`FIELDS`]: how wide it is, where it
-//! lies, what iptables and nft call it, and how a pass may treat rules that differ in it. Parser,
-//! printers, interpreter, back ends and tests read this table. A field that is not here acts as a
+//! Each header or metadata field that rules test is one row of [`FIELDS`]: its width, its location,
+//! its names in iptables and nft, and how a pass may treat rules that differ in it. Parser,
+//! printers, interpreter, back ends and tests read this table. A field that is not in it acts as a
 //! barrier: safe by default.
 //!
 //! [`Field::read`] and [`Field::write`] say where a packet has a field. A row with a usual value is
@@ -60,7 +60,7 @@ pub enum Field {
 /// The header that a field is part of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Layer {
-    /// What the kernel knows beside the bytes.
+    /// What the kernel knows in addition to the bytes.
     Meta,
     /// Ethernet header.
     Link,
@@ -96,7 +96,7 @@ pub struct FieldRow {
     pub offset: Option<(u16, u16)>,
     /// iptables' option.
     pub iptables: &'static str,
-    /// nft's expression for IPv4 and IPv6; `th` stands for the transport protocol's name.
+    /// nft's expression for IPv4 and IPv6; `th` is a placeholder for the transport protocol's name.
     pub nft: (&'static str, &'static str),
     /// How a pass may treat it.
     pub merge: Merge,
@@ -154,7 +154,7 @@ pub enum Read {
     Value(u128),
     /// The packet has no such field: the test is false, whether negated or not.
     Absent,
-    /// The header is cut short: legacy iptables drops the packet on the spot (hotdrop).
+    /// The header is truncated: legacy iptables drops the packet immediately (hotdrop).
     Truncated,
 }
 

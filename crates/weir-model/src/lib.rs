@@ -1,9 +1,9 @@
-//! What a ruleset is: tables, chains, rules and sets, without a word about how they are written.
+//! What a ruleset is: tables, chains, rules and sets, independent of their text.
 //!
-//! Start with [`Firewall`] (all that is in force on one host), [`Ruleset`] (one family of it) and
-//! [`Rule`]. [`Match`] and [`Target`] hold what a rule says; [`test`](mod@test) turns a rule into
-//! the conjunction of field tests that every other stage works on; [`field`] is the one table of
-//! fields and [`effect`] the one table of what targets and matches do.
+//! Start with [`Firewall`] (everything in force on one host), [`Ruleset`] (one family of it) and
+//! [`Rule`]. [`Match`] and [`Target`] represent the parts of a rule; [`test`](mod@test) turns a
+//! rule into the conjunction of field tests that every other stage works on; [`field`] is the table
+//! of fields and [`effect`] the table of what targets and matches do.
 
 #![forbid(unsafe_code)]
 

@@ -1,10 +1,10 @@
-//! What a rule tests, as typed values.
+//! Matches of a rule, as typed values.
 //!
-//! Three kinds of match, by what a compiler may do with them:
-//! header matches (each one a variant of [`Match`]) look at fields that the field table knows;
-//! [`Stateful`] ones keep a budget or a memory and must be evaluated exactly as often as before;
-//! [`HostMatch`] ones depend on the host or on bytes that the field table does not model. A match of a
-//! module that weir does not know is [`Match::Opaque`]: kept to the letter, pinned in its place.
+//! There are three kinds of match, by what a compiler may do with them. Header matches (each one a
+//! variant of [`Match`]) test fields of the field table. [`Stateful`] ones have a limit or a list
+//! and must be evaluated exactly as often as before. [`HostMatch`] ones depend on the host or on
+//! bytes that the field table does not model. A match of a module that weir does not know is
+//! [`Match::Opaque`]: preserved verbatim, and never moved.
 
 use crate::{Addr, Mac, Name};
 use weir_packet::PktType;
@@ -110,10 +110,10 @@ pub enum Match {
         sport: Option<Neg<PortSpan>>,
         /// `--dport`.
         dport: Option<Neg<PortSpan>>,
-        /// `--chunk-types`, to the letter.
+        /// `--chunk-types`, verbatim.
         chunks: Option<Neg<String>>,
     },
-    /// `-m dccp`: ports; types and option to the letter.
+    /// `-m dccp`: ports; types and option verbatim.
     Dccp {
         /// `--sport`.
         sport: Option<Neg<PortSpan>>,
@@ -195,7 +195,7 @@ pub struct IcmpType {
     pub codes: (u8, u8),
 }
 
-/// Which of the two ports a test looks at.
+/// Which of the two ports a test reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PortSide {
     /// `--sports`.
@@ -311,11 +311,11 @@ pub struct SetMatch {
     pub name: Name,
     /// One direction for each dimension: true is `src`.
     pub dirs: Vec<bool>,
-    /// Further options to the letter (`--return-nomatch`, `--packets-gt 5`, …).
+    /// Further options verbatim (`--return-nomatch`, `--packets-gt 5`, …).
     pub options: Vec<String>,
 }
 
-/// A match that keeps a budget or a memory: never moved, copied or merged.
+/// A stateful match: never moved, copied or merged.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Stateful {
     /// Module name, as in `-m limit`.
@@ -371,13 +371,13 @@ pub enum Value {
     Words(Vec<&'static str>),
     /// Any text, quoted where it needs it.
     Text(String),
-    /// Bytes, printed as the string match does (`|6162|` where not printable).
+    /// Bytes, printed as the string match does (`|6162|` if not printable).
     Bytes(Vec<u8>),
     /// A span of time as the module writes it, in the module's unit.
     Duration(u64),
 }
 
-/// A match or target that weir does not know, kept to the letter.
+/// A match or target that weir does not know, preserved verbatim.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Opaque {
     /// Module name.

@@ -1,9 +1,9 @@
-//! A small typed nftables ruleset: what the nft form is made of before it is text.
+//! A small typed nftables ruleset: the nft form before it becomes text.
 //!
-//! It holds exactly what weir writes, no more: tables with base chains, chains, rules made of
-//! statements that run left to right, and verdict maps whose elements count. Each counter says
-//! which original rules and policies it is part of, so that a form can be checked packet by packet
-//! and its counters read back.
+//! It represents exactly what weir writes: tables with base chains, chains, rules made of
+//! statements that are evaluated from left to right, and verdict maps whose elements count. Each
+//! counter lists the original rules and policies that it is part of, so that a form can be checked
+//! packet by packet and its counters read back.
 
 use crate::ruleset::{Hook, Policy, TableName};
 use crate::{Effect, Family, Name, NatTarget, RuleId};
@@ -22,7 +22,7 @@ pub struct Table {
     pub family: Family,
     /// Name, e.g. `weir_filter`.
     pub name: String,
-    /// The iptables table that it stands for.
+    /// The iptables table that it replaces.
     pub stands_for: TableName,
     /// Verdict maps.
     pub maps: Vec<Map>,
@@ -79,9 +79,9 @@ pub struct Rule {
 /// One statement.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Statement {
-    /// The rule goes on only if the test holds.
+    /// The rule continues only if the test holds.
     Test(Test),
-    /// The rule goes on only if the caller says so.
+    /// The rule continues only if the caller says so.
     Opaque(OpaqueStatement),
     /// `counter`, and the originals it is part of.
     Counter(Vec<Credit>),
@@ -94,7 +94,7 @@ pub enum Statement {
         /// Name of the map.
         map: String,
     },
-    /// Does something; the rule goes on.
+    /// Does something; the rule continues.
     Effect(Effect),
     /// Drops and answers, by iptables' word.
     Reject(&'static str),
@@ -107,7 +107,7 @@ pub enum Statement {
 pub enum Credit {
     /// A rule of the table's family.
     Rule(RuleId),
-    /// The policy of the iptables table that the table stands for.
+    /// The policy of the iptables table that the table replaces.
     Policy(Hook),
 }
 
@@ -122,7 +122,7 @@ pub enum Verdict {
     Return,
     /// Calls a chain.
     Jump(String),
-    /// Goes to a chain, not to come back.
+    /// Goes to a chain, not to return.
     Goto(String),
     /// Goes on with the next rule.
     Continue,
@@ -302,7 +302,7 @@ pub mod ct_status {
 /// What a loaded value is compared with.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum With {
-    /// One of the spans holds it; sorted, apart from each other, both ends included.
+    /// One of the intervals contains it; sorted, disjoint, both ends included.
     Spans(Vec<(u128, u128)>),
     /// `value & mask == wanted`.
     Masked {
@@ -331,7 +331,7 @@ pub struct OpaqueStatement {
     pub rule: RuleId,
     /// Which of its matches.
     pub index: usize,
-    /// It keeps a budget: no second rule may hold it.
+    /// It is stateful: no second rule may have it.
     pub stateful: bool,
     /// The text says the opposite of the match.
     pub inverted: bool,

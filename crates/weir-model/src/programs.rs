@@ -1,7 +1,7 @@
-//! Programs that keep chains of their own: Docker, kube-proxy, firewalld, ufw, libvirt, fail2ban, …
+//! Programs that manage their own chains: Docker, kube-proxy, firewalld, ufw, libvirt, fail2ban, …
 //!
-//! They add and delete rules by their text and place at any time. What is made of such a chain is
-//! gone, or in the way, at the program's next change, and a person cannot cure what is odd in it.
+//! They add and delete rules by text and position at any time. Whatever weir generates from such a
+//! chain is lost, or in the way, at the program's next change, and users cannot fix problems in it.
 //! The names are those that the programs use (moby libnetwork/iptables, kubernetes
 //! pkg/proxy/iptables, firewalld ipXtables.py, ufw backend_iptables.py, libvirt
 //! src/network/network_iptables.c, fail2ban config/action.d, calico felix/rules/rule_defs.go).
@@ -11,7 +11,7 @@ use std::fmt;
 use crate::matching::ct_state;
 use crate::{Chain, Firewall, Match, Rule, Table, TableName, Target};
 
-/// A program that keeps chains of its own.
+/// A program that manages its own chains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Program {
     /// Docker: `DOCKER`, `DOCKER-USER`, …
@@ -71,8 +71,8 @@ impl Program {
         }
     }
 
-    /// Whether passes and forms leave its chains as they are unless they are asked not to. Those of
-    /// the others are compiled like a person's.
+    /// Whether passes and forms leave its chains unchanged unless requested otherwise. Those of the
+    /// others are compiled like the user's.
     pub const fn is_left_alone(self) -> bool {
         matches!(self, Program::Docker | Program::KubeProxy | Program::Firewalld | Program::Ufw)
     }
@@ -135,7 +135,7 @@ pub fn owner_of(name: &str) -> Option<Program> {
 }
 
 /// The program that keeps a chain of a table. firewalld's zones may have any name: their chains are
-/// known by those beside them.
+/// known by those next to them.
 pub fn keeper_of(table: &Table, chain: &Chain) -> Option<Program> {
     owner_of(&chain.name).or_else(|| {
         let zone = ["IN_", "FWDI_", "FWDO_", "PRE_", "POST_"].iter().any(|p| {
@@ -162,7 +162,7 @@ pub fn writer_of(table: &Table, chain: &Chain, rule: &Rule) -> Option<Program> {
         .or_else(|| is_rule_of_firewalld(table, chain, rule).then_some(Program::Firewalld))
 }
 
-/// The rules that firewalld writes to INPUT and FORWARD beside its jumps (ipXtables.py,
+/// The rules that firewalld writes to INPUT and FORWARD in addition to its jumps (ipXtables.py,
 /// `build_default_rules`).
 fn is_rule_of_firewalld(table: &Table, chain: &Chain, rule: &Rule) -> bool {
     let jumps =
@@ -192,7 +192,7 @@ fn is_rule_of_firewalld(table: &Table, chain: &Chain, rule: &Rule) -> bool {
 }
 
 /// Programs that keep chains of a firewall, and how many rules are in them; those of `touched` are
-/// left out.
+/// omitted.
 pub fn rules_of_programs(firewall: &Firewall, touched: &[Program]) -> Vec<(Program, usize)> {
     let rulesets = [&firewall.v4, &firewall.v6].into_iter().flatten();
     let chains = rulesets.flat_map(|ruleset| &ruleset.tables).flat_map(|table| &table.chains);

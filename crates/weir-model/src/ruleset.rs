@@ -91,7 +91,7 @@ impl Table {
     }
 }
 
-/// The five tables of iptables, in the order a packet meets them.
+/// The five tables of iptables, in the order in which a packet traverses them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum TableName {
     /// Before conntrack.
@@ -160,7 +160,7 @@ impl fmt::Display for TableName {
     }
 }
 
-/// Where on its way a packet meets chains.
+/// The points of a packet's path that have chains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Hook {
     /// After reception, before routing.
@@ -200,13 +200,13 @@ impl Hook {
 pub struct Chain {
     /// Its name.
     pub name: Name,
-    /// What becomes of packets that no rule decided; only built-in chains have one.
+    /// The outcome of packets that no rule decided; only built-in chains have one.
     pub policy: Option<Policy>,
     /// The policy's counters, where the text has them.
     pub counters: Option<Counters>,
     /// The rules, first tried first.
     pub rules: Vec<Rule>,
-    /// Where the chain's line stands.
+    /// The position of the chain's line.
     pub span: Span,
     /// Comment lines before the chain's line.
     pub leading_comments: Vec<String>,
@@ -235,8 +235,8 @@ pub enum Policy {
     Drop,
 }
 
-/// Where an original rule (or policy) stands, in the words of the tools:
-/// `filter/FORWARD/3`, `filter/FORWARD/policy`.
+/// The position of an original rule (or policy), as the tools name it: `filter/FORWARD/3`,
+/// `filter/FORWARD/policy`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RulePlace {
     /// Table.
@@ -270,9 +270,9 @@ pub struct Rule {
     pub target: Target,
     /// `-c` counters, where the text has them.
     pub counters: Option<Counters>,
-    /// Where the rule stands in its text.
+    /// Where the rule is in its text.
     pub span: Span,
-    /// Where each of `matches` stands (same length), then the target.
+    /// The position of each of `matches` (same length), then of the target.
     pub spans: Vec<Span>,
     /// Comment lines before the rule's line.
     pub leading_comments: Vec<String>,

@@ -15,7 +15,7 @@ pub struct IpSet {
     pub options: Vec<SetOption>,
     /// Elements in the order of the text.
     pub elements: Vec<Element>,
-    /// Where its `create` line stands.
+    /// The position of its `create` line.
     pub span: Span,
     /// Comment lines before it.
     pub leading_comments: Vec<String>,
@@ -106,9 +106,9 @@ pub struct Element {
     pub counters: Option<Counters>,
     /// `comment`.
     pub comment: Option<String>,
-    /// `skbmark`, `skbprio`, `skbqueue` and other words, to the letter.
+    /// `skbmark`, `skbprio`, `skbqueue` and other words, verbatim.
     pub rest: Vec<String>,
-    /// Where its `add` line stands.
+    /// The position of its `add` line.
     pub span: Span,
     /// The original rules whose counter the element's counter is part of (weir's own sets).
     pub credit: Vec<crate::RuleId>,

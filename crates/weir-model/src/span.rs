@@ -1,4 +1,4 @@
-//! Places in a text.
+//! Positions in a text.
 
 /// Byte range in a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,4 +1,4 @@
-//! What a rule does.
+//! Targets of a rule.
 
 use crate::matching::{Opaque, OptionValue};
 use crate::name::Name;
@@ -21,14 +21,13 @@ pub enum Target {
     /// `-j REJECT --reject-with WORD`: drops, and answers.
     Reject(&'static str),
     /// Hands the packet to user space or a local socket (`NFQUEUE`, `QUEUE`, `TPROXY`, `SYNPROXY`),
-    /// from where it may come back to the next table (`SYNPROXY`: the next rule): module and
-    /// options.
+    /// from where it may return to the next table (`SYNPROXY`: the next rule): module and options.
     Divert(Box<ExtensionTarget>),
     /// Address translation: ends the nat table.
     Nat(Box<NatTarget>),
-    /// Does something, and the walk goes on with the next rule.
+    /// Does something, and the traversal continues with the next rule.
     Effect(Box<Effect>),
-    /// A target that weir does not know; whether it ends the walk is not known either.
+    /// A target that weir does not know; whether it ends the traversal is not known either.
     Opaque(Box<Opaque>),
 }
 
@@ -73,7 +72,7 @@ pub struct NatRange {
     pub persistent: bool,
 }
 
-/// A target after which the walk goes on.
+/// A target after which the traversal continues.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Effect {
     /// `MARK`: `mark = (mark & !mask) ^ value` (`--set-xmark`; the other forms are spelled so).
@@ -126,7 +125,7 @@ pub enum TtlChange {
 }
 
 impl Target {
-    /// True where the walk goes on with the next rule whatever the packet is.
+    /// True where the traversal continues with the next rule whatever the packet is.
     pub fn falls_through(&self) -> bool {
         matches!(self, Target::None | Target::Effect(_))
     }

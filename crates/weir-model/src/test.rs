@@ -1,9 +1,9 @@
 //! A rule as a conjunction of tests on fields.
 //!
 //! [`tests_of`] lowers a rule's typed matches, in the kernel's order of evaluation, to [`Test`]s.
-//! Interpreter, traffic generation, passes and back ends all work on this form, so that there is
-//! one definition of what a match means. What the field table cannot say comes out as
-//! [`Test::Opaque`], by its place in the rule: never approximated.
+//! Interpreter, traffic generation, passes and back ends all work on this form, so that the meaning
+//! of a match has a single definition. What the field table cannot express becomes
+//! [`Test::Opaque`], with its position in the rule; it is never approximated.
 
 use crate::effect::{Hotdrop, match_effects};
 use crate::field::Field;
@@ -39,11 +39,11 @@ pub enum Test {
         /// Index into `rule.matches`.
         index: usize,
     },
-    /// A test whose answer comes from the caller: `rule.matches[index]`.
+    /// A test whose result comes from the caller: `rule.matches[index]`.
     Opaque {
         /// Index into `rule.matches`.
         index: usize,
-        /// It keeps a budget or a memory: evaluated exactly as often, and where, it stands.
+        /// It is stateful: it must be evaluated exactly as often, and at the same position.
         stateful: bool,
         /// Whether evaluating it may drop the packet.
         hotdrop: Hotdrop,
@@ -55,9 +55,9 @@ pub enum Test {
 /// What a field is compared with.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Predicate {
-    /// The field is there at all (a bare `-m tcp` asks for the header).
+    /// The field is present (a bare `-m tcp` requires the header).
     Present,
-    /// One of the spans holds the value; both ends included.
+    /// One of the intervals contains the value; both ends included.
     In(Vec<(u128, u128)>),
     /// `field & mask == value`.
     Masked {
@@ -72,13 +72,13 @@ pub enum Predicate {
     Device {
         /// Name, without `+`.
         name: Name,
-        /// Whether it stands for all names that begin so.
+        /// Whether it matches all names with this prefix.
         prefix: bool,
     },
 }
 
 impl Predicate {
-    /// Whether the predicate holds for a value (never for device names).
+    /// Whether the predicate matches a value (never for device names).
     pub fn holds(&self, value: u128) -> bool {
         match self {
             Predicate::Present => true,
@@ -89,7 +89,7 @@ impl Predicate {
         }
     }
 
-    /// Whether the predicate holds for a device name.
+    /// Whether the predicate matches a device name.
     pub fn holds_device(&self, device: &str) -> bool {
         match self {
             Predicate::Device { name, prefix: true } => device.starts_with(&**name),
@@ -155,7 +155,7 @@ fn push_iface(out: &mut Tests, f: Field, m: Option<&IfaceMatch>) {
     out.push(field(f, Predicate::Device { name: m.name.clone(), prefix: m.prefix }, m.negated));
 }
 
-/// Both ports of a match. A match without any port test still asks for the header.
+/// Both ports of a match. A match without any port test still requires the header.
 fn push_ports(out: &mut Tests, sport: Option<&Neg<PortSpan>>, dport: Option<&Neg<PortSpan>>) {
     for (f, port) in [(Field::Sport, sport), (Field::Dport, dport)] {
         if let Some(Neg { negated, value }) = port {

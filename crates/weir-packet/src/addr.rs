@@ -64,7 +64,7 @@ impl Family {
     }
 }
 
-/// An address of either family as a number; the family is known by who holds it.
+/// An address of either family as a number; its owner knows the family.
 ///
 /// Displayed with [`Addr::display`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]

@@ -1,7 +1,7 @@
-//! A packet's bytes.
+//! Builds the bytes of a packet.
 //!
-//! Lengths and checksums are those of the packet as it stands. A piece of a datagram is summed as
-//! far as it is there; UDP over IPv4 then says "no checksum", which is right for every piece.
+//! Lengths and checksums are those of the packet as it is. The checksum of a fragment covers the
+//! bytes that it has; UDP over IPv4 then has "no checksum", which is correct for every fragment.
 
 use crate::checksum::{Internet, crc32c};
 use crate::{Family, Mac, Packet, PktType, Transport};

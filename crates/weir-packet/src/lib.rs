@@ -1,8 +1,8 @@
-//! Packets: what the rest of weir looks at, and the bytes they are on a wire.
+//! Packets: the fields that the rest of weir reads, and their bytes on the wire.
 //!
-//! A [`Packet`] is the reader's view: header fields, plus what the kernel knows beside the bytes
-//! (devices, mark, conntrack state). The bytes themselves are made and read by the modules below.
-//! Nothing here knows what a ruleset is.
+//! A [`Packet`] has the header fields, plus what the kernel knows in addition to the bytes
+//! (devices, mark, conntrack state). The modules below build and parse the bytes. This crate does
+//! not know what a ruleset is.
 
 #![forbid(unsafe_code)]
 

@@ -1,11 +1,11 @@
-//! Masks of contiguous bits, and the intervals of numbers that they stand for.
+//! Masks of contiguous bits, and the intervals that they represent.
 //!
-//! This is the one definition of "is this mask a prefix". A mask belongs to values of some width,
+//! This is the only definition of "is this mask a prefix". A mask belongs to values of some width,
 //! which is given by the highest of them, `max`: all ones. Addresses, marks and TCP flags are such
-//! values. A mask is a prefix where the bits that it leaves open are the lowest ones; under a
-//! prefix, and only there, the values that agree are one interval.
+//! values. A mask is a prefix if its zero bits are the lowest ones; only then do the matching
+//! values form one interval.
 
-/// The bits that a mask leaves open, where they are the lowest ones; `None` where it has holes.
+/// The bits that a mask leaves open, where they are the lowest ones; `None` if it has holes.
 ///
 /// ```
 /// use weir_packet::mask::host_bits;
@@ -17,8 +17,8 @@ pub const fn host_bits(mask: u128, max: u128) -> Option<u128> {
     if host & host.wrapping_add(1) == 0 { Some(host) } else { None }
 }
 
-/// The lowest and the highest number whose bits under the mask are `value`; `None` where the mask
-/// has holes, or the value a bit that the mask leaves open.
+/// The lowest and the highest number whose bits under the mask are `value`; `None` if the mask has
+/// holes, or the value a bit that the mask leaves open.
 ///
 /// ```
 /// use weir_packet::mask::masked_interval;
@@ -32,7 +32,7 @@ pub const fn masked_interval(value: u128, mask: u128, max: u128) -> Option<(u128
     }
 }
 
-/// The mask of the prefix that is exactly this interval; `None` where none is.
+/// The mask of the prefix that is exactly this interval; `None` if none is.
 ///
 /// ```
 /// use weir_packet::mask::prefix_mask;

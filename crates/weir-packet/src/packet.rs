@@ -21,12 +21,13 @@ pub mod tcp_flag {
     pub const URG: u8 = 0x20;
 }
 
-/// A packet on its way through a host: header fields and what the kernel knows beside the bytes.
+/// A packet on its path through a host: header fields, and what the kernel knows in addition to the
+/// bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Packet {
     /// Which header the packet has.
     pub family: Family,
-    /// Device it came in by; empty on locally made packets.
+    /// Device on which it arrived; empty on locally generated packets.
     pub iif: String,
     /// Device it leaves by; empty where routing has not happened or the packet stays.
     pub oif: String,
@@ -42,8 +43,8 @@ pub struct Packet {
     pub ttl: u8,
     /// IPv4 identification, or the low half of the IPv6 fragment identification.
     pub ident: u16,
-    /// Bytes of IPv4 options behind the network header's 20, a multiple of four up to 40. They are
-    /// built as no-operation (RFC 791, section 3.1); a packet with options is not read.
+    /// Bytes of IPv4 options after the network header's 20, a multiple of four up to 40. They are
+    /// built as no-operation (RFC 791, section 3.1); a packet with options is not parsed.
     pub ip_options: u8,
     /// Where in its datagram this packet lies.
     pub fragment: Fragment,
@@ -57,7 +58,7 @@ pub struct Packet {
     pub pkttype: PktType,
     /// The packet's mark.
     pub mark: u32,
-    /// What conntrack says of it.
+    /// Its conntrack state.
     pub ct: Ct,
 }
 
@@ -122,10 +123,10 @@ pub enum Transport {
         /// The four bytes after the checksum.
         rest: [u8; 4],
     },
-    /// A protocol without a header that rules look at, or a later fragment: bytes are the payload.
+    /// A protocol without a header that rules test, or a later fragment: bytes are the payload.
     None,
-    /// A header of `proto` that is cut short: the bytes that are there are the payload.
-    /// Legacy iptables drops such a packet when a rule looks at its ports.
+    /// A header of `proto` that is truncated: the bytes that are there are the payload. Legacy
+    /// iptables drops such a packet when a rule looks at its ports.
     Truncated,
 }
 

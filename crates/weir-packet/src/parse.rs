@@ -49,7 +49,7 @@ impl Packet {
     /// ```
     ///
     /// # Errors
-    /// See [`ParseError`]. A cut-off *transport* header is no error: see
+    /// See [`ParseError`]. A cut-off *transport* header is not an error: see
     /// [`Transport::Truncated`].
     pub fn parse(bytes: &[u8]) -> Result<Packet, ParseError> {
         let first = bytes.first().ok_or(ParseError::Short { bytes: 0, wanted: 20 })?;

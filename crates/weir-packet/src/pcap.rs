@@ -37,7 +37,7 @@ pub fn write<F: AsRef<[u8]>>(path: &Path, frames: impl IntoIterator<Item = F>) -
 /// Reads the frames of a pcap file of Ethernet frames, of either byte order and time unit.
 ///
 /// # Errors
-/// [`io::ErrorKind::InvalidData`] where the file is no such file, or ends inside a frame.
+/// [`io::ErrorKind::InvalidData`] if the file is no such file, or ends inside a frame.
 pub fn read(path: &Path) -> io::Result<Vec<Vec<u8>>> {
     let bytes = fs::read(path)?;
     frames_of(&bytes).map_err(|what| io::Error::new(io::ErrorKind::InvalidData, what))

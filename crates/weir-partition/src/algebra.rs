@@ -1,9 +1,9 @@
-//! What two rules have to do with each other, told from their tests alone.
+//! Relations between two rules, derived from their tests alone.
 //!
-//! Three questions: can a packet match both ([`TestAlgebra::disjoint`]), does one hold whenever the
-//! other does ([`TestAlgebra::covers`]), may they change places ([`TestAlgebra::commute`])? The
-//! answers are cautious: "no" may mean "I cannot tell". A test of a field that some rule of the
-//! table may have changed in between is no evidence of anything.
+//! There are three questions: can a packet match both ([`TestAlgebra::disjoint`]), does one match
+//! whenever the other does ([`TestAlgebra::covers`]), may they be exchanged
+//! ([`TestAlgebra::commute`])? The answers are conservative: "no" may mean "unknown". A test of a
+//! field that some rule of the table may have changed in between proves nothing.
 
 use weir_model::effect::changed_within;
 use weir_model::{
@@ -126,7 +126,7 @@ impl TestAlgebra {
     }
 
     /// Whether two rules that stand one after the other may change places: neither is a barrier,
-    /// no packet matches both, and none with a cut header meets another of the two first.
+    /// no packet matches both, and none with a truncated header meets another of the two first.
     pub fn commute(self, a: &Rule, b: &Rule) -> bool {
         if barrier(a, self.family).is_some() || barrier(b, self.family).is_some() {
             return false;
@@ -135,7 +135,7 @@ impl TestAlgebra {
         if !self.disjoint(&s, &t) {
             return false;
         }
-        // A header that is cut short drops the packet at the first rule that looks.
+        // A header that is truncated drops the packet at the first rule that looks.
         let (p, q) = (approach(&s), approach(&t));
         let looks = p.len() < s.len() || q.len() < t.len();
         !looks || self.disjoint(p, q) || (header(a).is_some() && header(a) == header(b))
@@ -149,7 +149,7 @@ pub fn approach(tests: &[Test]) -> &[Test] {
 }
 
 /// Which kind of match asks for the transport header: they want different numbers of bytes of it.
-/// `None` where none does, or several kinds do.
+/// `None` if none does, or several kinds do.
 fn header(rule: &Rule) -> Option<std::mem::Discriminant<Match>> {
     let mut kinds = rule.matches.iter().filter(|m| {
         matches!(

@@ -1,11 +1,11 @@
-//! Rules that stay where they are.
+//! Rules that must not be moved.
 //!
-//! A *barrier* is a rule that must be tried exactly as often, and in the same order among its like,
-//! as before: it keeps a budget or a memory, looks into a set that others may change, asks what no
-//! field models, or has a target that weir does not know. It is never moved, copied or merged, and
-//! no set of packets says what it matches. The answer comes from the table of effects
-//! ([`weir_model::effect`]) and from how a rule is lowered to tests; this is the one place that
-//! draws it.
+//! A *barrier* is a rule that must be evaluated exactly as often as before, and in the same order
+//! relative to other barriers: it is stateful, tests a set that others may change, tests something
+//! that no field models, or has a target that weir does not know. It is never moved, copied or
+//! merged, and no set of packets describes what it matches. The result is derived from the table of
+//! effects ([`weir_model::effect`]) and from how a rule is lowered to tests. This module is the
+//! only definition of a barrier.
 
 use std::fmt;
 
@@ -15,11 +15,11 @@ use weir_model::{Family, Hotdrop, Layer, Rule, Target, Test, effects_of, tests_o
 /// Why a rule stays where it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Barrier {
-    /// A match that keeps a budget or a memory.
+    /// A stateful match.
     Stateful,
     /// A match whose answer the packet does not give.
     Opaque,
-    /// A match that looks into a set, whose content may change.
+    /// A match that tests a set, whose content may change.
     Set,
     /// A target that weir does not know.
     UnknownTarget,
@@ -30,16 +30,16 @@ pub enum Barrier {
 impl fmt::Display for Barrier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Barrier::Stateful => "has a match that keeps a budget or a memory",
-            Barrier::Opaque => "has a match whose answer the packet does not give",
-            Barrier::Set => "looks into a set, whose content may change",
+            Barrier::Stateful => "has a stateful match",
+            Barrier::Opaque => "has a match that the packet does not determine",
+            Barrier::Set => "tests a set, whose content may change",
             Barrier::UnknownTarget => "has a target that weir does not know",
             Barrier::TargetState => "has a target whose effect depends on more than the packet",
         })
     }
 }
 
-/// Why the rule is a barrier, or `None` where it may be compiled.
+/// Why the rule is a barrier, or `None` if it may be compiled.
 ///
 /// ```
 /// use weir_model::matching::{Match, SetMatch};
@@ -67,14 +67,14 @@ pub fn barrier(rule: &Rule, family: Family) -> Option<Barrier> {
     }
 }
 
-/// Whether a rule keeps a budget, a memory or another state of its own, or may do so for all that
-/// weir knows: it must stand exactly as often as before.
+/// Whether a rule is stateful, or may be as far as weir knows: it must be evaluated exactly as
+/// often as before.
 pub fn keeps_state(rule: &Rule, family: Family) -> bool {
     let stateful = |t: &Test| matches!(t, Test::Opaque { stateful: true, .. });
     tests_of(rule, family).iter().any(stateful) || effects_of(&rule.target).stateful
 }
 
-/// Whether a rule does nothing but count, and nothing is dropped on the way.
+/// Whether a rule only counts, and its evaluation drops nothing.
 pub fn only_counts(rule: &Rule, family: Family) -> bool {
     rule.target == Target::None && !may_drop(rule, family)
 }

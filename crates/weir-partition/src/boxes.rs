@@ -1,15 +1,15 @@
 //! A run of rules as boxes.
 //!
-//! The packets fall into boxes over which it is the same which rules match, in which order, and
-//! which of them decides. The plain way is to keep a list of boxes and to cut each by the boxes of
-//! one rule after the other. What a rule decides is finished and is not looked at again; what it
-//! only counts stays in the list, apart from what it does not match. So the boxes never overlap,
-//! and together they are all packets.
+//! The packets are divided into boxes on which the matching rules, their order and the deciding
+//! rule are constant. The simple method keeps a list of boxes and splits each by the boxes of one
+//! rule after the other. Packets that a rule decides are finished and not considered again; packets
+//! that it only counts stay in the list, separated from those that it does not match. So the boxes
+//! never overlap, and their union is all packets.
 //!
-//! Rules that differ in several fields can cut the packets into very many boxes: about the number
-//! of rules to the power of the number of fields. So there is a budget. Where it is exceeded, the
-//! error names the rule; the rules before it make a run of their own. A run over one field alone is
-//! cut much faster by [`stretches`](crate::stretches()).
+//! Rules that differ in several fields can split the packets into very many boxes: about the number
+//! of rules to the power of the number of fields. So there is a budget. If it is exceeded, the
+//! error names the rule, and the rules before it form their own run. A run over a single field is
+//! split much faster by [`stretches`](crate::stretches()).
 
 use thiserror::Error;
 use weir_model::Rule;
@@ -44,9 +44,9 @@ pub enum NotPartitioned {
         /// Why.
         why: Barrier,
     },
-    /// A rule tests something that a rule of the table may change, or that falls into too many
-    /// boxes by itself.
-    #[error("what rule {rule} matches is not known exactly")]
+    /// A rule tests something that a rule of the table may change, or that by itself gives too many
+    /// boxes.
+    #[error("the packets that rule {rule} matches are not known exactly")]
     Inexact {
         /// Index in the run.
         rule: usize,
@@ -70,15 +70,15 @@ impl NotPartitioned {
     }
 }
 
-/// What ends the walk of a run.
+/// What ends the traversal of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Decision {
     /// The target of a rule, by index in the run. The rule counts the packet.
     Rule(usize),
-    /// A rule looks at a transport header that is cut short: the packet is dropped, and the rule
-    /// does not count it.
+    /// A rule reads a transport header that is truncated: the packet is dropped, and the rule does
+    /// not count it.
     CutHeader(usize),
-    /// Nothing: the packet goes on behind the run.
+    /// Nothing: the packet continues after the run.
     None,
 }
 
@@ -162,7 +162,7 @@ struct Cutter {
 }
 
 impl Cutter {
-    /// The boxes behind a rule, of those before it.
+    /// The boxes after a rule, of those before it.
     fn cut(
         &mut self,
         open: Vec<RunBox>,

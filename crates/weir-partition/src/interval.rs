@@ -1,8 +1,8 @@
 //! Sets of numbers as lists of intervals.
 //!
-//! Addresses, ports, marks and protocols are numbers, and rules mostly test them by intervals. An
-//! [`IntervalSet`] holds its intervals sorted, apart from each other and never touching: then two
-//! sets are equal exactly where their lists are, and every operation is one walk along both lists.
+//! Addresses, ports, marks and protocols are numbers, and rules mostly test them by intervals. The
+//! intervals of an [`IntervalSet`] are sorted, disjoint and not adjacent: then two sets are equal
+//! exactly if their lists are, and every operation is one pass over both lists.
 
 /// Lowest and highest value, both included.
 pub type Interval = (u128, u128);
@@ -40,8 +40,8 @@ pub fn joined(mut intervals: Vec<Interval>) -> Vec<Interval> {
 pub struct IntervalSet(Vec<Interval>);
 
 impl IntervalSet {
-    /// The numbers of some intervals, in any order. One that ends before it begins holds nothing:
-    /// `-m udp` takes such a span of ports, and matches nothing.
+    /// The numbers of some intervals, in any order. An interval whose end is below its start is
+    /// empty: `-m udp` accepts such a range of ports, and matches nothing.
     pub fn of(intervals: impl IntoIterator<Item = Interval>) -> IntervalSet {
         IntervalSet(joined(intervals.into_iter().filter(|(lo, hi)| lo <= hi).collect()))
     }
@@ -51,7 +51,7 @@ impl IntervalSet {
         &self.0
     }
 
-    /// Its intervals, sorted, as a list of its own.
+    /// Its intervals, sorted, as its own list.
     pub fn into_intervals(self) -> Vec<Interval> {
         self.0
     }

@@ -1,32 +1,32 @@
 //! Predicates as sets of packets: intersect, subtract, cover, disjoint.
 //!
-//! The linter asks which packets are left for a rule, a pass whether two rules may change places, a
-//! back end which rules can match a value. All of them reason about sets of packets, and this crate
-//! is where they do. It has four levels, each built on the one before.
+//! The linter needs the packets that are left for a rule, a pass needs to know whether two rules
+//! may be exchanged, a back end needs the rules that can match a value. All of them use sets of
+//! packets, which this crate provides. It has four levels, each built on the previous one.
 //!
 //! **Values of one field.** Rules test a number by intervals ([`IntervalSet`]), by bits under a
-//! mask ([`BitPattern`]), or, addresses mostly, by a [`Prefix`], which is both. Devices are names
-//! and prefixes of names. [`predicate`] answers for any two tests of a field whether they exclude
-//! or imply each other.
+//! mask ([`BitPattern`]), or, mostly for addresses, by a [`Prefix`], which is both. Devices are
+//! names and prefixes of names. [`predicate`] decides for any two tests of a field whether they
+//! exclude or imply each other.
 //!
-//! **Rules by their tests.** [`TestAlgebra`] answers for two rules what it can tell from their
-//! tests alone: are they disjoint, does one cover the other, may they change places? It takes no
-//! memory and is cautious; it serves passes that compare neighbours.
+//! **Rules by their tests.** [`TestAlgebra`] decides from the tests of two rules alone: are they
+//! disjoint, does one cover the other, may they be exchanged? It needs no memory and is
+//! conservative; it serves passes that compare adjacent rules.
 //!
 //! **Rules as boxes.** A [`HyperRect`] has an interval, or a set of codes, on each axis. The axis
-//! of the transport header keeps ports three-valued: they are there, or absent in a later fragment,
-//! or the header is cut short and the packet dropped. [`Lowering`] turns a rule into boxes
-//! ([`MatchSpace`]): what it matches, what it drops by looking at it, and whether that is exact.
-//! What a table changes while a packet walks it is never taken for known.
+//! of the transport header keeps ports three-valued: they are present, or absent in a later
+//! fragment, or the header is truncated and the packet dropped. [`Lowering`] turns a rule into
+//! boxes ([`MatchSpace`]): what it matches, what it drops by its evaluation, and whether that is
+//! exact. Fields that a table changes during the traversal are never assumed to be known.
 //!
-//! **Runs of rules.** [`partition`] cuts all packets into boxes over which a run does the same: a
-//! deciding rule and the rules credited before it. [`stretches()`] does that for one field, in the
-//! time of sorting. Both have a budget, because the boxes can be exponentially many. A run ends at
-//! a [`Barrier`]: a rule of which no set of packets says what it matches, or that must stand
-//! exactly as often as before.
+//! **Runs of rules.** [`partition`] divides all packets into boxes on which a run behaves
+//! uniformly: a deciding rule and the rules credited before it. [`stretches()`] does that for one
+//! field, in the time of sorting. Both have a budget, because there can be exponentially many
+//! boxes. A run ends at a [`Barrier`]: a rule whose packets cannot be described as a set, or that
+//! must be evaluated exactly as often as before.
 //!
-//! Boxes suit rules; they do not suit sets that many rules make together. Those are the diagrams of
-//! `weir-diagram`, which see every packet and cost more.
+//! Boxes suit single rules; they do not suit sets that many rules form together. For those, the
+//! diagrams of `weir-diagram` cover every packet, at a higher cost.
 //!
 //! ```
 //! use weir_model::{Family, Field};

@@ -1,10 +1,10 @@
-//! What a rule does to sets of packets.
+//! The effect of a rule on sets of packets.
 //!
-//! [`MatchSpace`] says of a rule: which packets it matches, at most, and whether that is exact;
-//! which it drops on the spot because it asks for a header that is cut short; for which it asks a
-//! match that keeps a state. What may change between two rules (a mark after MARK, a set that a
-//! rule adds to, the answer of a match that weir cannot give) is never taken for the same: such
-//! tests make a rule inexact.
+//! [`MatchSpace`] has for a rule: an upper bound of the packets that it matches, and whether that
+//! is exact; the packets that it drops because it requires a truncated header; and the packets for
+//! which it evaluates a stateful match. What may change between two rules (a mark after MARK, a set
+//! to which a rule adds, the result of a match that weir cannot evaluate) is never assumed to be
+//! equal: such tests make a rule inexact.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -30,13 +30,13 @@ pub struct MatchSpace {
     pub cells: Vec<HyperRect>,
     /// Exactly those.
     pub exact: bool,
-    /// The packets that it drops on the spot, and maybe more; and whether it is exactly those.
+    /// The packets that it drops immediately, and maybe more; and whether it is exactly those.
     pub hot: Vec<(HyperRect, bool)>,
-    /// The packets for which it asks a match that keeps a state or counts.
+    /// The packets for which it evaluates a stateful or counting match.
     pub asks: Vec<HyperRect>,
 }
 
-/// A test that no axis says: it holds or not, whatever the other fields are.
+/// A test that no axis represents: it is true or false independently of other fields.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Atom {
     /// A mask with holes, or a field without an axis.
@@ -88,14 +88,14 @@ impl<'a> Lowering<'a> {
             // The last two values are the missing device and any other.
             devices: devices.into_iter().take(254).collect(),
             atoms: HashMap::new(),
-            // The connection's mark may change from another CPU meanwhile.
+            // Another CPU may change the connection's mark at the same time.
             changing: changed_within(table).union(FieldSet::of(&[Field::CtMark])),
             opaque: rules().any(|r| effects_of(&r.target) == UNKNOWN_TARGET),
             changing_sets: ChangingSets::of(firewall),
         }
     }
 
-    /// Whether some target of the table may change anything: then nothing can be said.
+    /// Whether some target of the table may change anything: then nothing can be concluded.
     pub fn is_opaque(&self) -> bool {
         self.opaque
     }
@@ -110,7 +110,7 @@ impl<'a> Lowering<'a> {
             _ => return all,
         };
         let cell = all.among(class, missing).unwrap_or(all);
-        // ip_local_deliver puts datagrams together before the hook.
+        // ip_local_deliver reassembles datagrams before the hook.
         match (chain, self.family) {
             ("INPUT", Family::V4) => {
                 let whole = cell.among(CodeAxis::Header, header::fragments().complement());
@@ -183,7 +183,7 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// A match that asks for the transport header: without it the packet dies (xt_tcpudp.c,
+    /// A match that requires the transport header: without it the packet is dropped (xt_tcpudp.c,
     /// xt_multiport.c), or does not match.
     fn readable(&self, reach: &mut MatchSpace, from: Option<&Match>) {
         let (mut hot, mut read) = (vec![header::PORTS, header::CUT], vec![header::WHOLE]);
@@ -300,11 +300,11 @@ impl<'a> Lowering<'a> {
         *self.atoms.entry(atom).or_insert(next)
     }
 
-    /// The values of a device class that a test of a name holds for.
+    /// The values of a device class that a test of a name matches.
     ///
-    /// A value stands for the devices that have exactly that name; or, where the name is a prefix,
-    /// for those that begin so and are not named more closely; then come the missing device and
-    /// all others. The empty prefix is every device, the missing one included.
+    /// A value represents the devices with exactly that name or, if the name is a prefix, those
+    /// with that prefix that have no closer class; further values are the missing device and all
+    /// others. The empty prefix is every device, including the missing one.
     fn device(&self, name: &str, prefix: bool) -> Option<CodeSet> {
         let named = |n: &Name, p: bool| match (prefix, p) {
             (true, _) => n.starts_with(name),
@@ -326,7 +326,8 @@ impl<'a> Lowering<'a> {
         if set.is_none_or(|s| s.options.iter().any(counts)) {
             reach.asks.append(&mut reach.cells.clone());
         }
-        // What may change between two rules is no fact: elements that expire or are added, marks.
+        // What may change between two rules is not a fact: elements that expire or are added,
+        // marks.
         let lasts = set.is_some_and(|s| {
             let ages = |o: &SetOption| matches!(o, SetOption::Timeout(_));
             let moves = |p: &Part| matches!(p, Part::Mark | Part::Set);

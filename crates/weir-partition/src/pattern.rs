@@ -1,8 +1,8 @@
-//! Sets of numbers that agree in some bits.
+//! Sets of numbers with the same values in some bits.
 //!
-//! A test with a mask looks at some bits of a number: a prefix at the highest ones, `--mark 4/4` at
-//! one, `--tcp-flags SYN,ACK SYN` at two. What two such tests have in common is again such a test.
-//! A mask with holes holds numbers of many intervals, so it is not made one; only a prefix is.
+//! A test with a mask tests some bits of a number: a prefix the highest ones, `--mark 4/4` one bit,
+//! `--tcp-flags SYN,ACK SYN` two. The intersection of two such tests is again such a test. A mask
+//! with holes represents many intervals, so it is not converted to intervals; only a prefix is.
 
 use weir_model::mask::masked_interval;
 
@@ -27,7 +27,8 @@ impl BitPattern {
     /// All numbers.
     pub const ALL: BitPattern = BitPattern { value: 0, mask: 0 };
 
-    /// The numbers with these bits under a mask. A value with a bit beside the mask is no number's.
+    /// The numbers with these bits under a mask. A value with a bit outside the mask matches no
+    /// number.
     pub const fn new(value: u128, mask: u128) -> BitPattern {
         BitPattern { value, mask }
     }
@@ -59,7 +60,7 @@ impl BitPattern {
             || (self.value ^ other.value) & self.mask & other.mask != 0
     }
 
-    /// The numbers in both, `None` where there are none.
+    /// The numbers in both, `None` if there are none.
     pub const fn and(self, other: BitPattern) -> Option<BitPattern> {
         if self.is_disjoint(other) {
             return None;
@@ -102,7 +103,7 @@ impl BitPattern {
         number & !self.mask | self.value
     }
 
-    /// Its numbers up to `max` (all ones) as one interval; `None` where the mask has holes.
+    /// Its numbers up to `max` (all ones) as one interval; `None` if the mask has holes.
     pub const fn interval(self, max: u128) -> Option<Interval> {
         masked_interval(self.value, self.mask, max)
     }

@@ -1,4 +1,4 @@
-//! One packet as a box of its own.
+//! A single packet as a box.
 
 use weir_model::matching::ct_state;
 use weir_model::{Field, Name, Packet, Read};
@@ -17,9 +17,9 @@ const STATES: [u16; 5] = [
 ];
 
 impl Lowering<'_> {
-    /// The smallest box with a packet in it. A box of a rule of this lowering holds it if, and only
-    /// if, it holds the packet. `in_set` says whether a set has the packet, by the set's name and
-    /// the sides that the match names (`true` for `src`).
+    /// The smallest box that contains a packet. A box of a rule of this lowering contains it if and
+    /// only if it contains the packet. `in_set` says whether a set contains the packet, by the
+    /// set's name and the directions that the match names (`true` for `src`).
     pub fn point(&self, packet: &Packet, in_set: &dyn Fn(&Name, &[bool]) -> bool) -> HyperRect {
         let mut point = HyperRect::all(self.family());
         for field in NUMBERS {
@@ -51,7 +51,7 @@ impl Lowering<'_> {
     }
 }
 
-/// The field's value; 0 where the packet has none, which no rule looks at then.
+/// The field's value; 0 if the packet has none, which no rule reads then.
 fn value(packet: &Packet, field: Field) -> u128 {
     match field.read(packet) {
         Read::Value(v) => v,
@@ -79,8 +79,8 @@ fn ports(packet: &Packet) -> Option<(u16, u16)> {
     }
 }
 
-/// How much of the transport header there is. `-m dccp` asks for twelve bytes (xt_dccp.c), of which
-/// eight are the packet's payload.
+/// How much of the transport header is present. `-m dccp` requires twelve bytes (xt_dccp.c), of
+/// which eight are the packet's payload.
 fn header_of(packet: &Packet) -> usize {
     match (packet.fragment.offset, &packet.transport) {
         (1, _) => header::OFFSET_1,

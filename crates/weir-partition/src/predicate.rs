@@ -1,6 +1,6 @@
-//! Two tests of one field: whether they have a value in common, whether one follows from the other.
+//! Two tests of one field: whether they have a value in common, and whether one implies the other.
 //!
-//! The answers are cautious: "no" may mean that it cannot be told.
+//! The answers are conservative: "no" may mean "unknown".
 
 use weir_model::{Family, Field, Predicate};
 
@@ -31,7 +31,7 @@ pub fn is_disjoint(p: &Predicate, q: &Predicate, field: Field, family: Family) -
                 None => a.iter().all(|x| x.0 == x.1 && !pattern.contains(x.0)),
             }
         }
-        // A packet has one state; the bits of translations may be set beside it.
+        // A packet has one state; the bits of translations may be set next to it.
         (AnyBit(m), AnyBit(n)) => field == Field::CtState && m & n == 0 && (m | n) < 32,
         (Device { name: a, prefix: pa }, Device { name: b, prefix: pb }) => match (pa, pb) {
             (false, false) => a != b,

@@ -4,9 +4,9 @@ use std::fmt;
 
 use weir_model::{Addr, AddrMatch, Family};
 
-/// An address prefix; its family is known by who holds it.
+/// An address prefix; its owner knows the family.
 ///
-/// Ordered by address, the wider first: a prefix stands before everything inside it.
+/// Ordered by address, the wider first: a prefix is before everything inside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Prefix {
     /// Lowest address.
@@ -19,7 +19,7 @@ impl Prefix {
     /// The prefix of all addresses.
     pub const ALL: Prefix = Prefix { addr: 0, len: 0 };
 
-    /// The prefix of that length which holds the address.
+    /// The prefix of that length that contains the address.
     ///
     /// ```
     /// use weir_partition::Prefix;
@@ -31,7 +31,7 @@ impl Prefix {
         Prefix { addr: addr & family.mask(len), len }
     }
 
-    /// The prefix that a match names; `None` where it is negated or its mask has holes.
+    /// The prefix that a match names; `None` if it is negated or its mask has holes.
     pub fn of_match(family: Family, m: &AddrMatch) -> Option<Prefix> {
         if m.negated {
             return None;

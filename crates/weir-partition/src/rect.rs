@@ -1,16 +1,16 @@
 //! Sets of packets, as boxes.
 //!
-//! What a rule matches is nearly always a box: a span of source addresses, and one of destination
-//! addresses, and one of ports, and so on, every field for itself. A [`HyperRect`] is such a box; a
-//! set of packets is a list of boxes. Two operations are all that is needed: whether two boxes have
-//! a packet in common, and what of one the other leaves ([`HyperRect::minus`]), which is at most
-//! two boxes a field.
+//! What a rule matches is nearly always a box: an interval of source addresses, one of destination
+//! addresses, one of ports, and so on, independently for each field. A [`HyperRect`] is such a box;
+//! a set of packets is a list of boxes. Two operations are needed: whether two boxes have a packet
+//! in common, and what remains of one without the other ([`HyperRect::minus`]), which is at most
+//! two boxes per field.
 //!
-//! Two fields are not what they seem. The *header* axis says whether a packet's transport header
-//! can be read at all: ports are three-valued, and a header that is cut short drops the packet on
-//! the spot. *Atoms* are tests that are no intervals (an odd mask, membership in a set): each is
-//! taken as a field of its own that holds or not. Boxes so describe more packets than there are;
-//! who proves that nothing is left proves it for the real ones, too.
+//! Two kinds of axes are special. The *header* axis says whether a packet's transport header can be
+//! read: ports are three-valued, and a truncated header drops the packet. *Atoms* are tests that
+//! are not intervals (a mask with holes, membership in a set): each is treated as a separate
+//! boolean field. Boxes therefore describe more packets than exist; a proof that nothing is left
+//! holds for the existing ones as well.
 
 use weir_model::field::{FIELDS, FieldRow, Merge};
 use weir_model::{Family, Field};
@@ -200,7 +200,7 @@ impl HyperRect {
         Some(cell)
     }
 
-    /// The part whose value is among those; `None` where there is none.
+    /// The part whose value is among those; `None` if there is none.
     pub fn among(&self, class: CodeAxis, bits: CodeSet) -> Option<HyperRect> {
         let both = self.bits[class as usize].and(bits);
         if both.is_empty() {
@@ -211,7 +211,7 @@ impl HyperRect {
         Some(cell)
     }
 
-    /// The part for which a test holds (or not); `None` where there is none.
+    /// The part for which a test is true (or false); `None` if there is none.
     pub fn where_atom(&self, atom: u32, holds: bool) -> Option<HyperRect> {
         let mut cell = self.clone();
         match self.atoms.binary_search_by_key(&atom, |a| a.0) {

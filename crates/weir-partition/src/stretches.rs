@@ -1,14 +1,14 @@
 //! A run of rules over the values of one field.
 //!
-//! All rules of the run test the same field by intervals. A packet has one value there, so that
-//! only the rules whose test holds that value can match it. The values fall into stretches over
-//! which this list of rules is the same: between two neighbouring ends of the rules' intervals
-//! nothing changes. Equal lists are one *class*. This is the partition of a run into boxes for a
+//! All rules of the run test the same field by intervals. A packet has one value of the field, so
+//! only rules whose test contains that value can match it. The values are divided into stretches on
+//! which the list of these rules is constant: nothing changes between two neighbouring ends of the
+//! rules' intervals. Equal lists are one *class*. This is the partition of a run into boxes for a
 //! single field, in the time that sorting takes.
 //!
-//! A list is cut after the first rule that decides whatever else the packet is: what stands behind
-//! it cannot match there. Still the lists of deeply nested prefixes can add up to the square of the
-//! rules; so they have a budget.
+//! A list ends after the first rule that decides regardless of other fields, because later rules
+//! cannot match there. The lists of deeply nested prefixes can still add up to the square of the
+//! number of rules, so they have a budget.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -18,7 +18,7 @@ use crate::interval::Interval;
 
 /// The lists of a run are longer together than was allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("the lists of rules are longer than {budget} together")]
+#[error("the lists of rules exceed a total length of {budget}")]
 pub struct ListsTooLong {
     /// What was allowed.
     pub budget: usize,
@@ -35,8 +35,8 @@ pub struct RuleLists<'a> {
 }
 
 impl<'a> RuleLists<'a> {
-    /// No list yet, of a run whose i-th rule decides for every packet of its own if `decides[i]`.
-    /// `budget`: rules that all lists may hold together.
+    /// An empty list, for a run whose i-th rule decides every packet that it matches if
+    /// `decides[i]`. `budget`: total number of rules in all lists.
     pub fn new(decides: &'a [bool], budget: usize) -> Self {
         RuleLists { decides, known: HashMap::new(), lists: Vec::new(), budget, left: budget }
     }
@@ -75,7 +75,7 @@ impl<'a> RuleLists<'a> {
 pub struct Stretches {
     /// Each distinct list of rules that may match, by their index in the run.
     pub lists: Vec<Vec<u32>>,
-    /// Values, in order, and the class of their list. Values that no rule tests for are left out;
+    /// Values, in order, and the class of their list. Values that no rule tests for are omitted;
     /// neighbours may be of one class.
     pub stretches: Vec<(Interval, usize)>,
 }

@@ -1,4 +1,4 @@
-//! Boxes of random runs against the interpreter's own walk, packet by packet.
+//! Boxes of random runs against the interpreter, packet by packet.
 
 use weir_model::{Family, Firewall, Hook, Packet, Policy, Ruleset, TableName, Target};
 use weir_partition::{BoxBudget, Decision, Lowering, NotPartitioned, RunBox, partition};
@@ -100,7 +100,9 @@ fn every_packet_is_in_one_box_and_meets_what_the_box_says() {
             credited += one.credited.len();
         }
     }
-    println!("{compared} packets: {decided} decided, {cut} with a cut header, {credited} credits");
+    println!(
+        "{compared} packets: {decided} decided, {cut} with a truncated header, {credited} credits"
+    );
     assert!(compared > 10_000 && decided > 1000 && cut > 10 && credited > 100);
 }
 

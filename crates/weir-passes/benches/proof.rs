@@ -1,8 +1,8 @@
-//! Time and memory of the proof that a ruleset is what all passes made of it: the generated
+//! Time and memory of proving that the result of all passes is equal to a ruleset: the generated
 //! network, and published rulesets. `cargo bench -p weir-passes --bench proof -- FILE…` takes
 //! rulesets.
 //!
-//! Passes that are equal in a sense which diagrams do not know are left out.
+//! Passes with a sense of equality that diagrams do not support are excluded.
 
 use weir_diagram::{CompareOptions, CompareScope, ComparisonVerdict, compare};
 use weir_example::{IspOptions, isp};

@@ -1,4 +1,4 @@
-//! Names for the chains that a pass makes.
+//! Names for the chains that a pass creates.
 
 use std::collections::HashSet;
 

@@ -1,13 +1,12 @@
-//! Equal on packets.
+//! Equality on packets.
 //!
-//! Packets on and around every boundary of every rule, and seeded random ones, go through the
-//! interpreter twice: by the ruleset as it was and by what became of it. Verdict, effects in their
-//! order, the packet as it leaves, the stateful matches asked, and the credit of every original
-//! rule must be the same. A difference is not a message but a packet, with both ways of it.
+//! Packets on and around every boundary of every rule, and seeded random ones, are evaluated by the
+//! interpreter with the ruleset before and after. Verdict, effects in order, the outgoing packet,
+//! the stateful matches evaluated, and the credit of every original rule must be the same. A
+//! difference is reported as a packet, with its path through both.
 //!
-//! What is compared may be anything that can take a packet: [`equal`] is given a function that
-//! sends a packet through it and says in what the outcome differs. [`through`] is that function
-//! for a firewall.
+//! Anything that evaluates a packet can be compared: [`equal`] takes a function that sends a packet
+//! through it and reports how the outcome differs. [`through`] is that function for a firewall.
 
 mod counterexample;
 mod equivalence;
@@ -54,9 +53,9 @@ pub fn first_difference(
 
 /// Compares a firewall with a form of it.
 ///
-/// `form` is given a packet, the way it goes, what the firewall made of it, and the same answers;
-/// it says in what the form differs. `boundaries` are further firewalls whose rules' boundaries
-/// packets are made for: the form itself, where it is made of rules.
+/// `form` gets a packet, its entry, the firewall's outcome, and the same answers; it returns how
+/// the form differs. `boundaries` are further firewalls for whose boundaries packets are generated:
+/// the form itself, if it consists of rules.
 ///
 /// # Errors
 /// The first packet that is treated in another way.
@@ -92,8 +91,8 @@ pub fn equal<'f>(
     Ok(Checked { packets: checked, seed: options.seed, ..Checked::default() })
 }
 
-/// Packets for the rules of a firewall, by the way they go: a part of those that the options ask
-/// for, most of them forwarded.
+/// Packets for the rules of a firewall, by entry: a part of those that the options request, most of
+/// them forwarded.
 pub fn sample(
     firewall: &Firewall,
     options: &CheckOptions,

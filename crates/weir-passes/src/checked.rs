@@ -1,17 +1,17 @@
-//! Passes, one after another, each of them checked.
+//! Runs passes one after another, and checks each of them.
 //!
-//! Three checks, from the cheapest to the strongest, and none stands in for another:
+//! There are three checks, from the cheapest to the strongest, and none replaces another:
 //!
-//! 1. *structure* ([`structure`]): every original rule still has a counter, rules that keep a state
-//!    stand as often as before, other programs' chains are untouched;
+//! 1. *structure* ([`structure`]): every original rule still has a counter, stateful rules occur as
+//!    often as before, chains of other programs are unchanged;
 //! 2. *packets* ([`check`]): on and around every boundary of every rule, before and after, by the
-//!    interpreter: the only one that sees counters;
-//! 3. *proof*: the two meanings as diagrams, which is every packet at once, but for counters. It
-//!    may not come to an end within its memory, and does not know every sense of equal: then the
-//!    pass is reported as checked on packets, and why.
+//!    interpreter; only this check covers counters;
+//! 3. *proof*: both rulesets as diagrams, which covers all packets at once, except for counters. It
+//!    may exceed its memory, and does not support every sense of equality: then the pass is
+//!    reported as checked on packets, with the reason.
 //!
-//! Each pass is compared with what it was given. Equal is transitive, so nothing need be compared
-//! with the beginning again, and a difference has a culprit.
+//! Each pass is compared with its input. Equality is transitive, so no comparison with the
+//! beginning is needed, and a difference is attributed to one pass.
 
 use std::fmt;
 
@@ -54,7 +54,7 @@ impl Default for RunOptions {
     }
 }
 
-/// What came of all passes.
+/// The result of all passes.
 #[derive(Clone, Debug)]
 pub struct CheckedRun {
     /// The rewritten firewall.
@@ -63,11 +63,11 @@ pub struct CheckedRun {
     pub own: Vec<(Family, IpSet)>,
     /// What was compiled, in the order of passes.
     pub compiled: Vec<CompiledRun>,
-    /// What was left as it is, and why.
+    /// The unchanged rules, and why.
     pub kept: Vec<Kept>,
     /// What each pass did.
     pub steps: Vec<PassStep>,
-    /// What passes that changed something do differently on purpose.
+    /// The intended differences of passes that changed something.
     pub deviations: Vec<Deviation>,
 }
 
@@ -90,24 +90,26 @@ pub struct PassStep {
 /// Why what a pass made is not proven to be equal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unproven {
-    /// The pass puts questions in other words ([`Equivalence::StrictOnBytes`]).
+    /// The pass changes the text of questions ([`Equivalence::StrictOnBytes`]).
     Words,
     /// The pass drops packets early ([`Equivalence::EarlyDrop`]).
     Early,
     /// The pass keeps packets from conntrack ([`Equivalence::Untracked`]).
     Conntrack,
-    /// The proof came to no end: what the diagrams say.
+    /// The proof did not finish: the reason from the diagrams.
     Memory(String),
 }
 
 impl fmt::Display for Unproven {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Unproven::Words => "questions are put in other words, which diagrams tell by",
-            Unproven::Early => {
-                "each by itself: conntrack does not see packets that are dropped early"
+            Unproven::Words => {
+                "stateful tests have a different text, by which diagrams identify them"
             }
-            Unproven::Conntrack => "conntrack is another for untracked packets, on purpose",
+            Unproven::Early => {
+                "packet by packet: conntrack does not see packets that are dropped early"
+            }
+            Unproven::Conntrack => "the conntrack state of untracked packets differs on purpose",
             Unproven::Memory(what) => what,
         })
     }
@@ -201,7 +203,7 @@ fn step(
         run.steps.push(PassStep { pass: pass.name(), rules, tried, evidence });
     };
     if pass.counters() == Counting::Loses && !options.pass.allow_counters {
-        let why = "it loses counters (--allow counters lets it)".to_owned();
+        let why = "it loses counters (permitted by --allow counters)".to_owned();
         note(run, (rules, rules), None, Evidence::Skipped(why));
         return Ok(());
     }
@@ -285,7 +287,7 @@ fn compare(
     let mut judge = Judge::new(equivalence, before, after);
     let mut answers = Bytes(Seeded(options.check.seed));
     let mut packets = 0;
-    // Most of the boundaries are those of the ruleset as it was.
+    // Most of the boundaries are those of the original ruleset.
     for (of, share) in [(&own, 1), (&next, 4)] {
         for (entry, list) in of {
             for packet in &list[..list.len() / share] {
@@ -307,15 +309,15 @@ fn compare(
     Ok((tried, evidence))
 }
 
-/// Compares the meanings for all packets; why it could not be told, where that is so.
+/// Compares the rulesets for all packets; returns the reason if they could not be compared.
 fn prove(
     before: &Firewall,
     after: &Firewall,
     equivalence: Equivalence,
     options: &RunOptions,
 ) -> Result<Option<Unproven>, Why> {
-    // A diagram knows the strict senses only. One that finds no difference proves the others, too;
-    // one that does may have seen what the pass changes on purpose.
+    // A diagram supports only the strict senses. If it finds no difference, that proves the others
+    // as well; if it does, the difference may be what the pass changes on purpose.
     let beyond = match equivalence {
         Equivalence::Strict | Equivalence::Summed => None,
         Equivalence::StrictOnBytes => Some(Unproven::Words),

@@ -1,31 +1,31 @@
-//! What a packet pays on its way, as a value that the passes are given.
+//! The cost of evaluating rules for a packet, as a value that is passed to the passes.
 //!
-//! Two numbers decide the shape of a tree: what it costs to try a rule that does not match, and
-//! what it costs to follow one that does into another chain. Wide nodes pay the first, deep trees
+//! Two numbers decide the shape of a tree: the cost of trying a rule that does not match, and the
+//! cost of following one that does into another chain. Wide nodes increase the first, deep trees
 //! the second.
 //!
-//! A published table of benches on a 10 Gbps firewall gives measured points, as bits a level,
-//! checks and jumps on the longest way, and connections per second: (2, 39, 11, 560k),
-//! (3, 51, 8, 595k), (4, 73, 6, 580k), (5, 113, 5, 575k). A least-squares fit of
-//! `1/rate = base + check × (checks + ratio × jumps)` has its best ratio at 14.7, with a shallow
-//! minimum (12 to 20 fit nearly as well): there, following a jump costs as much as some fifteen
-//! failed checks, for the chain at its end is cold in the cache.
+//! A published table of benchmarks on a 10 Gbps firewall gives measured points, as bits per level,
+//! checks and jumps on the longest path, and connections per second: (2, 39, 11, 560k), (3, 51, 8,
+//! 595k), (4, 73, 6, 580k), (5, 113, 5, 575k). A least-squares fit of `1/rate = base + check ×
+//! (checks + ratio × jumps)` has its best ratio at 14.7, with a shallow minimum (12 to 20 fit
+//! nearly as well): there, following a jump costs as much as some fifteen failed checks, because
+//! the target chain is not in the cache.
 //!
-//! Our own points (Linux 6.18, two virtual CPUs, one flow, legacy tables at OUTPUT): 3.4 ns a
-//! failed check over 16,384 rules, 10 ns each over the first sixteen, 16 ns a jump with its chain
-//! in the cache, 110 ns a look into a `hash:ip` set. [`CostModel::default`] takes the check and the
-//! set as measured, and for the jump the ratio of the published fit. The warm ratio makes more,
-//! emptier chains, which forward no faster (16,384 hosts: 37 times what a list forwards, either
-//! way) and take longer to load, for each chain is lines of its own. `weir calibrate`, whose
-//! chains do not all lie in the nearest cache, measures 50 ns for a jump on that machine, and the
-//! other shipped prices.
+//! Our own points (Linux 6.18, two virtual CPUs, one flow, legacy tables at OUTPUT): 3.4 ns per
+//! failed check over 16,384 rules, 10 ns each over the first sixteen, 16 ns per jump to a chain in
+//! the cache, 110 ns per lookup in a `hash:ip` set. [`CostModel::default`] uses the measured check
+//! and set, and for the jump the ratio of the published fit. The ratio for a warm cache gives more
+//! and emptier chains, which forward no faster (16,384 hosts: 37 times what a list forwards, either
+//! way) and take longer to load, because each chain adds lines. `weir calibrate`, whose chains do
+//! not all fit into the nearest cache, measures 50 ns for a jump on that machine, and the other
+//! default costs.
 
 use serde::{Deserialize, Serialize};
 
 /// Costs in nanoseconds, and how far a pass may go for them.
 ///
-/// As a file it is TOML of these names; what is left out has the shipped value. `weir calibrate`
-/// writes one with the prices of a machine.
+/// As a file it is TOML with these names; omitted values have their defaults. `weir calibrate`
+/// writes one with the costs of a machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CostModel {
@@ -33,13 +33,13 @@ pub struct CostModel {
     pub check_ns: f64,
     /// Following a matching jump or goto into another chain.
     pub jump_ns: f64,
-    /// One look into a set, whatever it holds, beside trying its rule.
+    /// One lookup in a set, whatever it contains, in addition to trying its rule.
     pub set_ns: f64,
     /// What each prefix length in a set adds: the kernel probes the hash once for each.
     pub probe_ns: f64,
-    /// One look into an nft map, with the rule that makes it.
+    /// One lookup in an nft map, including its rule.
     pub map_ns: f64,
-    /// Finding a packet's connection, once on its way.
+    /// Finding a packet's connection, once per packet.
     pub conntrack_ns: f64,
     /// Searching one byte for a string.
     pub byte_ns: f64,
@@ -47,9 +47,9 @@ pub struct CostModel {
     pub copy_ns: f64,
     /// Rules that a run may become, as a multiple of the rules it has.
     pub copies_ratio_max: f64,
-    /// A group of rules this small stands in its parent's chain, without one of its own.
+    /// A group of rules this small stays in its parent's chain.
     pub inline_rules_max: usize,
-    /// Rules of its own that a protocol needs for a chain of its own.
+    /// Minimum number of rules of a protocol for a separate chain.
     pub split_rules_min: usize,
 }
 
@@ -93,9 +93,9 @@ pub struct Slopes {
 }
 
 impl CostModel {
-    /// The prices of a machine, from what was measured on it; limits as shipped.
+    /// The costs of a machine, from measurements on it; limits have their defaults.
     ///
-    /// Prices are to a hundredth; one that came out below nothing, within the noise, is nothing.
+    /// Costs are rounded to a hundredth; a negative value, within the noise, becomes zero.
     pub fn measured(slopes: &Slopes) -> Self {
         let check_ns = slopes.checks;
         let price = |ns: f64| (ns.max(0.0) * 100.0).round() / 100.0;

@@ -1,13 +1,13 @@
-//! A cheaper ruleset with the same meaning: one file a pass.
+//! A cheaper ruleset with the same meaning: one file per pass.
 //!
-//! A chain is cut into *barriers* and *runs* ([`run`]). Barriers stay where they are, in their
-//! order; runs are rewritten: into a prefix tree of chains ([`tree`]) or into sets ([`sets`]).
-//! What is cheap and what is dear comes in as a value ([`CostModel`]). [`Skeleton`] is the same
-//! tree for programs that keep their own list of addresses.
+//! A chain is divided into *barriers* and *runs* ([`run`]). Barriers keep their places and order;
+//! runs are rewritten into a prefix tree of chains ([`tree`]) or into sets ([`sets`]). Costs are
+//! passed in as a value ([`CostModel`]). [`Skeleton`] is the same tree for programs that manage
+//! their own list of addresses.
 //!
-//! [`passes`] holds them all, by name; [`Pass`] is what they are. No pass prints, loads or measures
-//! anything, and none is trusted: [`run_checked`] compares the ruleset before and after each of
-//! them ([`check`], [`structure`]).
+//! [`passes`] has all passes by name; [`Pass`] is their interface. No pass prints, loads or
+//! measures anything, and none is trusted: [`run_checked`] compares the ruleset before and after
+//! each of them ([`check`], [`structure`]).
 
 #![forbid(unsafe_code)]
 
@@ -45,12 +45,12 @@ use weir_model::{IpSet, RuleId, Ruleset};
 pub struct Rewritten {
     /// The new ruleset; every copy of an original rule carries its credit.
     pub ruleset: Ruleset,
-    /// Sets that the new rules look into; their elements carry the credit.
+    /// Sets that the new rules use; their elements carry the credit.
     pub sets: Vec<IpSet>,
     /// What was compiled, in the order of the text.
     pub compiled: Vec<CompiledRun>,
-    /// What was left as it is although it lies beside compiled rules, and why.
+    /// Unchanged rules next to compiled ones, and why.
     pub kept: Vec<Kept>,
-    /// Rules that were left out because no packet reaches them: their counters are always zero.
+    /// Rules that were omitted because no packet reaches them: their counters are always zero.
     pub dead: Vec<RuleId>,
 }

@@ -1,10 +1,9 @@
-//! What a pass is.
+//! The interface of a pass.
 //!
-//! A pass is a function from a ruleset to a ruleset and says four things of itself: its name, one
-//! sentence, what becomes of the counters, and in what sense the new ruleset is equal to the old
-//! ([`Equivalence`]). Whoever runs it does not take its word for any of them:
-//! [`run_checked`](crate::run_checked) compares both rulesets in that sense, and never in a weaker
-//! one because a packet differed.
+//! A pass is a function from a ruleset to a ruleset. It declares its name, one sentence, what
+//! happens to the counters, and in what sense the new ruleset is equal to the old one
+//! ([`Equivalence`]). None of this is trusted: [`run_checked`](crate::run_checked) compares both
+//! rulesets in that sense, and never in a weaker one because a packet differed.
 
 use weir_artefact::Deviation;
 use weir_artefact::manifest::CompiledRun;
@@ -14,10 +13,10 @@ use crate::run::RulePlaces;
 use crate::{CostModel, Rewritten};
 use weir_model::programs::{Program, program_of};
 
-/// What becomes of the counters of rules that a pass removes, merges or moves.
+/// The outcome of the counters of rules that a pass removes, merges or moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counting {
-    /// Every original rule still has one counter of its own, or never counted.
+    /// Every original rule still has its own counter, or never counted.
     Keeps,
     /// A rule's counter is the sum of some counters of the new ruleset.
     Derivable,
@@ -32,17 +31,18 @@ pub enum Equivalence {
     /// Verdict, effects in their order, the packet as it leaves, stateful matches in their order,
     /// the counters of every original rule and policy.
     Strict,
-    /// As strict; what a packet's bytes say is asked of its bytes, for the pass puts one way to
-    /// ask in the place of another. No proof, for a diagram knows questions by their text.
+    /// As strict, but matches on a packet's bytes are evaluated on its bytes, because the pass
+    /// replaces one match by another. There is no proof, because a diagram identifies questions by
+    /// their text.
     StrictOnBytes,
     /// As strict, but rules that were merged are counted as one: their counter is the sum.
     Summed,
-    /// As strict for packets that no rule of the pass dropped. Packets that one dropped in raw
-    /// PREROUTING: the ruleset dropped them, too, silently, on the way they went; it asked no
-    /// stateful match of them and did nothing to be seen. Their counters are not compared.
+    /// As strict for packets that no rule of the pass dropped. For packets that it dropped in raw
+    /// PREROUTING: the ruleset dropped them, too, silently, on their path, without evaluating a
+    /// stateful match or an observable effect. Their counters are not compared.
     EarlyDrop,
-    /// Packets that the pass does not untrack: strict. Packets that it untracks: as strict but for
-    /// the pass's own NOTRACK, what conntrack says of the packet as it leaves, and the policies of
+    /// Packets that the pass does not untrack: strict. Packets that it untracks: as strict except
+    /// for the pass's own NOTRACK, the conntrack state of the outgoing packet, and the policies of
     /// the nat table.
     Untracked,
 }
@@ -54,7 +54,7 @@ pub struct PassOptions {
     pub cost: CostModel,
     /// Prefix lengths of a tree's levels, ascending; the cost model chooses where `None`.
     pub levels: Option<Vec<u8>>,
-    /// Eight characters at most that tell weir's sets of this ruleset from others.
+    /// At most eight characters that distinguish weir's sets of this ruleset from others.
     pub id: String,
     /// Passes that lose counters may run.
     pub allow_counters: bool,
@@ -74,7 +74,7 @@ impl Default for PassOptions {
     }
 }
 
-/// What a pass may ask while it runs.
+/// The context of a running pass.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
     /// How to work.
@@ -100,7 +100,7 @@ pub trait Pass {
     /// What it does, in one sentence.
     fn about(&self) -> &'static str;
 
-    /// What becomes of counters.
+    /// The outcome of counters.
     fn counters(&self) -> Counting {
         Counting::Keeps
     }
@@ -115,12 +115,12 @@ pub trait Pass {
         None
     }
 
-    /// The new ruleset; without `compiled` where nothing changed.
+    /// The new ruleset; without `compiled` if nothing changed.
     fn run(&self, ruleset: &Ruleset, context: &Context<'_>) -> Rewritten;
 }
 
 impl Rewritten {
-    /// The ruleset as it is.
+    /// The unchanged ruleset.
     pub fn unchanged(ruleset: &Ruleset) -> Self {
         Rewritten {
             ruleset: ruleset.clone(),
@@ -131,7 +131,7 @@ impl Rewritten {
         }
     }
 
-    /// Notes what became of `rules` rules from the first of them on.
+    /// Notes the outcome of `rules` rules from the first of them on.
     pub fn note(&mut self, context: &Context<'_>, first: &[RuleId], rules: usize, into: String) {
         let first = first.first().map(|&id| context.places.name(id)).unwrap_or_default();
         self.compiled.push(CompiledRun { first, rules: rules as u32, into });

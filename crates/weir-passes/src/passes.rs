@@ -1,7 +1,7 @@
 //! All passes, one file each, by name.
 //!
-//! Their order in [`ALL`] is one in which each helps the next: what is dead goes first, then what
-//! can be said more cheaply, then what changes the shape of chains.
+//! In the order of [`ALL`] each pass helps the next: first dead rules are removed, then tests
+//! become cheaper, then the shape of chains changes.
 
 pub mod chain_tree;
 pub mod cheaper_match;
@@ -34,7 +34,7 @@ pub const ALL: [&dyn Pass; 11] = [
 ];
 
 /// The pass that the nft form is: runs of rules that test one field become verdict maps. It is not
-/// among [`ALL`], for what it makes is no iptables ruleset.
+/// among [`ALL`], for what it makes is not an iptables ruleset.
 pub const FOLD_INTO_VERDICT_MAP: &str = "fold_into_verdict_map";
 
 /// The pass of that name.

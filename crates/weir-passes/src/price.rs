@@ -1,8 +1,8 @@
-//! What one packet pays on its way, by kind of step.
+//! The cost of one packet, by kind of step.
 //!
-//! [`of`] counts the steps of a [`Trace`]: rules tried, jumps followed, looks into sets and what
-//! these probe, bytes searched. [`Bill::ns`] puts the prices of a [`CostModel`] on them. It is the
-//! price of the rules alone: receiving, routing and sending come on top.
+//! [`of`] counts the steps of a [`Trace`]: rules tried, jumps followed, set lookups and their
+//! probes, bytes searched. [`Bill::ns`] multiplies them by the costs of a [`CostModel`]. This is
+//! the cost of the rules alone: receiving, routing and sending are additional.
 
 use serde::Serialize;
 use weir_model::set::Method;
@@ -29,14 +29,14 @@ pub struct Bill {
 }
 
 impl Bill {
-    /// The kinds of steps with their number and price, in the order of the fields.
+    /// The kinds of steps with their number and cost, in the order of the fields.
     pub fn items(&self, cost: &CostModel) -> [(&'static str, u64, f64); 6] {
         [
             ("rules tried", self.checks, cost.check_ns),
             ("jumps followed", self.jumps, cost.jump_ns),
-            ("looks into sets", self.sets, cost.set_ns),
+            ("set lookups", self.sets, cost.set_ns),
             ("prefix lengths probed", self.probes, cost.probe_ns),
-            ("connection looked for", self.conntrack, cost.conntrack_ns),
+            ("conntrack lookup", self.conntrack, cost.conntrack_ns),
             ("bytes searched", self.bytes, cost.byte_ns),
         ]
     }
@@ -83,8 +83,8 @@ fn look_at(bill: &mut Bill, rule: &Rule, tried: usize, firewall: &Firewall, leng
     }
 }
 
-/// Prefix lengths that a look probes at most (net/netfilter/ipset/ip_set_hash_gen.h tries each that
-/// the set has; bitmaps and lists are not hashed).
+/// Maximum number of prefix lengths that a lookup probes (net/netfilter/ipset/ip_set_hash_gen.h
+/// tries each that the set has; bitmaps and lists are not hashed).
 fn prefix_lengths(set: &IpSet) -> u64 {
     if set.kind.method != Method::Hash {
         return 1;
@@ -134,7 +134,7 @@ mod tests {
     fn a_way_is_billed_by_its_steps() {
         let tcp = bill("ip saddr 203.0.113.5 ip daddr 203.0.113.9 tcp dport 80");
         assert_eq!(tcp, Bill { checks: 2, ..Bill::default() });
-        // The second look stands behind a test that does not hold.
+        // The second lookup is after a test that is false.
         let udp = bill("ip saddr 203.0.113.5 ip daddr 203.0.113.9 udp dport 53");
         assert_eq!(udp, Bill { checks: 4, jumps: 1, sets: 1, probes: 1, ..Bill::default() });
     }

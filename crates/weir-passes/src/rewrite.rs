@@ -11,7 +11,7 @@ use crate::Rewritten;
 use crate::pass::{Context, chain_mut};
 use weir_model::programs::program_of;
 
-/// Runs a pass over the chains that are not another program's; those are put back as they were.
+/// Runs a pass over the chains that are not another program's; those are restored as they were.
 pub(crate) fn leave_programs_alone(
     ruleset: &Ruleset,
     context: &Context<'_>,
@@ -29,7 +29,7 @@ pub(crate) fn leave_programs_alone(
         let chain = chain_mut(&mut made.ruleset, table, &name).expect("a pass keeps all chains");
         if let (Some(program), true) = (program_of(&name), rules.len() > 1) {
             let rule = format!("{}/{table}/{name}", tool(ruleset.family));
-            made.kept.push(Kept { rule, why: format!("its chain is {program}'s") });
+            made.kept.push(Kept { rule, why: format!("its chain belongs to {program}") });
         }
         chain.rules = rules;
     }
@@ -45,7 +45,7 @@ pub(crate) fn rewritable<'r>(
     chains.filter(|(_, c)| context.may_touch(c))
 }
 
-/// Rewrites chain by chain: `pass` gives the new rules of one, or `None` where it stays.
+/// Rewrites chain by chain: `pass` gives the new rules of one, or `None` if it stays.
 pub(crate) fn rewrite_chains(
     ruleset: &Ruleset,
     context: &Context<'_>,
@@ -64,7 +64,7 @@ pub(crate) fn rewrite_chains(
 }
 
 /// Leaves out rules that no packet reaches. One that is the last to use conntrack, or to have
-/// fragments put together, stays: it switches that on by being there.
+/// fragments reassembled, stays: it switches that on by being there.
 pub(crate) fn remove(
     ruleset: &Ruleset,
     dead: &HashSet<RuleId>,

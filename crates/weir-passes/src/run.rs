@@ -1,10 +1,10 @@
-//! Cutting a chain into barriers and runs.
+//! Divides a chain into barriers and runs.
 //!
 //! A *barrier* ([`Barrier`]) is never moved, copied or merged.
 //!
-//! A *run* is a stretch of rules between barriers that all test one address by a plain prefix.
-//! Whatever else they test stays on the rule: those tests may be of any merge class, since a run
-//! only chooses which rules are tried, never what a rule says.
+//! A *run* is a sequence of rules between barriers that all test one address by a plain prefix.
+//! Their other tests stay on the rule and may be of any merge class, because a run only selects
+//! which rules are tried, and never changes a rule.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use weir_partition::{Barrier, barrier};
 
 use crate::Prefix;
 
-/// The address that a tree or a set looks at.
+/// The address that a tree or a set tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Axis {
     /// Source address.
@@ -42,8 +42,8 @@ impl Axis {
         }
     }
 
-    /// The prefix that a rule's header test names on this axis; `None` where there is no such
-    /// test, or one that is negated or has a mask with holes.
+    /// The prefix that a rule's header test names on this axis; `None` if there is no such test, or
+    /// one that is negated or has a mask with holes.
     pub fn prefix_of(self, rule: &Rule, family: Family) -> Option<Prefix> {
         let m = match self {
             Axis::Source => rule.base.saddr.as_ref(),
@@ -71,7 +71,7 @@ impl fmt::Display for Axis {
     }
 }
 
-/// A rule of a chain with what the passes ask of it again and again.
+/// A rule of a chain with the properties that passes repeatedly need.
 #[derive(Clone, Copy, Debug)]
 pub struct RunItem<'a> {
     /// The rule.
@@ -152,7 +152,7 @@ pub fn segments(items: &[RunItem<'_>]) -> Vec<Segment> {
     out
 }
 
-/// Where each original rule stands, by its identity; for reports.
+/// The position of each original rule, by its identity; for reports.
 #[derive(Clone, Debug, Default)]
 pub struct RulePlaces(Vec<RulePlace>, &'static str);
 
@@ -186,7 +186,7 @@ impl RulePlaces {
         format!("{}/{}", self.1, self.0[id.0 as usize])
     }
 
-    /// The place of the first original rule that a rule stands for, where it stands for one.
+    /// The position of the first original rule that a rule represents, if it represents one.
     pub fn of_rule(&self, rule: &Rule) -> Option<String> {
         rule.credit.first().map(|&id| self.name(id))
     }

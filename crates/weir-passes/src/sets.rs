@@ -1,21 +1,21 @@
-//! Runs of rules with one verdict become sets.
+//! Turns runs of rules with one verdict into sets.
 //!
-//! Rules that differ in one address alone (and in a destination port, where they test one) are
-//! gathered into a *group*; a rule may pass others on its way to its group only where no packet
-//! could match both, or where both do nothing but count. A group that is long enough becomes a set
-//! and one rule. Every original rule keeps its counter: that of its element, which the kernel
-//! counts when the set is looked into.
+//! Rules that differ only in one address (and in a destination port, if they test one) are
+//! collected into a *group*. A rule may be moved past others to its group only if no packet could
+//! match both, or if both only count. A group that is long enough becomes a set and one rule. Every
+//! original rule keeps its counter: that of its element, which the kernel increments at the lookup.
 //!
-//! That is why the look into the set comes last in the rule: an element must not count a packet
-//! that another test of the rule refuses. But legacy iptables drops a packet with a truncated
-//! transport header as soon as a rule looks at its ports, and such a rule used to look only at
-//! packets of its address. So where a group tests transport fields the set is asked twice: first
-//! without counting, to keep all other packets away from those tests, and last with.
+//! Therefore the set lookup is the last test of the rule: an element must not count a packet that
+//! another test of the rule rejects. But legacy iptables drops a packet with a truncated transport
+//! header as soon as a rule tests its ports, and the original rule tested them only for packets
+//! with its address. So if a group tests transport fields, there are two lookups: first one without
+//! counting, which excludes all other packets from those tests, and last one that counts.
 //!
-//! In a set the narrowest prefix answers; in a list the first. Where the rules decide, a rule
-//! behind one that covers it is dead and left out, and of the others the narrower stands first, so
-//! both orders agree. Where they do not (LOG, MARK, counters, jumps that may return) a packet may
-//! match several: overlapping prefixes go into several sets, in the order of the rules.
+//! In a set the longest prefix decides; in a list the first rule. If the rules are terminating, a
+//! rule after one that covers it is dead and removed, and of the others the narrower comes first,
+//! so both orders agree. If they are not terminating (LOG, MARK, counters, jumps that may return),
+//! a packet may match several: overlapping prefixes go into several sets, in the order of the
+//! rules.
 
 mod group;
 mod make;
@@ -38,7 +38,7 @@ pub struct SetOptions {
     pub taken: Vec<Name>,
 }
 
-/// Rewrites every chain's groups of like rules as sets.
+/// Rewrites every chain's groups of similar rules as sets.
 ///
 /// `places` are those of the ruleset as read: reports name its rules.
 pub fn compile(ruleset: &Ruleset, options: &SetOptions, places: &RulePlaces) -> Rewritten {
@@ -103,7 +103,7 @@ impl Work<'_> {
         Chain { rules, ..chain.clone() }
     }
 
-    /// A stretch without barriers: groups in an order that means the same, or as it was where no
+    /// A stretch without barriers: groups in an order with the same meaning, or unchanged if no
     /// group is long enough.
     fn stretch(&mut self, items: &[RunItem<'_>], out: &mut Vec<Rule>) {
         let groups = group::gather(items, self.family);
@@ -121,7 +121,7 @@ impl Work<'_> {
         }
     }
 
-    /// A name for a set that nobody has.
+    /// An unused name for a set.
     fn name(&mut self) -> Name {
         loop {
             self.numbers += 1;

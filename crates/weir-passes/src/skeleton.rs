@@ -1,10 +1,10 @@
-//! A tree of chains for programs: the same search tree, kept element by element.
+//! A tree of chains for programs: the same search tree, maintained element by element.
 //!
 //! A program that knows which chain handles which address (a customer's firewall, a customer's
-//! shaper) builds a [`Skeleton`], inserts and deletes elements as customers come and go, and
-//! commits the whole in one transaction. The list of prefix lengths is the program's: it decides
-//! how deep and how wide the tree is. Leaves *jump* to the program's chains, so that a packet
-//! which such a chain did not decide comes back, leaves the tree and goes on behind it.
+//! shaper) builds a [`Skeleton`], inserts and deletes elements as customers are added and removed,
+//! and commits everything in one transaction. The program gives the list of prefix lengths, which
+//! determines depth and width of the tree. Leaves *jump* to the program's chains, so that a packet
+//! which such a chain did not decide returns, leaves the tree and continues after it.
 //!
 //! ```
 //! use weir_model::{Addr, Family, TableName};
@@ -74,7 +74,7 @@ impl Skeleton {
     /// An empty tree over source or destination addresses, in a table.
     ///
     /// # Errors
-    /// [`SkeletonError`] where the name is too long or the levels do not rise.
+    /// [`SkeletonError`] if the name is too long or the levels do not rise.
     pub fn new(
         name: &str,
         axis: Axis,
@@ -127,7 +127,7 @@ impl Skeleton {
     /// The table with the whole tree, for one `iptables-restore` transaction.
     ///
     /// The chains that elements name are declared empty; a program fills them, or loads with
-    /// `--noflush` where they are in the kernel already.
+    /// `--noflush` if they are in the kernel already.
     pub fn commit(&self) -> Ruleset {
         let mut chains = Vec::new();
         for name in &self.connected {

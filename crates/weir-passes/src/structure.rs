@@ -1,8 +1,8 @@
-//! What must hold of a rewritten ruleset whatever packets come.
+//! Properties of a rewritten ruleset that do not depend on packets.
 //!
-//! Some differences no packet shows to an interpreter: a budget that stands twice lets twice as
-//! much through, although each of its copies answers as the one did; a counter of a rule that is
-//! rarely met is lost in silence. They are found by counting.
+//! Some differences are not visible to an interpreter: two copies of a limit accept twice as much,
+//! although each copy answers like the original; the counter of a rule that is rarely reached is
+//! lost without a symptom. They are found by counting.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -17,33 +17,33 @@ use crate::{Context, Equivalence};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Broken {
-    /// An original rule has no counter, and was not said to be dead.
+    /// An original rule has no counter, and was not reported as dead.
     #[error("no counter is left for {0}")]
     LostCredit(String),
     /// Rules were merged that do not do the same, or not in the same chain.
     #[error("{0} and {1} were merged, but are not two tests before one target of one chain")]
     Merged(String, String),
-    /// A rule that keeps a state or is not understood is there more or less often than before.
-    #[error("{rule} keeps a state, and stands {after} times instead of {before}")]
+    /// A rule that is stateful or unknown occurs more or less often than before.
+    #[error("{rule} is stateful, and occurs {after} times instead of {before}")]
     Barrier {
         /// The rule.
         rule: String,
-        /// How often it stood.
+        /// How often it occurred.
         before: usize,
-        /// How often it stands.
+        /// How often it occurs.
         after: usize,
     },
     /// A chain that another program keeps was changed.
-    #[error("chain {0} is another program's, and was changed")]
+    #[error("chain {0} belongs to another program, and was changed")]
     Program(String),
-    /// A built-in chain is gone, or its policy another.
-    #[error("built-in chain {0} is gone or has another policy")]
+    /// A built-in chain is missing, or its policy changed.
+    #[error("built-in chain {0} is missing or has another policy")]
     BuiltIn(String),
     /// Conntrack is in use before and not after, or the other way round.
     #[error("the rules {} conntrack now, which changes what the nat table sees", if *.0 { "bring in" } else { "no longer use" })]
     Conntrack(bool),
     /// Other rules make or configure an object that rules share by name.
-    #[error("the {0} is made or configured by other rules than before")]
+    #[error("the {0} is created or configured by other rules than before")]
     Object(String),
     /// Fragments are put together before and not after, or the other way round.
     #[error("the rules {} fragments put together now", if *.0 { "have" } else { "no longer have" })]
@@ -56,7 +56,7 @@ pub enum Broken {
 /// Checks a rewritten ruleset. `dead` are the rules that the pass says no packet reaches.
 ///
 /// # Errors
-/// The first thing that is wrong.
+/// The first violation.
 pub fn check(
     before: &Ruleset,
     after: &Ruleset,
@@ -168,7 +168,7 @@ fn barriers(before: &Ruleset, after: &Ruleset, context: &Context<'_>) -> Result<
     Ok(())
 }
 
-/// Built-in chains and their policies are there, and other programs' chains are as they were.
+/// Built-in chains and their policies are present, and chains of other programs are unchanged.
 fn chains(before: &Ruleset, after: &Ruleset, context: &Context<'_>) -> Result<(), Broken> {
     for table in &before.tables {
         let now = after.table(&table.name);

@@ -1,25 +1,25 @@
-//! Runs of rules become prefix trees of chains.
+//! Turns runs of rules into prefix trees of chains.
 //!
-//! A node is a chain that sends a packet on by prefixes of its address; a leaf keeps, in their
-//! order and with all their tests, the rules that a packet of its prefix could match. A packet
-//! reads one rule a child on its way down instead of one rule an address.
+//! A node is a chain that dispatches a packet by prefixes of its address; a leaf has, in order and
+//! with all their tests, the rules that a packet of its prefix could match. A packet is compared
+//! with one rule per child on its path instead of one rule per address.
 //!
-//! The walk must end as it did. A leaf's RETURN has to leave the chain that the rules were written
-//! in, and a leaf's goto must come back where that chain would; were the tree entered by jumps,
-//! both would only leave the leaf. So the tree is entered by *gotos*, which leave no way back:
-//! while a packet is in the tree, the return address on top of the stack is still that of the
-//! original chain, and RETURN, goto, the end of the list and the policy of a built-in chain mean
-//! what they meant. This is cheaper than jumps, too: a packet that no leaf decided does not walk
-//! back through the children that it did not take.
+//! The traversal must end as before. A leaf's RETURN must leave the chain of the original rules,
+//! and a leaf's goto must return where that chain would; if the tree were entered by jumps, both
+//! would only leave the leaf. So the tree is entered by *gotos*, which do not return: while a
+//! packet is in the tree, the return address on top of the stack is still that of the original
+//! chain, and RETURN, goto, the end of the list and the policy of a built-in chain mean what they
+//! meant. This is also cheaper than jumps: a packet that no leaf decided does not return through
+//! the remaining children.
 //!
-//! What stood behind the run is reached in one of two ways. Where no rule of the run leaves the
-//! chain by itself, one jump leads to the tree, whose nodes go on by gotos: what no leaf decided
-//! comes back behind that jump. Otherwise the rest becomes a chain of its own, and every leaf and
-//! every node ends with a goto to it: a line more for each chain to load.
+//! The rules after the run are reached in one of two ways. If no rule of the run itself leaves the
+//! chain, one jump leads to the tree, whose nodes continue by gotos: packets that no leaf decided
+//! return after that jump. Otherwise the rest becomes its own chain, and every leaf and every node
+//! ends with a goto to it: one more line to load per chain.
 //!
-//! Order is kept because a packet has one address: of the rules of a run it can match only those
-//! whose prefix holds that address, and its leaf has all of these in the order of the text. Rules
-//! that only count may be put in another order first, since counting commutes.
+//! The order is preserved because a packet has one address: of the rules of a run it can match only
+//! those whose prefix contains that address, and its leaf has all of these in the order of the
+//! text. Rules that only count may be reordered first, since counting commutes.
 
 mod plan;
 
@@ -94,7 +94,7 @@ struct Trees<'a> {
     kept: Vec<Kept>,
 }
 
-/// A stretch of rules and what becomes of it.
+/// A stretch of rules and the outcome of it.
 enum TreeSegment {
     List(Range<usize>),
     Tree(Range<usize>, Axis, TreePlan),
@@ -120,8 +120,8 @@ impl Trees<'_> {
         for item in items {
             let why = match item.barrier {
                 Some(b) => b.to_string(),
-                None if item.pinned => "its prefix covers so many that copies of it would cost \
-                                        more than they gain"
+                None if item.pinned => "its prefix covers so many others that copies of it would \
+                                        cost more than they gain"
                     .to_owned(),
                 None => continue,
             };
@@ -131,7 +131,7 @@ impl Trees<'_> {
         }
     }
 
-    /// The content of a chain that tries the rules in order and then goes on with `then`.
+    /// The content of a chain that tries the rules in order and then continues with `then`.
     fn sequence(
         &mut self,
         items: &mut [RunItem<'_>],
@@ -179,7 +179,7 @@ impl Trees<'_> {
         if open { then.map(goto).into_iter().collect() } else { content }
     }
 
-    /// A chain for what stands behind a run; an old one where there is nothing but a goto.
+    /// A chain for what is after a run; an old one where there is nothing but a goto.
     fn rest_chain(&mut self, content: Vec<Rule>) -> Name {
         if let [only] = &content[..]
             && let Target::Goto(name) = &only.target
@@ -293,7 +293,7 @@ impl Trees<'_> {
         content
     }
 
-    /// Rules in their order, divided by the other address where that pays.
+    /// Rules in order, divided by the other address if that pays off.
     fn leaf(
         &mut self,
         rules: &[u32],
@@ -316,7 +316,7 @@ fn pin_widest(items: &mut [RunItem<'_>], axis: Axis) {
     }
 }
 
-/// Whether a packet that the rule does not decide goes on behind it.
+/// Whether a packet that the rule does not decide continues after it.
 fn stays(target: &Target) -> bool {
     !matches!(target, Target::Return | Target::Goto(_))
 }
@@ -325,10 +325,10 @@ fn goto(chain: Name) -> Rule {
     Rule::new(Target::Goto(chain))
 }
 
-/// Brings rules that only count into an order of long runs: those that test a source first, then
-/// those that test only a destination. Nothing that happens between two counting rules depends on
-/// which of them came first, unless one of them looks at a transport header: legacy iptables drops
-/// a packet whose header is cut short at the first such test.
+/// Reorders rules that only count into long runs: those that test a source first, then those that
+/// test only a destination. The order of two counting rules does not matter, unless one of them
+/// reads a transport header: legacy iptables drops a packet whose header is truncated at the first
+/// such test.
 fn order_counting_rules(items: &mut [RunItem<'_>], family: Family) {
     for segment in run::segments(items) {
         let Segment::Between(range) = segment else { continue };

@@ -1,10 +1,10 @@
-//! Small scope, whole: every pass over every chain of up to three rules out of a few, every packet
-//! of a small universe.
+//! Exhaustive test in a small scope: every pass over every chain of up to three rules from a few,
+//! and every packet of a small universe.
 //!
 //! Most mistakes of a rewrite show in a ruleset of a few rules. So each pass has an alphabet of
-//! rules that it may act on, be kept from, or be wrong about; all words of up to three of them are
-//! chains; and what the pass makes of a chain is compared for all packets, in the pass's own sense
-//! of equal, and by structure. In IPv6, which shares the passes' code, chains of up to two rules.
+//! rules on which it may act, must not act, or may be wrong; all sequences of up to three of them
+//! are chains; and the result of the pass is compared for all packets, in the pass's own sense of
+//! equality, and by structure. In IPv6, which shares the passes' code, chains have up to two rules.
 
 use std::fmt::Write as _;
 
@@ -33,7 +33,7 @@ const FILTER: &str = "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD DROP [0:0]\n:OUTPUT
 const CALLED: &str = "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD DROP [0:0]\n:X - [0:0]\n:one - [0:0]\n\
     -A FORWARD -s NET1 -p tcp -j X\n-A FORWARD -p tcp -j ACCEPT\n-A one -j ACCEPT\n";
 
-/// Answers to what goes out are asked for behind the chain.
+/// Answers to what goes out are asked for after the chain.
 const STATES: &str = "*filter\n:INPUT DROP [0:0]\n:FORWARD DROP [0:0]\n:OUTPUT ACCEPT [0:0]\n\
     :X - [0:0]\n:one - [0:0]\n-A INPUT -j X\n-A FORWARD -j X\n\
     -A FORWARD -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT\n-A one -j ACCEPT\n";
@@ -199,7 +199,7 @@ struct Words {
 
 impl Words {
     fn of(alphabet: &Alphabet, family: Family) -> Words {
-        // Without options of the tool's own, what IPv6 cannot say is left out.
+        // Without options of the tool's own, what IPv6 cannot say is omitted.
         let rules = alphabet.rules.iter().filter(|r| family == Family::V4 || !r.contains("u32"));
         let mut text = alphabet.around.to_owned();
         for rule in rules {
@@ -331,7 +331,7 @@ fn firewall(ruleset: Ruleset) -> Firewall {
     }
 }
 
-/// What came of all words of an alphabet.
+/// The result of all words of an alphabet.
 #[derive(Default)]
 struct Count {
     words: usize,

@@ -1,6 +1,6 @@
-//! `testdata/passes`: rulesets, and what a pass makes of them.
+//! `testdata/passes`: rulesets, and the results of passes.
 //!
-//! The cost model is one in which trees and sets pay for few rules, so that the cases stay short.
+//! In its cost model trees and sets pay off for few rules, so that the cases stay short.
 
 use weir_model::{Family, Ruleset};
 use weir_passes::run::RulePlaces;

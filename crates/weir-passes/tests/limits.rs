@@ -1,4 +1,4 @@
-//! A proof that does not come to an end leaves the packets, and says so.
+//! If a proof does not finish, the pass is checked on packets, and says so.
 
 use weir_model::{Family, Firewall};
 use weir_passes::{CheckOptions, Evidence, RunOptions, passes, run_checked};
@@ -29,7 +29,9 @@ fn a_pass_that_is_not_proven_within_its_steps_or_memory_is_checked_on_packets() 
     assert!(matches!(by(|_| {}), Evidence::Proven(packets) if packets > 0));
     let steps: fn(&mut RunOptions) = |options| options.proof_steps = 10;
     let memory: fn(&mut RunOptions) = |options| options.proof_bytes = 0;
-    for (limit, wanted) in [(steps, "not proven within"), (memory, "take more than the 0 MiB")] {
+    for (limit, wanted) in
+        [(steps, "not proven within"), (memory, "need more than the allowed 0 MiB")]
+    {
         let Evidence::Packets(packets, why) = by(limit) else { panic!("proven, {wanted}") };
         assert!(packets > 0 && why.to_string().contains(wanted), "{why}");
     }

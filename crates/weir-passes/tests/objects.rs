@@ -1,4 +1,4 @@
-//! No pass loses the rule that makes or configures what other rules use by name.
+//! No pass loses the rule that creates or configures what other rules use by name.
 
 use weir_model::{Family, Firewall};
 use weir_passes::structure::{Broken, objects};
@@ -12,7 +12,7 @@ fn read(rules: &str) -> Firewall {
     Firewall { v4: Some(v4), ..Firewall::default() }
 }
 
-/// The maker of each is behind a rule that takes all of its packets, or in a chain that nobody
+/// The maker of each is after a rule that takes all of its packets, or in a chain that nobody
 /// calls.
 fn rulesets() -> [Firewall; 3] {
     let limit = "-m hashlimit --hashlimit-name h --hashlimit-mode srcip --hashlimit-upto";

@@ -1,4 +1,4 @@
-//! Small random rulesets over few addresses: every pass keeps the meaning of every packet.
+//! Small random rulesets over few addresses: every pass preserves the meaning for every packet.
 
 use proptest::prelude::*;
 use weir_model::matching::{Match, Neg, PortSpan, Stateful};

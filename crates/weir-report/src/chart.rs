@@ -1,9 +1,9 @@
-//! Drawings, written as SVG inside the page: they need no script, print well, and differ only where
+//! Drawings, written as SVG inside the page: they need no script, print well, and differ only if
 //! the records differ.
 //!
-//! Everything is placed by numbers computed here; colours come from the style sheet. Each drawing
-//! has a title and a description for those who do not see it. The values stand in the markers'
-//! `data-` attributes, where the page's script finds them.
+//! All positions are computed here; colours come from the style sheet. Each drawing has a title and
+//! a description for screen readers. The values are in the markers' `data-` attributes, which the
+//! page's script reads.
 
 pub(crate) mod curves;
 pub(crate) mod lines;
@@ -28,7 +28,7 @@ pub(crate) struct ChartSize {
 pub(crate) struct Series {
     /// Number of the subject, for the switches of the legend.
     pub(crate) subject: usize,
-    /// What stands beside its line.
+    /// What is next to its line.
     pub(crate) label: String,
     /// How it is drawn.
     pub(crate) style: SeriesStyle,

@@ -1,4 +1,4 @@
-//! The records themselves, carried inside the page as `data:` links.
+//! The records themselves, embedded in the page as `data:` links.
 
 use weir_stats::{Record, Trial};
 

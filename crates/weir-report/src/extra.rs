@@ -1,5 +1,4 @@
-//! Sections that come from elsewhere than the records: what a ruleset was compiled to, what was
-//! proven of it.
+//! Sections that do not come from the records: the result of a compilation or verification.
 
 /// A section of a page. All of it is text: nothing is read as HTML.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,4 +1,5 @@
-//! One page over several studies: what the papers say, what became of it, and where the runs are.
+//! One page about several studies: the statements of the papers, their status, and links to the
+//! runs.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +30,7 @@ pub fn index(entries: &[RegistryEntry], version: &str) -> String {
             }
             body {
                 main {
-                    h1 { "What five papers say, and what was found here" }
+                    h1 { "The statements of five papers, and the results here" }
                     p.lead {
                         "Every figure, table, observation and conclusion, numbered. A status is "
                         "computed from the records of the newest kept run, or says why there is none."

@@ -1,10 +1,10 @@
-//! Records to a page that people look at rather than read, and to a few lines for a terminal.
+//! Turns records into an HTML page, and into a few lines for a terminal.
 //!
-//! [`page`](fn@page) writes one HTML file that needs nothing else: styles, script, drawings and the
-//! data are inside, and it is whole without its script; [`page_of_runs`] draws several runs of a
-//! study in one. Text from records is escaped wherever it stands. [`summary`](fn@summary) says the
-//! same in a few lines. Both show what is in the records and nothing else; the one thing that comes
-//! from elsewhere is an [`Extra`] section, which says of itself what it is.
+//! [`page`](fn@page) writes one HTML file without external references: styles, script, drawings and
+//! the data are inside, and it is complete without its script; [`page_of_runs`] draws several runs
+//! of a study together. All text from records is escaped. [`summary`](fn@summary) is the same in a
+//! few lines. Both show only what is in the records, except for an [`Extra`] section, which states
+//! its own source.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,5 @@
-//! Numbers as a reader wants them: few digits, the same number of them in a value and its interval.
+//! Formats numbers for readers: few digits, and the same number of them in a value and its
+//! interval.
 
 use weir_stats::{Coordinate, Estimate, Quantity};
 
@@ -130,7 +131,7 @@ pub(crate) fn plain(value: f64) -> String {
     }
 }
 
-/// A ratio close to 1, to a thousandth: what two equal things differ by.
+/// A ratio close to 1, to a thousandth: the difference of two equal things.
 pub(crate) fn fine(value: f64) -> String {
     if value.is_finite() { format!("{value:.3}") } else { "–".to_owned() }
 }

@@ -1,4 +1,4 @@
-//! The page: its order, its head, and what a reader sees first.
+//! The page: its order, its header, and its first screen.
 
 mod claims;
 mod connections;
@@ -37,8 +37,8 @@ pub fn page(record: &Record, extras: &[Extra]) -> String {
     page_of_runs(&[NamedRun { name: "", record }], extras)
 }
 
-/// The page of the first run, with a section that draws all of them, which are of one study, on one
-/// set of axes.
+/// The page of the first run, with a section that draws all of them on one set of axes. All are of
+/// one study.
 ///
 /// # Panics
 /// Where there is no run, or one of another study.
@@ -82,7 +82,7 @@ pub fn page_of_runs(runs: &[NamedRun<'_>], extras: &[Extra]) -> String {
                     "Written by weir " (record.run.weir) " from the records of "
                     (how_many(runs.len())) ". "
                     "Intervals hold 95 % of a bootstrap over blocks on one boot of one machine; "
-                    "they say nothing of another machine."
+                    "they do not apply to other machines."
                 }
                 script { (PreEscaped(SCRIPT)) }
             }

@@ -1,9 +1,9 @@
-//! What a page shows, found once in the records: the axis, the facets, who is compared with whom.
+//! What a page shows, derived once from the records: the axis, the facets, the comparisons.
 //!
-//! A study's grid has any number of axes. The first one whose values are numbers becomes the
-//! horizontal axis of the plots; the points of the others are the *facets*, a plot each. A grid
-//! without numbers is shown as rows. The *reference* is the first subject that neither weir made
-//! nor is the line without rules: studies list the ruleset as it is first.
+//! A study's grid has any number of axes. The first one with numeric values becomes the horizontal
+//! axis of the plots; the points of the others are the *facets*, one plot each. A grid without
+//! numbers is shown as rows. The *reference* is the first subject that is neither a form of weir
+//! nor the line without rules: studies list the original ruleset first.
 
 use weir_stats::series::{self, Selection};
 use weir_stats::{
@@ -15,16 +15,17 @@ use crate::chart::{ChartPoint, Series};
 use crate::number;
 use crate::series_style::{self, SeriesStyle};
 
-/// Records, seen as a reader asks about them.
+/// Records, prepared for readers.
 pub(crate) struct ReportModel<'a> {
     pub(crate) record: &'a Record,
-    /// What subjects are compared by: packets a second, or connections where no frames were played.
+    /// The quantity by which subjects are compared: packets per second, or connections if no frames
+    /// were sent.
     pub(crate) quantity: Quantity,
     /// The axis of numbers, if the grid has one with two values or more.
     pub(crate) axis: Option<&'a ScenarioAxis>,
     /// Points of the other axes at which packets were measured; one at least.
     pub(crate) facets: Vec<Facet>,
-    /// The ruleset as it is.
+    /// The original ruleset.
     pub(crate) reference: Option<&'a RunSubject>,
     /// No rules.
     pub(crate) baseline: Option<&'a RunSubject>,
@@ -155,7 +156,7 @@ impl<'a> ReportModel<'a> {
         self.styles.get(at).copied()
     }
 
-    /// Values of the axis, rising; one `None` where the grid has no axis.
+    /// Values of the axis, rising; one `None` if the grid has no axis.
     pub(crate) fn values(&self) -> Vec<Option<u64>> {
         let Some(axis) = self.axis else { return vec![None] };
         let mut values: Vec<u64> = axis.values.iter().filter_map(Coordinate::number).collect();
@@ -219,7 +220,7 @@ impl<'a> ReportModel<'a> {
         subjects.find(|one| one.name == subject.name).map_or("", |one| one.name.as_str())
     }
 
-    /// The facet in which weir's best form gains least: what holds there holds elsewhere too.
+    /// The facet in which weir's best form gains least: what is true there is true elsewhere.
     fn find_headline(&self) -> Option<Headline<'a>> {
         let least = |headline: &Headline<'_>| {
             headline.gains.first().map_or(f64::INFINITY, |gain| gain.ratio.value)
@@ -267,8 +268,8 @@ fn main_quantity(record: &Record) -> Quantity {
     SOUGHT.into_iter().find(measured).unwrap_or(Quantity::Pps)
 }
 
-/// What stands beside a subject's line: its title where that is short, else its name; and whether
-/// weir made it.
+/// What is next to a subject's line: its title where that is short, else its name; and whether weir
+/// made it.
 pub(crate) fn label(subject: &RunSubject) -> String {
     const LONGEST: usize = 22;
     let length = subject.title.chars().count();

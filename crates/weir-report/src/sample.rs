@@ -1,4 +1,4 @@
-//! Made-up records for the tests of this crate: nothing here was measured.
+//! Invented records for the tests of this crate: nothing here was measured.
 
 use std::collections::BTreeMap;
 
@@ -242,7 +242,7 @@ fn paper() -> Paper {
         setting: "Measured nowhere.".to_owned(),
         figures: vec![PaperFigure {
             number: "figure 0".to_owned(),
-            title: "Packets a second".to_owned(),
+            title: "Packets per second".to_owned(),
             quantity: Quantity::Pps,
             to: Some(1024),
         }],

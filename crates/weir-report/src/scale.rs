@@ -1,4 +1,4 @@
-//! Axes: from values to places on the paper, and where the ticks go.
+//! Axes: the mapping from values to positions, and the positions of ticks.
 
 /// A logarithmic axis. A value of 0, which has no logarithm, gets a place of its own before the
 /// smallest value, with a gap that says so.

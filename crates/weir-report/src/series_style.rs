@@ -1,10 +1,10 @@
-//! Which colour, marker and line a subject has, the same in every drawing of a page.
+//! Colour, marker and line of a subject, the same in every drawing of a page.
 //!
-//! Colours are those of Okabe and Ito, which stay apart for colour-blind eyes, darkened or
-//! lightened for the background in `page.css`. weir's forms are drawn full, what they are compared
-//! with hollow, and the line without a firewall is grey and dashed: a page printed in black can
-//! still be read. Where several runs are in one drawing, colour and filling stay the subject's, and
-//! shape and dashes are the run's.
+//! Colours are those of Okabe and Ito, which colour-blind readers can distinguish, darkened or
+//! lightened for the background in `page.css`. weir's forms have filled markers, the subjects for
+//! comparison hollow ones, and the line without a firewall is grey and dashed, so that a page
+//! printed in black is still readable. If several runs are in one drawing, colour and filling
+//! belong to the subject, shape and dashes to the run.
 
 use maud::{Markup, html};
 use weir_stats::RunSubject;
@@ -59,7 +59,7 @@ pub(crate) fn styles(subjects: &[RunSubject]) -> Vec<SeriesStyle> {
             }
             let (classes, at) =
                 if subject.weir { (WEIR, &mut weir) } else { (OTHERS, &mut others) };
-            // Sixteen of either have a colour and a shape of their own.
+            // There are sixteen different colours and shapes.
             let shape = SHAPES[(*at + *at / classes.len()) % SHAPES.len()];
             let class = classes[*at % classes.len()];
             *at += 1;
@@ -69,7 +69,7 @@ pub(crate) fn styles(subjects: &[RunSubject]) -> Vec<SeriesStyle> {
 }
 
 impl SeriesStyle {
-    /// The same subject in one of several runs. Sixteen runs have a dash and a shape of their own.
+    /// The same subject in one of several runs. There are sixteen different dashes and shapes.
     pub(crate) fn of_run(self, run: usize) -> SeriesStyle {
         SeriesStyle {
             shape: SHAPES[(run + run / LINES.len()) % SHAPES.len()],
@@ -93,7 +93,7 @@ impl SeriesStyle {
         }
     }
 
-    /// Radius of its markers in a drawing; the line without rules has small ones, for it has no
+    /// Radius of its markers in a drawing; the line without rules has small ones, because it has no
     /// shape to show.
     pub(crate) fn radius(&self) -> f64 {
         if self.dashed && self.run.is_none() { 2.5 } else { 4.0 }

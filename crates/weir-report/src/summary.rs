@@ -10,8 +10,8 @@ use crate::verdict::{trust, verdict};
 
 /// The gains of a run in a few aligned lines, ending with a newline.
 ///
-/// Every subject that was measured at the point of the verdict has a line: packets a second, and
-/// what it forwards against the ruleset as it is, with the interval.
+/// Every subject that was measured at the point of the verdict has a line: packets per second, and
+/// its rate relative to the original ruleset, with the interval.
 pub fn summary(record: &Record) -> String {
     let model = ReportModel::new(record);
     let mut text = clean(&verdict(&model).sentence());
@@ -144,6 +144,6 @@ mod tests {
     #[test]
     fn an_empty_run_is_a_sentence() {
         let record = Record { trials: Vec::new(), ..sample::record() };
-        assert!(summary(&record).starts_with("This run holds no pair"));
+        assert!(summary(&record).starts_with("This run has no pair"));
     }
 }

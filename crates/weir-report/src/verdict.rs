@@ -1,4 +1,4 @@
-//! The sentence that a page begins with, and whether to trust it.
+//! The first sentence of a page, and whether to trust it.
 
 use weir_stats::{
     ClaimOutcome, RatioDifference, RunSubject, State, Trial, TrialKind, series, within_limit,
@@ -7,7 +7,7 @@ use weir_stats::{
 use crate::number::{count, fine, interval, percent, plain, times};
 use crate::report_model::{ReportModel, label};
 
-/// Effects below this share are not called a difference, whatever their interval says.
+/// Effects below this share are not reported as a difference, whatever their interval is.
 const THRESHOLD: f64 = 0.02;
 
 /// The verdict, in parts: the number stands out.
@@ -46,7 +46,7 @@ pub(crate) fn verdict(model: &ReportModel<'_>) -> HeadlineParts {
     let interval = interval(&gain.ratio, plain);
     if gain.ratio.difference(THRESHOLD) == RatioDifference::None {
         return HeadlineParts {
-            before: format!("{place}{name} and {reference} are alike:"),
+            before: format!("{place}{name} and {reference} do not differ:"),
             number: times(gain.ratio.value),
             interval,
             after: String::new(),
@@ -60,7 +60,7 @@ pub(crate) fn verdict(model: &ReportModel<'_>) -> HeadlineParts {
     }
 }
 
-/// What became of the claims of a run that compares no form of weir with anything.
+/// The outcome of the claims of a run that compares no form of weir with anything.
 fn claims(model: &ReportModel<'_>) -> HeadlineParts {
     let claims = &model.record.run.claims;
     let of = |outcome| claims.iter().filter(|claim| claim.outcome == outcome).count();
@@ -70,7 +70,7 @@ fn claims(model: &ReportModel<'_>) -> HeadlineParts {
     let decided = whole + shape + not;
     if model.accepted().next().is_none() || decided == 0 {
         return HeadlineParts {
-            before: "This run holds no pair of accepted trials to compare".to_owned(),
+            before: "This run has no pair of accepted trials to compare".to_owned(),
             number: String::new(),
             interval: String::new(),
             after: String::new(),
@@ -150,22 +150,23 @@ fn completeness(model: &ReportModel<'_>, reasons: &mut Vec<(Trust, String)>) {
 }
 
 fn sums(model: &ReportModel<'_>, reasons: &mut Vec<(Trust, String)>) {
-    // Of a flood beside connections, what is let through is what was asked.
+    // For a flood, the arrivals are the intended result.
     let leaking = model.accepted().filter(|trial| trial.kind != TrialKind::Connections);
     let leaked: u64 = leaking.map(|trial| leaked(model, trial)).sum();
     if leaked > 0 {
         let packets = count(leaked);
-        reasons.push((Trust::Invalid, format!("{packets} packets passed that had to be dropped.")));
+        reasons
+            .push((Trust::Invalid, format!("{packets} packets arrived that had to be dropped.")));
     }
     let unbalanced = number_of(model, State::Unbalanced);
     if unbalanced > 0 {
         let all = model.record.trials.len();
         let grave = if unbalanced * 20 > all { Trust::Invalid } else { Trust::Noisy };
-        reasons.push((grave, format!("{} did not add up and were left out.", trials(unbalanced))));
+        reasons.push((grave, format!("{} did not add up and were excluded.", trials(unbalanced))));
     }
 }
 
-/// Packets that passed and had to be dropped, beyond what a subject's limit lets through.
+/// Packets that arrived and had to be dropped, beyond what a subject's limit accepts.
 fn leaked(model: &ReportModel<'_>, trial: &Trial) -> u64 {
     let of_trial = |subject: &&RunSubject| subject.name == trial.subject;
     let subject = model.record.run.subjects.iter().find(of_trial);
@@ -181,7 +182,7 @@ fn noise(model: &ReportModel<'_>, reasons: &mut Vec<(Trust, String)>) {
     let run = &model.record.run;
     if run.preset.blocks < FEWEST_BLOCKS {
         let times = if run.preset.blocks == 1 { "once" } else { "twice" };
-        let reason = format!("Every point was measured {times} only: intervals say little.");
+        let reason = format!("Every point was measured only {times}: intervals mean little.");
         reasons.push((Trust::Noisy, reason));
     }
     let (all, disturbed) = (model.record.trials.len(), number_of(model, State::Disturbed));
@@ -202,7 +203,7 @@ fn noise(model: &ReportModel<'_>, reasons: &mut Vec<(Trust, String)>) {
         reasons.push((
             Trust::Noisy,
             format!(
-                "{} count although they were disturbed: repeats did not help.",
+                "{} count although they were disturbed: repeating them did not help.",
                 trials(given_up as usize)
             ),
         ));
@@ -225,8 +226,8 @@ fn noise(model: &ReportModel<'_>, reasons: &mut Vec<(Trust, String)>) {
     }
 }
 
-/// Other work on the machine. It does not lower the trust by itself: what it does to the numbers
-/// is seen where the same subject is measured twice.
+/// Other work on the machine. It does not itself reduce the trust: its effect on the numbers shows
+/// in the subject that is measured twice.
 fn pressure(model: &ReportModel<'_>, reasons: &mut Vec<(Trust, String)>) {
     const BUSY: f64 = 0.25;
     let rates = model.accepted().filter(|trial| trial.kind == TrialKind::Rate);
@@ -234,7 +235,7 @@ fn pressure(model: &ReportModel<'_>, reasons: &mut Vec<(Trust, String)>) {
         return;
     };
     let scheduling = &model.record.run.environment.scheduling;
-    // With priority, those who wait are the others, the kernel's own threads of that core too.
+    // With priority, other tasks wait, including the kernel's own threads of that core.
     let who = if scheduling.starts_with("fifo") {
         "Other tasks waited for the generator, which had priority,"
     } else {
@@ -273,7 +274,7 @@ mod tests {
             trial.pps = 1000.0;
         }
         let sentence = verdict(&ReportModel::new(&record)).sentence();
-        assert!(sentence.contains("are alike: 1.00× [1.00, 1.00]"), "{sentence}");
+        assert!(sentence.contains("do not differ: 1.00× [1.00, 1.00]"), "{sentence}");
     }
 
     #[test]
@@ -286,16 +287,14 @@ mod tests {
         let sentence = verdict(&ReportModel::new(&record)).sentence();
         assert_eq!(sentence, "1 of 2 claims hold, 1 not.");
         record.run.claims.clear();
-        assert!(
-            verdict(&ReportModel::new(&record)).sentence().starts_with("This run holds no pair")
-        );
+        assert!(verdict(&ReportModel::new(&record)).sentence().starts_with("This run has no pair"));
     }
 
     #[test]
     fn an_empty_run_says_so_and_is_invalid() {
         let record = weir_stats::Record { trials: Vec::new(), ..sample::record() };
         let model = ReportModel::new(&record);
-        assert!(verdict(&model).sentence().starts_with("This run holds no pair"));
+        assert!(verdict(&model).sentence().starts_with("This run has no pair"));
         assert_eq!(trust(&model).0, Trust::Invalid);
     }
 
@@ -312,14 +311,14 @@ mod tests {
         leaking.trials[3].leaked = 7;
         let (badge, reasons) = trust(&ReportModel::new(&leaking));
         assert_eq!(badge, Trust::Invalid);
-        assert_eq!(reasons, ["7 packets passed that had to be dropped."]);
+        assert_eq!(reasons, ["7 packets arrived that had to be dropped."]);
 
         let limiting = &leaking.trials[3].subject;
         let of_limit = leaking.run.subjects.iter_mut().find(|subject| subject.name == *limiting);
         of_limit.unwrap().lets_through_pps = 3;
         let passing = 7 - within_limit(3, leaking.trials[3].seconds);
         let (_, reasons) = trust(&ReportModel::new(&leaking));
-        assert_eq!(reasons, [format!("{passing} packets passed that had to be dropped.")]);
+        assert_eq!(reasons, [format!("{passing} packets arrived that had to be dropped.")]);
         let of_limit = leaking.run.subjects.iter_mut().find(|subject| subject.lets_through_pps > 0);
         of_limit.unwrap().lets_through_pps = 7;
         assert_eq!(trust(&ReportModel::new(&leaking)), (Trust::Ok, Vec::new()));

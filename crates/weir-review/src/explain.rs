@@ -79,16 +79,19 @@ pub fn verdict_words(verdict: Verdict) -> String {
         Verdict::Reject(with) => format!("reject ({with})"),
         Verdict::Divert(module) => format!("handed over ({module})"),
         Verdict::Unknown => "unknown (a target that weir does not know)".to_owned(),
-        Verdict::Expired => "expired (time to live ran out at routing)".to_owned(),
-        Verdict::Waits => "kept (the other fragments of its datagram are missing)".to_owned(),
+        Verdict::Expired => "expired (TTL reached zero at routing)".to_owned(),
+        Verdict::Waits => {
+            "held for reassembly (the other fragments of its datagram are missing)".to_owned()
+        }
     }
 }
 
-/// Missed rules in a row that are all drawn; of more, the first three and the last one.
+/// Maximum number of consecutive non-matching rules that are all shown; of more, the first three
+/// and the last one.
 const DRAWN: usize = 8;
 
-/// Draws a trace as text, one line a rule. `words` gives a rule's words, as `iptables-save` prints
-/// them after `-A CHAIN`.
+/// Draws a trace as text, one line per rule. `words` gives a rule's words, as `iptables-save`
+/// prints them after `-A CHAIN`.
 pub fn render(trace: &Trace<'_>, words: &dyn Fn(&Rule) -> String) -> String {
     let mut text = String::new();
     let mut rest = &trace.steps[..];
@@ -98,7 +101,7 @@ pub fn render(trace: &Trace<'_>, words: &dyn Fn(&Rule) -> String) -> String {
         match step {
             TraceStep::Table { hook, table } => {
                 chain_now = None;
-                // A table without a rule on the way is a line of its own only if it decided.
+                // A table without a rule gets its own line only if it decided.
                 text.push_str(&format!("{} {table}\n", hook.chain()));
             }
             TraceStep::Rule { chain, depth, .. } => {
@@ -161,7 +164,7 @@ fn draw_rule(text: &mut String, step: &TraceStep<'_>, words: &dyn Fn(&Rule) -> S
         Some(failed) => ("-", reason(rule, failed)),
     };
     let line = format!("{}{sign} {number}  {said}", indent(*depth + 1));
-    // The reason stands beside short rules, below long ones.
+    // The reason is next to short rules, below long ones.
     match line.chars().count() {
         n if n <= 56 => text.push_str(&format!("{line:<58}{why}\n")),
         _ => text.push_str(&format!("{line}\n{}      {why}\n", indent(*depth + 1))),

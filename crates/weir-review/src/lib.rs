@@ -1,8 +1,8 @@
-//! What semantics and diagrams found, in words and as values: why a packet took its way
+//! Results of semantics and diagrams, in words and as values: why a packet took its path
 //! ([`explain`]), and what a change of a ruleset means ([`Review`]).
 //!
-//! Explanations and reviews are values that serialise to JSON and draw themselves as text or
-//! Markdown. Left out: finding anything out (that is done by the interpreter and by diagrams),
+//! Explanations and reviews are values that serialise to JSON and render themselves as text or
+//! Markdown. Not part of this crate: the analysis itself (the interpreter and the diagrams),
 //! reading rulesets, and writing to files or terminals.
 
 #![forbid(unsafe_code)]

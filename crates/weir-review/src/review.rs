@@ -1,10 +1,10 @@
-//! What a comparison says, for people and for programs: `weir diff`.
+//! The result of a comparison, for people and for programs: `weir diff`.
 //!
-//! A [`Review`] is what [`compare`](weir_diagram::compare) found, in words. Changes come in the
-//! order in which a reviewer wants them: newly allowed, newly denied, denied in another way, other
-//! effects, the biggest part of all packets first. Each has its regions, and each region the rules
-//! that decide it on both sides. [`Review::text`] and [`Review::markdown`] draw the same values
-//! that JSON has.
+//! A [`Review`] is the result of [`compare`](weir_diagram::compare) in words. Changes are ordered
+//! by importance: newly allowed, newly denied, denied in another way, other effects; within these
+//! the largest part of all packets first. Each has its regions, and each region the rules that
+//! decide it on both sides. [`Review::text`] and [`Review::markdown`] render the same values that
+//! JSON has.
 
 mod beyond;
 mod count;
@@ -36,7 +36,7 @@ use self::ways::lines;
 use crate::explain::{rows, verdict_words};
 
 impl Review {
-    /// Says in words what was found.
+    /// Describes the result in words.
     pub fn of(comparison: &Comparison, sides: [ReviewSide<'_>; 2], identity: Identity) -> Review {
         let [before, after] = sides;
         let mut changes = Vec::new();
@@ -52,8 +52,8 @@ impl Review {
             if let ComparisonVerdict::Fragments(f) = &part.answer {
                 let (with, without) = if f.before { (before, after) } else { (after, before) };
                 review.why = Some(format!(
-                    "only {} has fragments put together before its rules, because of {} ({}); \
-                     {} meets them one by one",
+                    "only {} has fragments reassembled before its rules, because of {} ({}); {} \
+                     sees them individually",
                     with.name,
                     print_rule(&f.rule, part.family),
                     f.place(),

@@ -1,4 +1,4 @@
-//! What `weir explain` tells.
+//! The output of `weir explain`.
 
 use weir_model::{Family, Firewall, Rule};
 use weir_review::explain::{render, rows};
@@ -83,7 +83,7 @@ COMMIT
         "dport is 22",
         "tcp flags syn is not in ack of syn,ack",
         "smac is 02:00:00:00:00:01, not 02:00:00:00:00:99",
-        "limit is taken not to match",
+        "limit is assumed not to match",
         "neither sport 9 nor dport 22 is in 1,2",
         "mark 0x0 is not in 0x1/0xf",
         "policy",
@@ -112,7 +112,7 @@ COMMIT
     );
     assert_eq!(reasons(text, "tcp fragment offset 1").last().map(String::as_str), Some(""));
     assert!(
-        drawn(text, "tcp truncated 8").contains("dropped on the spot: the header is cut short")
+        drawn(text, "tcp truncated 8").contains("dropped by the match: the header is truncated")
     );
 }
 

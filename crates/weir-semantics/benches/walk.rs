@@ -1,4 +1,5 @@
-//! What a packet costs in the interpreter: short rulesets, long rows of rules, a generated network.
+//! The cost of a packet in the interpreter: short rulesets, long lists of rules, a generated
+//! network.
 
 use std::hint::black_box;
 use std::time::Instant;

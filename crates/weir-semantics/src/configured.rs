@@ -41,7 +41,7 @@ impl Configured {
     }
 }
 
-/// Rules are known by where they stand in memory while a firewall is borrowed.
+/// Rules are known by where they are in memory while a firewall is borrowed.
 pub fn address(rule: &Rule) -> usize {
     std::ptr::from_ref(rule).addr()
 }

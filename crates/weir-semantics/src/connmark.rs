@@ -1,4 +1,4 @@
-//! Marks that `CONNMARK` moves between a packet and its connection.
+//! Marks that `CONNMARK` copies between a packet and its connection.
 
 use weir_model::Packet;
 use weir_model::matching::{OptionValue, Value};
@@ -30,7 +30,7 @@ pub enum MarkMove {
     },
 }
 
-/// Reads the options of a `CONNMARK` target; `None` where it moves nothing.
+/// Reads the options of a `CONNMARK` target; `None` if it moves nothing.
 pub fn connmark_of(extension: &ExtensionTarget) -> Option<MarkMove> {
     let option = |name: &str| extension.options.iter().find(|o| o.name == name);
     // The table of effects takes what is shifted for unknown.

@@ -1,5 +1,5 @@
-//! Digests of questions: equal where the same is asked, wherever the rule stands and in every
-//! process. They are for comparing within one version of weir, not for keeping.
+//! Digests of questions: equal if the question is the same, wherever the rule is and in every
+//! process. They are only for comparisons within one version of weir.
 
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 

@@ -1,5 +1,5 @@
-//! What targets do to the fields of one packet: the values that [`weir_model::effect`] says are
-//! written.
+//! What targets do to the fields of one packet: the values of the fields that
+//! [`weir_model::effect`] lists as written.
 
 use weir_model::target::{Effect, TtlChange};
 use weir_model::{CtState, Field, Packet, Read};

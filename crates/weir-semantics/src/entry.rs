@@ -1,8 +1,8 @@
-//! Which way a packet goes, and which tables it meets there.
+//! The paths of a packet through the host, and the tables on each.
 
 use weir_model::{Hook, TableName};
 
-/// Which way a packet goes.
+/// The path of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Entry {
     /// Through the host.
@@ -17,7 +17,7 @@ impl Entry {
     /// All three.
     pub const ALL: [Entry; 3] = [Entry::Forward, Entry::Input, Entry::Output];
 
-    /// The hooks on the way, in order.
+    /// The hooks of the path, in order.
     pub const fn hooks(self) -> &'static [Hook] {
         match self {
             Entry::Forward => &[Hook::Prerouting, Hook::Forward, Hook::Postrouting],

@@ -1,24 +1,23 @@
 //! The reference interpreter: one packet through a ruleset, as the kernel's legacy iptables does.
 //!
-//! [`Interpreter::new`] lowers every rule once. [`Interpreter::journey`] then sends packets on
-//! their way:
+//! [`Interpreter::new`] lowers every rule once. [`Interpreter::journey`] then evaluates packets:
 //!
 //! - *forward*: PREROUTING raw, mangle, nat; FORWARD mangle, filter, security; POSTROUTING mangle,
 //!   nat;
 //! - *input*: PREROUTING raw, mangle, nat; INPUT mangle, filter, security, nat;
 //! - *output*: OUTPUT raw, mangle, nat, filter, security; POSTROUTING mangle, nat.
 //!
-//! What the kernel knows at a hook, the rules of that hook see: no output device before routing,
-//! none at INPUT, no input device on a local packet; no conntrack entry in the raw table (it runs
-//! before conntrack, unless the packet comes over `lo` and has one already); a time to live that is
-//! one less once the packet is forwarded; no IPv4 fragment at INPUT; marks, translated addresses
-//! and the like as earlier tables left them. The caller stands for routing: `iif` and `oif` of the
-//! packet are where it comes from and goes to.
+//! At each hook, rules see what the kernel knows there: no output device before routing, none at
+//! INPUT, no input device on a local packet; no conntrack entry in the raw table (which runs before
+//! conntrack, unless the packet comes over `lo` and already has one); a TTL that was decremented if
+//! the packet is forwarded; no IPv4 fragment at INPUT; marks, translated addresses and other
+//! changes as earlier tables left them. The caller determines routing: `iif` and `oif` of the
+//! packet say where it comes from and where it goes.
 //!
-//! A packet stands for the first of its connection when its state is NEW (or RELATED, but not an
-//! ICMP error): then, and where conntrack is in use, the nat table is consulted, once for each of
-//! the two translations. Packets of a connection that is already translated are not rewritten: the
-//! caller gives them as the tables are to see them.
+//! A packet is the first of its connection if its state is NEW (or RELATED, but not an ICMP error):
+//! then, and if conntrack is in use, it traverses the nat table, once for each of the two
+//! translations. Packets of a connection that is already translated are not rewritten: the caller
+//! gives them as the tables see them.
 
 mod field_test;
 mod journey;
@@ -54,11 +53,10 @@ pub struct Interpreter<'f> {
 impl<'f> Interpreter<'f> {
     /// Indexes chains and sets, lowers every rule once.
     ///
-    /// Sets that rules name and the firewall does not hold are asked of [`Oracle`](crate::Oracle).
+    /// [`Oracle`](crate::Oracle) answers for sets that rules name and the firewall does not have.
     ///
     /// # Panics
-    /// Where a rule jumps to a chain that its table does not have: no parser lets such a ruleset
-    /// through.
+    /// If a rule jumps to a chain that its table does not have; no parser accepts such a ruleset.
     pub fn new(firewall: &'f Firewall) -> Self {
         Self::of(
             [firewall.v4.as_ref(), firewall.v6.as_ref()],
@@ -67,8 +65,8 @@ impl<'f> Interpreter<'f> {
         )
     }
 
-    /// The same for a firewall that is compared with another: sets that rules of the other change
-    /// are asked of [`Oracle`](crate::Oracle) here, too.
+    /// The same for a firewall that is compared with another: [`Oracle`](crate::Oracle) also
+    /// answers here for sets that rules of the other change.
     pub fn comparing(firewall: &'f Firewall, other: &Firewall) -> Self {
         let changing = ChangingSets::of(firewall).union(ChangingSets::of(other));
         Self::of([firewall.v4.as_ref(), firewall.v6.as_ref()], &firewall.sets, &changing)
@@ -100,13 +98,13 @@ impl<'f> Interpreter<'f> {
         Interpreter { tables, sets, conntrack, configured }
     }
 
-    /// Whether conntrack is in use: some rule of the family's ruleset asks for it.
+    /// Whether conntrack is in use: some rule of the family's ruleset requires it.
     pub fn conntrack_in_use(&self, family: Family) -> bool {
         self.conntrack[family_index(family)]
     }
 
-    /// Takes conntrack as in use in both families, whatever the rulesets ask for: other programs
-    /// of the host use it.
+    /// Treats conntrack as in use in both families, whatever the rulesets require, because other
+    /// programs on the host use it.
     pub fn with_conntrack(mut self) -> Self {
         self.conntrack = [true; 2];
         self

@@ -1,12 +1,13 @@
-//! The meaning of a ruleset: what becomes of one packet on its journey.
+//! The meaning of a ruleset: the outcome of one packet's journey.
 //!
-//! [`Interpreter`] is the reference that every other form is compared with; [`Oracle`] tells it
-//! what a packet's fields do not say. [`nft`] evaluates the nft form, [`trace`](mod@trace) records
-//! the steps of a journey. [`docs/semantics.md`] states the meaning in words.
+//! [`Interpreter`] is the reference with which every form is compared; [`Oracle`] gives it the
+//! answers that a packet's fields do not determine. [`nft`] evaluates the nft form,
+//! [`trace`](mod@trace) records the steps of a journey. [`docs/semantics.md`] states the meaning in
+//! words.
 //!
-//! Left out: all packets at once (`weir-diagram`), findings (`weir-lint`), making packets
-//! (`weir-traffic`), words (`weir-review`), and any kernel or back end: this crate is the reference
-//! of their tests.
+//! Not part of this crate: all packets at once (`weir-diagram`), findings (`weir-lint`), generating
+//! packets (`weir-traffic`), explanations (`weir-review`), and any kernel or back end: this crate
+//! is the reference for their tests.
 //!
 //! [`docs/semantics.md`]: https://github.com/weir-fw/weir/blob/main/docs/semantics.md
 

@@ -1,10 +1,11 @@
-//! What an nftables ruleset does with a packet.
+//! Evaluates an nftables ruleset for a packet.
 //!
-//! An evaluator of [`weir_model::nft`] that shares with the iptables interpreter only what targets
-//! do to fields, so that the nft form can be checked against it before it is written. It follows
-//! nf_tables, not iptables: a value that a packet lacks stops the rule, negated or not; a transport
-//! load reads what lies there, also in later fragments (net/netfilter/nf_tables_core.c); a counter
-//! counts where it stands in its rule; a base chain that nothing decided ends with its policy.
+//! This evaluator of [`weir_model::nft`] shares with the iptables interpreter only the effects of
+//! targets on fields, so that the nft form can be checked against the interpreter before it is
+//! written. It follows nf_tables, not iptables: a value that a packet lacks stops the rule, negated
+//! or not; a transport load reads the bytes at that position, also in later fragments
+//! (net/netfilter/nf_tables_core.c); a counter counts at its position in the rule; a base chain
+//! without a decision ends with its policy.
 
 use std::collections::HashMap;
 
@@ -30,7 +31,7 @@ pub enum End {
     Nat,
 }
 
-/// What came of a walk.
+/// The result of a walk.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NftWalk<'n> {
     /// How it ended.
@@ -86,11 +87,11 @@ impl<'n> Evaluator<'n> {
         Evaluator { tables: ruleset.tables.iter().map(NftTableIndex::new).collect() }
     }
 
-    /// Walks the base chain that stands for an iptables table at a hook; `None` where there is no
+    /// Traverses the base chain that replaces an iptables table at a hook; `None` if there is no
     /// such chain.
     ///
-    /// `packet` is changed as the rules say, translations aside. `answer` is asked for
-    /// [`Statement::Opaque`]; it says whether the original match holds.
+    /// `packet` is changed by the rules, translations aside. `answer` is called for
+    /// [`Statement::Opaque`]; it returns whether the original match is true.
     ///
     /// # Panics
     /// If a verdict names a chain or a lookup names a map that is not there, or chains call
@@ -181,7 +182,7 @@ impl<'n> NftWalker<'n, '_> {
         let Some(BaseChain { policy, .. }) = table.chains[base].base else {
             panic!("no base chain")
         };
-        // Where to go on: chain, next rule.
+        // Where to continue: chain, next rule.
         let mut stack: Vec<(usize, usize)> = vec![(base, 0)];
         let mut level = 0;
         while let Some((chain, at)) = stack.pop() {
@@ -345,7 +346,8 @@ fn load_value(load: Load, packet: &Packet) -> Option<u128> {
     })
 }
 
-/// Bytes of the transport header as the fast path of nft_payload reads them: no look at fragments.
+/// Bytes of the transport header as the fast path of nft_payload reads them: without a fragment
+/// check.
 fn transport_value(packet: &Packet, offset: usize, len: usize) -> Option<u128> {
     if packet.family == Family::V6 && packet.fragment.offset != 0 {
         return network_value(packet, offset, len);
@@ -366,7 +368,7 @@ fn transport_value(packet: &Packet, offset: usize, len: usize) -> Option<u128> {
             header.extend(sport.to_be_bytes());
             header.extend(dport.to_be_bytes());
         }
-        // No test compares the checksum: nothing stands for it.
+        // No test reads the checksum, so it has no representation.
         Transport::Icmp { kind, code, rest } => {
             header.extend([*kind, *code, 0, 0]);
             header.extend(rest);

@@ -1,4 +1,4 @@
-//! The oracle: what answers the questions that a packet's fields leave open.
+//! The oracle: the source of answers that a packet's fields do not determine.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -18,11 +18,11 @@ pub struct Question<'a> {
     pub hook: Hook,
     /// The rule that is being tried.
     pub rule: &'a Rule,
-    /// What of the rule is asked.
+    /// What of the rule is evaluated.
     pub subject: QuestionSubject,
-    /// Whether the match keeps a budget or a memory.
+    /// Whether the match is stateful.
     pub stateful: bool,
-    /// Digest of the match's (or target's) content: the same wherever the rule stands.
+    /// Digest of the match's (or target's) content: independent of the rule's position.
     pub content: u64,
     /// Digest of what configures the objects that the rule shares with others by name, 0 without
     /// such an object: the first rule that names one makes it
@@ -37,13 +37,13 @@ pub struct Question<'a> {
 pub enum QuestionSubject {
     /// `rule.matches[i]`: does it hold?
     Match(usize),
-    /// The rule's target, of a module that weir does not know: does it end the walk? Or one that
-    /// may drop the packet by itself: does it?
+    /// The rule's target, of a module that weir does not know: does it end the traversal? Or one
+    /// that may itself drop the packet: does it?
     Target,
 }
 
 impl<'a> Question<'a> {
-    /// The match that is asked about; `None` where it is the target.
+    /// The match in question; `None` if it is the target.
     pub fn asked_match(&self) -> Option<&'a Match> {
         match self.subject {
             QuestionSubject::Match(i) => Some(&self.rule.matches[i]),
@@ -66,16 +66,16 @@ pub struct Write<'a> {
 /// What the host knows of a packet's connection, and the packet does not say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fact {
-    /// An earlier packet of the connection has met the nat table at this hook: an unanswered
-    /// connection stays NEW, and its rules see the first packet only.
+    /// An earlier packet of the connection has traversed the nat table at this hook: an unanswered
+    /// connection stays NEW, and nat rules see the first packet only.
     Bound,
-    /// The host answers another packet (REJECT, an ICMP error): what it sends carries that packet's
-    /// entry when it comes to the raw table.
+    /// The host replies to another packet (REJECT, an ICMP error): the reply has that packet's
+    /// entry when it enters the raw table.
     Attached,
 }
 
 impl Fact {
-    /// The digest of the question, as [`Question::content`] for what a rule asks.
+    /// The digest of the question, as [`Question::content`] for a question of a rule.
     pub fn content(self) -> u64 {
         content(&("fact", self))
     }
@@ -97,18 +97,18 @@ pub struct Translation<'a> {
 /// Only [`answer`](Oracle::answer) must be written; the other methods have defaults that say
 /// what is taken for granted.
 pub trait Oracle {
-    /// Whether a match of `rule` holds, or whether its unknown target ends the walk.
+    /// Whether a match of `rule` is true, or whether its unknown target ends the traversal.
     fn answer(&mut self, question: &Question<'_>) -> bool;
 
-    /// Whether evaluating a match drops the packet on the spot, for a reason that no field says
+    /// Whether evaluating a match drops the packet immediately, for a reason that no field says
     /// ([`Hotdrop::Perhaps`](weir_model::Hotdrop)); or whether a target that may do so drops it.
     /// The default is no.
     fn drops(&mut self, _question: &Question<'_>) -> bool {
         false
     }
 
-    /// Whether a packet that a target hands over (`NFQUEUE`, `TPROXY`, `SYNPROXY`) comes back: it
-    /// goes on with the next table, behind `SYNPROXY` with the next rule. The default is no.
+    /// Whether a packet that a target hands over (`NFQUEUE`, `TPROXY`, `SYNPROXY`) returns: it
+    /// continues with the next table, after `SYNPROXY` with the next rule. The default is no.
     fn comes_back(&mut self, _question: &Question<'_>) -> bool {
         false
     }
@@ -118,8 +118,8 @@ pub trait Oracle {
         false
     }
 
-    /// The destination that nat gives a packet whose connection is translated already, at the hook
-    /// where its table stands. `None` (the default) is: the packet has it already.
+    /// The destination that nat gives a packet whose connection is already translated, at the hook
+    /// of its table. `None` (the default): the packet already has it.
     fn translated(&mut self, _hook: Hook, _packet: &Packet) -> Option<(Addr, Option<u16>)> {
         None
     }
@@ -134,21 +134,21 @@ pub trait Oracle {
     /// The address and port that the kernel chooses where the rule leaves a choice: a range of
     /// addresses or ports, the device's address of `MASQUERADE` and `REDIRECT`.
     ///
-    /// `None` (the default) is: the range's lowest address; the address as it is where the rule
-    /// names none; the port as it is where the rule's range holds it, else its lowest. An address
-    /// without a port leaves the port to that, too.
+    /// `None` (the default): the range's lowest address; the address unchanged if the rule names
+    /// none; the port unchanged if the rule's range contains it, otherwise its lowest. An address
+    /// without a port applies that to the port, too.
     fn translate(&mut self, _translation: &Translation<'_>) -> Option<(Addr, Option<u16>)> {
         None
     }
 
-    /// Where the packet goes from PREROUTING. `wish` is the journey's entry, or
-    /// [`Entry::Input`] after a `REDIRECT`. The default goes there.
+    /// The destination of the packet after PREROUTING. `wish` is the journey's entry, or
+    /// [`Entry::Input`] after a `REDIRECT`. The default follows it.
     fn route(&mut self, _packet: &Packet, wish: Entry) -> Entry {
         wish
     }
 }
 
-/// No match holds, no unknown target ends the walk.
+/// No match is true, no unknown target ends the traversal.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AlwaysFalse;
 
@@ -158,7 +158,7 @@ impl Oracle for AlwaysFalse {
     }
 }
 
-/// Every match holds, every unknown target ends the walk.
+/// Every match is true, every unknown target ends the traversal.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AlwaysTrue;
 
@@ -168,8 +168,8 @@ impl Oracle for AlwaysTrue {
     }
 }
 
-/// Answers by hash: the same rule, match and packet get the same answer, before a rewrite and
-/// after it, wherever the rule stands. The value is the seed.
+/// Answers by hash: the same rule, match and packet get the same answer, before a rewrite and after
+/// it, wherever the rule is. The value is the seed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Seeded(pub u64);
 

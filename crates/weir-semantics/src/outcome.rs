@@ -1,17 +1,17 @@
-//! What comes of a packet: the verdict, what was done and counted on the way.
+//! The outcome of a packet: the verdict, the effects, and the rules that counted it.
 
 use weir_model::{Element, Hook, Name, Packet, RuleId, RulePlace, TableName, Target};
 
 use crate::oracle::QuestionSubject;
 
-/// What becomes of a packet.
+/// The outcome of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Verdict {
-    /// It goes on its way.
+    /// It is accepted and continues.
     Accept,
     /// It is dropped without a word.
     Drop,
-    /// It is dropped, and its sender told: the `--reject-with` word.
+    /// It is dropped, and its sender notified: the `--reject-with` word.
     Reject(&'static str),
     /// It is handed to user space or a local socket by the module named; what follows is theirs.
     Divert(&'static str),
@@ -19,14 +19,14 @@ pub enum Verdict {
     Unknown,
     /// Its time to live ran out at routing: the host answers, and no later chain sees it.
     Expired,
-    /// It is a fragment to this host: INPUT sees the whole datagram only, once it is put together.
+    /// It is a fragment to this host: INPUT sees the whole datagram only, once it is reassembled.
     Waits,
 }
 
 /// Something that the kernel counts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Counted<'f> {
-    /// A rule whose matches all held.
+    /// A rule whose matches were all true.
     Rule {
         /// Table.
         table: TableName,
@@ -94,41 +94,41 @@ pub struct EffectSeen<'f> {
 pub struct Asked<'f> {
     /// The original rules of the rule.
     pub credit: &'f [RuleId],
-    /// What was asked.
+    /// The question.
     pub subject: QuestionSubject,
     /// Digest of the match's content.
     pub content: u64,
     /// Digest of what configures the objects that the rule shares with others.
     pub configured: u64,
-    /// It keeps a budget or a memory: that it was asked is part of the meaning.
+    /// It is stateful: its evaluation is part of the meaning.
     pub stateful: bool,
     /// What the answer was.
     pub answer: bool,
 }
 
-/// What one walk of a table, or a whole journey, left behind.
+/// The result of traversing one table, or of a whole journey.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Log<'f> {
     /// What was counted, in order.
     pub hits: Vec<Hit<'f>>,
     /// What was done, in order.
     pub effects: Vec<EffectSeen<'f>>,
-    /// What was asked, in order.
+    /// The questions, in order.
     pub asked: Vec<Asked<'f>>,
     /// Rules whose tests were begun.
     pub tried: u32,
 }
 
-/// What came of a journey.
+/// The result of a journey.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome<'f> {
-    /// What became of the packet.
+    /// The outcome of the packet.
     pub verdict: Verdict,
     /// What was done, in order.
     pub effects: Vec<EffectSeen<'f>>,
     /// What was counted, in order.
     pub hits: Vec<Hit<'f>>,
-    /// What was asked, in order.
+    /// The questions, in order.
     pub asked: Vec<Asked<'f>>,
     /// Rules whose tests were begun.
     pub tried: u32,
@@ -152,11 +152,11 @@ pub enum OutcomeDifference {
 }
 
 impl Outcome<'_> {
-    /// The first way in which two outcomes mean something else, or `None` where they are equal.
+    /// The first way in which two outcomes mean something else, or `None` if they are equal.
     ///
     /// Equal is: the same verdict, the same effects in the same order, the same packet, the same
-    /// stateful matches asked in the same order, every original rule and policy counted as often.
-    /// The number of rules tried may differ: that is what a cheaper ruleset is for.
+    /// stateful matches evaluated in the same order, every original rule and policy counted as
+    /// often. The number of rules tried may differ: that is what a cheaper ruleset is for.
     pub fn difference(&self, other: &Outcome<'_>) -> Option<OutcomeDifference> {
         if self.verdict != other.verdict {
             return Some(OutcomeDifference::Verdict);

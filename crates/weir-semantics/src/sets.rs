@@ -6,7 +6,8 @@
 //! (net/netfilter/ipset/ip_set_hash_gen.h, `mtype_test_cidrs`).
 //!
 //! A set that cannot read a part (the port of a later fragment, the MAC of a local packet) does not
-//! hold the packet; unlike a port test, its negation then holds (xt_set.c, `match_set`).
+//! contain the packet; unlike for a port test, the negated match is then true (xt_set.c,
+//! `match_set`).
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -15,7 +16,7 @@ use weir_model::set::{Method, Part};
 use weir_model::{Element, ElementPart, Family, IpSet, Packet, SetOption};
 use weir_packet::Transport;
 
-/// What a set says of a packet.
+/// The result of a set lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Membership {
     /// Not in it.
@@ -30,7 +31,7 @@ pub(crate) enum Membership {
 
 type ElementKeyBits = [u128; 3];
 
-/// A set, ready to be asked.
+/// A set, prepared for lookups.
 #[derive(Debug)]
 pub(crate) struct SetIndex<'f> {
     pub set: &'f IpSet,
@@ -170,7 +171,7 @@ impl SetIndex<'_> {
                 let addr = if src { packet.saddr.0 } else { packet.daddr.0 };
                 let len = self.netmask.map_or(128, u32::from);
                 let addr = addr & packet.family.mask(len);
-                // hash_ip4_kadt in ip_set_hash_ip.c: the zero address is no element.
+                // hash_ip4_kadt in ip_set_hash_ip.c: the zero address is not an element.
                 let lone_hash =
                     self.set.kind.method == Method::Hash && self.set.kind.parts[..] == [Part::Ip];
                 if addr == 0 && lone_hash { PartRead::Absent } else { PartRead::Value(addr) }
@@ -257,7 +258,7 @@ fn key_of(parts: &[ElementPart]) -> ElementKeyBits {
     key
 }
 
-/// A multiplying hash: keys are addresses and ports, nobody attacks a test.
+/// A multiplicative hash: keys are addresses and ports, and there is no attacker.
 #[derive(Debug, Default)]
 pub(crate) struct Mixer(u64);
 

@@ -1,7 +1,7 @@
 //! One packet's journey, step by step.
 //!
-//! [`trace`] sends a packet on its journey and records every table that it entered and every rule
-//! that it tried, with the test that did not hold.
+//! [`trace`] evaluates a packet's journey and records every table that it entered and every rule
+//! that was tried, with the test that was false.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::outcome::{Outcome, Verdict};
 pub struct Trace<'f> {
     /// What happened, in order.
     pub steps: Vec<TraceStep<'f>>,
-    /// What became of the packet.
+    /// The outcome of the packet.
     pub outcome: Outcome<'f>,
 }
 
@@ -43,7 +43,7 @@ pub enum TraceStep<'f> {
         number: u32,
         /// The rule itself.
         rule: &'f Rule,
-        /// Which test did not hold; `None` where all held and the rule counted.
+        /// Which test was false; `None` if all were true and the rule counted.
         failed: Option<FailedTest>,
     },
     /// A table was left.
@@ -52,7 +52,7 @@ pub enum TraceStep<'f> {
         table: TableName,
         /// Chain that the packet was in.
         chain: &'f Name,
-        /// What became of the packet.
+        /// The outcome of the packet.
         verdict: Verdict,
         /// It is the built-in chain's policy.
         policy: bool,
@@ -67,9 +67,9 @@ pub struct FailedTest {
     /// The match that the test belongs to, an index into the rule's matches; `None` for
     /// `-s -d -i -o -p -f`.
     pub in_match: Option<usize>,
-    /// The packet was dropped on the spot.
+    /// The packet was dropped immediately.
     pub hotdrop: bool,
-    /// The packet as the rule met it; steps between two changes share it.
+    /// The packet when it reached the rule; steps between two changes share it.
     pub packet: Arc<Packet>,
 }
 
@@ -108,7 +108,7 @@ struct TracePosition<'f> {
 struct Recorder<'f> {
     steps: Vec<TraceStep<'f>>,
     at: Option<TracePosition<'f>>,
-    /// The packet as the last rule that failed met it.
+    /// The packet when it reached the last rule that did not match.
     packet: Option<Arc<Packet>>,
 }
 

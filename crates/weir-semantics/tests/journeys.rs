@@ -1,5 +1,5 @@
-//! What a file of cases cannot say: questions and their order, translations that the caller
-//! settles, depth, loops, repeatability.
+//! Tests that a file of cases cannot express: questions and their order, translations that the
+//! caller chooses, depth, loops, repeatability.
 
 use weir_model::matching::Opaque;
 use weir_model::target::NatTarget;

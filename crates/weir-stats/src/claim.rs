@@ -1,9 +1,9 @@
-//! Sentences that a study tests, and what became of them.
+//! Claims of a study, and their status.
 //!
-//! A claim is written in the study's file in our own words, together with the test that decides
-//! about it, before anything is measured. The test has two bounds: one for *reproduced*, and a
-//! wider one for *reproduced in shape*. It is decided by the near end of the interval, not by the
-//! estimate: what the trials cannot tell is not reproduced.
+//! A claim is written in the study's file in our own words, together with its test, before anything
+//! is measured. The test has two bounds: one for *reproduced*, and a wider one for *qualitatively
+//! reproduced*. The end of the interval that is closer to the bound decides, not the estimate: a
+//! claim that the trials cannot decide is not reproduced.
 
 use std::fmt;
 
@@ -70,10 +70,11 @@ pub enum ClaimTest {
         to: SubjectPoint,
         /// Bounds for *reproduced*.
         within: Bounds,
-        /// Bounds for *reproduced in shape*.
+        /// Bounds for *qualitatively reproduced*.
         shape: Bounds,
     },
-    /// A quantity at one place, as it is: for what does not depend on the machine.
+    /// A quantity at one place, as an absolute value: for quantities that do not depend on the
+    /// machine.
     Value {
         /// What is measured.
         quantity: Quantity,
@@ -81,7 +82,7 @@ pub enum ClaimTest {
         of: SubjectPoint,
         /// Bounds for *reproduced*.
         within: Bounds,
-        /// Bounds for *reproduced in shape*.
+        /// Bounds for *qualitatively reproduced*.
         shape: Bounds,
     },
     /// Exponent with which a quantity grows along an axis, from `from` to `to`: 0 is flat, 1 is
@@ -105,7 +106,7 @@ pub enum ClaimTest {
         above: Option<SubjectPoint>,
         /// Bounds for *reproduced*.
         within: Bounds,
-        /// Bounds for *reproduced in shape*.
+        /// Bounds for *qualitatively reproduced*.
         shape: Bounds,
     },
 }
@@ -141,7 +142,7 @@ impl fmt::Display for Bounds {
     }
 }
 
-/// What became of a claim.
+/// The outcome of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClaimOutcome {
@@ -151,7 +152,7 @@ pub enum ClaimOutcome {
     ReproducedInShape,
     /// Not seen here.
     NotReproduced,
-    /// Nothing on this machine can tell.
+    /// This machine cannot decide it.
     NeedsHardware,
     /// The preset did not measure what the test needs.
     NotMeasured,
@@ -161,7 +162,7 @@ impl fmt::Display for ClaimOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             ClaimOutcome::Reproduced => "reproduced",
-            ClaimOutcome::ReproducedInShape => "reproduced in shape",
+            ClaimOutcome::ReproducedInShape => "qualitatively reproduced",
             ClaimOutcome::NotReproduced => "not reproduced",
             ClaimOutcome::NeedsHardware => "needs hardware",
             ClaimOutcome::NotMeasured => "not measured",
@@ -175,7 +176,7 @@ pub struct ClaimRecord {
     /// The claim.
     #[serde(flatten)]
     pub claim: Claim,
-    /// What became of it.
+    /// The outcome of it.
     pub outcome: ClaimOutcome,
     /// The number that decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,10 +1,10 @@
-//! What the machine told during a trial beside the packets.
+//! Observations of the machine during a trial, in addition to the packets.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Differences between the end and the beginning of a trial; what did not change is left out.
+/// Differences between the end and the beginning of a trial; what did not change is omitted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Collected {
     /// The firewall's connection table; absent where it has none.
@@ -22,16 +22,16 @@ pub struct Collected {
     /// What each core took of the network's work.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cores: Vec<CoreWork>,
-    /// ICMP redirects that the firewall has sent since it was set up. No difference: the kernel
-    /// tells a sender nine times at most, then again after 20 s of silence
-    /// (`ip_rt_send_redirect` in net/ipv4/route.c), so most trials see none of them.
+    /// ICMP redirects that the firewall has sent since it was set up. Not a difference: the kernel
+    /// sends at most nine to a sender, then again after 20 s of silence (`ip_rt_send_redirect` in
+    /// net/ipv4/route.c), so most trials see none of them.
     #[serde(default, skip_serializing_if = "is_none")]
     pub redirects_sent: u64,
     /// The firewall's `/proc/net/snmp`, `netstat` and `snmp6`: `Ip.InReceives`, …
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub snmp: BTreeMap<String, u64>,
-    /// Growth of the kernel's memory while a ruleset was loaded (`vmalloc`, slabs that cannot be
-    /// reclaimed, memory of each core), bytes; absent where the study does not ask.
+    /// Growth of the kernel's memory while a ruleset was loaded (`vmalloc`, unreclaimable slabs,
+    /// per-CPU memory), bytes; absent if the study does not request it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load_memory_bytes: Option<i64>,
     /// Lines that the kernel wrote to its log, the first of them; what else ran wrote some of
@@ -71,7 +71,7 @@ fn is_none(count: &u64) -> bool {
 }
 
 impl Collected {
-    /// Share of the packets that the busiest core took; `None` where no core took any.
+    /// Share of the packets that the busiest core took; `None` if no core took any.
     pub fn busiest_core_share(&self) -> Option<f64> {
         let all: u64 = self.cores.iter().map(|core| core.packets).sum();
         let most = self.cores.iter().map(|core| core.packets).max()?;
@@ -95,7 +95,7 @@ pub struct ConntrackTable {
     /// Counters that grew: `drop`, `early_drop`, `invalid`, `insert_failed`, `search_restart`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub counters: BTreeMap<String, u64>,
-    /// Bytes of one entry in its slab, without extensions; 0 where the kernel does not tell.
+    /// Bytes of one entry in its slab, without extensions; 0 if the kernel does not report it.
     pub object_bytes: u64,
     /// Growth of all memory in slabs that cannot be reclaimed, bytes.
     pub slab_growth_bytes: i64,
@@ -114,15 +114,15 @@ impl ConntrackTable {
         (peak > 0).then(|| self.after as f64 / peak as f64)
     }
 
-    /// Seconds until the table was within 2 % of its most; `None` where it was not looked at.
+    /// Seconds until the table was within 2 % of its most; `None` if it was not looked at.
     pub fn full_seconds(&self) -> Option<f64> {
         let nearly = self.peak() as f64 * 0.98;
         let full = |sample: &&(f64, u64)| sample.1 as f64 >= nearly;
         self.samples.iter().find(full).map(|(seconds, _)| *seconds)
     }
 
-    /// Memory of one connection, extensions and slab overhead included; `None` where the trial
-    /// added too few for other users of slabs, and room that they had left, not to matter.
+    /// Memory of one connection, extensions and slab overhead included; `None` if the trial added
+    /// too few for other users of slabs, and room that they had left, not to matter.
     pub fn bytes_per_connection(&self) -> Option<f64> {
         const ENOUGH: u64 = 100_000;
         let added = self.after.checked_sub(self.before)?;

@@ -1,9 +1,9 @@
-//! Two runs of a study against each other, and one subject against itself.
+//! Compares two runs of a study, and one subject with itself.
 //!
-//! A point is a subject in a scenario. Its values, one a block, are taken as logarithms, so that
-//! differences are ratios. Where a run has a subject without rules, rates are taken against it
-//! first, block by block: two runs on different days then compare firewalls rather than machines.
-//! What is called different is different at 5 % over all points together (Holm).
+//! A point is a subject in a scenario. Its values, one per block, are compared as logarithms, so
+//! that differences are ratios. If a run has a subject without rules, rates are first divided by
+//! its rates, block by block: two runs on different days then compare firewalls rather than
+//! machines. Differences are significant at 5 % over all points together (Holm).
 
 use serde::{Deserialize, Serialize};
 
@@ -64,8 +64,8 @@ const COMPARED: [Quantity; 6] = [
 /// Compares the points that both runs have: rates of packets and connections, memory, times to
 /// load.
 ///
-/// `margin` is what may change before it matters: 0.05 is a twentieth. `absolute` leaves rates as
-/// they are rather than against the subject without rules.
+/// `margin` is the tolerated relative change: 0.05 is a twentieth. `absolute` compares absolute
+/// rates instead of rates relative to the subject without rules.
 pub fn runs(first: &Record, second: &Record, margin: f64, absolute: bool) -> Vec<Point> {
     let mut points = Vec::new();
     for quantity in COMPARED {
@@ -140,7 +140,7 @@ fn logs(
 ) -> Option<Vec<f64>> {
     let values = Selection::new(quantity, subject, scenario).by_block(&record.trials);
     let subjects = &record.run.subjects;
-    // A study of nothing but routing has nobody to compare with it.
+    // A study of routing only has no other subject for comparison.
     let baseline = subjects.iter().find(|subject| subject.baseline && subjects.len() > 1);
     let base = match baseline {
         Some(base) if !absolute && !quantity.is_cost() => {
@@ -161,8 +161,8 @@ fn logs(
     Some(values.iter().filter_map(log).collect())
 }
 
-/// Points whose interval holds 1: the logarithms of both runs' ratios differ by 0, as far as these
-/// blocks can tell.
+/// Points whose interval contains 1: the logarithms of both runs' ratios differ by 0, as far as
+/// these blocks can show.
 pub fn alike(points: &[Point]) -> usize {
     points.iter().filter(|point| point.ratio.lo <= 1.0 && point.ratio.hi >= 1.0).count()
 }
@@ -172,9 +172,9 @@ pub fn alike(points: &[Point]) -> usize {
 pub struct SelfTest {
     /// Repetitions of the study.
     pub repetitions: usize,
-    /// Those in which some point came out different at 5 % (Holm over its points).
+    /// Those in which some point differed at 5 % (Holm over its points).
     pub different: usize,
-    /// Points of all repetitions, and those different each by itself at 5 %.
+    /// Points of all repetitions, and those that each differ at 5 %.
     pub points: usize,
     /// Points different by themselves.
     pub points_different: usize,
@@ -184,13 +184,13 @@ pub struct SelfTest {
 const MOST_DIFFERENT: usize = 3;
 
 impl SelfTest {
-    /// Whether no more came out different than may by chance.
+    /// Whether no more points differ than expected by chance.
     pub fn passes(&self) -> bool {
         self.repetitions > 0 && self.different <= MOST_DIFFERENT
     }
 }
 
-/// A [`SelfTest`] with what it was made from, as it is kept beside a study: `aa.json`.
+/// A [`SelfTest`] with its inputs, as stored in a study's folder: `aa.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeptSelfTest {
     /// When, RFC 3339, UTC.
@@ -203,12 +203,12 @@ pub struct KeptSelfTest {
     pub seed: u64,
     /// weir's version.
     pub weir: String,
-    /// What came out.
+    /// The results.
     #[serde(flatten)]
     pub result: SelfTest,
 }
 
-/// Takes the blocks of an A/A run as `repetitions` of a study and decides each by itself: second
+/// Treats the blocks of an A/A run as `repetitions` of a study and decides each separately: second
 /// copy against first, paired by block.
 pub fn self_test(trials: &[Trial], subject: &str, repetitions: usize) -> SelfTest {
     let blocks = trials.iter().map(|trial| trial.block + 1).max().unwrap_or(0) as usize;

@@ -1,11 +1,11 @@
-//! What a trial of connections counted.
+//! Counts of a trial of connections.
 
 use serde::{Deserialize, Serialize};
 
 use crate::per_endpoint::{Member, Volume};
 use crate::spectrum::Spectrum;
 
-/// How connections end, and so what is called complete.
+/// How connections end, which defines when one is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Close {
@@ -22,7 +22,7 @@ pub enum Close {
 pub struct Limit {
     /// Which: `ports`, `descriptors`, `buffers`, `listen queue`.
     pub name: String,
-    /// Connections a second that it allows for as long as one likes.
+    /// Connections per second that it sustains.
     pub per_second: f64,
 }
 
@@ -32,9 +32,9 @@ pub struct Client {
     /// `stateless`, `httperf`, `wrk`, `wrk-kept`; the version of a program is among the tools of
     /// the environment.
     pub name: String,
-    /// Times of replies as a program reports them itself, from when the request was sent, with as
-    /// many quantiles as it says. httperf's are known to 0.1 ms; wrk corrects its own for requests
-    /// that it could not ask in time. Empty where it reports none.
+    /// Response times as a program reports them, counted from the sending of the request, with the
+    /// quantiles that it reports. httperf's have a resolution of 0.1 ms; wrk corrects its own for
+    /// requests that it could not send in time. Empty if it reports none.
     #[serde(default, skip_serializing_if = "Spectrum::is_empty")]
     pub reported: Spectrum,
 }
@@ -42,12 +42,11 @@ pub struct Client {
 /// Connections that did not get over one step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// The packet that did not arrive as it had to be: `SYN`, `SYN+ACK`, `request`, `reply`,
-    /// `FIN`, `FIN+ACK`, `last ACK`, `RST`, `ACK`. Of sockets, what was wrong: `refused`, `reset`,
-    /// `timed out`, `address not available`, `descriptors`, `buffers`, `unreachable`,
-    /// `closed early`, `wrong reply`, `another error`; of programs, what they told apart, in these
-    /// words or their own: `socket timed out`, `file table`, `connect error`, `read error`,
-    /// `write error`.
+    /// The packet that did not arrive as it had to be: `SYN`, `SYN+ACK`, `request`, `reply`, `FIN`,
+    /// `FIN+ACK`, `last ACK`, `RST`, `ACK`. Of sockets, what was wrong: `refused`, `reset`, `timed
+    /// out`, `address not available`, `descriptors`, `buffers`, `unreachable`, `closed early`,
+    /// `wrong reply`, `another error`; of programs, what they distinguished, in these words or
+    /// their own: `socket timed out`, `file table`, `connect error`, `read error`, `write error`.
     pub at: String,
     /// Connections.
     pub connections: i64,
@@ -63,7 +62,7 @@ pub struct Connections {
     /// Connections whose every packet arrived as it had to be, at both ends. Of a program: its
     /// replies, of which there are several on a connection that is kept.
     pub completed: u64,
-    /// The others, by the step that they did not get over. Less than 0: packets came twice.
+    /// The others, by the step that failed. Less than 0: packets were duplicated.
     pub failed: Vec<Failure>,
     /// Packets of the trial that arrived with wrong numbers or contents.
     pub invalid: u64,
@@ -109,7 +108,7 @@ fn is_none(count: &u64) -> bool {
 }
 
 impl Connections {
-    /// Complete connections a second over the time of a trial, between samples that lie one of so
+    /// Complete connections per second over the time of a trial, between samples that lie one of so
     /// many parts of it apart: seconds, and the rate around them.
     pub fn course(&self, parts: u32) -> Vec<(f64, f64)> {
         let Some((first, rest)) = self.progress.split_first() else { return Vec::new() };
@@ -151,17 +150,17 @@ impl Connections {
         }
     }
 
-    /// Complete connections a second in the first third of a trial of so many seconds.
+    /// Complete connections per second in the first third of a trial of so many seconds.
     pub fn early_rate(&self, seconds: f64) -> Option<f64> {
         self.rate_between(0.0, seconds / 3.0)
     }
 
-    /// Complete connections a second in its last third.
+    /// Complete connections per second in its last third.
     pub fn late_rate(&self, seconds: f64) -> Option<f64> {
         self.rate_between(seconds * 2.0 / 3.0, seconds)
     }
 
-    /// Between the samples that come next to both moments; `None` where they are the same.
+    /// Between the samples that come next to both moments; `None` if they are the same.
     fn rate_between(&self, from: f64, to: f64) -> Option<f64> {
         let nearest = |moment: f64| {
             let distance = |sample: &&(f64, u64)| (sample.0 - moment).abs();
@@ -184,7 +183,7 @@ impl Connections {
         (of_client.count > 0).then_some(of_client.mean_ns)
     }
 
-    /// Connections a second that a limit of the clients allows; `None` where it is not known.
+    /// Connections a second that a limit of the clients allows; `None` if it is not known.
     pub fn limit(&self, name: &str) -> Option<f64> {
         self.limits.iter().find(|limit| limit.name == name).map(|limit| limit.per_second)
     }

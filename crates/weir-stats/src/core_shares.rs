@@ -1,10 +1,10 @@
-//! Which core took how many of the packets of some trials.
+//! The packets that each core handled in a set of trials.
 
 use std::collections::BTreeMap;
 
 use crate::trial::Trial;
 
-/// A core that took less is no part of the work: what else runs has packets, too.
+/// A core that took less is not part of the work: what else runs has packets, too.
 const SHARE_MIN: f64 = 0.05;
 
 /// Packets by core.
@@ -23,7 +23,7 @@ impl CoreShares {
         CoreShares { packets }
     }
 
-    /// Whether no core was told of.
+    /// Whether there are no counts per core.
     pub fn is_empty(&self) -> bool {
         self.packets.is_empty()
     }

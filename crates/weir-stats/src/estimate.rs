@@ -1,11 +1,11 @@
-//! Samples to estimates with intervals.
+//! Computes estimates with intervals from samples.
 //!
 //! Disturbance on a shared machine is one-sided (it only slows) and comes in bursts, so means and
-//! their standard errors mislead. An estimate here is a median, of values that were measured in
-//! the same block where two things are compared, and its interval is the percentile bootstrap
-//! over blocks: blocks are what was repeated, packets were not.
+//! their standard errors mislead. An estimate here is a median, of values from the same block if
+//! two things are compared. Its interval is the percentile bootstrap over blocks, because blocks
+//! were repeated and packets were not.
 //!
-//! With few blocks such an interval is honest but coarse: with four it is close to the range of
+//! With few blocks such an interval is correct but coarse: with four it is close to the range of
 //! the four. It says nothing about another machine or another boot.
 
 use serde::{Deserialize, Serialize};
@@ -54,7 +54,7 @@ impl Estimate {
     }
 }
 
-/// Median of `samples`; `None` where there are none.
+/// Median of `samples`; `None` if there are none.
 ///
 /// # Example
 /// ```
@@ -93,8 +93,8 @@ pub fn median_ratio(pairs: &[(f64, f64)], seed: u64) -> Option<Estimate> {
     of_median(&ratios, seed)
 }
 
-/// `statistic` of `samples` with its percentile bootstrap interval (95 %): `samples` are drawn
-/// again with replacement, and the interval holds the middle 95 % of what the statistic says.
+/// `statistic` of `samples` with its percentile bootstrap interval (95 %): `samples` are resampled
+/// with replacement, and the interval contains the middle 95 % of the statistic's values.
 pub fn bootstrap<T: Clone>(
     samples: &[T],
     seed: u64,

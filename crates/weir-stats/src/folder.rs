@@ -53,7 +53,7 @@ pub fn load(dir: &Path) -> Result<Record, RecordError> {
     load_with(dir, RecordFile::read)
 }
 
-/// Reads the folder of a run that may go on meanwhile: a line that is not whole yet is left out.
+/// Reads the folder of a run that may be in progress: an incomplete line is omitted.
 ///
 /// # Errors
 /// As [`load`].

@@ -1,12 +1,12 @@
-//! Records of measurements, and the estimates made of them.
+//! Records of measurements, and estimates computed from them.
 //!
 //! A *run* of a study is a folder of files: [`folder`] reads and writes it. [`Run`] is what
 //! was done and where, [`Trial`] is one measurement, [`Claim`] is a sentence that a study tests.
 //! [`Quantity`] is what is read out of a trial, [`series`] picks samples, [`estimate`] makes
 //! intervals of samples, and [`claim::evaluate`] says whether a claim was kept.
 //!
-//! Nothing here looks at a clock, and nothing is random without a seed: the same records give the
-//! same numbers on every machine.
+//! Nothing here reads a clock, and nothing is random without a seed: the same records give the same
+//! numbers on every machine.
 //!
 //! Words: a *study* has *scenarios* (points of a grid of axes); each scenario is measured for each
 //! *subject* in *trials*; what a trial yields is a *sample*; samples become an *estimate*. A

@@ -1,4 +1,4 @@
-//! What each client and each server had of a trial of connections.
+//! Shares of each client and each server in a trial of connections.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,9 +16,9 @@ pub struct Volume {
 pub struct Member {
     /// Connections of its that were completed.
     pub connections: u64,
-    /// What came from it.
+    /// Connections, packets and bytes from it.
     pub from: Volume,
-    /// What came to it.
+    /// Connections, packets and bytes to it.
     pub to: Volume,
 }
 
@@ -34,8 +34,8 @@ impl Volume {
     }
 }
 
-/// Share of all connections that the one with the fewest completed; `None` where nobody was told
-/// apart, or none was completed.
+/// Share of all connections of the endpoint with the fewest completed; `None` if endpoints were not
+/// distinguished, or none was completed.
 pub fn least_share(members: &[Member]) -> Option<f64> {
     let all: u64 = members.iter().map(|member| member.connections).sum();
     let fewest = members.iter().map(|member| member.connections).min()?;

@@ -1,15 +1,15 @@
-//! What probes found: questions asked at planned times, and one bulk stream.
+//! Results of probes: requests at planned times, and one bulk stream.
 
 use serde::{Deserialize, Serialize};
 
 use crate::spectrum::Spectrum;
 
-/// Axis of trials that says what asked: a [`ProbeKind`] as text.
+/// Axis of trials for the kind of probe: a [`ProbeKind`] as text.
 pub const KIND_AXIS: &str = "probe";
 /// Axis of trials that says what else the firewall did: a [`BackgroundLoad`] as text.
 pub const LOAD_AXIS: &str = "load";
 
-/// What asks.
+/// The kind of probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProbeKind {
@@ -23,7 +23,7 @@ pub enum ProbeKind {
     Stream,
 }
 
-/// What the firewall does meanwhile.
+/// The load of the firewall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BackgroundLoad {
@@ -61,7 +61,7 @@ impl BackgroundLoad {
 /// Questions and their answers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Probe {
-    /// Questions that were planned; all were asked.
+    /// Planned requests; all were sent.
     pub planned: u64,
     /// Questions that were answered before the trial gave up.
     pub answered: u64,

@@ -1,4 +1,4 @@
-//! Questions of several trials, and how many of them were lost.
+//! Requests of several trials, and how many of them were lost.
 
 use crate::trial::Trial;
 
@@ -12,7 +12,7 @@ pub struct ProbeTotals {
 }
 
 impl ProbeTotals {
-    /// The sums of these trials; trials that asked nothing have no part.
+    /// The sums of these trials; trials without requests have no part.
     pub fn of<'a>(trials: impl Iterator<Item = &'a Trial>) -> ProbeTotals {
         trials.filter_map(Trial::probe).fold(ProbeTotals::default(), |sum, probe| ProbeTotals {
             planned: sum.planned + probe.planned,

@@ -1,7 +1,7 @@
-//! What is read out of a trial and compared: one row for each quantity.
+//! The quantities that are read from a trial and compared: one row each.
 //!
-//! A row says which kind of trial measures the quantity, what a reader calls it, which direction is
-//! better, and how it is read. Everything else asks the table.
+//! A row has the kind of trial that measures the quantity, its title, the better direction, and how
+//! it is read. All other code uses the table.
 
 use serde::{Deserialize, Serialize};
 
@@ -57,18 +57,18 @@ macro_rules! quantities {
 }
 
 quantities! {
-    /// Packets a second that met their verdict at overload: forwarded, or dropped by the rules.
+    /// Packets per second with their expected verdict at overload: forwarded, or dropped by the
+    /// rules.
     Pps {
         kind: Rate, words: "packets/s", better: More,
         of: |t| Some(t.pps),
     }
-    /// Nanoseconds of one core a packet takes on its whole way, generator and sink included.
+    /// Nanoseconds of one core per packet takes on its whole way, generator and sink included.
     NsPerPacket {
-        kind: Rate, words: "time a packet", better: Less,
+        kind: Rate, words: "time per packet", better: Less,
         of: |t| (t.pps > 0.0).then(|| 1e9 / t.pps),
     }
-    /// Packets a second that arrived although rules have to drop such packets: what a limit lets
-    /// through.
+    /// Packets per second that arrived although rules must drop such packets: what a limit accepts.
     LeakedPps {
         kind: Rate, words: "packets/s let through", better: More,
         of: |t| per_second(t.leaked, t),
@@ -80,12 +80,12 @@ quantities! {
     }
     /// Share of the packets to drop that arrived all the same.
     LeakedShare {
-        kind: Rate, words: "share of what has to be dropped, let through", better: More,
+        kind: Rate, words: "share of packets to be dropped that arrived", better: More,
         of: |t| share(t.leaked, t.to_drop),
     }
     /// ICMP messages that the firewall sent for each packet that it took (destination unreachable).
     IcmpAnswersRatio {
-        kind: Rate, words: "ICMP answers a packet", better: More,
+        kind: Rate, words: "ICMP replies per packet", better: More,
         of: |t| share(snmp(t, "Icmp.OutDestUnreachs"), t.delivered),
     }
     /// Share of packets lost at overload, of those that had to arrive.
@@ -113,19 +113,19 @@ quantities! {
         kind: Add, words: "time to add a rule", better: Less,
         of: |t| (t.additions() > 0).then(|| t.seconds / t.additions() as f64),
     }
-    /// Complete TCP connections a second, request and reply validated, closed by FIN.
+    /// Complete TCP connections per second, request and reply validated, closed by FIN.
     ConnectionsPerSecond {
-        kind: Connections, words: "connections a second", better: More,
+        kind: Connections, words: "connections per second", better: More,
         of: completed_per_second,
     }
     /// The same with RST at the end.
     ConnectionsResetPerSecond {
-        kind: ConnectionsReset, words: "connections a second (RST)", better: More,
+        kind: ConnectionsReset, words: "connections per second (RST)", better: More,
         of: completed_per_second,
     }
     /// TCP connections opened a second, nothing sent on them.
     HandshakesPerSecond {
-        kind: Handshakes, words: "handshakes a second", better: More,
+        kind: Handshakes, words: "handshakes per second", better: More,
         of: completed_per_second,
     }
     /// Share of connections, closed by FIN, that failed.
@@ -138,20 +138,20 @@ quantities! {
         kind: Connections, words: "packets/s of connections", better: More,
         of: |t| Some(t.pps),
     }
-    /// SYNs a second of a flood beside connections closed by FIN.
+    /// SYNs per second of a flood during connections closed by FIN.
     FloodPps {
-        kind: Connections, words: "SYNs a second of a flood", better: More,
+        kind: Connections, words: "SYNs per second of a flood", better: More,
         of: |t| per_second(t.to_drop, t),
     }
     /// Share of them that reached the servers.
     FloodArrivedShare {
-        kind: Connections, words: "share of the flood let through", better: More,
+        kind: Connections, words: "share of the flood that arrived", better: More,
         of: |t| share(t.leaked, t.to_drop),
     }
     /// Replies a second to connections between sockets of the kernel, of all clients together, or
     /// to the client that a subject names in their place.
     SocketsPerSecond {
-        kind: Sockets, words: "replies a second", better: More,
+        kind: Sockets, words: "replies per second", better: More,
         of: completed_per_second,
     }
     /// Share of those connections that failed.
@@ -170,50 +170,50 @@ quantities! {
     }
     /// Packets that entered the firewall, by either device, for each reply.
     PacketsPerReply {
-        kind: Sockets, words: "packets a reply", better: More,
+        kind: Sockets, words: "packets per reply", better: More,
         of: |t| share(t.offered, t.connections()?.completed),
     }
     /// Mean time of a reply as its own client counts it, nanoseconds: weir's sockets from when the
     /// connection was planned, its small TCP from the first packet until FIN+ACK, programs from
     /// when they sent the request.
     ClientReplyNsMean {
-        kind: Sockets, words: "mean time of a reply as its client counts it, ns", better: Less,
+        kind: Sockets, words: "mean response time as measured by the client, ns", better: Less,
         of: |t| t.connections()?.reply_ns_mean(),
     }
     /// Median time of a reply to weir's own sockets, from when its connection was planned,
     /// nanoseconds.
     ReplyNsP50 {
-        kind: Sockets, words: "median time of a reply, ns", better: Less,
+        kind: Sockets, words: "median response time, ns", better: Less,
         of: |t| own_replies(t)?.at(0.5),
     }
     /// Time that 99 of 100 replies do not exceed.
     ReplyNsP99 {
-        kind: Sockets, words: "time of a reply, 99 of 100, ns", better: Less,
+        kind: Sockets, words: "response time, 99th percentile, ns", better: Less,
         of: |t| own_replies(t)?.at(0.99),
     }
     /// Connections a second that the clients' ports allow.
     PortsAllow {
-        kind: Sockets, words: "connections a second that ports allow", better: More,
+        kind: Sockets, words: "connections per second that ports allow", better: More,
         of: |t| t.connections()?.limit("ports"),
     }
     /// Connections a second that their descriptors allow where each lasts to its limit.
     DescriptorsAllow {
-        kind: Sockets, words: "connections a second that descriptors allow", better: More,
+        kind: Sockets, words: "connections per second that descriptors allow", better: More,
         of: |t| t.connections()?.limit("descriptors"),
     }
     /// The same of the memory for their buffers.
     BuffersAllow {
-        kind: Sockets, words: "connections a second that buffers allow", better: More,
+        kind: Sockets, words: "connections per second that buffers allow", better: More,
         of: |t| t.connections()?.limit("buffers"),
     }
-    /// Complete connections a second in the first third of a trial.
+    /// Complete connections per second in the first third of a trial.
     EarlyConnections {
-        kind: Connections, words: "connections a second, first third", better: More,
+        kind: Connections, words: "connections per second, first third", better: More,
         of: |t| t.connections()?.early_rate(t.seconds),
     }
     /// Those of the last third over those of the first.
     LateOverEarly {
-        kind: Connections, words: "connections a second, last third over first", better: More,
+        kind: Connections, words: "connections per second, last third over first", better: More,
         of: |t| {
             let all = t.connections()?;
             let early = all.early_rate(t.seconds).filter(|rate| *rate > 0.0)?;
@@ -222,12 +222,12 @@ quantities! {
     }
     /// Share of all complete TCP connections that the client with the fewest had.
     LeastClientShare {
-        kind: Connections, words: "share of connections of the slowest client", better: More,
+        kind: Connections, words: "smallest share of connections of a client", better: More,
         of: |t| per_endpoint::least_share(&t.connections()?.clients),
     }
     /// The same of the server.
     LeastServerShare {
-        kind: Connections, words: "share of connections of the slowest server", better: More,
+        kind: Connections, words: "smallest share of connections of a server", better: More,
         of: |t| per_endpoint::least_share(&t.connections()?.servers),
     }
     /// Bits a second of clients that arrived at servers, Ethernet headers included.
@@ -272,30 +272,31 @@ quantities! {
     }
     /// Entries at the end of such a trial over the most there were.
     TableEndShare {
-        kind: Connections, words: "entries at the end over the most", better: More,
+        kind: Connections, words: "entries at the end over the maximum", better: More,
         of: |t| t.collected.table.as_ref()?.end_share(),
     }
     /// Share of its time after which the table was within 2 % of its most.
     TableFullShare {
-        kind: Connections, words: "share of the time until the table is fullest", better: More,
+        kind: Connections, words: "share of the time until the table reaches its \
+             maximum", better: More,
         of: |t| {
             let full = t.collected.table.as_ref()?.full_seconds()?;
             (t.seconds > 0.0).then(|| full / t.seconds)
         },
     }
-    /// Connections that the table held at once.
+    /// Connections in the table at the same time.
     ConnectionsHeld {
         kind: Concurrent, words: "connections held", better: More,
         of: |t| Some(t.collected.table.as_ref()?.peak() as f64),
     }
-    /// Share of those that were to be held of which all three packets arrived.
+    /// Share of the planned connections of which all three packets arrived.
     HeldShare {
         kind: Concurrent, words: "share of connections held", better: More,
         of: |t| share(t.connections()?.completed, t.connections()?.offered),
     }
     /// Kernel memory of one of them, bytes.
     BytesPerConnection {
-        kind: Concurrent, words: "memory a connection", better: Less,
+        kind: Concurrent, words: "memory per connection", better: Less,
         of: |t| t.collected.table.as_ref()?.bytes_per_connection(),
     }
     /// Shortest time of an echo, from when it was planned, nanoseconds.
@@ -323,12 +324,12 @@ quantities! {
         kind: RoundTrip, words: "longest round trip, ns", better: More,
         of: |t| latency(t)?.at(1.0),
     }
-    /// Share of echoes that did not come back.
+    /// Share of echoes that did not return.
     RoundTripLossRatio {
         kind: RoundTrip, words: "lost echoes", better: More,
         of: |t| share(t.probe()?.lost(), t.probe()?.planned),
     }
-    /// Median time until a process on the firewall answers, from when it was asked, nanoseconds.
+    /// Median response time of a process on the firewall, from the request, nanoseconds.
     ResponseNsP50 {
         kind: Response, words: "median response of a process, ns", better: Less,
         of: |t| latency(t)?.at(0.5),
@@ -343,8 +344,8 @@ quantities! {
         kind: Response, words: "longest response of a process, ns", better: More,
         of: |t| latency(t)?.at(1.0),
     }
-    /// The machine's load average of the last minute, read where a process on the firewall was
-    /// asked.
+    /// The machine's load average of the last minute, read while a process on the firewall was
+    /// probed.
     LoadAverage {
         kind: Response, words: "load average", better: More,
         of: |t| Some(t.collected.load_average),
@@ -359,7 +360,7 @@ quantities! {
     }
     /// Segments of that stream that were sent again.
     StreamRetransmits {
-        kind: Stream, words: "segments sent again", better: More,
+        kind: Stream, words: "segments retransmitted", better: More,
         of: |t| Some(t.stream()?.retransmits as f64),
     }
 }
@@ -370,7 +371,7 @@ impl Quantity {
         self.row().kind
     }
 
-    /// What a reader calls it.
+    /// Its title for readers.
     pub fn words(self) -> &'static str {
         self.row().words
     }
@@ -380,13 +381,13 @@ impl Quantity {
         self.row().better == Better::Less
     }
 
-    /// Its value in one trial; `None` where the trial measured something else.
+    /// Its value in one trial; `None` if the trial measured something else.
     pub fn of(self, trial: &Trial) -> Option<f64> {
         let row = self.row();
         if trial.kind == row.kind { (row.of)(trial) } else { None }
     }
 
-    /// What trials of a kind are compared by first, and two copies of a subject; `None` where the
+    /// What trials of a kind are compared by first, and two copies of a subject; `None` if the
     /// study sets the rate of packets.
     pub fn of_kind(kind: TrialKind) -> Option<Quantity> {
         Some(match kind {
@@ -407,7 +408,7 @@ impl Quantity {
     }
 }
 
-/// Packets a second of a trial; `None` where it took no time.
+/// Packets a second of a trial; `None` if it took no time.
 fn per_second(packets: u64, trial: &Trial) -> Option<f64> {
     (trial.seconds > 0.0).then(|| packets as f64 / trial.seconds)
 }

@@ -1,4 +1,4 @@
-//! What was done, and where.
+//! What was run, and where.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ pub struct Run {
     pub study: String,
     /// Its title.
     pub title: String,
-    /// What it asks, one sentence.
+    /// Its question, one sentence.
     pub question: String,
     /// The paper whose experiment it repeats.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -91,7 +91,7 @@ pub struct Paper {
     pub part: String,
     /// What it was measured on, and how it differs from here.
     pub setting: String,
-    /// Its figures that are drawn again with our values.
+    /// Its figures that are redrawn with our values.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub figures: Vec<PaperFigure>,
 }
@@ -122,8 +122,8 @@ pub struct Preset {
     pub blocks: u32,
     /// Times that each ruleset is loaded.
     pub loads: u32,
-    /// What a reader must know about trials of this length, e.g. that they are shorter than
-    /// RFC 3511 asks for.
+    /// What a reader must know about trials of this length, e.g. that they are shorter than RFC
+    /// 3511 requires.
     pub label: String,
 }
 
@@ -167,7 +167,7 @@ pub struct HostRecord {
     pub environment: Environment,
     /// Its clock less that of the machine that measured, seconds.
     pub clock_offset_seconds: f64,
-    /// The way there and back when that was asked, seconds: the offset is right to half of it.
+    /// The round-trip time of that request, seconds: the offset is accurate to half of it.
     pub clock_round_trip_seconds: f64,
 }
 
@@ -185,7 +185,7 @@ pub struct ScenarioAxis {
     pub titles: BTreeMap<String, String>,
 }
 
-/// Something that is measured: a way to put a ruleset in force.
+/// A measured subject: a way to load a ruleset.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunSubject {
     /// Its name in `subjects.toml`.
@@ -198,21 +198,21 @@ pub struct RunSubject {
     pub baseline: bool,
     /// Made by weir.
     pub weir: bool,
-    /// The command that puts a ruleset in force.
+    /// The command that loads a ruleset.
     pub load: String,
-    /// Packets a second that its limit lets pass although they have to be dropped; 0 for none.
+    /// Packets per second that its limit accepts although they must be dropped; 0 for none.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub lets_through_pps: u64,
     /// Why it was not measured, where it was not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lacking: Option<String>,
-    /// Points that it was left out of on purpose, with the reason.
+    /// Points from which it was excluded on purpose, with the reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<String>,
 }
 
-/// Packets that a limit of `pps` may let pass in `seconds`: those of its rate, and as many as a
-/// bucket holds that was filled for a second.
+/// Packets that a limit of `pps` may accept in `seconds`: those of its rate, and those of a bucket
+/// that was filled for a second.
 pub fn within_limit(pps: u64, seconds: f64) -> u64 {
     (pps as f64 * (seconds + 1.0)).ceil() as u64
 }
@@ -232,7 +232,7 @@ pub struct RulesetRecord {
     pub sha256: String,
     /// Length of its text.
     pub bytes: u64,
-    /// File in the run's folder that holds it, where it is small enough to be kept.
+    /// Its file in the run's folder, if it is small enough to be stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
 }
@@ -272,7 +272,7 @@ pub struct TrialCounts {
 pub struct PaperValue {
     /// What it is a value of.
     pub what: String,
-    /// The value, as it is written.
+    /// The value as text.
     pub value: String,
     /// Where it is written.
     pub place: String,

@@ -1,11 +1,11 @@
-//! The highest load that a firewall carries with at most a given loss, between two bounds.
+//! The highest load that a firewall sustains with at most a given loss, between two bounds.
 //!
-//! After *Multiple Loss Ratio Search* (draft-ietf-bmwg-mlrsearch), in its plain form: one goal at a
-//! time, trials of full length. A load is a *lower bound* when enough of the time that was spent on
-//! it went by with a loss within the goal, an *upper bound* when enough went by with more; one bad
-//! trial alone decides nothing where the goal allows some to be bad (`exceed_ratio`). The search
-//! halves the geometric interval between both until it is narrow enough. What no search knows (how
-//! a trial is run) comes in as a function, so that all of this is plain arithmetic.
+//! After *Multiple Loss Ratio Search* (draft-ietf-bmwg-mlrsearch), in its simple form: one goal at
+//! a time, trials of full length. A load is a *lower bound* if the loss was within the goal for
+//! enough of the time that was spent on it, an *upper bound* if it exceeded the goal for enough; a
+//! single bad trial decides nothing if the goal allows some (`exceed_ratio`). The search halves the
+//! geometric interval between both until it is narrow enough. How a trial is run is a function
+//! parameter, so this module is plain arithmetic.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +15,7 @@ use crate::scenario::Scenario;
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Goal {
-    /// Loss that a good trial may have: 0 for the zero-loss rate, 0.005 for half a percent.
+    /// Loss ratio that a good trial may have: 0 for the zero-loss rate, 0.005 for half a percent.
     pub loss_ratio: f64,
     /// Share of the time at a load that may be bad: 0 as RFC 2544 has it, 0.5 as the draft advises.
     pub exceed_ratio: f64,
@@ -28,7 +28,7 @@ pub struct Goal {
 impl Goal {
     /// No loss in any trial (RFC 2544).
     pub const ZERO_LOSS: Goal = Goal { loss_ratio: 0.0, exceed_ratio: 0.0, trials: 1, width: 0.01 };
-    /// Half a percent of loss, half of the trials may be worse (the draft's advice).
+    /// Half a percent of loss, which half of the trials may exceed (the draft's recommendation).
     pub const PARTIAL_LOSS: Goal =
         Goal { loss_ratio: 0.005, exceed_ratio: 0.5, trials: 3, width: 0.01 };
 }
@@ -65,7 +65,7 @@ pub struct Search {
 /// One trial of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SearchStep {
-    /// Load that was offered, packets a second.
+    /// Load that was offered, packets per second.
     pub rate_pps: f64,
     /// Share of it that was lost, or could not be offered in time.
     pub loss_ratio: f64,

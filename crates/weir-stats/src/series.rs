@@ -1,4 +1,4 @@
-//! Samples picked out of trials.
+//! Samples selected from trials.
 
 use std::collections::BTreeMap;
 
@@ -46,7 +46,7 @@ impl<'a> Selection<'a> {
         })
     }
 
-    /// One value a block: the mean of its accepted trials, the two legs of ABBA as a rule.
+    /// One value per block: the mean of its accepted trials, the two legs of ABBA as a rule.
     pub fn by_block(&self, trials: &[Trial]) -> BTreeMap<u32, f64> {
         let mut sums: BTreeMap<u32, (f64, u32)> = BTreeMap::new();
         for trial in self.trials(trials) {

@@ -1,4 +1,4 @@
-//! How long something took, many times: counts by value, and what is kept of them.
+//! Distributions of durations: counts by value, and the statistics that are recorded.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,8 +23,8 @@ pub struct Quantile {
 }
 
 impl Spectrum {
-    /// The shares that are kept: the least, the quartiles, then each time half of what is left,
-    /// as the axes of latency spectra have it.
+    /// The recorded quantiles: the minimum, the quartiles, then each time half of the rest, like
+    /// the axes of latency spectra.
     pub const SHARES: [f64; 12] =
         [0.0, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9995, 0.9999, 1.0];
 

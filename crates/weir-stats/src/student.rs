@@ -1,8 +1,8 @@
 //! Student's t: intervals and p-values of a few values that scatter normally.
 //!
-//! The bootstrap of [`estimate`](crate::estimate) needs no such assumption, and with four blocks
-//! calls one in eight A/A pairs different. Where a *decision* at a stated level is wanted (A/A, two
-//! runs against each other, many points at once), logarithms of ratios are compared by t.
+//! The bootstrap of [`estimate`](crate::estimate) does not assume normality, but with four blocks
+//! it reports one in eight A/A pairs as different. For *decisions* at a stated level (A/A, two runs
+//! against each other, many points at once), logarithms of ratios are compared by t.
 
 /// A mean with what is known of its error.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -35,7 +35,7 @@ impl Mean {
         Mean { value: self.value - other.value, error: (a + b).sqrt(), freedom }
     }
 
-    /// Half the width of the interval that holds the true mean 95 times in 100.
+    /// Half the width of the interval that contains the true mean 95 times in 100.
     pub fn half_width(self) -> f64 {
         self.error * quantile(0.975, self.freedom)
     }
@@ -75,7 +75,7 @@ fn cdf(t: f64, freedom: f64) -> f64 {
     1.0 - 0.5 * beta(freedom / 2.0, 0.5, freedom / (freedom + t * t))
 }
 
-/// The `t` that a share of the distribution (at least a half) lies below.
+/// The `t` below which a share of the distribution (at least a half) lies.
 fn quantile(share: f64, freedom: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1e4);
     for _ in 0..80 {

@@ -33,7 +33,7 @@ pub struct Trial {
     pub block: u32,
     /// Place in its block's order.
     pub order: u32,
-    /// 0 on the way there, 1 on the way back (ABBA).
+    /// 0 in forward order, 1 in reverse order (ABBA).
     pub leg: u32,
     /// How often this trial was repeated before, because it was disturbed.
     pub repeat: u32,
@@ -53,13 +53,14 @@ pub struct Trial {
     /// Length of the measurement, seconds, as the generator's own clock saw it; for loads, the
     /// wall time of the command.
     pub seconds: f64,
-    /// Packets a second that met their verdict: delivered, or dropped by the rules; 0 for loads.
+    /// Packets per second with their expected verdict: delivered, or dropped by the rules; 0 for
+    /// loads.
     pub pps: f64,
-    /// Rate that was asked for, packets (or connections) a second; 0: as fast as it goes.
+    /// Requested rate, packets (or connections) per second; 0: unlimited.
     pub rate_pps: f64,
-    /// What it measured beside these sums.
+    /// What it measured in addition to these sums.
     pub measured: Measured,
-    /// What else the machine told.
+    /// Further observations of the machine.
     pub collected: Collected,
     /// How quiet it was.
     pub noise: Noise,
@@ -69,7 +70,7 @@ pub struct Trial {
     pub why: Option<String>,
 }
 
-/// What a trial measured beside its sums of packets.
+/// What a trial measured in addition to its sums of packets.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Measured {
     /// Nothing: packets alone, or the time of a load.

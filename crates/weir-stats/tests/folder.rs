@@ -1,4 +1,4 @@
-//! A run's folder is read as it was written, and refused where it is not one.
+//! A run's folder is read as it was written, and refused if it is not a run.
 
 use std::fs;
 use std::path::PathBuf;

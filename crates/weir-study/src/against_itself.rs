@@ -1,4 +1,4 @@
-//! A study of one of its subjects against itself.
+//! A study of one of its subjects compared with itself.
 
 use toml::Spanned;
 use weir_stats::Scenario;

@@ -1,4 +1,4 @@
-//! Everything that one part of a study's file says about another.
+//! Consistency checks between the parts of a study's file.
 
 mod paths;
 mod preset;
@@ -72,7 +72,7 @@ impl LoadedStudy {
                     .into_iter()
                     .find(|axis| self.study.axes.contains_key(*axis));
                 match (taken, self.workload().lacks(WorkloadFeature::Probe)) {
-                    (Some(axis), _) => Err(format!("`[probe]` has the axis `{axis}` for itself")),
+                    (Some(axis), _) => Err(format!("`[probe]` reserves the axis `{axis}`")),
                     (_, Some(why)) => {
                         let name = self.workload().name();
                         Err(format!("`[probe]` needs `[traffic]` of frames: {name} {why}"))
@@ -115,7 +115,7 @@ impl LoadedStudy {
         Err(refused(&self.path, &self.text, at, message))
     }
 
-    /// Only in place of sockets somebody else can ask.
+    /// Another client can only replace sockets.
     pub(crate) fn check_client(&self, name: &str, at: usize) -> Result<(), StudyError> {
         let client = self.subjects.0[name].client;
         let has_sockets = self.study.connections().is_some_and(|c| c.sockets.is_some());

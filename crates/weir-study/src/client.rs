@@ -1,5 +1,5 @@
-//! Who asks in a study of sockets. The firewall, the servers and the records are the same for all,
-//! so clients stand side by side as subjects do.
+//! The clients of a study of sockets. The firewall, the servers and the records are the same for
+//! all, so clients are compared like subjects.
 
 use serde::Deserialize;
 use weir_stats::Spectrum;
@@ -45,8 +45,8 @@ impl ClientKind {
         !matches!(self, ClientKind::Wrk | ClientKind::WrkKept)
     }
 
-    /// What a record says of it, with the times of replies as it reports them itself; nothing of
-    /// weir's own sockets.
+    /// Its description in a record, with the response times that it reports; nothing for weir's own
+    /// sockets.
     pub fn record(self, reported: Spectrum) -> Option<weir_stats::Client> {
         let name = match self {
             ClientKind::Sockets => return None,

@@ -18,12 +18,12 @@ pub struct Endpoints {
 }
 
 impl Endpoints {
-    /// The shortest prefix that holds all clients.
+    /// The shortest prefix that contains all clients.
     pub fn client_network(&self) -> String {
         network(self.client, self.clients)
     }
 
-    /// The shortest prefix that holds all servers.
+    /// The shortest prefix that contains all servers.
     pub fn server_network(&self) -> String {
         network(self.server, self.servers)
     }

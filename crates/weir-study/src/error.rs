@@ -1,10 +1,10 @@
-//! Why a study cannot be read, or not be run as asked.
+//! Reasons why a study cannot be read, or cannot be run as requested.
 
 use std::path::{Path, PathBuf};
 
 use weir_stats::RecordError;
 
-/// Why a study cannot be read, or not be run as asked.
+/// Why a study cannot be read, or cannot be run as requested.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StudyError {
@@ -23,7 +23,7 @@ pub enum StudyError {
     Preset {
         /// The study's file.
         path: PathBuf,
-        /// What was asked for.
+        /// The request.
         name: String,
         /// What there is.
         known: String,

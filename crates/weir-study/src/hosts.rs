@@ -1,8 +1,8 @@
-//! `hosts.toml`: a study over two machines rather than over namespaces of one.
+//! `hosts.toml`: a study over two machines instead of namespaces of one.
 //!
-//! The machine that weir is started on plays and counts, by two interfaces of its own; the firewall
-//! is another machine, which the system's `ssh` reaches. Where the file names kernels
-//! ([`Kernel`]), the firewall is booted into each, with a run for each.
+//! The machine on which weir is started sends and counts, on two of its interfaces; the firewall is
+//! another machine, reached by `ssh`. If the file names kernels ([`Kernel`]), the firewall is
+//! booted into each, with a run for each.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -68,13 +68,13 @@ pub struct FirewallHost {
     /// What a study is run once for each of; what runs there now without any.
     #[serde(default)]
     pub kernels: Vec<Kernel>,
-    /// How long the host is asked whether it is back after a boot, seconds; 600 without it.
+    /// How long weir waits for the host after a boot, seconds; 600 by default.
     pub boot_limit_seconds: Option<Spanned<u64>>,
 }
 
 impl FirewallHost {
-    /// Arguments for `ssh` up to the command, which nobody is asked for a password for. What comes
-    /// first counts, so the user's own win.
+    /// Arguments for `ssh` up to the command; it never asks for a password. The first value of an
+    /// option counts, so the user's own take precedence.
     pub fn ssh_arguments(&self) -> Vec<String> {
         const OURS: [&str; 5] =
             ["-T", "-oBatchMode=yes", "-oConnectTimeout=10", "-oServerAliveInterval=15", "--"];
@@ -106,15 +106,16 @@ impl Hosts {
     fn check(&self) -> Result<(), StudyError> {
         let Hosts { ends, firewall, .. } = self;
         if let Some(host) = &ends.host {
-            let message = "ends on another machine are not built yet: start weir on that machine";
+            let message = "ends on another machine are not implemented: start weir on that machine";
             return Err(self.refused(host, message));
         }
         if firewall.host.get_ref().is_empty() || firewall.host.get_ref().starts_with('-') {
-            return Err(self.refused(&firewall.host, "this is no name of a host"));
+            return Err(self.refused(&firewall.host, "invalid host name"));
         }
         for (input, output) in [(&ends.input, &ends.output), (&firewall.input, &firewall.output)] {
             if input.get_ref() == output.get_ref() {
-                let message = "input and output are two interfaces; one arm is not built yet";
+                let message = "input and output must be two interfaces; one-armed is not \
+                     implemented";
                 return Err(self.refused(output, message));
             }
         }
@@ -138,7 +139,7 @@ fn fits(loaded: &LoadedStudy) -> Result<(), StudyError> {
     let workload = loaded.workload();
     let lacks = workload.lacks(WorkloadFeature::Hosts);
     let has_shell = study.probe.as_ref().is_some_and(|p| p.kinds.contains(&ProbeKind::Shell));
-    const NOT_BUILT: &str = "over hosts is not built yet";
+    const NOT_BUILT: &str = "is not implemented over hosts";
     let traffic = lacks.map(|why| (line("traffic"), workload.name().to_owned(), why));
     let shell = has_shell.then(|| (line("probe"), "`[probe]` by a shell".to_owned(), NOT_BUILT));
     // A subject's path is a matter of the study that lists it.
@@ -161,7 +162,7 @@ fn fits(loaded: &LoadedStudy) -> Result<(), StudyError> {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Kernel {
-    /// What it is called here; the folder of its records, too.
+    /// Its name, also of the folder of its records.
     pub name: Spanned<String>,
     /// A command for a shell on the host, as root, that makes it boot this kernel.
     pub boot: Spanned<String>,
@@ -184,11 +185,9 @@ fn check_kernels(hosts: &Hosts) -> Result<(), StudyError> {
     }
     match &hosts.firewall.boot_limit_seconds {
         Some(limit) if *limit.get_ref() == 0 => {
-            Err(hosts.refused(limit, "no host boots in 0 seconds"))
+            Err(hosts.refused(limit, "the limit must be above 0 seconds"))
         }
-        Some(limit) if kernels.is_empty() => {
-            Err(hosts.refused(limit, "nothing is booted without `kernels`"))
-        }
+        Some(limit) if kernels.is_empty() => Err(hosts.refused(limit, "it requires `kernels`")),
         _ => Ok(()),
     }
 }
@@ -224,7 +223,7 @@ output = "f1"
     fn what_is_wrong_is_said_with_its_line() {
         assert_eq!(said("whole.toml", WHOLE), "");
         let cases = [
-            ("host = \"fw\"", "host = \"-oProxyCommand=x\"", ":5: this is no name of a host"),
+            ("host = \"fw\"", "host = \"-oProxyCommand=x\"", ":5: invalid host name"),
             ("output = \"f1\"", "output = \"f0\"", ":7: input and output are two interfaces"),
             ("[firewall]", "host = \"x\"\n[firewall]", ":4: ends on another machine"),
             ("output = \"f1\"", "output = \"f1\"\nreboot = \"x\"", ":8: unknown field `reboot`"),

@@ -1,12 +1,12 @@
-//! Study files as values: what is measured, on what, at which points, in which order.
+//! Study files as values: what is measured, on what, at which points, and in which order.
 //!
 //! A study is a folder `studies/<author><year>-<topic>` with a `study.toml`; its [`subject`]s are
-//! declared in `subjects.toml` beside the folder, and a run over two machines has a file of
-//! [`hosts`]. Everything is read whole or refused with file and line: a field that is not known, a
-//! subject or an axis that does not exist, a combination that no workload can run.
+//! declared in `subjects.toml` next to the folder, and a run over two machines has a file of
+//! [`hosts`]. A file is read completely or refused with file and line: an unknown field, a subject
+//! or an axis that does not exist, a combination that no workload can run.
 //!
-//! Nothing is executed here, and no namespace is touched. `weir-lab` runs what these values say;
-//! [`registry`] compares the claims of all studies with the records that are kept.
+//! Nothing is executed here, and no namespace is touched. `weir-lab` runs what these values
+//! describe; [`registry`] compares the claims of all studies with the committed records.
 
 #![forbid(unsafe_code)]
 

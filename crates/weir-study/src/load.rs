@@ -11,8 +11,8 @@ use crate::toml_text::parse;
 
 /// Reads a study from its folder or its file.
 ///
-/// Its subjects are those of `subjects.toml` beside its folder, and those of `subjects.toml`
-/// beside its file, which may not have the same names.
+/// Its subjects are those of `subjects.toml` next to its folder, and those of `subjects.toml` next
+/// to its file, which must have different names.
 ///
 /// # Errors
 /// With file and line: text that is no TOML, fields that are not known or are missing, subjects,

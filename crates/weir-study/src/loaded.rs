@@ -1,4 +1,4 @@
-//! A study with its subjects, and where they were read.
+//! A study with its subjects, and the files from which they were read.
 
 use std::path::PathBuf;
 
@@ -19,7 +19,7 @@ pub struct LoadedStudy {
     pub text: String,
     /// The study.
     pub study: Study,
-    /// Subjects of the file beside its folder.
+    /// Subjects of the file next to its folder.
     pub subjects: Subjects,
     /// Text of that file.
     pub subjects_text: String,
@@ -29,7 +29,7 @@ impl LoadedStudy {
     /// The preset of that name.
     ///
     /// # Errors
-    /// [`StudyError::Preset`] where there is none.
+    /// [`StudyError::Preset`] if there is none.
     pub fn preset(&self, name: &str) -> Result<&PresetText, StudyError> {
         self.study.presets.get(name).ok_or_else(|| StudyError::Preset {
             path: self.path.clone(),

@@ -1,10 +1,10 @@
 //! The order of trials.
 //!
-//! A *block* is one pass over the whole grid. Its points come in an order of their own, drawn from
-//! the seed. At each point every subject is measured on the way there and again on the way back
-//! (A B C C B A): what drifts slowly meets all subjects alike. The order of subjects is drawn for
-//! each block and point too, so that none is always first. Comparisons are made within a block,
-//! and blocks are what is repeated.
+//! A *block* is one pass over the whole grid. Its points are shuffled by the seed. At each point
+//! every subject is measured once in order and once in reverse order (A B C C B A), so that slow
+//! drift affects all subjects equally. The order of subjects is also shuffled for each block and
+//! point, so that none is always first. Comparisons are made within a block, and blocks are
+//! repeated.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ pub struct PlannedTrial {
     pub block: u32,
     /// Place in the pass.
     pub order: u32,
-    /// 0 on the way there, 1 on the way back.
+    /// 0 in forward order, 1 in reverse order.
     pub leg: u32,
 }
 

@@ -1,4 +1,4 @@
-//! The `[probe]` of a study: what else is asked of its firewalls, and under which load.
+//! The `[probe]` part of a study: additional requests to its firewalls, and the load during them.
 
 use serde::Deserialize;
 use toml::Spanned;
@@ -11,13 +11,13 @@ use crate::plan::PlannedTrial;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProbePlan {
-    /// What asks.
+    /// The kinds of probes.
     pub kinds: Vec<ProbeKind>,
-    /// What the firewall does meanwhile; a stream is measured on an idle one only.
+    /// The load of the firewall; a stream is measured only without load.
     pub loads: Vec<BackgroundLoad>,
     /// Echoes a second.
     pub rate_per_second: u32,
-    /// Lines a second that a shell is asked: its work is not to fill the core by itself.
+    /// Lines per second sent to a shell: its work must not fill the core by itself.
     #[serde(default = "lines_per_second")]
     pub lines_per_second: u32,
     /// The subjects that are probed; all of the study without it.
@@ -29,12 +29,12 @@ fn lines_per_second() -> u32 {
     100
 }
 
-/// What one trial asks.
+/// The probe of one trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProbeCase {
-    /// What asks.
+    /// The kind of probe.
     pub kind: ProbeKind,
-    /// What the firewall does meanwhile.
+    /// The load of the firewall.
     pub load: BackgroundLoad,
 }
 
@@ -69,8 +69,8 @@ impl ProbePlan {
         if kind == ProbeKind::Shell { self.lines_per_second } else { self.rate_per_second }
     }
 
-    /// The trials that probe after the `planned` ones of a block: each point and subject on the way
-    /// there.
+    /// The probe trials after the `planned` ones of a block: each point and subject in forward
+    /// order.
     pub fn trials(&self, planned: &[PlannedTrial]) -> Vec<PlannedTrial> {
         let is_probed = |trial: &&PlannedTrial| {
             let variant = &trial.variant;
@@ -98,7 +98,7 @@ impl ProbePlan {
 }
 
 impl ProbeCase {
-    /// What a planned trial asks; `None` of one that asks nothing.
+    /// The probe of a planned trial; `None` if it has none.
     pub fn of(trial: &PlannedTrial) -> Option<ProbeCase> {
         let is_on =
             |axis, name: &str| trial.scenario.coordinate(axis) == Some(&Coordinate::from(name));

@@ -1,9 +1,9 @@
-//! What the papers say, sentence by sentence, and what became of each here.
+//! The statements of the papers, and the status of each.
 //!
-//! Every study has a `claims.toml`: the figures, tables, observations and conclusions of a paper
-//! that belong to it, numbered. An item either names claims of the study's `study.toml`, and then
-//! its status is *computed* from the records of the newest complete run under `runs/`; or it says
-//! why there is nothing to compute. Nobody types that something was reproduced.
+//! Every study has a `claims.toml`: the numbered figures, tables, observations and conclusions of a
+//! paper that belong to it. An item either names claims of the study's `study.toml`, and then its
+//! status is *computed* from the records of the newest complete run under `runs/`; or it says why
+//! there is nothing to compute. No status can be set by hand.
 
 use std::fmt;
 use std::fs;
@@ -18,7 +18,7 @@ use crate::load::load;
 use crate::study::Study;
 use crate::toml_text::{parse, refused};
 
-/// The file of a study's folder that says what came of a subject against itself.
+/// The file of a study's folder that says the result of a subject against itself.
 pub const SELF_TEST: &str = "aa.json";
 
 /// A study as the registry knows it.
@@ -30,15 +30,15 @@ pub struct RegistryEntry {
     pub title: String,
     /// The paper; `None` for a study that repeats none.
     pub paper: Option<String>,
-    /// The command that runs it; `None` where it cannot be run yet.
+    /// The command that runs it; `None` if it cannot be run yet.
     pub command: Option<String>,
     /// Folder of the newest complete run below the study's, e.g. `runs/2026-11-21-host`.
     pub run: Option<String>,
-    /// What came of one of its subjects against itself, where that was measured and kept.
+    /// The result of one of its subjects against itself, where that was measured and kept.
     pub self_test: Option<KeptSelfTest>,
     /// What the paper says.
     pub items: Vec<ClaimItem>,
-    /// weir's own claims, with what became of them.
+    /// weir's own claims, with the outcome of them.
     pub own: Vec<ClaimItem>,
 }
 
@@ -56,7 +56,7 @@ pub struct ClaimItem {
     /// The value that the paper's text states for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stated: Option<String>,
-    /// What became of it.
+    /// The outcome of it.
     pub status: Status,
     /// Why, where the status has a reason: what is needed, lost or missing.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -93,7 +93,7 @@ impl fmt::Display for ItemKind {
     }
 }
 
-/// What became of an item; the worse ones first.
+/// The outcome of an item; the worse ones first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
@@ -122,7 +122,7 @@ impl fmt::Display for Status {
             Status::NotRun => "not run yet",
             Status::NotMeasured => "not measured",
             Status::NotReproduced => "not reproduced",
-            Status::ReproducedInShape => "reproduced in shape",
+            Status::ReproducedInShape => "qualitatively reproduced",
             Status::Reproduced => "reproduced",
             Status::NeedsHardware => "needs hardware",
             Status::NotPreserved => "not preserved in the text",
@@ -147,13 +147,13 @@ impl From<ClaimOutcome> for Status {
 pub struct ClaimEvidence {
     /// The claim in `study.toml`.
     pub claim: String,
-    /// What became of it.
+    /// The outcome of it.
     pub status: Status,
     /// Its number with the interval, where it was measured.
     pub estimate: Option<Estimate>,
 }
 
-/// `claims.toml` as it is written.
+/// The contents of `claims.toml`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ClaimsText {
@@ -163,7 +163,7 @@ struct ClaimsText {
     items: Vec<toml::Spanned<ItemText>>,
 }
 
-/// An item as it is written: exactly one of the last four says what its status comes from.
+/// An item of the file: exactly one of the last four keys determines its status.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ItemText {
@@ -267,7 +267,7 @@ fn self_test(folder: &Path) -> Result<Option<KeptSelfTest>, StudyError> {
     let failed = |error: serde_json::Error| StudyError::Text {
         path: path.clone(),
         line: error.line(),
-        message: format!("{error}; `weir lab run STUDY -o DIR --aa SUBJECT --keep` makes it anew"),
+        message: format!("{error}; `weir lab run STUDY -o DIR --aa SUBJECT --keep` regenerates it"),
     };
     serde_json::from_str(&text).map(Some).map_err(failed)
 }
@@ -301,8 +301,7 @@ fn resolve(
     outcomes: Option<&[ClaimRecord]>,
 ) -> Result<ClaimItem, String> {
     let ItemText { number, kind, place, text, stated, claims, needs, lost, missing } = item;
-    let wrong =
-        || format!("{number} needs one of `claims`, `needs`, `lost`, `missing`, and no more");
+    let wrong = || format!("{number} needs exactly one of `claims`, `needs`, `lost`, `missing`");
     let (status, why, evidence) = match (claims, needs, lost, missing) {
         (Some(claims), None, None, None) if !claims.is_empty() => {
             if let Some(absent) = claims.iter().find(|id| !known.contains(&id.as_str())) {
@@ -393,7 +392,7 @@ fn here(item: &ClaimItem) -> String {
     text
 }
 
-/// What came of a subject against itself, as a sentence.
+/// The result of a subject against itself, as a sentence.
 pub fn self_test_said(kept: &KeptSelfTest) -> String {
     let KeptSelfTest { date, subject, preset, result, .. } = kept;
     let (of, points) = (result.repetitions, result.points / result.repetitions.max(1));

@@ -1,9 +1,9 @@
-//! What a run asks of a study, and whether the study can do it.
+//! What a run requests of a study, and whether the study supports it.
 
 use crate::toml_text::{refused, table_start};
 use crate::{LoadedStudy, PresetText, StudyError, WorkloadFeature};
 
-/// What a run asks of a study.
+/// What a run requests of a study.
 #[derive(Clone, Copy, Debug)]
 pub struct RunRequest<'a> {
     /// Name of the preset.
@@ -17,7 +17,7 @@ pub struct RunRequest<'a> {
 }
 
 impl LoadedStudy {
-    /// The preset of a request, if the study can do all that is asked for.
+    /// The preset of a request, if the study supports everything requested.
     ///
     /// # Errors
     /// With file and line where the study is the cause, else by the names of the options.
@@ -28,13 +28,13 @@ impl LoadedStudy {
         }
         for (is_asked, option) in [(resume, "--resume"), (against_itself, "--aa")] {
             if is_asked {
-                let what = format!("`--search` and `{option}` exclude each other: leave one out");
+                let what = format!("`--search` and `{option}` exclude each other: remove one");
                 return Err(StudyError::Options(what));
             }
         }
         if let Some(why) = self.workload().lacks(WorkloadFeature::Search) {
             let message = format!(
-                "{} {why}, and `--search` looks for a rate of frames: run it without `--search`",
+                "{} {why}, and `--search` searches for a rate of frames: run it without `--search`",
                 self.workload().name()
             );
             let at = table_start(&self.text, "traffic");
@@ -43,8 +43,8 @@ impl LoadedStudy {
         let preset = self.preset(name)?;
         if preset.rate_pps > 0 {
             let message = format!(
-                "preset `{name}` has a `rate_pps`, and `--search` begins with what is forwarded \
-                 without one: choose a preset without `rate_pps`"
+                "preset `{name}` has a `rate_pps`, and `--search` starts from the rate without a \
+                 limit: choose a preset without `rate_pps`"
             );
             let at = table_start(&self.text, &format!("presets.{name}"));
             return Err(refused(&self.path, &self.text, at, message));

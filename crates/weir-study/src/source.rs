@@ -1,4 +1,4 @@
-//! Files that a study's commands make: rulesets, frames, rules to add.
+//! Files that a study's commands generate: rulesets, frames, rules to add.
 
 use serde::Deserialize;
 use toml::Spanned;

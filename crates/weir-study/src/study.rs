@@ -1,4 +1,5 @@
-//! A study as its file says: what is measured, at which points, how long, and what is claimed.
+//! A study as declared in its file: what is measured, at which points, for how long, and what is
+//! claimed.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +18,7 @@ use crate::traffic::{ConnectionLoad, LoopbackUdp, Traffic};
 pub struct Study {
     /// What a reader sees.
     pub title: String,
-    /// What it asks.
+    /// Its question.
     pub question: String,
     /// The experiment that it repeats.
     pub paper: Option<Paper>,
@@ -35,9 +36,9 @@ pub struct Study {
     /// memory of the one before is given back.
     #[serde(default)]
     pub memory: bool,
-    /// What is played; without it only the load commands are timed.
+    /// The traffic; without it only the load commands are timed.
     pub traffic: Option<Traffic>,
-    /// What else asks its firewalls.
+    /// Additional probes.
     pub probe: Option<ProbePlan>,
     /// How the rules of `MORE` are made.
     pub more: Option<GeneratedFile>,

@@ -1,7 +1,7 @@
 //! Subjects: what a study measures, as commands.
 //!
-//! The laboratory knows no firewall. A subject says in `subjects.toml` how a ruleset is put in
-//! force, and that is all there is to know about it. Commands run by `sh -ec`, with these
+//! The laboratory does not know any firewall. A subject declares in `subjects.toml` how a ruleset
+//! is loaded, and nothing else is known about it. Commands are run by `sh -ec`, with these
 //! variables:
 //!
 //! | variable | holds |
@@ -46,7 +46,7 @@ pub struct Subject {
     /// The way that connections take: through a gateway with two devices unless it says otherwise.
     #[serde(default)]
     pub path: ConnectionPath,
-    /// Who asks, in a study of sockets: weir's own client with sockets unless it says otherwise.
+    /// The client in a study of sockets: by default weir's own with sockets.
     #[serde(default)]
     pub client: ClientKind,
     /// Programs that it needs on the `PATH`.
@@ -80,7 +80,7 @@ pub struct Subject {
     /// drivers/net/veth.c), and where two add to the same counter one of them may be lost.
     #[serde(default)]
     pub many_cores: bool,
-    /// It has to drop every packet of a host that sends to itself.
+    /// Packets per second that a limit accepts of those that must be dropped; 0: none.
     #[serde(default)]
     pub drops_all: bool,
     /// Packets a second that a limit lets through of those that have to be dropped; 0: none.
@@ -132,7 +132,7 @@ impl Subject {
         let needed = self.needs.iter().find(is_missing);
         needed.map(|name| format!("{name} is not installed")).or_else(|| {
             let client = self.client.program().filter(|name| !programs.finds(name))?;
-            Some(format!("{client} is not installed: `apt-get install {client}` brings it"))
+            Some(format!("{client} is not installed: `apt-get install {client}`"))
         })
     }
 }
@@ -148,7 +148,7 @@ mod tests {
         let subject = |client| toml::from_str::<Subject>(&text(client)).unwrap();
         let nothing = ProgramPath::new("/nonexistent".as_ref());
         let lacking = subject("wrk-kept").lacking(&nothing).unwrap();
-        assert_eq!(lacking, "wrk is not installed: `apt-get install wrk` brings it");
+        assert_eq!(lacking, "wrk is not installed: `apt-get install wrk`");
         assert_eq!(subject("stateless").lacking(&nothing), None);
     }
 }

@@ -1,4 +1,4 @@
-//! TOML text to values; what is wrong is said with file and line.
+//! TOML text to values; errors have file and line.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! What a study plays through its firewalls: frames of a file, connections, loopback.
+//! What a study sends through its firewalls: frames of a file, connections, loopback.
 
 use std::net::Ipv4Addr;
 
@@ -20,7 +20,7 @@ pub const FIRST_PORT: u16 = 1024;
 pub struct LoopbackUdp {
     /// Length of a packet, its headers included, bytes.
     pub bytes: u16,
-    /// The port that nobody listens to.
+    /// The port on which nobody listens.
     pub port: u16,
 }
 
@@ -29,8 +29,8 @@ pub struct LoopbackUdp {
 pub struct Sockets {
     /// How many ports a client address has; all above 1023 without it.
     pub ports: Option<u16>,
-    /// Connections that a client has at once which asks again when a reply is there; 64 without
-    /// it.
+    /// Concurrent connections of a client that sends the next request after each reply; 64 by
+    /// default.
     pub at_once: Option<u16>,
 }
 
@@ -67,7 +67,7 @@ pub struct ConnectionLoad {
     pub endpoints: Endpoints,
     /// How they end.
     pub close: Close,
-    /// The axis whose values are connections a second; without it, the preset's `rate_pps`.
+    /// The axis whose values are connections per second; without it, the preset's `rate_pps`.
     pub rate_axis: Option<String>,
     /// The axis whose values are how many of the clients take part; all without it.
     pub clients_axis: Option<String>,
@@ -77,21 +77,21 @@ pub struct ConnectionLoad {
     pub flood_axis: Option<String>,
     /// Both ends verify the checksums of every packet.
     pub verify: bool,
-    /// How many are held at once, where they are opened to be held.
+    /// The number of concurrent connections, if they are left open.
     pub hold: Option<Hold>,
     /// The ends are sockets of the kernel rather than the small TCP.
     pub sockets: Option<Sockets>,
 }
 
-/// How many connections are held.
+/// The number of concurrent connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Hold {
     /// So many.
     Connections(u64),
     /// The value on this axis.
     Axis(String),
-    /// As many percent of the entries that the machine lets a connection table have as the value
-    /// on this axis says.
+    /// The percentage, given by the value on this axis, of the entries that the machine allows in a
+    /// connection table.
     Limit(String),
 }
 
@@ -133,8 +133,8 @@ impl ConnectionLoad {
         all.into_iter().flatten().chain(held)
     }
 
-    /// How many are held at a point, on a machine that lets a connection table have so many
-    /// entries.
+    /// The number of concurrent connections at a point, on a machine that allows this number of
+    /// entries in a connection table.
     pub fn held_at(&self, point: &Scenario, table_limit: u64) -> Option<u64> {
         match self.hold.as_ref()? {
             Hold::Connections(count) => Some(*count),
@@ -199,7 +199,7 @@ struct TrafficText {
 }
 
 impl TrafficText {
-    /// Each field, `kind` aside: its name, whether it is there, and the kinds that take it.
+    /// Each field except `kind`: its name, whether it is present, and the kinds that accept it.
     fn fields(&self) -> [(&'static str, bool, &'static [&'static str]); 20] {
         const TCP: &[&str] = &["connections", "concurrent", "sockets"];
         const OWN_TCP: &[&str] = &["connections", "concurrent"];
@@ -300,14 +300,14 @@ fn loopback_of(text: &TrafficText) -> Result<LoopbackUdp, String> {
     Ok(loopback)
 }
 
-/// Connections of the kernel's sockets, at rates that an axis sets: there is no overload for who
-/// opens at planned times.
+/// Connections of kernel sockets, at rates that an axis sets: a client with planned times cannot
+/// overload.
 fn of_sockets(text: TrafficText) -> Result<ConnectionLoad, String> {
     if text.rate_axis.is_none() {
         return Err("kind `sockets` needs `rate_axis`: connections have planned times".into());
     }
     if text.ports.is_some_and(|ports| ports == 0 || ports > u16::MAX - FIRST_PORT + 1) {
-        return Err("`ports` are 1 to 64512, for they begin at 1024".into());
+        return Err("`ports` are 1 to 64512, because they begin at 1024".into());
     }
     if text.at_once == Some(0) {
         return Err("`at_once` is above 0".into());
@@ -316,7 +316,7 @@ fn of_sockets(text: TrafficText) -> Result<ConnectionLoad, String> {
     Ok(ConnectionLoad { sockets: Some(sockets), ..connections_of(text)? })
 }
 
-/// 198.18.0.0/15 is for measurements of devices (RFC 2544, appendix C.2.2); its first half holds
+/// 198.18.0.0/15 is for measurements of devices (RFC 2544, appendix C.2.2); its first half is for
 /// the links.
 fn connections_of(text: TrafficText) -> Result<ConnectionLoad, String> {
     let usual = ConnectionLoad::default().endpoints;

@@ -1,8 +1,8 @@
-//! What each kind of traffic can do.
+//! The capabilities of each kind of traffic.
 //!
-//! One table says it ([`WorkloadKind::lacks`]); whatever an option of a run, a part of the study or a
-//! field of a preset asks for is looked up there before anything is made or measured. A row that is
-//! missing would be a run that measures something else than it was asked for.
+//! One table lists them ([`WorkloadKind::lacks`]); whatever an option of a run, a part of the study
+//! or a field of a preset requests is looked up there before anything is generated or measured.
+//! With a missing row, a run would measure something else than requested.
 
 use crate::traffic::Traffic;
 
@@ -25,7 +25,7 @@ pub enum WorkloadKind {
     Loads,
 }
 
-/// What can be asked of a workload.
+/// Features that a workload may support.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkloadFeature {
     /// `--search`.
@@ -66,7 +66,7 @@ impl WorkloadKind {
         }
     }
 
-    /// What it is called in messages.
+    /// Its name in messages.
     pub fn name(self) -> &'static str {
         match self {
             WorkloadKind::Frames => "kind `frames`",
@@ -79,7 +79,7 @@ impl WorkloadKind {
         }
     }
 
-    /// Why it cannot do something; `None` where it can.
+    /// Why it cannot do something; `None` if it can.
     pub fn lacks(self, feature: WorkloadFeature) -> Option<&'static str> {
         use WorkloadKind::{Concurrent, Connections, Frames, Loads, Loopback, Mixed, Sockets};
         match (feature, self) {
@@ -87,13 +87,13 @@ impl WorkloadKind {
             | (WorkloadFeature::Hosts, Frames | Mixed | Connections | Concurrent | Loads)
             | (WorkloadFeature::Rate, Frames | Mixed | Connections | Concurrent)
             | (WorkloadFeature::TableEntries, Connections | Concurrent | Sockets) => None,
-            (WorkloadFeature::Hosts, Sockets | Loopback) => Some("over hosts is not built yet"),
-            (WorkloadFeature::Search | WorkloadFeature::Probe, _) => Some("plays no frames"),
+            (WorkloadFeature::Hosts, Sockets | Loopback) => Some("is not implemented over hosts"),
+            (WorkloadFeature::Search | WorkloadFeature::Probe, _) => Some("sends no frames"),
             (WorkloadFeature::Rate, Sockets) => Some("has its rates on `rate_axis`"),
-            (WorkloadFeature::Rate, Loopback) => Some("sends as fast as the host takes it"),
+            (WorkloadFeature::Rate, Loopback) => Some("sends as fast as the host accepts it"),
             (WorkloadFeature::Rate, Loads) => Some("sends nothing"),
             (WorkloadFeature::TableEntries, Frames | Mixed | Loopback | Loads) => {
-                Some("opens no connections that a table would have to hold")
+                Some("opens no connections that need table entries")
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What is wrong with a text, and how it is drawn.
+//! Diagnostics: errors in a text, and how they are rendered.
 
 use std::borrow::Cow;
 
@@ -14,13 +14,13 @@ pub struct Diagnostic {
     pub message: String,
     /// The bytes it is about.
     pub span: Span,
-    /// What stands at the marker; may be empty.
+    /// What is at the marker; may be empty.
     pub label: String,
     /// What to do about it.
     pub help: Option<String>,
     /// How it is headed.
     pub heading: Heading,
-    /// Other places that have to do with it, with what stands at their markers.
+    /// Other places that have to do with it, with what is at their markers.
     pub also: Vec<(Span, String)>,
 }
 
@@ -87,10 +87,10 @@ impl Diagnostic {
     }
 }
 
-/// Longest stretch of a line that is drawn, in bytes; longer lines are cut around the marker.
+/// Longest part of a line that is shown, in bytes; longer lines are truncated around the marker.
 const LINE_MAX: usize = 400;
 
-/// Draws errors with file, line, marker and cure, in the order given.
+/// Renders errors with file, line, marker and cure, in the given order.
 ///
 /// Only the line of each error is looked at, so that many errors in a large file stay cheap.
 /// Control characters of text, file name and words are written out.
@@ -140,7 +140,7 @@ fn draw(
     renderer.render(&[group])
 }
 
-/// The part of a line that is shown, and where the marker stands in it.
+/// The part of a line that is shown, and where the marker is in it.
 struct Window<'a> {
     shown: String,
     mark: std::ops::Range<usize>,
@@ -173,7 +173,7 @@ fn floor(text: &str, mut at: usize) -> usize {
     at
 }
 
-/// Counts lines forward from the last place asked for.
+/// Counts lines forward from the last position requested.
 struct LineNumbers<'a> {
     bytes: &'a [u8],
     at: usize,

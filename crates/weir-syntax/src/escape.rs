@@ -1,4 +1,4 @@
-//! Text of a ruleset as a terminal may show it.
+//! Escapes text of a ruleset for terminals.
 
 use std::borrow::Cow;
 

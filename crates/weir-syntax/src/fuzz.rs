@@ -1,7 +1,7 @@
-//! What must hold for every text: bodies for fuzz targets and for tests on changed seeds.
+//! Properties of every text: the bodies of fuzz targets, and of tests on modified seeds.
 //!
-//! Reading never panics; what is read is printed so that it reads back as the same, and prints the
-//! same; what is refused can be drawn.
+//! Reading never panics. Printed text reads back as the same value, and prints the same. Errors can
+//! be rendered.
 
 use weir_model::{Family, IpSet, Ruleset, Span};
 
@@ -9,7 +9,7 @@ use crate::diagnostic::{Diagnostic, render};
 use crate::iptables::{ParseOptions, parse, print};
 use crate::{ipset, nft};
 
-/// Most errors that are drawn of one text.
+/// Maximum number of errors that are shown for one text.
 const DRAWN_MAX: usize = 4;
 
 /// The text of `iptables-save` or `ip6tables-save`.
@@ -81,7 +81,7 @@ fn draw(errors: &[Diagnostic], text: &str) {
     assert!(!render(drawn, "fuzz", text, true).is_empty());
 }
 
-/// The ruleset as if nobody knew where it stood.
+/// The ruleset without positions.
 ///
 /// A chain's counters that are not given are zeros.
 fn without_places(mut ruleset: Ruleset) -> Ruleset {

@@ -1,4 +1,4 @@
-//! Names that occur often, kept once.
+//! Interns names that occur often.
 
 use std::borrow::Cow;
 use std::collections::HashMap;

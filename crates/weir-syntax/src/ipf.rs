@@ -1,9 +1,9 @@
 //! The `count` rules of an `ipf.conf` (IP Filter), as `iptables-save` text.
 //!
-//! A count rule without `quick` counts and lets the packet go on, which is what a rule without a
-//! target does. `in` is every packet that comes in by a device, and so raw's PREROUTING; `out` is
-//! every packet that leaves by one, and so mangle's POSTROUTING. Nothing else is read: a rule that
-//! decides (`pass`, `block`, …), and `quick`, which ends the search, are refused by name.
+//! A count rule without `quick` counts a packet and continues, like a rule without target. `in` is
+//! every packet that arrives on a device, and so raw PREROUTING; `out` is every packet that leaves
+//! by one, and so mangle POSTROUTING. Nothing else is supported: a rule that decides (`pass`,
+//! `block`, …), and `quick`, which ends the search, are refused by name.
 //!
 //! The grammar is that of ipf(5): `count in|out [on DEVICE] [proto P] all`, or
 //! `… from ADDR [port = N] to ADDR [port = N]`, with `any`, `A.B.C.D` and `A.B.C.D/LEN`.
@@ -62,7 +62,7 @@ enum IpfDirection {
     Out,
 }
 
-/// The words of one line, and where they stand in the text.
+/// The words of one line, and where they are in the text.
 struct Words<'a> {
     line: &'a str,
     start: usize,
@@ -114,7 +114,7 @@ fn rule(line: &str, start: usize) -> Fallible<Option<(IpfDirection, String)>> {
     let mut words = Words { line, start, at: 0 };
     let Some(action) = words.next() else { return Ok(None) };
     if action != "count" {
-        let help = "only `count` rules are read: they decide nothing, and others may";
+        let help = "only `count` rules are supported: other rules may decide packets";
         return Err(words.problem(format!("`{action}` is not a count rule")).help(help).into());
     }
     let way = match words.wants("`in` or `out`")? {
@@ -136,7 +136,7 @@ fn rule(line: &str, start: usize) -> Fallible<Option<(IpfDirection, String)>> {
         ends(&mut words, proto, &mut tests, &mut ports)?;
     }
     if let Some(word) = words.next() {
-        let help = "a rule is read whole or not at all";
+        let help = "a rule is read completely or not at all";
         return Err(words.problem(format!("`{word}` is not read")).help(help).into());
     }
     if let Some(device) = device {
@@ -160,8 +160,8 @@ fn protocol(words: &mut Words<'_>) -> Fallible<&'static str> {
         other => Err(words
             .problem(format!("protocol `{other}` is not read"))
             .help(
-                "there are tcp, udp and icmp; `tcp/udp` counts two protocols by one rule, which \
-             takes two rules here",
+                "tcp, udp and icmp are supported; `tcp/udp` counts two protocols with one rule, \
+             which needs two rules here",
             )
             .into()),
     }
@@ -192,7 +192,7 @@ fn ends(
             }
             let number = words.wants("a port")?;
             let Ok(number) = number.parse::<u16>() else {
-                return Err(words.problem(format!("`{number}` is no port number")));
+                return Err(words.problem(format!("`{number}` is not a port number")));
             };
             let _ = write!(ports, " {port} {number}");
         }
@@ -211,7 +211,7 @@ fn prefix(words: &mut Words<'_>) -> Fallible<Option<String>> {
         (Ok(address), Ok(length)) if length <= 32 => Ok(Some(format!("{address}/{length}"))),
         _ => {
             let help = "an address is `any`, A.B.C.D or A.B.C.D/LENGTH";
-            Err(words.problem(format!("`{word}` is no address")).help(help).into())
+            Err(words.problem(format!("`{word}` is not an address")).help(help).into())
         }
     }
 }
@@ -251,7 +251,7 @@ mod tests {
             ("pass in all\n", "`pass` is not a count rule"),
             ("count in quick all\n", "`quick` where `from` was expected"),
             ("count in from 10.0.0.1 to any keep state\n", "`keep` is not read"),
-            ("count in from 10.0.0.300 to any\n", "`10.0.0.300` is no address"),
+            ("count in from 10.0.0.300 to any\n", "`10.0.0.300` is not an address"),
             ("count in from any port = 80 to any\n", "a port needs"),
             ("count in proto tcp from any port > 80 to any\n", "ports by `>` are not read"),
             ("count in proto tcp/udp all\n", "`tcp/udp` is not read"),

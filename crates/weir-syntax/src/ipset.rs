@@ -1,9 +1,9 @@
 //! The text of `ipset save`.
 //!
-//! A text is `create` and `add` lines; what `ipset restore` takes beside the spelling of
-//! `ipset save` (ranges, prefixes of plain addresses, service names, left out defaults) is read
-//! too, and printed back as `ipset save` would: expanded, numeric, with the set's own timeout and
-//! counters on each element. Only `initval` and the order of elements are the kernel's own.
+//! A text consists of `create` and `add` lines. What `ipset restore` accepts in addition to the
+//! output of `ipset save` (ranges, prefixes of plain addresses, service names, omitted defaults) is
+//! also read, and printed as `ipset save` would: expanded, numeric, with the set's own timeout and
+//! counters on each element. Only `initval` and the order of elements are chosen by the kernel.
 
 mod create;
 mod element;

@@ -1,8 +1,8 @@
 //! The text of `iptables-save` and `ip6tables-save`, read as iptables-restore reads it.
 //!
-//! [`parse`] goes line by line ([`reader`]), each rule through one option scanner ([`scan`]) over
-//! the option tables of the extensions ([`extension`]); what the lines of a table say together
-//! (chains, loops, hooks) is checked at its end ([`graph`]). [`print`](fn@print) is the inverse.
+//! [`parse`] reads line by line ([`reader`]), each rule through one option scanner ([`scan`]) with
+//! the option tables of the extensions ([`extension`]); properties of a whole table (chains, loops,
+//! hooks) are checked at its end ([`graph`]). [`print`](fn@print) is the inverse.
 
 pub(crate) mod address;
 mod base;
@@ -27,8 +27,8 @@ use crate::Diagnostic;
 
 /// Reads a ruleset.
 ///
-/// What comes out is what the kernel would hold: chains sorted as the tools print them, built-in
-/// chains all there, comma lists expanded, `-I` and `-D` applied, each rule with its own
+/// The result is what the kernel would have: chains sorted as the tools print them, all built-in
+/// chains present, comma lists expanded, `-I` and `-D` applied, each rule with its own
 /// [`RuleId`](weir_model::RuleId) and its span in the text.
 ///
 /// # Errors

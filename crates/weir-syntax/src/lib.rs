@@ -1,10 +1,10 @@
 //! Text to model and back: `iptables-save`, `ip6tables-save`, `ipset save`, the nft that weir
 //! writes, the count rules of an `ipf.conf` ([`ipf`]), and single packets ([`packet`]).
 //!
-//! What is read is read whole, or refused with a place and a cure ([`Diagnostic`], drawn by
-//! [`render`]); all errors of a text come in one pass. What is printed is what the tools
-//! themselves print after loading it, so that reading and printing normalise a ruleset as the
-//! kernel would. The judges are `iptables-legacy-restore` 1.8.9 and `ipset` 7.17.
+//! A text is read completely, or refused with a position and a cure ([`Diagnostic`], drawn by
+//! [`render`]); all errors of a text are reported together. The printed text is what the tools
+//! themselves print after loading it, so reading and printing normalise a ruleset as the kernel
+//! would. The references are `iptables-legacy-restore` 1.8.9 and `ipset` 7.17.
 //!
 //! ```
 //! use weir_syntax::iptables::{self, ParseOptions};

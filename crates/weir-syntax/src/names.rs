@@ -1,4 +1,4 @@
-//! Names of protocols and services: the system's tables, or a short built-in list without them.
+//! Names of protocols and services: from the system's tables, or a short built-in list.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;

@@ -1,18 +1,17 @@
 //! The nft that weir writes ([`print()`]), and what `nft list ruleset` prints of it once it is loaded.
 //!
-//! Nothing else of nft is read: a table that is not weir's, a statement that weir does not write,
-//! is refused by name and place. So a file, an artefact and what is in force can be compared, and a
-//! text is read back before it is written.
+//! No other nft is read: a table that weir did not write, or a statement that weir does not write,
+//! is refused by name and position. So files, artefacts and rulesets in force can be compared, and
+//! a text is read back before it is written.
 //!
-//! nft 1.0.6 prints other words than it was given. `==` is dropped, numbers become names, counters
-//! stand with what they counted, elements with their counters; a test of the protocol is left out
-//! where a port of it is tested (`tcp dport 22`); what `@th,0,16` loads is `icmp type` and `icmp
-//! code` side by side; a default (`burst 5 packets`, `level warn`) is left out. The reader takes
-//! both spellings to the same [`Ruleset`]; where two tests stand in another order, [`agrees`] sees
-//! through it.
+//! nft 1.0.6 prints other text than its input. `==` is omitted, numbers become names, counters are
+//! printed with what they counted, elements with their counters; a test of the protocol is omitted
+//! if a port of it is tested (`tcp dport 22`); a load of `@th,0,16` becomes `icmp type` and `icmp
+//! code`; defaults (`burst 5 packets`, `level warn`) are omitted. The reader maps both spellings to
+//! the same [`Ruleset`]; if two tests have another order, [`agrees`] ignores it.
 //!
-//! What a text does not say is open: counters are credited to nobody, and an opaque test does not
-//! know its original.
+//! Some information is not in the text: counters have no credit, and an opaque test does not know
+//! its original.
 //!
 //! ```
 //! let text = "table ip weir_filter {\n\tchain FORWARD {\n\

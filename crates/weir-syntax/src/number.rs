@@ -1,7 +1,7 @@
 //! Numbers as the tools read them: `strtoul` with base 0.
 //!
-//! Decimal, `0x` hexadecimal and leading-zero octal, with blanks and a sign before them. A negative
-//! number is none: it would wrap around to one above all limits.
+//! Decimal, `0x` hexadecimal and leading-zero octal, optionally preceded by blanks and a sign.
+//! Negative numbers are rejected: they would wrap around to a number above all limits.
 
 /// A number at the start of `text`, and what follows it.
 pub(crate) fn leading(text: &str) -> Option<(u64, &str)> {

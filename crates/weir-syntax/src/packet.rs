@@ -1,4 +1,4 @@
-//! The language of `--packet`: a packet in nft's words, in any order.
+//! The language of `--packet`: a packet in nft terms, in any order.
 //!
 //! ```
 //! use weir_syntax::packet::parse_packet;
@@ -7,10 +7,10 @@
 //! assert_eq!(packet.ports().unwrap().1, 22);
 //! ```
 //!
-//! `truncated N` cuts the transport header after N bytes.
+//! `truncated N` truncates the transport header after N bytes.
 //!
-//! What is not said is as in [`Packet::new`]: TTL 64, state NEW, mark 0; addresses out of the
-//! ranges for documentation; a port that is not said is 0; TCP carries SYN.
+//! Other values are those of [`Packet::new`]: TTL 64, state NEW, mark 0, addresses from the ranges
+//! for documentation, port 0; TCP has SYN set.
 
 mod draft;
 mod error;
@@ -65,7 +65,7 @@ pub fn parse_packet_with_fields(text: &str) -> Result<(Packet, FieldSet), Langua
 
 type Parsed<T> = Result<T, LanguageError>;
 
-/// A word and where it stands.
+/// A word and its position.
 #[derive(Clone, Copy, Debug)]
 struct PacketWord<'t> {
     text: &'t str,
@@ -115,7 +115,7 @@ impl<'t> PacketReader<'t> {
         };
         let value = parsed.filter(|n| *n <= max).and_then(|n| T::try_from(n).ok());
         let help = format!("a number from 0 to {max}");
-        let message = || format!("{} is no number for {}", word.text, of.text);
+        let message = || format!("{} is not a number for {}", word.text, of.text);
         value.ok_or_else(|| word.wrong(message(), &help))
     }
 
@@ -175,7 +175,7 @@ impl<'t> PacketReader<'t> {
         let bare = name.text.trim_matches('"');
         if bare.is_empty() || bare.len() > 15 || bare.contains('/') {
             let help = "a device name has 1 to 15 bytes and no slash";
-            return Err(name.wrong(format!("{} is no device name", name.text), help));
+            return Err(name.wrong(format!("{} is not a device name", name.text), help));
         }
         Ok(bare.to_owned())
     }
@@ -183,7 +183,7 @@ impl<'t> PacketReader<'t> {
     fn family_is(&mut self, word: PacketWord<'_>, family: Family) -> Parsed<()> {
         match &self.draft.family {
             Some((said, _)) if *said != family => {
-                let help = "a packet is of one family: only ip words, or only ip6 words";
+                let help = "a packet has one family: only ip words, or only ip6 words";
                 Err(word.wrong(format!("{} is of the other family", word.text), help))
             }
             Some(_) => Ok(()),
@@ -254,8 +254,8 @@ impl<'t> PacketReader<'t> {
     fn address(&mut self, of: PacketWord<'_>, ip: PacketWord<'_>, family: Family) -> Parsed<Addr> {
         let word = self.want(of, "an address")?;
         let addr = IpAddr::from_str(word.text).map_err(|_| {
-            let help = "an address, as 192.0.2.1 or 2001:db8::1; no prefix, no name";
-            word.wrong(format!("{} is no address", word.text), help)
+            let help = "an address such as 192.0.2.1 or 2001:db8::1; no prefix, no name";
+            word.wrong(format!("{} is not an address", word.text), help)
         })?;
         // `ip saddr` with an IPv6 address is taken as meant.
         let found = if addr.is_ipv4() { Family::V4 } else { Family::V6 };
@@ -276,7 +276,7 @@ impl<'t> PacketReader<'t> {
                 let mut flags = 0;
                 for flag in list.text.split([',', '|']) {
                     flags |= tcp_flag_of(flag).ok_or_else(|| {
-                        let help = "fin, syn, rst, psh, ack, urg, or none, joined by commas";
+                        let help = "fin, syn, rst, psh, ack, urg, or none, separated by commas";
                         list.wrong(format!("unknown TCP flag {flag}"), help)
                     })?;
                 }
@@ -347,14 +347,14 @@ impl<'t> PacketReader<'t> {
     fn ether(&mut self, of: PacketWord<'t>) -> Parsed<()> {
         let word = self.want(of, "saddr")?;
         if word.text != "saddr" {
-            let help = "ether saddr is what rules look at";
+            let help = "rules test only ether saddr";
             return Err(word.wrong(format!("unknown field {}", word.text), help));
         }
         let text = self.want(word, "a MAC address")?;
         let parts: Vec<_> = text.text.split(':').map(|p| u8::from_str_radix(p, 16).ok()).collect();
         let mac: Option<Vec<u8>> = parts.into_iter().collect();
         self.draft.smac = Some(mac.and_then(|m| Mac::try_from(m).ok()).ok_or_else(|| {
-            text.wrong(format!("{} is no MAC address", text.text), "as 02:00:00:00:00:01")
+            text.wrong(format!("{} is not a MAC address", text.text), "as 02:00:00:00:00:01")
         })?);
         Ok(())
     }

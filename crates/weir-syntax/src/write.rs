@@ -63,7 +63,7 @@ pub(crate) fn addr(out: &mut String, addr: Addr, family: Family) {
     }
 }
 
-/// Appends `address/length`, or `address/mask` where the mask's ones are not contiguous.
+/// Appends `address/length`, or `address/mask` if the mask's ones are not contiguous.
 pub(crate) fn net(out: &mut String, a: Addr, mask: Addr, family: Family) {
     addr(out, a, family);
     out.push('/');
@@ -121,7 +121,7 @@ pub(crate) fn in_plain_quotes(out: &mut String, text: &str) {
     out.push('"');
 }
 
-/// Appends a word that is read back as it is: quoted only where blanks or quotes ask for it.
+/// Appends a word so that it is read back unchanged: quoted only if it has blanks or quotes.
 pub(crate) fn word(out: &mut String, text: &str) {
     let plain = |c: char| !c.is_whitespace() && !c.is_control() && c != '"' && c != '\\';
     if !text.is_empty() && text.chars().all(plain) {

@@ -1,8 +1,8 @@
-//! Published rulesets: what weir prints of them loads to what they load to.
+//! Published rulesets: the text that weir prints of them loads to the same tables.
 //!
-//! Runs by `make test-corpus DIR=…` over a folder, in fresh network namespaces; files of
-//! `ip6tables-save` end in `.ip6tables`. A file that the tool itself refuses must be refused by
-//! weir with a line and a cure, or hold only what weir says it refuses.
+//! Run by `make test-corpus DIR=…` over a folder, in fresh network namespaces; files of
+//! `ip6tables-save` end in `.ip6tables`. If the tool itself refuses a file, weir must refuse it
+//! with a line and a cure, or all errors in it must be ones that weir reports.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -1,5 +1,6 @@
 //! `testdata/syntax`: texts and what they are printed as. `testdata/errors`: texts and the errors
-//! drawn of them. The name of a file tells its tool: `v6_…`, `ipset_…`, `nft_…`, iptables without.
+//! reported for them. The prefix of a file name gives the tool: `v6_…`, `ipset_…`, `nft_…`,
+//! otherwise iptables.
 
 use std::path::Path;
 
@@ -23,7 +24,7 @@ fn read(name: &str, text: &str) -> Result<String, Vec<Diagnostic>> {
     parse(text, &options).map(|ruleset| print(&ruleset, false))
 }
 
-/// Compares what `made` makes of each case with what stands after its cut.
+/// Compares what `made` makes of each case with what is after its cut.
 fn check(folder: &str, made: impl Fn(&str, &str) -> String) {
     let mut changed = Vec::new();
     for file in data::files(folder, "txt") {

@@ -1,5 +1,5 @@
-//! nft text: what weir writes and what nft 1.0.6 listed of it say the same; changed texts are read
-//! or refused.
+//! nft text: what weir writes and what nft 1.0.6 lists of it have the same meaning; modified texts
+//! are read or refused.
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;

@@ -1,5 +1,5 @@
-//! Print-then-parse is the identity on what the parser takes: on generated rulesets, and on seeds
-//! with bytes changed.
+//! Print-then-parse is the identity on what the parser accepts: on generated rulesets, and on seeds
+//! with modified bytes.
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;

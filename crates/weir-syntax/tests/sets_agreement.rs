@@ -1,5 +1,5 @@
-//! weir takes the sets that `ipset restore` takes, refuses those that it refuses, and prints what
-//! `ipset save` prints, to the letter.
+//! weir accepts the sets that `ipset restore` accepts, refuses those that it refuses, and prints
+//! exactly what `ipset save` prints.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};

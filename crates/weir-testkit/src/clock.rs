@@ -1,10 +1,10 @@
-//! How long something takes, for benches.
+//! Measures durations, for benchmarks.
 
 use std::fmt;
 use std::time::{Duration, Instant};
 
-/// Time that passes, and what this thread has of the processor meanwhile, which other programs on
-/// the machine disturb less.
+/// Wall-clock time, and the processor time of this thread, which other programs on the machine
+/// disturb less.
 ///
 /// ```
 /// let clock = weir_testkit::Clock::start();

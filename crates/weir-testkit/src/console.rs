@@ -1,18 +1,18 @@
 //! Golden console sessions: documents whose commands are run and whose output is compared.
 //!
-//! A session is a Markdown file. Its blocks are run in their order, in one folder of their own:
+//! A session is a Markdown file. Its blocks are run in order, in a separate folder:
 //!
 //! - ` ```console `: lines that begin with `$ ` are commands for `sh -c`; a line that ends in `\`
-//!   goes on in the next. What follows, up to the next command, is what the command must print,
-//!   standard output and errors together. A status other than 0 is a last line `[status N]`.
-//!   A line `...` stands for any number of lines.
+//!   continues in the next. The lines up to the next command are its expected output, standard
+//!   output and errors together. A status other than 0 is a last line `[status N]`. A line `...`
+//!   matches any number of lines.
 //! - ` ```LANGUAGE file=NAME `: writes the block to a file of that name.
 //!
-//! A block whose output holds fences has a longer one itself.
+//! A block whose output contains fences has a longer fence itself.
 //!
-//! Everything else is for the reader. The folder holds a link `examples` to the repository's.
-//! Durations and the folder's path are masked on both sides ([`mask`](crate::mask())). With
-//! `WEIR_BLESS=1` the file is rewritten with what came.
+//! Everything else is for the reader. The folder has a link `examples` to the repository's
+//! examples. Durations and the folder's path are masked on both sides ([`mask`](crate::mask())).
+//! With `WEIR_BLESS=1` the file is rewritten with the actual output.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ pub struct ConsoleDifference {
     pub command: String,
     /// What the document shows.
     pub expected: String,
-    /// What came.
+    /// The actual output.
     pub actual: String,
 }
 
@@ -236,7 +236,7 @@ impl ConsoleFolder {
 
 impl Drop for ConsoleFolder {
     fn drop(&mut self) {
-        // A folder that stays behind costs nothing; panicking in a drop would hide the test.
+        // A leftover folder does no harm; panicking in a drop would hide the test.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

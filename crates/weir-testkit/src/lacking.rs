@@ -2,7 +2,7 @@
 
 /// Says that a test did not run and what it lacked; the caller returns after it.
 ///
-/// With `WEIR_REQUIRE_ALL=1`, as `cargo xtask ci` sets it, a test must not stand aside: it fails.
+/// With `WEIR_REQUIRE_ALL=1`, as `cargo xtask ci` sets it, a test must not be skipped: it fails.
 ///
 /// ```
 /// fn needs_ipset() {
@@ -20,7 +20,8 @@ pub fn lacking(what: &str) {
     say(what, std::env::var_os("WEIR_REQUIRE_ALL").is_some_and(|v| v == "1"));
 }
 
-/// Whether the test must stand aside because it makes network namespaces; it was said then.
+/// Whether the test must be skipped because it creates network namespaces; this has been reported
+/// then.
 ///
 /// # Panics
 /// As [`lacking`] does.

@@ -1,9 +1,9 @@
-//! For tests only: what more than one crate's tests need.
+//! Test support that several crates need.
 //!
-//! [`console`] runs the sessions that the documents show. [`data`] finds `testdata` and the folder
-//! of published rulesets. [`random`] writes rulesets by chance. [`verdicts`] reads the cases that
-//! every engine runs. [`lacking`] is how a test says that this machine cannot run it. [`Folder`] is
-//! where a test writes. [`Clock`] times benches.
+//! [`console`] runs the sessions in documents. [`data`] finds `testdata` and the folder of
+//! published rulesets. [`random`] generates rulesets. [`verdicts`] reads the cases that every
+//! engine runs. [`lacking`] reports that this machine cannot run a test. [`Folder`] is a temporary
+//! folder. [`Clock`] measures benchmarks.
 
 #![forbid(unsafe_code)]
 

@@ -1,6 +1,6 @@
-//! Hides what differs from run to run, so that the rest can be compared to the letter.
+//! Masks what differs from run to run, so that the rest can be compared exactly.
 
-/// Units of time that a number may stand before.
+/// Units of time that a number may be before.
 const UNITS: [&str; 9] = ["ns", "µs", "us", "ms", "seconds", "second", "min", "h", "s"];
 
 /// The text with durations as `[time]` and each of the given paths as its name.

@@ -1,7 +1,7 @@
-//! Reads `testdata/verdicts`: rulesets, packets, and what becomes of them.
+//! Reads `testdata/verdicts`: rulesets, packets, and their outcomes.
 //!
-//! The format is told in `testdata/README.md`. Everything is text here, so that each engine reads
-//! it with its own means.
+//! `testdata/README.md` describes the format. Everything is text here, so that each engine parses
+//! it itself.
 
 use std::path::Path;
 
@@ -37,7 +37,7 @@ pub struct Case {
     pub packet: Vec<SentPacket>,
 }
 
-/// A packet and what becomes of it.
+/// A packet and the outcome of it.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct SentPacket {

@@ -1,10 +1,10 @@
 //! Constraints on the fields of a packet, and a packet that satisfies them.
 //!
 //! [`PacketConstraints`] collects the tests of a rule and of the jumps that lead to it. Fields are
-//! solved one by one: a candidate out of the predicates' own edges that satisfies all of the
-//! field's tests. That is complete for what rulesets hold (nested prefixes, spans, a few negations)
-//! and gives up otherwise: constraints that are not solved cost a packet, and never yield a wrong
-//! one, because the interpreter says afterwards what becomes of it.
+//! solved one by one: a candidate from the predicates' boundaries that satisfies all tests of the
+//! field. That is complete for typical rulesets (nested prefixes, intervals, a few negations) and
+//! fails otherwise: an unsolved constraint costs a packet, and never yields a wrong one, because
+//! the interpreter determines the outcome afterwards.
 
 use std::collections::HashMap;
 
@@ -31,7 +31,7 @@ pub(crate) enum HeaderCut {
     Truncated(usize),
 }
 
-/// What a packet must be like.
+/// Constraints on a packet.
 #[derive(Clone, Debug)]
 pub(crate) struct PacketConstraints {
     pub family: Family,
@@ -122,7 +122,7 @@ impl PacketConstraints {
         self.proto = Some(proto);
     }
 
-    /// Whether no test looks at the field.
+    /// Whether no test reads the field.
     pub fn leaves_open(&self, field: Field) -> bool {
         !self.tests_field(field)
     }
@@ -236,7 +236,7 @@ impl PacketConstraints {
         solve_device(&self.of(field), default)
     }
 
-    /// A packet for which all of it holds; `None` where none was found.
+    /// A packet that satisfies all of it; `None` if none was found.
     pub fn packet(&self, defaults: &Defaults, rng: &mut Rng) -> Option<Packet> {
         let proto = self.value(Field::Proto, self.likely_proto(rng), rng)? as u8;
         let (saddr, daddr) =
@@ -343,7 +343,7 @@ impl PacketConstraints {
             }
             HeaderCut::Later(offset) => {
                 p.fragment = Fragment { offset, more: false, dont: false };
-                // Bytes that look like a port, for what reads them all the same.
+                // Bytes that look like a port, for matches that read them nevertheless.
                 let (sport, dport) = p.ports().unwrap_or((0, 0));
                 p.payload = [sport.to_be_bytes(), dport.to_be_bytes()].concat();
                 p.payload.resize(24, 0);
@@ -352,7 +352,7 @@ impl PacketConstraints {
             HeaderCut::Truncated(bytes) => {
                 let (sport, dport) = p.ports().unwrap_or((0, 0));
                 p.payload = [sport.to_be_bytes(), dport.to_be_bytes()].concat();
-                // Headers that no field models (ESP, AH) are bytes like any.
+                // Headers that no field models (ESP, AH) are ordinary bytes.
                 let unmodelled = p.transport == Transport::None;
                 let whole = if unmodelled { 8 } else { p.transport_header_bytes() };
                 p.payload.resize(bytes.min(whole.saturating_sub(1)), 0);
@@ -409,7 +409,7 @@ fn solve(tests: &[(&Predicate, bool)], max: u128, default: u128, rng: &mut Rng) 
                 candidates.push((value | (!mask & max)).wrapping_add(1));
             }
             (Predicate::In(spans), false) => {
-                // A span that was written backwards holds nothing; the udp match takes such a one.
+                // A reversed interval is empty; the udp match accepts such a one.
                 if let Some((lo, hi)) = rng.pick(spans)
                     && lo <= hi
                 {

@@ -1,15 +1,15 @@
 //! Packets for a ruleset: on and around every boundary of every rule, and random ones.
 //!
-//! A ruleset of 36,000 rules has millions of boundaries. [`packets`] goes round all reachable
-//! rules, one packet a rule and round, so that a bounded count still meets every rule: first a
-//! packet that satisfies the rule and the jumps that lead to it, then one change a round (a value
-//! one below, on and one above each edge, a bit of a mask flipped, another protocol, another
-//! conntrack state, fragments, cut headers). One packet in five is random, its fields drawn mostly
-//! from the values that the rules name.
+//! A ruleset of 36,000 rules has millions of boundaries. [`packets`] iterates over all reachable
+//! rules, one packet per rule and round, so that a limited number of packets still covers every
+//! rule: first a packet that satisfies the rule and the jumps that lead to it, then one variation
+//! per round (a value one below, on and one above each boundary, a bit of a mask flipped, another
+//! protocol, another conntrack state, fragments, truncated headers). One packet in five is random,
+//! with fields drawn mostly from the values in the rules.
 //!
-//! [`patterns`] makes the packets of a measurement, each with the verdict that it meets.
+//! [`patterns`] generates the packets of a measurement, each with its expected verdict.
 //!
-//! Left out: sending the packets anywhere, and measuring.
+//! Not part of this crate: sending packets, and measuring.
 
 #![forbid(unsafe_code)]
 

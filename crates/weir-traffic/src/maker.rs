@@ -1,4 +1,4 @@
-//! Rounds over the rules of a ruleset, one packet a rule and round.
+//! Rounds over the rules of a ruleset, one packet per rule and round.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,8 +13,8 @@ use crate::reach_hints::{Help, ReachHints};
 use crate::rng::Rng;
 use crate::variant::{AllowedVariants, variants};
 
-/// Packets for a ruleset, at most `options.count`, no two alike. `sets` are the sets that its
-/// rules name, as far as they are known.
+/// Packets for a ruleset, at most `options.count`, no two alike. `sets` are the sets that its rules
+/// name, as far as they are known.
 pub fn packets(ruleset: &Ruleset, sets: &[IpSet], options: &TrafficOptions) -> Vec<Packet> {
     let by_name: HashMap<&str, &IpSet> = sets.iter().map(|s| (&*s.name, s)).collect();
     let paths = Paths::new(ruleset, options.entry);
@@ -62,7 +62,7 @@ struct PacketMaker<'a> {
 
 impl<'a> PacketMaker<'a> {
     fn rounds(&mut self, paths: &Paths<'a>) {
-        // With fewer packets than rules, a random choice of rules is met.
+        // With fewer packets than rules, a random choice of rules is covered.
         let mut order: Vec<&Reached<'a>> = paths.rules.iter().collect();
         self.rng.shuffle(&mut order);
         let mut idle = 0;
@@ -107,7 +107,7 @@ impl<'a> PacketMaker<'a> {
         self.keep(packet);
     }
 
-    /// The packet of a round for a rule; `None` where its constraints contradict each other.
+    /// The packet of a round for a rule; `None` if its constraints contradict each other.
     fn around(&mut self, paths: &Paths<'a>, reached: &Reached<'a>, round: usize) -> Option<Packet> {
         if round == 0 {
             return self.reach(paths, reached);
@@ -181,7 +181,7 @@ impl<'a> PacketMaker<'a> {
         first
     }
 
-    /// A rule that returns from one of the chains that the packet died in.
+    /// A rule that returns from one of the chains in which the packet was decided.
     fn returning(&mut self, paths: &Paths<'a>, outcome: &Outcome<'a>) -> Option<&'a Rule> {
         let last = outcome.hits.last()?;
         let Counted::Rule { table, .. } = last.counted else { return None };

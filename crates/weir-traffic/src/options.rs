@@ -1,4 +1,4 @@
-//! What packets are wanted.
+//! Options of packet generation.
 
 use weir_semantics::Entry;
 
@@ -13,9 +13,9 @@ pub struct TrafficOptions {
     pub entry: Entry,
     /// First and later fragments among them.
     pub fragments: bool,
-    /// Cut transport headers among them.
+    /// Truncated transport headers among them.
     pub truncated: bool,
-    /// Conntrack states other than the rules ask for among them.
+    /// Include conntrack states other than those that the rules test.
     pub states: bool,
     /// Longest packet, in bytes from the network header on.
     pub length_max: usize,

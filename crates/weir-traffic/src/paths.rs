@@ -1,4 +1,4 @@
-//! Which rules a journey reaches, and by which jumps.
+//! The rules that a journey reaches, and the jumps to them.
 
 use std::collections::HashMap;
 
@@ -39,7 +39,7 @@ pub(crate) struct Paths<'r> {
 }
 
 impl<'r> Paths<'r> {
-    /// Follows every jump from the built-in chains that the entry meets.
+    /// Follows every jump from the built-in chains of the entry.
     pub fn new(ruleset: &'r Ruleset, entry: Entry) -> Self {
         let mut paths = Paths { walks: Vec::new(), rules: Vec::new() };
         for hook in entry.hooks() {
@@ -80,7 +80,7 @@ impl<'r> Paths<'r> {
         self.walks[walk].returns.get(chain).map_or(&[], |r| r)
     }
 
-    /// The jumps that lead to a chain, nearest first; where there are several ways, one of them.
+    /// The jumps that lead to a chain, nearest first; if there are several paths, one of them.
     pub fn way(&self, reached: &Reached<'r>, rng: &mut Rng) -> Vec<&'r Rule> {
         let jumps = &self.walks[reached.walk].jumps;
         let mut way = Vec::new();

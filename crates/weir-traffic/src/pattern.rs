@@ -1,8 +1,8 @@
-//! The packets of a measurement, each with the verdict that it meets.
+//! The packets of a measurement, each with its expected verdict.
 //!
-//! A firewall's cost depends on where its packets end: at the first rule, at the last one, nowhere.
-//! Every packet that is given out was sent through the interpreter and ends where its pattern says;
-//! what cannot be made so is left out.
+//! A firewall's cost depends on where its packets are decided: at the first rule, at the last one,
+//! nowhere. Every generated packet was evaluated by the interpreter and is decided where its
+//! pattern requires; others are discarded.
 
 use std::collections::{HashMap, HashSet};
 
@@ -23,7 +23,7 @@ use crate::rng::Rng;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pattern {
-    /// They match what stands last: the last deciding rule of the built-in filter chain, or its
+    /// They match the last rule: the last deciding rule of the built-in filter chain, or its
     /// policy.
     AllMatchAtEnd,
     /// They match the rules, each as often as another.
@@ -89,8 +89,8 @@ impl Default for PatternOptions {
     }
 }
 
-/// The packets of a pattern with the verdict that each meets; fewer than `options.count` where
-/// the ruleset does not have as many, none where it does not have the pattern at all.
+/// The packets of a pattern with their expected verdicts; fewer than `options.count` if the ruleset
+/// does not have as many, none if it does not have the pattern at all.
 pub fn patterns(firewall: &Firewall, options: &PatternOptions) -> Vec<(Packet, Verdict)> {
     let Some(ruleset) = firewall.ruleset(options.family) else { return Vec::new() };
     let sets: HashMap<&str, &IpSet> = firewall.sets.iter().map(|s| (&*s.name, s)).collect();
@@ -149,7 +149,7 @@ impl<'a> PatternMaker<'a> {
     }
 
     /// Packets that satisfy rules, picked by weight; a rule that none of its packets reaches is
-    /// left out after a few tries.
+    /// omitted after a few tries.
     fn by_rank(&mut self, paths: &Paths<'_>, weight: impl Fn(usize) -> f64) {
         let mut rules: Vec<&Reached<'_>> =
             paths.rules.iter().filter(|r| r.rule.target.decides()).collect();

@@ -1,11 +1,11 @@
-//! Past the rules before a rule.
+//! Finds packets that get past the rules before a rule.
 //!
-//! A packet that satisfies a rule and the jumps to it may still end before it: an earlier rule
-//! drops what comes from its default device, a chain of hardware addresses lets only known ones
-//! return. [`ReachHints`] knows what was tried before: the maker sends the packet through the
-//! interpreter, looks where it ended, and tries other devices, or to satisfy a RETURN of the chain
-//! that it died in. What helped for one rule of a chain is tried first for the next, and applied to
-//! all later packets of the chain.
+//! A packet that satisfies a rule and the jumps to it may still be decided before it: an earlier
+//! rule drops packets from its default device, or a chain of MAC addresses returns only for known
+//! ones. [`ReachHints`] remembers what was tried: the generator evaluates the packet, looks where
+//! it was decided, and tries other devices, or satisfies a RETURN of the chain in which it was
+//! decided. What helped for one rule of a chain is tried first for the next, and applied to all
+//! later packets of the chain.
 
 use std::collections::HashMap;
 
@@ -16,7 +16,7 @@ use crate::constraints::PacketConstraints;
 use crate::paths::{Paths, Reached};
 use crate::rng::Rng;
 
-/// A change to constraints that lets their packet through; the default is none.
+/// A change to constraints that gets their packet through; the default is none.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Help<'r> {
     /// An input device that no rule names.
@@ -82,7 +82,7 @@ impl<'r> ReachHints<'r> {
         }
     }
 
-    /// What becomes of a packet.
+    /// The outcome of a packet.
     pub fn send(&self, packet: &Packet, entry: Entry) -> Outcome<'r> {
         self.interpreter.journey(packet, entry, &mut AlwaysFalse)
     }

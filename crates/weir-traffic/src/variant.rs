@@ -1,4 +1,4 @@
-//! On and around the boundaries of a rule.
+//! Packets on and around the boundaries of a rule.
 
 use std::collections::HashMap;
 

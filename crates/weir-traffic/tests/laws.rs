@@ -1,4 +1,4 @@
-//! Laws that hold for every ruleset: small random ones, and packets on and around their edges.
+//! Properties of every ruleset: small random ones, and packets on and around their boundaries.
 
 use proptest::prelude::*;
 use weir_model::matching::{AddrMatch, Neg, ProtoMatch, Stateful};

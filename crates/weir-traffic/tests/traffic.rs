@@ -1,4 +1,4 @@
-//! Packets for a ruleset: what is met, and how often.
+//! Packets for a ruleset: which rules are reached, and how often.
 
 use std::collections::HashSet;
 

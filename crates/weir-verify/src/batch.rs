@@ -1,8 +1,8 @@
-//! Packets that go the same way, made so that each can be told from the others.
+//! Packets with the same path, which can be distinguished from each other.
 //!
-//! A packet is told by its identification (IPv4) or flow label (IPv6), which no rule looks at and
-//! nothing on the way rewrites. Its length is its alone too, where padding changes nothing that a
-//! rule tests, so that byte counters tell packets apart.
+//! A packet is identified by its identification field (IPv4) or flow label (IPv6), which no rule
+//! tests and nothing rewrites. If padding does not affect any test, its length is also unique, so
+//! that byte counters identify packets.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -45,7 +45,7 @@ impl PacketPath {
         PacketPath { family: packet.family, entry, iif, oif, own }
     }
 
-    /// The order in which ways are tried: routes change seldom, names of devices often.
+    /// The order in which paths are tried: routes rarely change, names of devices often.
     pub fn order(&self) -> (Family, u8, bool, bool, &str, &str) {
         let back = self.iif == self.oif;
         (self.family, self.entry as u8, self.own, back, &self.iif, &self.oif)
@@ -77,7 +77,7 @@ pub(crate) struct Batch {
 #[derive(Debug)]
 pub(crate) struct BatchMaker {
     next: u32,
-    /// Families in which lengths are tested: there, packets stay as long as they are.
+    /// Families in which lengths are tested: there, packets keep their length.
     lengths_matter: Vec<Family>,
 }
 
@@ -172,7 +172,7 @@ fn with_label(mut bytes: Vec<u8>, at: usize, number: u32) -> Vec<u8> {
 fn pad(packet: &mut Packet, lengths: &mut HashSet<usize>) {
     let pads = match packet.transport {
         Transport::Tcp { .. } | Transport::Udp { .. } | Transport::Icmp { .. } => true,
-        // What follows is read by conntrack, or is part of what is cut short.
+        // What follows is read by conntrack, or is part of what is truncated.
         Transport::Sctp { .. } | Transport::Dccp { .. } | Transport::Truncated => false,
         Transport::None => packet.proto != GRE && packet.fragment.offset != 0,
     };
@@ -196,7 +196,7 @@ impl Batch {
         Batch { path, packets, numbers }
     }
 
-    /// Which packet of the batch these bytes are; `None` where they are none of it.
+    /// Which packet of the batch these bytes are; `None` if they are none of it.
     pub fn position(&self, bytes: &[u8]) -> Option<usize> {
         let number = match (bytes.first()? >> 4, bytes.get(..8)?) {
             (4, b) => u32::from(u16::from_be_bytes([b[4], b[5]])),

@@ -1,8 +1,8 @@
-//! Counters of one firewall, by original rule.
+//! Counters of one firewall, per original rule.
 //!
-//! A form's manifest says which counters add up to each original; the original's own counters say
-//! the same of themselves. They are read from the kernel as its tools read them; which element of
-//! a set is which is told once, by what `ipset save` and `nft list table` print.
+//! A form's manifest says which counters add up to each original rule; the original's own counters
+//! map directly. They are read from the kernel as its tools read them; the mapping from elements of
+//! a set to counters is established once, from the output of `ipset save` and `nft list table`.
 
 mod text;
 
@@ -82,7 +82,7 @@ impl Originals {
         Originals { keys, at }
     }
 
-    /// Where an original stands in the order.
+    /// Where an original is in the order.
     pub fn at(&self, family: Family, place: RulePlace) -> Option<usize> {
         self.at.get(&(family, place)).copied()
     }

@@ -1,4 +1,4 @@
-//! The diagram of the ruleset, asked of each packet that the interpreter is asked of.
+//! Evaluates the diagram of the ruleset for each packet that the interpreter evaluates.
 
 use weir_diagram::{Lookup, TOO_LARGE};
 use weir_model::{Family, Firewall, Packet};
@@ -8,7 +8,7 @@ use weir_semantics::{Entry, Interpreter, Oracle, Outcome};
 const MEMORY_BYTES: usize = 512 << 20;
 const STEPS: u64 = 100_000_000;
 
-/// In what the diagram differs from the interpreter, if in anything; or why it was not asked.
+/// How the diagram differs from the interpreter, if it does; or why it was not evaluated.
 pub(crate) type Looked = Result<Option<String>, &'static str>;
 
 /// The diagrams of a ruleset, where they are wanted.
@@ -21,7 +21,7 @@ impl<'f> Diagrams<'f> {
         Diagrams(made.collect())
     }
 
-    /// Sends a packet on its way, and asks the diagram of the same journey.
+    /// Evaluates a packet's journey, and the diagram for the same journey.
     pub fn journey(
         &self,
         interpreter: &Interpreter<'f>,

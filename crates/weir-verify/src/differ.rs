@@ -1,4 +1,4 @@
-//! What a packet should do, what it did, and the difference in words.
+//! The expected and the observed result of a packet, and their difference in words.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +14,10 @@ use crate::counters::{Credits, Originals};
 use crate::diagrams::Looked;
 use crate::testbed::LeftPacket;
 
-/// What the interpreter says of a packet.
+/// The interpreter's result for a packet.
 #[derive(Clone, Debug)]
 pub(crate) struct Expected {
-    /// Whether it comes through.
+    /// Whether it arrives.
     pub passes: bool,
     /// The verdict in words.
     pub verdict: String,
@@ -25,7 +25,7 @@ pub(crate) struct Expected {
     pub hits: Vec<usize>,
     /// Originals that may count it or not: only the kernel knows, and nothing else depends on it.
     pub maybe: Vec<usize>,
-    /// Its bytes, as they count: as it came, and as it left where it was lengthened.
+    /// Its bytes as counted: as it arrived, and as it left if it was lengthened.
     pub bytes: (u64, u64),
     /// As it leaves.
     pub packet: Packet,
@@ -35,7 +35,7 @@ pub(crate) struct Expected {
     pub is_dropped: bool,
     /// Conntrack is kept from it.
     pub is_untracked: bool,
-    /// In what the diagram differs from this, where it was asked.
+    /// How the diagram differs from this, if it was evaluated.
     pub diagram: Option<Looked>,
 }
 
@@ -69,12 +69,12 @@ impl Expected {
         }
     }
 
-    /// How the packet's end differs, in words; `None` where it does not.
+    /// How the packet's result differs, in words; `None` if it does not.
     pub fn end_differs(&self, left: Option<&LeftPacket>) -> Option<String> {
         match (self.passes, left) {
             (false, None) => None,
-            (true, None) => Some(format!("expected {}, but it did not come through", self.verdict)),
-            (false, Some(_)) => Some(format!("expected {}, but it came through", self.verdict)),
+            (true, None) => Some(format!("expected {}, but it did not arrive", self.verdict)),
+            (false, Some(_)) => Some(format!("expected {}, but it arrived", self.verdict)),
             (true, Some(left)) => self.left_differs(left),
         }
     }
@@ -168,7 +168,7 @@ impl Tally {
         self.all(seen).all(|(least, most, seen)| is_between(least, seen, most))
     }
 
-    /// Counters that are not where they should be, in words.
+    /// Counters with unexpected values, in words.
     pub fn differs(&self, seen: &[Count], originals: &Originals) -> Vec<String> {
         let all = originals.keys.iter().zip(self.all(seen));
         all.filter(|(_, (least, most, seen))| !is_between(*least, *seen, *most))
@@ -197,7 +197,7 @@ fn is_between(least: Count, seen: Count, most: Count) -> bool {
         && (least.bytes..=most.bytes).contains(&seen.bytes)
 }
 
-/// Which of a form's deviations a packet may meet.
+/// Which of a form's deviations may apply to a packet.
 pub(crate) fn deviation<'d>(deviations: &'d [Deviation], packet: &Packet) -> Option<&'d Deviation> {
     // Headers that the model has no fields of, so that only the kernel sees that they are cut.
     let wanted = match (packet.proto, packet.family) {
@@ -216,21 +216,23 @@ pub(crate) fn out_of_reach(outcome: &Outcome<'_>, sent: &Packet) -> Option<&'sta
     let tracks = |t: &Target| effects_of(t).writes.contains(Field::CtState);
     let tracked = |e: &EffectSeen<'_>| e.table == TableName::Raw && tracks(e.target);
     if sent.iif == "lo" && outcome.effects.iter().any(tracked) {
-        // What comes over the real loopback device has met conntrack on its way out.
-        return Some("over lo, where raw decides what is tracked");
+        // Packets over the real loopback device passed conntrack on their way out.
+        return Some("over lo, where the raw table determines what is tracked");
     }
     let is_made = matches!(sent.ct.state, CtState::Established | CtState::Related);
     if is_made && outcome.effects.iter().any(|e| is_zone(e.target)) {
-        return Some("CT puts it into a zone in which its connection was not made");
+        return Some("CT assigns it to a zone in which its connection was not created");
     }
     let is_translated = outcome.effects.iter().any(|e| matches!(e.target, Target::Nat(_)));
     // nf_nat_proto.c, gre_manip_pkt: versions 0 and 1, and all of the header.
     let version = sent.payload.get(1).map_or(0, |b| b & 7);
     if is_translated && sent.proto == GRE && (sent.payload.len() < GRE_BYTES || version > 1) {
-        return Some("a GRE header that is cut short, or of a version without nat, and translated");
+        return Some(
+            "a translated packet with a GRE header that is truncated or of a version without nat",
+        );
     }
     match outcome.verdict {
-        Verdict::Divert(_) => Some("handed to a program of the host"),
+        Verdict::Divert(_) => Some("handed over to a program on the host"),
         Verdict::Unknown => Some("decided by a target that weir does not know"),
         _ if outcome.effects.iter().any(|e| is(e.target, "TEE")) => Some("copied by TEE"),
         Verdict::Accept
@@ -247,7 +249,7 @@ fn is(target: &Target, module: &str) -> bool {
     matches!(&**effect, Effect::Other(extension) if extension.module == module)
 }
 
-/// Whether the target puts the packet's connection into a zone.
+/// Whether the target assigns the packet's connection to a zone.
 fn is_zone(target: &Target) -> bool {
     let Target::Effect(effect) = target else { return false };
     let Effect::Other(extension) = &**effect else { return false };

@@ -1,14 +1,14 @@
-//! What single rules do to packets, measured in the kernel.
+//! The effects of single rules on packets, measured in the kernel.
 //!
-//! A [`Bench`] loads many rules at once, each in a chain of its own, and sends one copy of a packet
-//! through each of them. The copies differ in their identification (IPv4) or flow label (IPv6)
-//! alone, which the dispatch to the chains looks at and the measured rules do not. Counters tell
-//! for each rule whether it matched, and whether the walk went on behind it; what does neither was
-//! dropped by the evaluation itself.
+//! A [`Bench`] loads many rules at once, each in its own chain, and sends one copy of a packet
+//! through each of them. The copies differ only in their identification field (IPv4) or flow label
+//! (IPv6), which the dispatch to the chains tests and the measured rules do not. Counters show for
+//! each rule whether it matched, and whether the traversal continued after it; if neither, the
+//! evaluation itself dropped the packet.
 //!
-//! Behind each rule follow *probes*, rules that each test one field. A copy without a rule goes
-//! through the same probes: where the two differ, the rule's target modified the field. Further
-//! probes stand at the end of the journey, in mangle POSTROUTING.
+//! Each rule is followed by *probes*, rules that each test one field. A copy without a rule goes
+//! through the same probes: if the two differ, the rule's target modified the field. Further probes
+//! are at the end of the journey, in mangle POSTROUTING.
 
 mod sample;
 mod subject;
@@ -31,28 +31,27 @@ use crate::batch::{Batch, PacketPath, Prepared};
 use crate::link_addresses::{FIREWALL_MAC, WORLD_MAC};
 use crate::testbed::Testbed;
 
-/// Most rules of one bench: one batch holds a packet for each.
+/// Maximum number of rules of one bench: one batch has a packet for each.
 pub const SUBJECTS_MAX: usize = 800;
 
 /// What a copy of a packet did at one rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Observed {
-    /// It came to the rule.
+    /// It reached the rule.
     pub entered: bool,
     /// The rule counted it.
     pub matched: bool,
     /// The next rule of the chain counted it, too.
     pub went_on: bool,
-    /// Which of the probes behind the rule counted it.
+    /// Which of the probes after the rule counted it.
     pub probes: Vec<bool>,
-    /// Which of the probes at the end of the journey counted it; `None` where it did not come so
-    /// far.
+    /// Which of the probes at the end of the journey counted it; `None` if it did not come so far.
     pub late: Option<Vec<bool>>,
     /// Its first bytes from the network header on, as it left or was delivered.
     pub left: Option<Vec<u8>>,
     /// The mark that it left with.
     pub mark: u32,
-    /// It came to the host itself.
+    /// It reached the host itself.
     pub is_local: bool,
     /// What conntrack took it for, where it is in use.
     pub state: Option<CtState>,
@@ -83,7 +82,7 @@ impl Bench {
     /// Loads the rules, each followed by the probes. `sets` is text for `ipset restore`.
     ///
     /// # Errors
-    /// Where the kernel or weir does not take a rule.
+    /// If the kernel or weir does not accept a rule.
     ///
     /// # Panics
     /// Where there are more than [`SUBJECTS_MAX`] rules, or weir does not read one of them.
@@ -257,8 +256,8 @@ impl Bench {
         Batch::of(path, each)
     }
 
-    /// What the interpreter says of a copy; `None` where the packet cannot be modelled. `matched`
-    /// answers what is asked about the rule.
+    /// The interpreter's result for a copy; `None` if the packet cannot be modelled. `matched`
+    /// answers questions about the rule.
     pub fn expected(
         &self,
         interpreter: &Interpreter<'_>,
@@ -317,21 +316,21 @@ impl Bench {
     }
 }
 
-/// What the interpreter says of a copy.
+/// The interpreter's result for a copy.
 #[derive(Clone, Debug)]
 pub struct Predicted {
     /// What should be seen of it.
     pub observed: Observed,
-    /// The rule's own test was asked of the caller.
+    /// The rule's own test was put to the caller.
     pub asked: bool,
-    /// Its target wrote a value that was asked of the caller, who left it as it was.
+    /// Its target wrote a value for which the caller was asked, who left it unchanged.
     pub wrote: bool,
     /// The verdict in words.
     pub verdict: String,
 }
 
-/// The oracle for the copy of one rule: the dispatch leads to that rule alone, and what is asked about
-/// the rule is answered by what was seen of it.
+/// The oracle for the copy of one rule: the dispatch leads only to that rule, and observations
+/// answer questions about it.
 struct Dispatch<'s> {
     which: usize,
     seen: &'s Observed,

@@ -1,4 +1,4 @@
-//! Why a comparison could not be made.
+//! Reasons why a comparison fails.
 
 use std::path::PathBuf;
 
@@ -32,7 +32,7 @@ pub enum VerifyError {
     Load {
         /// Which form.
         way: String,
-        /// What the tool said.
+        /// The tool's output.
         source: KernelError,
     },
     /// The manifest says nothing about an original rule.
@@ -57,17 +57,17 @@ pub enum VerifyError {
         /// Its name.
         set: String,
     },
-    /// A packet could not be put on its way.
+    /// A packet could not be sent.
     #[error("send packets: {0}")]
     Send(std::io::Error),
     /// Packets went in and were never through.
-    #[error("packets into {way} were not through in time")]
+    #[error("packets sent through {way} did not arrive in time")]
     Stuck {
         /// Which firewall.
         way: String,
     },
     /// Packets were lost before the first hook, twice.
-    #[error("{lost} packets were lost on their way into {way}")]
+    #[error("{lost} packets were lost before they reached {way}")]
     Lost {
         /// Which firewall.
         way: String,

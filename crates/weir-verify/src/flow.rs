@@ -1,12 +1,12 @@
-//! Connections that must be there before a packet is what it shall be to conntrack.
+//! Connections that must exist before a packet has its intended conntrack state.
 
 use weir_kernel::conntrack::{ConntrackEntry, ConntrackKey, Tuple};
 use weir_packet::{Addr, CtState, Family, Packet, Transport};
 
-/// Entries that make conntrack see the packet in the state that it carries; none where a packet
-/// is so by its nature (NEW, INVALID, UNTRACKED), or cannot be made so.
+/// Entries that make conntrack see the packet in the state that it carries; none where a packet is
+/// so inherently (NEW, INVALID, UNTRACKED), or cannot be made so.
 ///
-/// `number` tells the masters of different packets apart.
+/// `number` distinguishes the master connections of different packets.
 pub(crate) fn entries(packet: &Packet, number: u32) -> Vec<ConntrackEntry> {
     let Some(tuple) = tuple(packet) else { return Vec::new() };
     let original = if packet.ct.reply { tuple.reversed() } else { tuple };

@@ -1,20 +1,19 @@
-//! Which packets a match drops by being evaluated, where the packet's fields do not say it.
+//! Packets that a match drops by its evaluation, if the packet's fields do not determine it.
 //!
-//! These matches look at bytes behind the fields of the model. What they do to a packet is told
-//! from its bytes, as their modules in net/netfilter do; `effects` in the tests compares the same
-//! with the kernel.
+//! These matches read bytes that the model does not represent. Their effect is computed from the
+//! bytes, as the modules in net/netfilter do; `effects` in the tests compares it with the kernel.
 
 use weir_model::effect::{Hotdrop, match_effects, module_of};
 use weir_model::matching::{Stateful, Value};
 use weir_model::{CtState, Family, Match, Packet, Target};
 use weir_packet::Transport;
 
-/// Whether a match that the interpreter asks about drops the packet; why not, where it is not
-/// known.
+/// Whether a match in question drops the packet; why not, if it is not known.
 pub(crate) fn drops(m: &Match, packet: &Packet) -> Result<bool, String> {
     let bytes = bytes_of(packet);
     let is_later = packet.fragment.offset != 0;
-    let unknown = |module: &str| format!("-m {module} may drop it for what is behind its header");
+    let unknown =
+        |module: &str| format!("-m {module} may drop it because of data after its header");
     match m {
         Match::Tcp { .. } => Ok(false),
         Match::Sctp { chunks: Some(_), .. } if !is_later => match chunk_list(&bytes) {
@@ -45,7 +44,7 @@ pub(crate) fn drops(m: &Match, packet: &Packet) -> Result<bool, String> {
             // nf_conncount counts no connection that was confirmed before, and drops its packets
             // once it counts none at all.
             "connlimit" if matches!(packet.ct.state, CtState::Established | CtState::Related) => {
-                Err("connlimit may drop what belongs to a connection that it does not count".into())
+                Err("connlimit may drop packets of a connection that it does not count".into())
             }
             "connlimit" if packet.ct.has_entry() => Ok(false),
             "connlimit" if packet.proto == 47 => Err(unknown("connlimit")),
@@ -57,7 +56,7 @@ pub(crate) fn drops(m: &Match, packet: &Packet) -> Result<bool, String> {
     }
 }
 
-/// Whether a target drops a packet by itself.
+/// Whether a target itself drops a packet.
 pub(crate) fn target_drops(target: &Target, packet: &Packet) -> Result<bool, String> {
     match module_of(target) {
         // xt_TCPMSS.c and ipt_ECN.c: a header that is cut. Only the former knows fragments.
@@ -95,7 +94,7 @@ enum Chunks {
     Whole,
     /// The first one is cut or has no length.
     BadAtOnce,
-    /// A later one: whether the match comes to it depends on its types.
+    /// A later one: whether the match reaches it depends on its types.
     BadLater,
 }
 
@@ -148,7 +147,7 @@ fn hashlimit(limit: &Stateful, packet: &Packet, bytes: &[u8]) -> Option<bool> {
     Some(with_ports && bytes.len() < wanted)
 }
 
-/// Whether conntrack can tell the packet's connection by its header (`nf_ct_get_tuplepr`).
+/// Whether conntrack can identify the packet's connection by its header (`nf_ct_get_tuplepr`).
 fn has_tuple(packet: &Packet, bytes: usize) -> bool {
     let wanted = match (packet.proto, packet.family) {
         (6 | 17 | 132 | 136, _) => 4,

@@ -1,22 +1,22 @@
-//! A form against the kernel, packet by packet.
+//! Compares forms with the kernel, packet by packet.
 //!
-//! [`verify`] makes a firewall for the original ruleset and one for each form, in namespaces of
-//! their own, and one without rules. Every packet goes through all of them. What is compared:
+//! [`verify`] sets up a firewall for the original ruleset, one for each form, and one without
+//! rules, in separate namespaces. Every packet is sent through all of them. It compares:
 //!
-//! - the verdict and the packet as it left, with what the interpreter says, packet by packet;
-//! - every counter, with what the interpreter says, for up to 900 packets at once, most of them of
-//!   a length of their own; where counters differ, the packets are halved and sent again until the
-//!   one that is counted otherwise is found.
+//! - the verdict and the outgoing packet with the interpreter, packet by packet;
+//! - every counter with the interpreter, for up to 900 packets at once, most of them with a unique
+//!   length; if counters differ, the packets are halved and sent again until the packet with the
+//!   different count is found.
 //!
-//! The firewall without rules says what the interpreter cannot know: which packets the host itself
-//! does not deliver (martians, its own addresses, fragments that wait for their datagram), which
-//! are excluded and counted, and what conntrack takes each packet for.
+//! The firewall without rules provides what the interpreter cannot know: which packets the host
+//! itself does not deliver (martians, its own addresses, fragments without the rest of their
+//! datagram), which are excluded and counted, and the conntrack state of each packet.
 //!
-//! What only the kernel can say (has this `limit` a token left?) is taken from the rule's own
+//! What only the kernel knows (does this `limit` have a token left?) is taken from the rule's own
 //! counter in each firewall, one packet at a time.
 //!
-//! Answers that a firewall sends by itself (REJECT, echo replies) end before OUTPUT: they are no
-//! part of the comparison.
+//! Replies that a firewall itself sends (REJECT, echo replies) are dropped before OUTPUT: they are
+//! not part of the comparison.
 
 #![forbid(unsafe_code)]
 
@@ -46,7 +46,7 @@ pub use report::{DiagramReport, Difference, VerifyReport, WayReport};
 
 /// Sends packets through the original ruleset and through each artefact, in namespaces.
 ///
-/// `progress` is told what is being done, and how much of it is done (0.0 to 1.0).
+/// `progress` gets the current activity and its progress (0.0 to 1.0).
 ///
 /// # Errors
 /// Where namespaces cannot be made or rulesets not loaded; differences are no error.

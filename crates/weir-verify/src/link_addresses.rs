@@ -1,4 +1,4 @@
-//! MAC addresses of the links that packets come in by.
+//! MAC addresses of the links on which packets arrive.
 
 use weir_packet::Mac;
 

@@ -1,4 +1,4 @@
-//! How to verify.
+//! Options of a verification.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,8 +13,8 @@ pub struct VerifyOptions {
     pub packets: usize,
     /// Seed of the packets.
     pub seed: u64,
-    /// How many packets at most are tried one at a time, because only the kernel can say whether
-    /// some match held.
+    /// Maximum number of packets that are tried one at a time, because only the kernel knows
+    /// whether some match was true.
     pub singles_max: usize,
     /// How long that may take in all.
     pub singles_time: Duration,
@@ -22,10 +22,10 @@ pub struct VerifyOptions {
     pub differences_max: usize,
     /// Where to write the packets that differ.
     pub pcap: Option<PathBuf>,
-    /// Whether the diagram of the ruleset is asked of each packet, too: what it says must be what
-    /// the interpreter says.
+    /// Whether the diagram of the ruleset is also evaluated for each packet: it must agree with the
+    /// interpreter.
     pub diagrams: bool,
-    /// Just these packets, each with the way it goes, instead of generated ones.
+    /// Exactly these packets, each with its entry, instead of generated ones.
     pub only: Option<Vec<(Entry, Packet)>>,
 }
 

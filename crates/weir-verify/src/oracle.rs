@@ -1,8 +1,8 @@
-//! Answers to what a packet's fields do not say: from how the namespaces are made where that
-//! decides, else from what the kernel's own counter of the rule said.
+//! Answers that a packet's fields do not determine: from the configuration of the namespaces if it
+//! determines them, otherwise from the kernel's own counter of the rule.
 //!
-//! A counter tells whether all matches of its rule held. It does not tell which one failed, which
-//! matters where one of them drops the packet ([`hotdrop`]): such answers are left open, and both
+//! A counter shows whether all matches of its rule were true. It does not show which one was false,
+//! which matters if one of them drops the packet ([`hotdrop`]): such answers stay open, and both
 //! are tried ([`Known::with_script`]).
 
 use std::collections::HashMap;
@@ -17,19 +17,19 @@ use crate::batch::PacketPath;
 use crate::hotdrop;
 use crate::testbed::ADDRS;
 
-/// Targets that leave the packet and all that later rules see as they are.
+/// Targets that change neither the packet nor anything that later rules see.
 const SILENT: [&str; 5] = ["LOG", "NFLOG", "AUDIT", "TRACE", "CHECKSUM"];
 
 /// What one packet is answered.
 #[derive(Debug)]
 pub(crate) struct Known<'a> {
     path: &'a PacketPath,
-    /// Destination as it came, and where the host takes it.
+    /// The original destination, and where the host redirects it.
     arrived: (Addr, Entry),
-    /// Whether each rule's own counter counted this packet; `None` where it was not asked.
+    /// Whether each rule's own counter counted this packet; `None` if it was not read.
     counted: Option<&'a HashMap<RuleId, u64>>,
-    /// Something was asked that only the kernel can say, and on which more depends than the
-    /// counter of the rule that asked.
+    /// A question that only the kernel can answer, and on which more depends than the counter of
+    /// the rule.
     pub open: bool,
     /// Rules on which nothing depends but their own counter, taken as true.
     pub maybe: Vec<RuleId>,
@@ -56,7 +56,7 @@ impl<'a> Known<'a> {
         Known { path, arrived, counted, open, maybe, guesses, script, left_open, unknown }
     }
 
-    /// And what the kernel's counters said.
+    /// In addition the kernel's counters.
     pub fn and_counters(self, counted: &'a HashMap<RuleId, u64>) -> Self {
         Known { counted: Some(counted), ..self }
     }
@@ -115,7 +115,7 @@ impl Oracle for Known<'_> {
     fn write(&mut self, write: &Write<'_>) -> u128 {
         let Write { question, field, old } = write;
         written(&question.rule.target, *field, *old, question.packet).unwrap_or_else(|| {
-            self.unknown = Some("a target wrote a value that is not known".to_owned());
+            self.unknown = Some("a target wrote an unknown value".to_owned());
             *old
         })
     }
@@ -136,7 +136,7 @@ impl Oracle for Known<'_> {
     }
 }
 
-/// The value that a target writes where its rule does not say it; `None` where it is not known.
+/// The value that a target writes where its rule does not say it; `None` if it is not known.
 fn written(target: &Target, field: Field, old: u128, packet: &Packet) -> Option<u128> {
     let Target::Effect(effect) = target else { return None };
     let Effect::Other(extension) = &**effect else { return None };
@@ -226,7 +226,7 @@ fn is_silent(question: &Question<'_>) -> bool {
         }
 }
 
-/// Whether a match behind the one that is asked about may drop the packet.
+/// Whether a match after the one in question may drop the packet.
 fn drops_behind(question: &Question<'_>) -> bool {
     let QuestionSubject::Match(at) = question.subject else { return false };
     question.rule.matches[at + 1..].iter().any(|m| hotdrop::may_drop(m, question.packet))
@@ -246,7 +246,7 @@ fn by_place(host: &HostMatch, packet: &Packet, path: &PacketPath) -> Option<bool
     }
 }
 
-/// ipt_rpfilter.c: the way back to any other host is the link that packets come in by.
+/// ipt_rpfilter.c: the route back to any other host is the link on which packets arrive.
 fn rpfilter(host: &HostMatch, packet: &Packet, path: &PacketPath) -> Option<bool> {
     let has = |name: &str| host.options.iter().any(|o| o.name == name);
     let is_other = match packet.family {
@@ -282,8 +282,8 @@ fn address_type(addr: Addr, path: &PacketPath) -> Option<&'static str> {
     let first = (addr.0 >> 24) as u8;
     let own = ADDRS[Family::V4 as usize].contains(&addr.0);
     Some(match first {
-        // Only these two are broadcasts by themselves; the rest of 0.0.0.0/8 is routed like any
-        // other network since Linux 5.3.
+        // Only these two are always broadcasts; the rest of 0.0.0.0/8 is routed like any other
+        // network since Linux 5.3.
         _ if addr.0 == 0xffff_ffff || addr.0 == 0 => "BROADCAST",
         224..=239 => "MULTICAST",
         127 if addr.0 & 0xff_ffff == 0xff_ffff || addr.0 & 0xff_ffff == 0 => return None,

@@ -1,11 +1,13 @@
-//! The rules that watch: one nft table a family, the same in every firewall that is compared.
+//! The observing rules: one nft table per family, the same in every firewall that is compared.
 //!
 //! | where | what |
 //! |---|---|
 //! | PREROUTING, OUTPUT, first | each packet of ours is logged as begun |
 //! | OUTPUT, first | what the host makes by itself (answers, announcements) ends here |
 //! | PREROUTING, OUTPUT, after conntrack | its conntrack state is logged (empty firewall only) |
-//! | INPUT, POSTROUTING, last | what came through is logged and ends here |
+//! Packets that are dropped last are never confirmed by conntrack, so that no packet of a batch
+//! belongs to a connection of another one. The rules do not use conntrack, unless the tested
+//! ruleset uses it.
 //!
 //! What ends last is never confirmed by conntrack, so that no packet of a batch meets a connection
 //! of another. The rules use nothing of conntrack, except where the ruleset that is tested uses

@@ -1,4 +1,4 @@
-//! What came of a comparison.
+//! The result of a comparison.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,7 +9,7 @@ use weir_syntax::packet::packet_words;
 
 use crate::diagrams::Looked;
 
-/// What came of a comparison.
+/// The result of a comparison.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct VerifyReport {
     /// Seed of the packets.
@@ -18,7 +18,7 @@ pub struct VerifyReport {
     pub generated: u64,
     /// Packets that were compared in every firewall.
     pub compared: u64,
-    /// Of those, by the way they went: `ipv4 forward`.
+    /// Of those, by path: `ipv4 forward`.
     pub compared_by_way: BTreeMap<String, u64>,
     /// Of those, by what conntrack took them for.
     pub compared_by_state: BTreeMap<String, u64>,
@@ -26,11 +26,11 @@ pub struct VerifyReport {
     pub singles: u64,
     /// Packets that were not compared, by cause.
     pub excluded: BTreeMap<String, u64>,
-    /// What is no part of the comparison, in sentences.
+    /// What is not part of the comparison, in sentences.
     pub not_compared: Vec<String>,
     /// The original ruleset (`linear`) and each form.
     pub ways: Vec<WayReport>,
-    /// What the diagram said, where it was asked.
+    /// The diagram's results, if it was evaluated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diagram: Option<DiagramReport>,
     /// The first differences, closely.
@@ -39,25 +39,25 @@ pub struct VerifyReport {
     pub seconds: f64,
 }
 
-/// What the diagram of the ruleset said of the packets that were compared.
+/// The results of the ruleset's diagram for the packets that were compared.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DiagramReport {
-    /// Packets of which it was asked.
+    /// Packets for which it was evaluated.
     pub compared: u64,
-    /// Those for which it said something else than the interpreter.
+    /// Those with another result than the interpreter's.
     pub differences: u64,
-    /// Packets of which it was not asked, by cause.
+    /// Packets for which it was not evaluated, by cause.
     pub not_asked: BTreeMap<String, u64>,
 }
 
-/// What came of one ruleset.
+/// The result of one ruleset.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WayReport {
     /// `linear` for the original, else the form.
     pub name: String,
     /// Packets compared.
     pub compared: u64,
-    /// Packets that met another verdict, or left as another packet.
+    /// Packets with another verdict, or another outgoing packet.
     pub verdict_differences: u64,
     /// Packets that were counted otherwise.
     pub counter_differences: u64,
@@ -91,7 +91,7 @@ impl VerifyReport {
             && self.diagram.as_ref().is_none_or(|d| d.differences == 0)
     }
 
-    /// Notes what the diagram said of a packet; at most `max` differences closely.
+    /// Records the diagram's result for a packet; at most `max` differences in detail.
     pub(crate) fn look(&mut self, packet: &Packet, looked: Option<&Looked>, max: usize) {
         let Some(looked) = looked else { return };
         let report = self.diagram.get_or_insert_with(DiagramReport::default);
@@ -141,9 +141,9 @@ impl fmt::Display for VerifyReport {
         }
         if let Some(diagram) = &self.diagram {
             let DiagramReport { compared, differences, not_asked } = diagram;
-            writeln!(f, "  diagram  asked of {compared} packets, {differences} differ")?;
+            writeln!(f, "    diagram  compared with {compared} packets, {differences} differ")?;
             for (cause, packets) in not_asked {
-                writeln!(f, "           not asked of {packets} packets: {cause}")?;
+                writeln!(f, "                      not compared with {packets} packets: {cause}")?;
             }
         }
         for (cause, packets) in &self.excluded {

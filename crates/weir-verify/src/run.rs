@@ -29,7 +29,7 @@ use self::round::{Round, path_name};
 use self::tested::{FoundDifference, Tested};
 
 /// Cause of exclusion: see [`VerifyOptions::singles_max`] and [`VerifyOptions::singles_time`].
-const BEYOND: &str = "beyond what is tried one packet at a time";
+const BEYOND: &str = "skipped: single-packet limit reached";
 /// Rounds of guesses that are no larger are tried one packet at a time.
 const GUESS_MIN: usize = 4;
 
@@ -55,7 +55,7 @@ struct VerifyRun<'f> {
     originals: Originals,
     /// The original of each rule, by family.
     rules: HashMap<(Family, RuleId), usize>,
-    /// Families in which datagrams are put together although conntrack is not in use.
+    /// Families in which datagrams are reassembled although conntrack is not in use.
     assembles: Vec<Family>,
     empty: Testbed,
     tested: Vec<Tested<'f>>,
@@ -84,7 +84,7 @@ pub(crate) fn run(
         let intended = intended_differences::form(&stored, firewall)?;
         forms.push((stored, intended));
     }
-    progress("making namespaces and loading rulesets", 0.0);
+    progress("creating namespaces and loading rulesets", 0.0);
     let session = Session::new()?;
     let interpreter = Interpreter::new(firewall);
     let originals = Originals::new(firewall);
@@ -176,7 +176,8 @@ impl VerifyRun<'_> {
             let prepared = &mut batch.packets[at];
             let packet = &mut prepared.packet;
             if packet.is_fragment() && !tracked && self.assembles.contains(&packet.family) {
-                self.report.exclude("a fragment waits where TPROXY or -m socket is in use", 1);
+                self.report
+                    .exclude("skipped: TPROXY or -m socket causes reassembly of fragments", 1);
                 continue;
             }
             let Some(left) = &seen.left[at] else {
@@ -184,7 +185,7 @@ impl VerifyRun<'_> {
                 continue;
             };
             if left.is_astray {
-                self.report.exclude("routed to another device than it asks for", 1);
+                self.report.exclude("skipped: routed to another device than the packet's oif", 1);
                 continue;
             }
             if let Some(cause) = not_comparable(packet, &batch.path) {
@@ -193,7 +194,7 @@ impl VerifyRun<'_> {
             }
             if !prepared.connections.is_empty() && seen.states[at] == Some(CtState::New) {
                 // Its connection clashes with another one: alone it might be taken otherwise.
-                self.report.exclude("its connection could not be made beforehand", 1);
+                self.report.exclude("skipped: its connection could not be created beforehand", 1);
                 continue;
             }
             take_state(packet, seen.states[at]);
@@ -222,7 +223,7 @@ impl VerifyRun<'_> {
         Ok(())
     }
 
-    /// Whether a packet whose counters are known within bounds only shall be tried by itself.
+    /// Whether a packet whose counters are only known within bounds is tried separately.
     fn is_sample(&self) -> bool {
         self.singles_left() > self.singles_max() * 3 / 4
     }
@@ -344,7 +345,9 @@ impl VerifyRun<'_> {
                     self.guesses.extend(answers);
                 }
                 let cause = match is_ambiguous(&outcome, &counted) {
-                    true => Some("a stateful rule was asked twice and held once".to_owned()),
+                    true => Some(
+                        "skipped: a stateful rule was evaluated twice and matched once".to_owned(),
+                    ),
                     false => out_of_reach(&known, &outcome, packet),
                 };
                 if let Some(cause) = cause {
@@ -412,11 +415,12 @@ impl VerifyRun<'_> {
             difference.frame = if self.options.pcap.is_some() { i as u64 + 1 } else { 0 };
             self.report.differences.push(difference);
         }
+        self.report
+            .not_compared
+            .push("skipped: incoming packets have no mark and no translated connection".to_owned());
         self.report.not_compared.push(
-            "packets that come in have no mark, and belong to no translated connection".to_owned(),
-        );
-        self.report.not_compared.push(
-            "answers that the firewall sends by itself (REJECT, echo replies) end before OUTPUT"
+            "replies that the firewall itself sends (REJECT, echo replies) are dropped before \
+             OUTPUT"
                 .to_owned(),
         );
         self.report.seconds = began.elapsed().as_secs_f64();

@@ -1,9 +1,10 @@
-//! One firewall under test: a namespace with the ruleset, a namespace around it.
+//! One firewall under test: a namespace with the ruleset, and a namespace around it.
 //!
-//! The firewall has two links, whatever the ruleset's devices are: one that packets come in by, one
-//! that they leave by. Each takes the name of the device that a batch asks for, so that thousands
-//! of devices cost nothing. Routing is by tables of our own: what comes in goes out by the second
-//! link (or the first, where a batch goes back where it came from), or is local, as the batch asks.
+//! The firewall has two links, whatever devices the ruleset has: one on which packets arrive, one
+//! by which they leave. Each is renamed to the device that a batch needs, so that thousands of
+//! devices cost nothing. Routing uses separate tables: an incoming packet leaves by the second link
+//! (or by the first, if a batch is to return where it came from), or is local, as the batch
+//! requires.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -32,11 +33,11 @@ const PASS_LIMIT: Duration = Duration::from_secs(10);
 /// What was seen of one batch.
 #[derive(Debug, Default)]
 pub(crate) struct BatchObservation {
-    /// Packets that came as far as the first hook.
+    /// Packets that reached the first hook.
     pub begun: Vec<bool>,
     /// Their conntrack state, where it is logged.
     pub states: Vec<Option<CtState>>,
-    /// Those that came through, as they left.
+    /// Those that arrived, as outgoing packets.
     pub left: Vec<Option<LeftPacket>>,
     /// Index of the device that the batch leaves by.
     leaves_by: u32,
@@ -51,7 +52,7 @@ pub(crate) struct LeftPacket {
     pub mark: u32,
     /// It stayed: the last hook was INPUT.
     pub is_local: bool,
-    /// It was on its way out by another device than the batch's.
+    /// It was to leave by another device than the batch's.
     pub is_astray: bool,
 }
 
@@ -175,7 +176,7 @@ impl Testbed {
         let host = &self.hosts[&batch.path.family];
         for p in &batch.packets {
             host.set_mark(p.packet.mark).map_err(VerifyError::send)?;
-            // The last hook ends every packet, which the system call tells.
+            // The last hook drops every packet, which the system call reports.
             let _ = host.send(&p.packet, &p.frame);
         }
         self.log.read(|l| {
@@ -184,7 +185,7 @@ impl Testbed {
         Ok(())
     }
 
-    /// Gives the links their names and sets the way of what comes in.
+    /// Renames the links and sets the routes of incoming packets.
     fn turn_to(&mut self, path: &PacketPath) -> Result<(), VerifyError> {
         let wanted = [path.iif.as_str(), path.oif.as_str()];
         let back = path.entry == Entry::Forward && path.iif == path.oif;
@@ -229,7 +230,7 @@ impl Testbed {
                 format!("route replace default via {via} dev {device} onlink table 100")
             }
         };
-        // A local and a gateway route stand beside each other: the old one goes first.
+        // A local and a gateway route can coexist: the old one is removed first.
         let mut text = match self.routed.get(&family) {
             Some(Route::Own) => format!("route del {local} table local\n"),
             Some(_) => "route flush table 100\n".to_owned(),
@@ -313,7 +314,7 @@ fn gateway(family: Family) -> (&'static str, &'static str) {
     }
 }
 
-/// Sysctls before there are links: forwarding, nothing checked, nothing said by itself.
+/// Sysctls before there are links: forwarding, no checks, no packets of the host itself.
 fn prepare(
     firewall: &Namespace,
     world: &Namespace,
@@ -358,8 +359,8 @@ fn prepare(
     Ok(())
 }
 
-/// Neighbours that need not be asked for, and the rules that choose a table: what comes in looks at
-/// table 100, what the host sends at table 200.
+/// Static neighbours, and the rules that select a table: incoming packets use table 100, the host's
+/// own packets table 200.
 fn route(
     firewall: &Namespace,
     devices: &[String; 2],
@@ -375,8 +376,8 @@ fn route(
         }
         text += &format!("rule add pref 100 not iif {LOOPBACK} lookup 100\n");
         text += &format!("rule add pref 200 iif {LOOPBACK} lookup 200\n");
-        // The way back of what came in is the link that it came by (rpfilter); what is bound to
-        // the second link leaves by it.
+        // The return route of incoming packets is the link on which they arrived (rpfilter);
+        // packets bound to the second link leave by it.
         for (metric, device) in [(1, &devices[0]), (2, &devices[1])] {
             let to = format!("via {via} dev {device} onlink metric {metric}");
             text += &format!("route add default {to} table 200\n");

@@ -1,5 +1,5 @@
-//! Every case of `testdata/verdicts` in the kernel: what `docs/semantics.md` says of a packet,
-//! legacy iptables does to it, and so does every form that can be written. Needs root.
+//! Every case of `testdata/verdicts` in the kernel: legacy iptables, and every form that can be
+//! written, do what `docs/semantics.md` says. Needs root.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
-//! Published rulesets against themselves, edits of themselves and what passes make of them. Needs
+//! Published rulesets compared with themselves, with edits and with the results of passes. Needs
 //! root.
 //!
-//! `WEIR_EDITS` and `WEIR_SEED` say how many edits of each kind, and which.
+//! `WEIR_EDITS` and `WEIR_SEED` set the number of edits of each kind, and their seed.
 
 mod edited;
 mod passes;

@@ -1,10 +1,10 @@
-//! Random rulesets and packets: the interpreter, the diagrams, the kernel by legacy iptables, and
+//! Random rulesets and packets: the interpreter, the diagrams, the kernel with legacy iptables, and
 //! every form.
 //!
-//! A pair is one packet through one ruleset: its verdict and the packet as it left are compared one
-//! by one, counters for batches of packets, in the original and in each form that can say the
-//! ruleset. `cargo xtask differential --seed S --pairs N` runs this at length; without words of the
-//! environment it is small. Needs root: all of it happens in network namespaces of its own.
+//! A pair is one packet through one ruleset: its verdict and the outgoing packet are compared one
+//! by one, counters for batches of packets, in the original and in each form that can express the
+//! ruleset. `cargo xtask differential --seed S --pairs N` runs this at length; without environment
+//! variables it is small. Needs root: everything happens in separate network namespaces.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ fn number(name: &str, default: u64) -> u64 {
     }
 }
 
-/// What came of all rulesets.
+/// The result of all rulesets.
 #[derive(Default)]
 struct Total {
     rulesets: u64,

@@ -1,8 +1,8 @@
-//! What every match and target does, measured in the kernel, against the interpreter and the table
-//! of effects. Needs root.
+//! The effects of every match and target, measured in the kernel and compared with the interpreter
+//! and the table of effects. Needs root.
 //!
-//! Every packet is sent through every rule, each copy through one rule alone. What the table says
-//! must be what was seen; and each row that is changed by one entry must be caught.
+//! Every packet is sent through every rule, each copy through one rule only. The table must agree
+//! with the observations; and each row with one changed entry must be detected.
 
 #[path = "effects/flips.rs"]
 mod flips;

@@ -1,8 +1,8 @@
-//! What `docs/semantics.md` says of the kernel beyond the way of a single packet, measured: budgets
-//! and what a reload does to them, when nat is met, how deeply chains nest, what is atomic.
-//! Needs root.
+//! Measurements of what `docs/semantics.md` says about the kernel beyond single packets: stateful
+//! matches and the effect of a reload on them, when nat is traversed, how deeply chains nest, what
+//! is atomic. Needs root.
 //!
-//! One host; its packets go out by `lo` and come in again. Each rule without target is a counter.
+//! One host; its packets leave by `lo` and come in again. Each rule without target is a counter.
 
 use std::net::{TcpStream, UdpSocket};
 
@@ -37,7 +37,7 @@ impl Host {
         self.host.run(&argv, b"").map(|out| String::from_utf8_lossy(&out).into_owned())
     }
 
-    /// Sends datagrams to a port of the host: from `from`, or from a port of its own choice.
+    /// Sends datagrams to a port of the host: from `from`, or from its own port choice.
     fn send(&self, from: u16, to: u16, count: usize) {
         let sent = self.host.enter(|| {
             let socket = UdpSocket::bind(("127.0.0.1", from))?;
@@ -243,7 +243,7 @@ fn the_nat_table_drops_nothing() {
     assert!(refused.to_string().contains("nat"), "{refused}");
 }
 
-/// An ICMP error about a datagram from port 4000 of the host to a port of its own.
+/// An ICMP error about a datagram from port 4000 of the host to its own port.
 fn icmp_error(kind: u8, code: u8, port: u16) -> Packet {
     let local = Addr(0x7f00_0001);
     let mut quoted = Packet::new(Family::V4, local, local, 17);

@@ -95,7 +95,7 @@ fn every_form_of_a_ruleset_agrees_with_the_interpreter() {
     assert!(report.singles > 0, "{report}");
 }
 
-/// Nothing that uses conntrack, so that no datagram is put together: fragments meet port tests.
+/// Nothing that uses conntrack, so that no datagram is reassembled: fragments meet port tests.
 const STATELESS: &str = "*raw\n:PREROUTING ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n\
     -A PREROUTING -i eth1 -p udp -m udp --dport 1:1023 -j MARK --set-xmark 0x1/0xffffffff\n\
     COMMIT\n*filter\n:INPUT ACCEPT [0:0]\n:FORWARD DROP [0:0]\n:OUTPUT ACCEPT [0:0]\n\
@@ -122,7 +122,7 @@ fn fragments_are_compared_where_nothing_puts_them_together() {
     assert!(!report.excluded.keys().any(|cause| cause.contains("fragment")), "{report}");
     let named = |way: &weir_verify::WayReport| way.named.values().sum::<u64>();
     for way in &report.ways {
-        // Only nft may treat what is cut short in another way.
+        // Only nft may treat what is truncated in another way.
         assert_eq!(named(way) > 0, way.name == "nft", "{report}");
     }
 }

@@ -1,4 +1,4 @@
-//! What each pass makes of its cases in `testdata/passes`, in the kernel. Needs root.
+//! The results of each pass for its cases in `testdata/passes`, in the kernel. Needs root.
 
 use std::path::{Path, PathBuf};
 

@@ -1,12 +1,12 @@
 //! Targets that write what later rules test: no rule is removed as redundant, and no two rulesets
-//! are called equal, that the kernel tells apart.
+//! are reported as equal, if the kernel distinguishes them.
 //!
 //! Random rulesets of MARK, CONNMARK, SET, TCPMSS, TTL, TOS, DSCP, CT and NOTRACK, each followed by
-//! tests of what they write. From each come other rulesets that weir calls equal: what the removing
-//! passes make of it, and it without one rule where the diagrams prove that nothing changes. Both
-//! are loaded into hosts of their own and meet the same packets. What comes out is observed by
-//! counters of a later table, written here by hand: neither the interpreter nor the diagrams are
-//! asked. Needs root.
+//! tests of what they write. From each come other rulesets that weir reports as equal: the result
+//! of the removing passes, and the ruleset without one rule if the diagrams prove that nothing
+//! changes. Both are loaded into separate hosts and get the same packets. Counters of a later
+//! table, written here by hand, show the result; neither the interpreter nor the diagrams are
+//! involved. Needs root.
 
 use std::fmt::Write as _;
 
@@ -131,7 +131,7 @@ fn packets() -> Vec<(u32, Packet)> {
     out
 }
 
-/// Counters behind the rules: each packet, and each value that it may have then.
+/// Counters after the rules: each packet, and each value that it may have then.
 fn observers(packets: &[(u32, Packet)]) -> String {
     let mut text = "*filter\n:OUTPUT ACCEPT [0:0]\n".to_owned();
     for (_, packet) in packets {
@@ -159,7 +159,7 @@ fn observers(packets: &[(u32, Packet)]) -> String {
     text + "COMMIT\n"
 }
 
-/// What the counters behind a ruleset say of the packets.
+/// What the counters after a ruleset say of the packets.
 fn observed(session: &Session, role: &str, rules: &str) -> Result<String, KernelError> {
     let host = session.namespace(role)?;
     let out = observe(&host, rules);
@@ -254,7 +254,7 @@ fn what_is_called_equal_the_kernel_does_not_tell_apart() {
                 wrong.push(format!("{why}:\n{text}becomes\n{other}"));
             }
         }
-        // The control: of rulesets that are called different, the kernel tells many apart.
+        // The control: of rulesets that are called different, the kernel distinguishes many.
         for (i, other) in called_different.iter().take(3).enumerate() {
             let after = observed(&session, &format!("c{n}x{i}"), other).expect("a control");
             controls += 1;

@@ -1,5 +1,5 @@
-//! The command line, as clap reads it. Help texts teach: each command says what it does, what it
-//! prints, how it ends, and shows a line to copy.
+//! The command line, as clap parses it. Each help text says what the command does, what it prints
+//! and its exit status, and has an example to copy.
 
 mod example;
 mod forms;
@@ -31,7 +31,7 @@ Start with the ruleset in force; weir only reads it:
   iptables-save | weir check -
   weir compile --live --to nft -o office-nft
   weir verify --live office-nft
-  sudo sh office-nft/load.sh        # sh office-nft/unload.sh puts back what was there
+  sudo sh office-nft/load.sh        # sh office-nft/unload.sh restores the previous ruleset
 
 Exit status: 0 success, 1 findings or differences, 2 error."
 )]
@@ -47,7 +47,7 @@ pub struct Cli {
 /// When to use colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Color {
-    /// Where standard error is a terminal.
+    /// If the output is a terminal.
     Auto,
     /// Always.
     Always,
@@ -64,11 +64,11 @@ pub enum Command {
     /// Summarise a ruleset and report likely mistakes in it.
     #[command(after_help = "\
 Each finding has an id and a page: weir check --explain shadowed-rule. A comment line before a rule,
-chain or set allows what is found there, before *filter in the whole table:
+chain or set suppresses findings there; before *filter, in the whole table:
   # weir: allow(shadowed-rule): the auditor wants to see it
 
 A specific ID overrides `all`. If an ID is given to several of them, --deny wins over --warn, and
---warn over --allow. Exit status 1 where there is a warning or an error; notes alone give 0.
+--warn over --allow. Exit status 1 if there is a warning or an error; notes alone give 0.
 
 A baseline lists findings that are known, so that only new ones are reported and fail a build.
 
@@ -81,8 +81,9 @@ Example:
     Check(Check),
     /// Apply the fixes of findings, prove that nothing else changed, and print the result.
     #[command(after_help = "\
-Without counters allowed, only what never counted is removed. The text is printed as iptables-save
-would print it; comments of removed rules go with them. Nothing is written that is not equal.
+Without --allow counters, only rules that never count a packet are removed. The text is printed as
+iptables-save would print it, without the comments of removed rules. A result that is not equal to
+the input is not written.
 
 Example:
   weir optimize office.rules --fix shadowed-rule,duplicate-rule,unreachable-chain -o office.new
@@ -105,12 +106,12 @@ Example:
     Explain(Explain),
     /// Compile a ruleset to a faster form: a folder with scripts that work without weir.
     #[command(after_help = "\
-A form is made by passes, and each pass is checked: the rulesets before and after it are compared,
-by proof within a budget, and by packets on and around every boundary of every rule. If they differ,
-nothing is written, and weir prints a packet that shows it. What a form cannot express is refused by
-name.
+Passes generate a form, and each pass is checked: the rulesets before and after it are compared, by
+proof within a budget, and by packets on and around every boundary of every rule. If they differ,
+nothing is written, and weir prints a packet that shows it. Rules that a form cannot express are
+named and refused.
 
-Passes (the guide says more):
+Passes (details are in the guide):
   remove_duplicates      rules that repeat the tests of an earlier one
   remove_shadowed        rules that no packet reaches
   cheaper_match          replace u32 and string by cheaper matches; drop implied tests
@@ -131,7 +132,7 @@ Example:
     Compile(Compile),
     /// Compare forms with the original in the kernel, packet by packet, counter by counter.
     #[command(after_help = "\
-Everything happens in network namespaces that weir makes and removes.
+Everything happens in network namespaces that weir creates and removes.
 
 Example:
   weir verify office.rules office-tree office-nft --packets 100000")]
@@ -159,8 +160,8 @@ Example:
     Lab(Lab),
     /// Print what the papers tuned, in today's terms.
     #[command(after_help = "\
-Nothing is set. The output is a file for `sysctl -p`; read its comments first, for some of it
-reaches the whole machine.
+Nothing is set. The output is a file for `sysctl -p`; read its comments first, because some of the
+settings are global.
 
 Example:
   weir tune
@@ -168,8 +169,8 @@ Example:
     Tune(Tune),
     /// Measure what a rule, a jump and a set lookup cost on this machine; write a cost model.
     #[command(after_help = "\
-Takes about a minute on one core, in network namespaces that weir makes and removes. Do it while
-the machine has nothing else to do.
+Takes about a minute on one core, in network namespaces that weir creates and removes. Run it while
+the machine is idle.
 
 Example:
   weir calibrate -o here.toml
@@ -178,7 +179,7 @@ Example:
     Calibrate(Calibrate),
     /// Show what this kernel and machine support and what is missing.
     Doctor(Doctor),
-    /// Write a generated ruleset to try things on.
+    /// Write a generated ruleset for experiments.
     #[command(subcommand)]
     Example(ExampleCommand),
     /// Remove leftovers of runs that were killed: namespaces, links, pins, processes.
@@ -198,7 +199,7 @@ mod tests {
 
     use super::*;
 
-    /// The commands that a help text shows, without pipes and redirections, in words.
+    /// The commands in a help text, split into words, without pipes and redirections.
     fn examples(help: &str) -> Vec<Vec<String>> {
         let joined = help.replace("\\\n", " ");
         let lines = joined.lines().flat_map(|line| line.split('|'));

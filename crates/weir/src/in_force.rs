@@ -1,9 +1,9 @@
-//! What is in force in this network namespace, by the programs that save it.
+//! The ruleset in force in this network namespace, read by the tools that save it.
 //!
-//! iptables comes in two variants: legacy, with tables of its own in the kernel, and iptables-nft,
-//! which keeps its rules in nft tables of the same names. Both may be loaded at once, and a packet
-//! then meets the rules of both. For each family the variant that holds rules is read; where both
-//! do, the user says which one is meant. Other nft tables are named, not read.
+//! iptables has two variants: legacy, with its own tables in the kernel, and iptables-nft, which
+//! stores its rules in nft tables of the same names. Both may be loaded at once, and packets then
+//! traverse the rules of both. For each family the variant with rules is read; if both have rules,
+//! the user selects one. Other nft tables are named, not read.
 
 use anyhow::{Result, bail};
 use weir_artefact::{Deviation, NFT_PREFIX};
@@ -30,8 +30,8 @@ pub struct InForce {
 /// What is not the same in iptables-nft as in legacy iptables, which gives every text its meaning.
 pub fn deviations() -> String {
     format!(
-        "packets that iptables-nft treats otherwise than legacy iptables: {} (docs/semantics.md, \
-         deviations)",
+        "packets that iptables-nft treats differently from legacy iptables: {} \
+         (docs/semantics.md, deviations)",
         Deviation::packets()
     )
 }
@@ -94,7 +94,7 @@ pub fn read(variant: Option<VariantArg>) -> Result<InForce> {
         false => said.join(", "),
     };
     let other = |(family, name): &(String, String)| {
-        format!("nft table {family} {name}: it is not one of iptables-nft")
+        format!("nft table {family} {name}: not a table of iptables-nft")
     };
     found.not_read.extend(tables.others.iter().map(other));
     found.of_weir = tables.of_weir;
@@ -119,7 +119,7 @@ fn of_nft(
         Ok(text) => {
             not_read.extend(text.lines().filter_map(incompatible).map(|table| {
                 format!(
-                    "nft table {table} ({}): it has chains that are no iptables-nft's",
+                    "nft table {table} ({}): it has chains that iptables-nft did not create",
                     word(family)
                 )
             }));
@@ -166,7 +166,7 @@ fn choose(
         (Some(variant), ..) => variant,
         (None, true, true) => bail!(
             "{} is filtered twice: legacy iptables holds {in_legacy}, iptables-nft holds {in_nft}, \
-             and packets meet both; `--variant legacy` or `--variant nft` reads one of them",
+             and packets traverse both; `--variant legacy` or `--variant nft` selects one",
             word(family)
         ),
         (None, false, true) => VariantArg::Nft,
@@ -180,7 +180,7 @@ fn choose(
     };
     let warning = left.acts().then(|| {
         let (word, other) = (word(family), other.name());
-        format!("{word} rules of {other}: it holds {left}, which packets meet, too")
+        format!("{word} rules of {other}: it has {left}, which packets traverse as well")
     });
     Ok(ChosenVariant { variant, text, warning })
 }

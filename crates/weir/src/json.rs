@@ -1,5 +1,5 @@
-//! The JSON that commands print: one object each, which begins with the command and the version of
-//! its members.
+//! The JSON output of commands: one object each, beginning with the command and the version of its
+//! members.
 
 use std::collections::BTreeMap;
 

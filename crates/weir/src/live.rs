@@ -1,7 +1,8 @@
-//! A run while it goes on: a line a subject with what it measured last, and the bar below.
+//! Progress of a run: a line per subject with its last measurement, and a progress bar.
 //!
-//! All of it is on standard error, and nothing where that is no terminal. A line is reckoned anew
-//! only after a trial of its subject, between two trials: nothing is drawn while one is measured.
+//! Everything is written to standard error, and nothing if that is not a terminal. A line is
+//! recomputed only after a trial of its subject, between two trials: nothing is drawn during a
+//! measurement.
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use weir_report::measured;

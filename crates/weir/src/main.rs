@@ -1,5 +1,5 @@
-//! The command line: reads words, calls the crates, prints. Logic that deserves a unit test lives
-//! in the crate that it belongs to.
+//! The command line: parses arguments, calls the crates, prints. Logic that deserves a unit test is
+//! in the crate to which it belongs.
 
 #![forbid(unsafe_code)]
 

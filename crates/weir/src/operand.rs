@@ -1,4 +1,4 @@
-//! Rulesets as the command line names them: files, standard input, or what is in force.
+//! Rulesets as the command line names them: files, standard input, or the ruleset in force.
 
 use std::path::Path;
 
@@ -47,11 +47,11 @@ pub enum TextKind {
 /// A text that cannot be read or holds errors: they are drawn on standard error first.
 pub fn load(file: Option<&Path>, operand: &Operand, color: bool) -> Result<Loaded> {
     if operand.live && file.is_some() {
-        bail!("--live reads what is in force: a FILE beside it has no meaning");
+        bail!("--live reads the ruleset in force: it cannot be combined with a FILE");
     }
     let table = match &operand.table {
         Some(name) => Some(TableName::parse(name).with_context(|| {
-            format!("no table {name}: there are raw, mangle, nat, filter and security")
+            format!("unknown table {name}: the tables are raw, mangle, nat, filter and security")
         })?),
         None => None,
     };
@@ -66,9 +66,9 @@ pub fn load(file: Option<&Path>, operand: &Operand, color: bool) -> Result<Loade
             let tables: Vec<String> =
                 found.of_weir.iter().map(|(family, name)| format!("{family} {name}")).collect();
             bail!(
-                "--live: an nft artefact is in force (nft tables {}), which stands for rules that \
-                 iptables does not have: name the file that it was compiled from, or unload it; \
-                 `weir diff --live FILE` compares it with the file",
+                "--live: an nft artefact is in force (nft tables {}), so iptables does not have \
+                 all rules: name the file that it was compiled from, or unload it; `weir diff \
+                 --live FILE` compares it with the file",
                 tables.join(", ")
             );
         }

@@ -1,4 +1,4 @@
-//! One side of `weir diff`: a file, an artefact's folder, or what is in force.
+//! One side of `weir diff`: a file, an artefact's folder, or the ruleset in force.
 
 use std::path::Path;
 
@@ -78,7 +78,7 @@ fn folder(name: &str, files: &Operand, color: bool) -> Result<DiffOperand> {
     };
     let Loaded { firewall, sources } = operand::parse(texts, None, files, color)?;
     let changed = |file| {
-        format!("{name}/{file} was changed since weir wrote it: it is compared as it is now")
+        format!("{name}/{file} was changed since weir wrote it: the changed file is compared")
     };
     let left_out = edited.into_iter().map(changed).collect();
     let (name, manifest) = (name.to_owned(), Some(manifest));
@@ -113,7 +113,7 @@ fn count(errors: usize) -> String {
 }
 
 impl DiffOperand {
-    /// The text and line of what stands at a span; `None` for what weir made of nft.
+    /// The text and line of what is at a span; `None` for what weir made of nft.
     pub fn line(&self, span: Span, family: Family) -> Option<(String, usize)> {
         let source = self.sources.iter().find(|s| s.kind == TextKind::Rules(family))?;
         let before = source.text.get(..span.range()?.start)?;
@@ -149,8 +149,8 @@ pub fn credit(a: &mut DiffOperand, b: &mut DiffOperand) -> Option<OriginalIds> {
     })
 }
 
-/// A side as one firewall, nft's tables in the words of iptables. `other` tells what their own
-/// words stand for.
+/// A side as one firewall, nft's tables in terms of iptables. `other` tells what their own words
+/// stand for.
 ///
 /// # Errors
 /// What iptables has no words for, by name.

@@ -1,4 +1,4 @@
-//! What people see: colours, standard output that may be closed, progress on standard error.
+//! Terminal output: colours, a closed standard output, progress on standard error.
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Texts of rulesets: files, standard input, what commands print.
+//! Texts of rulesets: files, standard input, output of commands.
 
 use std::fs;
 use std::io::Read as _;
@@ -44,7 +44,7 @@ pub fn read(path: &Path) -> Result<(String, String)> {
         Err(error) => {
             let at = error.utf8_error().valid_up_to();
             let line = 1 + error.as_bytes()[..at].iter().filter(|b| **b == b'\n').count();
-            bail!("{name}:{line}: the text is not UTF-8: convert it, or remove the odd byte")
+            bail!("{name}:{line}: the text is not UTF-8: convert it, or remove the invalid byte")
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What changed in a text, as a unified diff.
+//! Changes of a text, as a unified diff.
 
 use std::collections::HashMap;
 

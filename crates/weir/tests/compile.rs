@@ -1,4 +1,4 @@
-//! What `weir compile` says of its work.
+//! The output of `weir compile`.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -21,7 +21,7 @@ fn compiled(form: &str, more: &[&str]) -> String {
 
 #[test]
 fn rules_that_are_left_to_a_program_are_told() {
-    let note = "rules are in chains of kube-proxy, which rewrites them";
+    let note = "rules are in chains that kube-proxy rewrites";
     for form in ["tree", "ipset", "nft"] {
         let said = compiled(form, &[]);
         assert!(said.contains(note) && said.contains("--programs kube-proxy"), "{said}");
@@ -88,7 +88,7 @@ fn a_strict_nft_form_is_whole_or_nothing_is_written() {
     let (status, _, said) = compile("strict-mixed", &mixed, &strict);
     assert_eq!(status, Some(2));
     assert!(said.contains("nft cannot express -m recent") && said.contains("rules:7:"), "{said}");
-    assert!(said.contains("nft would evaluate 1 of 4 rules, and iptables 3"), "{said}");
+    assert!(said.contains("nft would evaluate 1 of 4 rules, iptables 3"), "{said}");
     assert!(said.contains("nothing was written") && said.contains("without --strict"), "{said}");
     let tied = "*nat\n:PREROUTING ACCEPT [0:0]\n:DOCKER - [0:0]\n\
                 -A PREROUTING -j DOCKER\n-A DOCKER -p tcp -j DNAT --to-destination 192.0.2.9\n\

@@ -1,4 +1,4 @@
-//! The sessions of `testdata/console`, which the guide shows.
+//! The sessions of `testdata/console`, which the guide links to.
 
 use weir_testkit::{console, data};
 

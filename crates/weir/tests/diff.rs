@@ -1,5 +1,5 @@
-//! `weir diff` by the program itself: every kind of operand, one hook, packets that are written,
-//! and what it says when it gives up.
+//! `weir diff` as a program: every kind of operand, one hook, written packets, and its output if it
+//! gives up.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -124,7 +124,7 @@ fn first_frame(bytes: &[u8]) -> (Ipv4Addr, Ipv4Addr, u8, u16, u16) {
     let magic = u32::from_le_bytes(bytes[..4].try_into().expect("four bytes"));
     assert!(
         [0xa1b2_c3d4, 0xa1b2_3c4d].contains(&magic),
-        "{magic:#x} is no pcap of this byte order"
+        "{magic:#x} is not a pcap of this byte order"
     );
     let link = u32::from_le_bytes(bytes[20..24].try_into().expect("four bytes"));
     assert_eq!(link, 1, "Ethernet");

@@ -1,5 +1,5 @@
-//! Control characters in comments and names of a ruleset never reach a terminal: what weir prints
-//! for people shows them written out.
+//! Control characters in comments and names of a ruleset never reach a terminal: output for people
+//! shows them escaped.
 
 use std::fs;
 use std::path::Path;

@@ -93,7 +93,7 @@ struct Lan {
 }
 
 impl Lan {
-    /// `None` where this machine cannot have it, after saying so.
+    /// `None` if this machine cannot have it, after saying so.
     fn new(name: &str) -> Option<Lan> {
         if lacks_root() {
             return None;

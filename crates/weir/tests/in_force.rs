@@ -1,4 +1,4 @@
-//! `--live` reads the variant of iptables that is in force, and says which.
+//! `--live` reads the variant of iptables that is in force, and reports which.
 
 use std::process::Output;
 
@@ -7,7 +7,7 @@ use weir_testkit::{Folder, lacks_root};
 
 const WEIR: &str = env!("CARGO_BIN_EXE_weir");
 
-/// A filter table with so many rules.
+/// A filter table with this many rules.
 fn rules(count: u32) -> String {
     let rule = |n: u32| format!("-A INPUT -s 192.0.2.{n}/32 -j DROP\n");
     let rules: String = (1..=count).map(rule).collect();
@@ -116,10 +116,10 @@ fn rules_in_both_variants_are_refused_and_one_of_them_is_read_when_named() {
     assert!(said.contains("not read: IPv4 rules of legacy iptables: it holds 2 rules"), "{said}");
     let diff = weir(&inside, &["diff", "--live", "--variant", "legacy", file]);
     assert_eq!(diff.0, Some(0), "{}{}", diff.1, diff.2);
-    assert!(!diff.1.contains("treats otherwise than legacy"), "{}", diff.1);
+    assert!(!diff.1.contains("treats differently from legacy"), "{}", diff.1);
     let (status, out, _) = weir(&inside, &["diff", "--live", "--variant", "nft", file]);
     assert_eq!(status, Some(1));
-    assert!(out.contains("packets that iptables-nft treats otherwise than legacy"), "{out}");
+    assert!(out.contains("packets that iptables-nft treats differently from legacy"), "{out}");
     let (status, _, err) = weir(&inside, &["fmt", file, "--variant", "nft"]);
     assert_eq!(status, Some(2), "it is a variant of what is in force: {err}");
 }
@@ -136,7 +136,7 @@ fn tables_of_nft_that_are_not_read_are_named() {
     nft("table inet fw { chain input { type filter hook input priority 0; policy drop; }; }");
     let (count, said) = read(&inside, &[]);
     assert_eq!(count, 4);
-    assert!(said.contains("not read: nft table inet fw: it is not one of iptables-nft"), "{said}");
+    assert!(said.contains("not read: nft table inet fw: not a table of iptables-nft"), "{said}");
     assert!(!said.contains("nft table ip filter"), "{said}");
     // A chain of somebody else in a table of iptables-nft.
     nft("table ip filter { chain mine { type filter hook input priority 5; policy drop; }; }");

@@ -1,5 +1,5 @@
-//! A killed run leaves nothing behind that the next start does not remove, and the user's own
-//! network is never touched.
+//! The next start removes all leftovers of a killed run, and the user's own network is never
+//! touched.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -78,7 +78,7 @@ fn limits() -> [u64; 2] {
     })
 }
 
-/// A study that holds so many connections that both limits are too low.
+/// A study that holds this many connections that both limits are too low.
 fn study_above(limits: [u64; 2], folder: &Path) {
     let held = limits[0].max(limits[1] * 2) + 2;
     let study = format!(

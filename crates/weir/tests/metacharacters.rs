@@ -1,4 +1,4 @@
-//! Names and comments are data: nothing in them is ever run by a shell or drawn by a browser.
+//! Names and comments are data: no shell executes them and no browser interprets them.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What the papers say is listed, and every README shows it.
+//! The statements of the papers are listed, and every README shows its list.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

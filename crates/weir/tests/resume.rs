@@ -61,7 +61,7 @@ fn weir(study: &Path, out: &Path, more: &[&str]) -> Command {
     command
 }
 
-/// Trials of packets that settled a step, those of the validation left out.
+/// Trials of packets that settled a step, those of the validation omitted.
 fn settled(trials: &[Trial]) -> Vec<&Trial> {
     let of_packets = trials.iter().filter(|trial| trial.kind == TrialKind::Rate);
     of_packets.skip(4).filter(|trial| trial.state == State::Accepted).collect()

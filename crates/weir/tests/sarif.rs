@@ -1,5 +1,5 @@
-//! What `weir check --format sarif` prints has the shape of SARIF 2.1.0: every property that the
-//! standard requires, none that it does not know, values of the right kind.
+//! The output of `weir check --format sarif` conforms to SARIF 2.1.0: every required property, no
+//! unknown ones, and values of the right kind.
 //!
 //! The table below is the part of the standard (OASIS, sarif-v2.1.0-os, section 3) that weir uses;
 //! the official schema is closed in the same way.

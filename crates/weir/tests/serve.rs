@@ -1,4 +1,4 @@
-//! `weir lab serve`, asked as a browser asks, and otherwise.
+//! `weir lab serve`, with requests of a browser and other requests.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -175,5 +175,5 @@ fn a_folder_without_records_is_refused() {
         .output()
         .expect("weir runs");
     assert_eq!(out.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&out.stderr).contains("neither the folder of a run"));
+    assert!(String::from_utf8_lossy(&out.stderr).contains("neither a run"));
 }

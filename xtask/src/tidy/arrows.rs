@@ -1,8 +1,8 @@
 //! Arrows between crates: each `Cargo.toml` against the table in `ARCHITECTURE.md`.
 //!
 //! The document is the source of truth: its table has the columns *crate*, *may use* and *unsafe*.
-//! Names there go without `weir-`. Tests may use any library crate (`[dev-dependencies]`), since
-//! cargo builds those apart; `weir-testkit` may be used by nothing else.
+//! Names are given without `weir-`. Tests may use any library crate (`[dev-dependencies]`), since
+//! cargo builds those separately; nothing else may use `weir-testkit`.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! Calls that must not stay: `todo!` and its like anywhere, sleeping in tests, `unwrap` in a
+//! Calls that must not be committed: `todo!` and similar anywhere, sleeping in tests, `unwrap` in a
 //! library.
 
 use super::finding::TidyFinding;

@@ -1,4 +1,4 @@
-//! Each file says on top what it is.
+//! Each file begins with a comment that says what it is.
 
 use super::finding::TidyFinding;
 use crate::tree::Tree;
@@ -21,7 +21,7 @@ pub fn check(tree: &Tree) -> Vec<TidyFinding> {
 
 /// The comment that should be on top and is not.
 fn missing_head(path: &str, text: &str) -> Option<&'static str> {
-    // Golden files and test inputs have rules of their own, in `testdata/README.md`.
+    // Golden files and test inputs have their own rules, in `testdata/README.md`.
     if path.starts_with("testdata/") || text.trim().is_empty() {
         return None;
     }

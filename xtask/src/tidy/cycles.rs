@@ -1,5 +1,4 @@
-//! Modules that take names from each other in a cycle: none of them can be read, tested or moved
-//! alone.
+//! Modules that import from each other in a cycle: none of them can be read, tested or moved alone.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -1,4 +1,4 @@
-//! Dependencies that a crate names and does not use: each costs building time and trust.
+//! Dependencies that a crate declares but does not use: each costs build time and trust.
 
 use super::finding::TidyFinding;
 use crate::tree::Tree;

@@ -1,5 +1,5 @@
-//! Documents: links that lead somewhere, source files that are there, decisions with their number, glossary words in use, and
-//! tests that are where the semantics says.
+//! Documents: valid links, existing source files, numbered decisions, glossary terms in use, and
+//! existing tests in the semantics.
 
 use super::finding::TidyFinding;
 use crate::tree::Tree;

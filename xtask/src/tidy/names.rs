@@ -1,7 +1,7 @@
 //! Types of the same name: a reader cannot tell which one is meant.
 //!
 //! All types of the workspace outside tests are compared, whatever their visibility. A name that
-//! several crates share for a reason stands in `xtask/shared-names.toml` with that reason.
+//! several crates share for a reason is listed in `xtask/shared-names.toml` with that reason.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! No path of a person's machine: they mean nothing to anybody else.
+//! Paths of a person's machine, which mean nothing to others.
 
 use super::finding::TidyFinding;
 use crate::tree::Tree;

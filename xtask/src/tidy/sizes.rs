@@ -1,4 +1,5 @@
-//! Sizes: one idea a file, one screen a function. Warnings, for a table of fields may be long.
+//! Sizes: one idea per file, one screen per function. These are warnings, because a table of fields
+//! may be long.
 
 use super::finding::TidyFinding;
 use crate::source;

@@ -1,4 +1,4 @@
-//! Folders of `testdata`: each is explained in its README and read by a test.
+//! Folders of `testdata`: each is described in its README and read by a test.
 
 use std::collections::BTreeSet;
 

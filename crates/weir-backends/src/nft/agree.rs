@@ -1,13 +1,14 @@
-//! Equal before it is written: the iptables interpreter and the nft evaluator, hook by hook.
+//! Checks that the form is equal before it is written: the iptables interpreter and the nft
+//! evaluator are compared hook by hook.
 //!
-//! At every hook that went to nft, a packet goes through the iptables table by the interpreter, and
-//! through the nft table by the evaluator. The way it ends, what is done on the way, the packet
-//! afterwards and every original counted must be the same. Journeys are made of such walks: what is
-//! equal at every hook is equal on the way.
+//! At every hook that went to nft, the interpreter sends a packet through the iptables table, and
+//! the evaluator sends it through the nft table. The verdict, the effects, the packet afterwards
+//! and the credited original rules must be the same. A journey is a sequence of such steps, so
+//! equality at every hook implies equality of the journey.
 //!
-//! Left out are the packets that legacy and nft treat differently by nature: cut transport headers,
-//! TCP fragments at offset 1, and, where conntrack puts fragments together before any rule sees
-//! them, fragments.
+//! Excluded are packets that legacy iptables and nft inherently treat differently: truncated
+//! transport headers, TCP fragments at offset 1, and fragments if conntrack reassembles them before
+//! any rule sees them.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};

@@ -1,11 +1,12 @@
 //! A run of rules as one lookup.
 //!
 //! All rules of a run test the same value: an address, a port, a mark, a MAC address, a device, or
-//! two of them. A packet has one value, so that only the rules whose test holds that value can
-//! match it. The values fall into stretches over which this list of rules is the same
+//! two of them. A packet has one value, so only rules whose test contains that value can match it.
+//! The values are divided into stretches over which the list of these rules is constant
 //! ([`weir_partition::stretches()`]). Each stretch is an element of a map, and equal lists are one
-//! *class*. So overlapping prefixes, several verdicts, and rules that go on (LOG before ACCEPT) all
-//! cost one lookup. Where the lists grow too long the run is refused, and a shorter one tried.
+//! *class*. So overlapping prefixes, several verdicts, and rules that do not terminate (LOG before
+//! ACCEPT) all cost one lookup. If the lists grow too long, the run is refused and a shorter one is
+//! tried.
 
 use std::collections::HashMap;
 
@@ -54,9 +55,9 @@ impl KeyAxis {
         self.loads.iter().any(|l| l.is_transport())
     }
 
-    /// The item's place on this axis, or `None` where it cannot be part of a run along it.
+    /// The item's place on this axis, or `None` if it cannot be part of a run along it.
     pub fn place(&self, item: &Item) -> Option<KeyedItem> {
-        // A translation of ports needs its own look at the protocol.
+        // A translation of ports needs its own test of the protocol.
         if item.is_stateful() || self.is_port() && matches!(item.act, Act::Nat(_)) {
             return None;
         }
@@ -109,7 +110,7 @@ impl KeyAxis {
 /// Where an item lies on an axis.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct KeyedItem {
-    /// For each part of the key, the values that the item's test holds.
+    /// For each part of the key, the values that the item's test matches.
     keys: Vec<Vec<ElementKey>>,
     /// Ports: the protocol they are ports of, equal in the whole run.
     pub proto: Option<u128>,
@@ -142,8 +143,8 @@ fn keys_of(item: &Item, load: Load, exact: bool) -> Option<Vec<ElementKey>> {
     (!exact || keys.iter().all(single)).then_some(keys)
 }
 
-/// The protocol of a rule that tests ports. The lookup must be its first look at the packet's
-/// transport header, and other tests before it must not stop short of it: they are pure.
+/// The protocol of a rule that tests ports. The lookup must be its first test of the packet's
+/// transport header, and other tests before it must have no side effects.
 fn only_proto(item: &Item) -> Option<u128> {
     let mut protos = item.conds.iter().filter_map(|c| match c {
         Cond::Test(nft::Test { load: Load::L4proto, with: With::Spans(s), negated: false }) => {
@@ -184,7 +185,7 @@ impl Classes {
     }
 }
 
-/// Cuts a run into classes; `None` where the lists grow too long.
+/// Cuts a run into classes; `None` if the lists grow too long.
 ///
 /// `decides[i]`: the i-th rule decides for every packet of its place.
 pub(super) fn classes(places: &[&KeyedItem], decides: &[bool], family: Family) -> Option<Classes> {
@@ -209,8 +210,8 @@ fn by_stretches(places: &[&KeyedItem], decides: &[bool], family: Family) -> Opti
     Some(shape(found, family))
 }
 
-/// The cheapest map that holds the stretches: single values and blocks of one size are looked up
-/// in a hash table, all else in a tree of spans.
+/// The cheapest map for the stretches: single values and blocks of one size are looked up in a hash
+/// table, everything else in a tree of intervals.
 fn shape(found: Stretches, family: Family) -> Classes {
     let Stretches { lists, stretches } = found;
     let block = |interval| prefix_mask(interval, u128::MAX).filter(|mask| *mask != 0);

@@ -1,7 +1,7 @@
-//! A condition of a rule in nft's terms.
+//! A condition of a rule, as nft expresses it.
 //!
-//! Most are one test of a loaded value. What nft says differently is said so that it comes out
-//! equal: a negation that must hold where the value is absent, and a choice of tests.
+//! Most are one test of a loaded value. Two cases need a different construction to be equal: a
+//! negation that must match if the value is absent, and an alternative of two tests.
 
 use weir_model::matching;
 use weir_model::nft::{self, Load, Statement, With, ct_state, ct_status};
@@ -13,7 +13,7 @@ pub(super) enum Cond {
     Test(nft::Test),
     /// A test as nft text.
     Opaque(nft::OpaqueStatement),
-    /// Holds unless the statement goes on; also where the value is absent.
+    /// Holds unless the statement continues; also where the value is absent.
     Unless(Box<Statement>),
     /// Holds if one of the tests does.
     Any(Vec<nft::Test>),

@@ -1,4 +1,5 @@
-//! Which counters of the nft form add up to which original, and what they take in the kernel.
+//! Which counters of the nft form add up to which original rule, and the memory that they need in
+//! the kernel.
 
 use std::collections::HashMap;
 

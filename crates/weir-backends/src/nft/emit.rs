@@ -1,9 +1,9 @@
 //! Chains of rules, written as nft chains.
 //!
-//! A [`Body`] is the chain that is being written. What cannot be one nft rule gets a chain of its
-//! own: called with `jump`, which comes back behind it, unless the rule leaves its chain (RETURN,
-//! goto); then it is entered with `goto`, and the rest of the body becomes a chain too, to which
-//! it goes on. So RETURN always finds the caller that it would have found.
+//! A [`Body`] is the chain that is being written. Whatever does not fit into one nft rule gets its
+//! own chain. It is called with `jump`, which returns after it, unless the rule leaves its chain
+//! (RETURN, goto); in that case it is entered with `goto`, and the rest of the body becomes another
+//! chain that it continues with. So RETURN always returns to the same caller as in the original.
 
 use std::collections::HashMap;
 
@@ -27,11 +27,12 @@ pub(super) struct Emitter {
     pub names: NftNames,
     pub chains: Vec<Chain>,
     pub maps: Vec<Map>,
-    /// Fragments may come by: what looks at a transport header must look at the offset first.
+    /// Fragments are possible: a test of a transport header must be preceded by a test of the
+    /// offset.
     pub guard: bool,
     /// Compile runs.
     pub runs: bool,
-    /// What became of runs: number of rules, and a sentence.
+    /// The outcome of runs: number of rules, and a sentence.
     pub compiled: Vec<Compiled>,
 }
 
@@ -103,7 +104,8 @@ impl Emitter {
         self.chains.push(Chain { name, base: None, comment, rules });
     }
 
-    /// What follows goes into a new chain; the body's chain ends by going there. Its name.
+    /// The following rules go into a new chain, which the body's chain continues with. Returns its
+    /// name.
     fn split(&mut self, body: &mut Body) -> String {
         let rest = self.names.fresh(&body.name);
         let exit = body.exit.replace(rest.clone());
@@ -149,7 +151,7 @@ impl Emitter {
         body.rules.push(Rule { statements, comment: item.comment.clone() });
     }
 
-    /// A test that is no single nft test: the rest of the rule in a chain of its own.
+    /// A test that is no single nft test: the rest of the rule in its own chain.
     fn aside(
         &mut self,
         body: &mut Body,
@@ -193,7 +195,7 @@ impl Emitter {
         self.finish(own);
     }
 
-    /// Puts the look at the fragment offset before the first look at a transport header.
+    /// Puts the test of the fragment offset before the first test of a transport header.
     fn guarded(&self, conds: &[Cond]) -> Vec<Cond> {
         let looks = |c: &Cond| match c {
             Cond::Test(t) => t.load.is_transport(),
@@ -241,7 +243,7 @@ struct Extent {
     end: usize,
     places: Vec<KeyedItem>,
     first: usize,
-    /// Before here no run on this axis is worth another look.
+    /// No run on this axis needs to be tried before this position.
     skip: usize,
 }
 
@@ -301,7 +303,7 @@ impl Emitter {
         best.map(|(_, run)| run)
     }
 
-    /// The run, and how many rules it saves on average; `None` where its classes grow too long.
+    /// The run, and how many rules it saves on average; `None` if its classes grow too long.
     fn cut(
         &self,
         axis: &KeyAxis,
@@ -447,7 +449,7 @@ impl<'a> ClassPart<'a> {
         }
     }
 
-    /// True where its chain must go on to the rest of the caller instead of coming back.
+    /// True where its chain must continue to the rest of the caller instead of coming back.
     fn needs_exit(&self) -> bool {
         self.plain().is_none()
             && (self.acts.iter().any(|a| a.leaves())

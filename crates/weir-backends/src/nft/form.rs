@@ -10,7 +10,7 @@ use weir_model::{CreditMap, Family, Firewall, Hook, TableName};
 pub struct NftForm {
     /// Typed form of [`text`](NftForm::text).
     pub ruleset: nft::Ruleset,
-    /// A file for `nft -f`: one transaction that puts the tables in place of their like.
+    /// A file for `nft -f`: one transaction that replaces the tables of the same names.
     pub text: String,
     /// What stays in iptables: hooks that nft cannot say, as prefix trees; the chains of moved
     /// hooks empty, with the policy ACCEPT. To be loaded after the nft tables, where the kernel

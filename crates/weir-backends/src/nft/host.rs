@@ -1,7 +1,7 @@
-//! Matches that no loaded value models, as nft text.
+//! Matches that the field table does not model, as nft text.
 //!
-//! Each says exactly what the iptables match says, as far as the kernel's sources show; what would
-//! only come near is refused.
+//! Each is exactly equivalent to the iptables match, as far as the kernel's sources show; an
+//! approximation is refused.
 
 use std::fmt::Write;
 
@@ -11,7 +11,7 @@ use weir_model::{AddrMatch, Family, Match, PortSpan, RuleId};
 
 use super::cond::{Cond, ct_state_test};
 
-/// Where a match stands.
+/// The position of a match.
 #[derive(Clone, Copy)]
 pub(super) struct MatchPlace {
     pub rule: RuleId,
@@ -27,7 +27,7 @@ impl MatchPlace {
     }
 }
 
-/// Says a match in nft's words.
+/// Says a match in nft terms.
 pub(super) fn lower(m: &Match, place: MatchPlace) -> Result<Vec<Cond>, String> {
     let (module, options) = match m {
         Match::Conntrack(c) => return conntrack(c, place),
@@ -44,10 +44,10 @@ pub(super) fn lower(m: &Match, place: MatchPlace) -> Result<Vec<Cond>, String> {
         "statistic" => statistic(options, place),
         "addrtype" => addrtype(options, place),
         "owner" => owner(options, place),
-        // xt_rpfilter asks for a unicast route, nft_fib for any: they differ for the broadcast
+        // xt_rpfilter requires a unicast route, nft_fib accepts any: they differ for the broadcast
         // addresses of the host (measured).
         "rpfilter" => {
-            Err("-m rpfilter, which nft answers otherwise for broadcast addresses".into())
+            Err("-m rpfilter, which nft evaluates differently for broadcast addresses".into())
         }
         _ => Err(format!("-m {module}")),
     }
@@ -109,7 +109,7 @@ fn statistic(options: &[OptionValue], place: MatchPlace) -> Result<Vec<Cond>, St
     Ok(vec![Cond::Opaque(place.opaque(text, false))])
 }
 
-/// Both ask inet_dev_addr_type. For IPv6 xt_addrtype asks the routing table in a way of its own.
+/// Both use inet_dev_addr_type. For IPv6 xt_addrtype queries the routing table differently.
 fn addrtype(options: &[OptionValue], place: MatchPlace) -> Result<Vec<Cond>, String> {
     if place.family == Family::V6 {
         return Err("-m addrtype for IPv6".into());
@@ -176,7 +176,7 @@ fn owner(options: &[OptionValue], place: MatchPlace) -> Result<Vec<Cond>, String
 }
 
 /// Without an entry xt_conntrack is done once the state matched; nft's tests of an entry then stop
-/// the rule. They agree where the state implies an entry, or where no state is asked.
+/// the rule. They agree if the state implies an entry, or if no state is tested.
 fn conntrack(c: &ConntrackMatch, place: MatchPlace) -> Result<Vec<Cond>, String> {
     use weir_model::matching::ct_state::{ESTABLISHED, NEW, RELATED};
     let mut out = Vec::new();

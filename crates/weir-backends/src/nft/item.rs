@@ -1,8 +1,8 @@
-//! A rule in nft's terms: tests that nft loads, and what it does.
+//! A rule as nft expresses it: tests of loaded values, and its action.
 //!
-//! What nft says differently is said so that it comes out equal: a negation that must hold where
-//! the value is absent becomes [`Cond::Unless`], a test of one of two ports [`Cond::Any`]; the
-//! emitter gives them a chain of their own. What nft cannot say is refused by name.
+//! Where nft differs, the translation is chosen so that the result is equal: a negation that must
+//! match if the value is absent becomes [`Cond::Unless`], a test of either port [`Cond::Any`]; the
+//! emitter gives them their own chains. What nft cannot express is refused by name.
 
 use weir_model::mask::masked_interval;
 use weir_model::nft::{self, Credit, Load, Statement, With};
@@ -50,15 +50,15 @@ impl Act {
         !matches!(self, Act::Count | Act::Effect(_) | Act::Jump(_))
     }
 
-    /// True where it leaves its chain for the caller's: it cannot stand in a chain that was called
-    /// from within its own.
+    /// True if it leaves its chain for the caller's: it must not be in a chain that was called from
+    /// its own chain.
     pub fn leaves(&self) -> bool {
         matches!(self, Act::Return | Act::Goto(_))
     }
 }
 
 impl Item {
-    /// True where it keeps a budget: it may stand only once.
+    /// True if it is stateful: it must occur only once.
     pub fn is_stateful(&self) -> bool {
         self.conds.iter().any(|c| match c {
             Cond::Opaque(o) => o.stateful,
@@ -68,7 +68,7 @@ impl Item {
     }
 }
 
-/// What became of a rule.
+/// The outcome of a rule.
 pub(super) enum LoweredMatch {
     /// nft says it.
     Item(Item),
@@ -78,7 +78,7 @@ pub(super) enum LoweredMatch {
     Refused(String),
 }
 
-/// Says a rule in nft's terms.
+/// Says a rule in nft terms.
 pub(super) fn lower(rule: &Rule, family: Family) -> LoweredMatch {
     match try_lower(rule, family) {
         Ok(Some(item)) => LoweredMatch::Item(item),
@@ -131,7 +131,7 @@ fn act(target: &Target, family: Family) -> Result<Act, String> {
     })
 }
 
-/// Adds a test; false where it never holds.
+/// Adds a test; false if it never matches.
 fn lower_test(
     out: &mut Vec<Cond>,
     rule: &Rule,
@@ -237,7 +237,7 @@ fn field_test(
     Ok(whole_types(nft::Test { load, with, negated }))
 }
 
-/// `-f` tells later fragments from all else by the offset.
+/// `-f` distinguishes later fragments by the offset.
 fn fragment_test(p: Predicate, negated: bool, family: Family) -> Result<nft::Test, String> {
     if family == Family::V6 || p != Predicate::In(vec![(1, 1)]) {
         return Err("a test for fragments".into());

@@ -1,9 +1,9 @@
-//! Names that nft takes.
+//! Names that nft accepts.
 //!
-//! A chain's name stands bare in nft's text, so that it must be an identifier, and no keyword of
-//! this nft or a later one. All keywords are of small letters, digits and hyphens: a name with a
-//! capital or an underscore is none. Whatever else a name holds is replaced, and the name kept
-//! apart from all others.
+//! A chain's name is not quoted in nft text, so it must be an identifier, and not a keyword of this
+//! or a later nft. All keywords consist of lower-case letters, digits and hyphens, so a name with a
+//! capital letter or an underscore is never one. Other characters of a name are replaced, and the
+//! result is made unique.
 
 use std::collections::{HashMap, HashSet};
 
@@ -69,7 +69,7 @@ impl NftNames {
     }
 }
 
-/// True where nft takes the name as it is.
+/// True if nft accepts the name unchanged.
 fn is_plain(name: &str) -> bool {
     name.len() <= NAME_MAX
         && name.starts_with(|c: char| c.is_ascii_alphabetic())

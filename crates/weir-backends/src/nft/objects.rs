@@ -1,4 +1,4 @@
-//! Objects that rules share by name, where nft stands for some of the rules.
+//! Objects that rules share by name, if nft replaces some of these rules.
 
 use weir_model::effect::named::{Objects, shares_objects};
 use weir_model::{Chain, Firewall, Table};
@@ -27,7 +27,9 @@ pub(super) fn lost(firewall: &Firewall, kept: &Firewall) -> Vec<Refusal> {
             refusals.push(Refusal {
                 family,
                 place: place.cloned().unwrap_or_default(),
-                what: format!("a rule that makes or configures the {object} of rules in iptables"),
+                what: format!(
+                    "a rule that creates or configures the {object} of rules in iptables"
+                ),
                 cure: Some("move it to a chain that stays in iptables".to_owned()),
                 span: rule.span,
             });

@@ -1,10 +1,10 @@
-//! Where rules stand, as manifests name it.
+//! Positions of rules, as manifests name them.
 
 use std::collections::HashMap;
 
 use weir_model::{RuleId, Ruleset, tool};
 
-/// Where each rule of a ruleset stands, as manifests name it.
+/// The position of each rule of a ruleset, as manifests name it.
 pub(super) fn places(ruleset: &Ruleset) -> HashMap<RuleId, String> {
     let mut out = HashMap::new();
     for table in &ruleset.tables {

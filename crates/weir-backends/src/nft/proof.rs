@@ -1,7 +1,8 @@
-//! Equal for all packets: the nft tables in the words of iptables, compared as diagrams.
+//! Proves the form for all packets: the nft tables are translated to iptables and compared as
+//! diagrams.
 //!
-//! What the two treat differently by nature is left out ([`CompareOptions::whole`]), as it is among
-//! the packets of [`check`](super::check).
+//! Packets that the two inherently treat differently are excluded ([`CompareOptions::whole`]), as
+//! in [`check`](super::check).
 
 use weir_artefact::Form;
 use weir_diagram::{CompareOptions, Identity};
@@ -13,7 +14,7 @@ use super::form::NftForm;
 use super::to_iptables::{self, OpaqueDictionary};
 use crate::form::CompileError;
 
-/// Why there is no proof; `None` where there is one.
+/// Why there is no proof; `None` if there is one.
 ///
 /// # Errors
 /// [`CompileError::Differs`] with a packet that the form treats in another way.
@@ -62,7 +63,7 @@ fn whole(firewall: &Firewall, form: &NftForm) -> Result<Firewall, String> {
     Ok(out)
 }
 
-/// The firewall with one spelling of effects that nft spells alike (NOTRACK and `CT --notrack`):
+/// The firewall with one spelling of effects that are the same in nft (NOTRACK and `CT --notrack`):
 /// the one that comes first in `by`.
 fn respelled(firewall: &Firewall, by: &Firewall) -> Firewall {
     let mut out = firewall.clone();

@@ -1,4 +1,4 @@
-//! Which rules of each hook nft evaluates, and why iptables keeps the others.
+//! Which rules of each hook nft evaluates, and why the others stay in iptables.
 
 use std::collections::{BTreeMap, HashSet};
 

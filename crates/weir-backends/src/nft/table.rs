@@ -1,11 +1,11 @@
 //! One iptables table as an nft table.
 //!
-//! The hooks of a table are compiled apart: one whose chains hold a rule that nft cannot say stays
-//! in iptables, beside the others, at the same priority as before, so that a packet still meets
-//! the tables in their order. So does one that enters a chain which another program keeps
-//! ([`weir_model::programs`]): a copy in nft would be stale at the program's next change. Two
-//! things tie hooks together: the nat table, which only one side may have, and a budget (`limit`)
-//! in a chain that several hooks reach: two copies would be two budgets.
+//! The hooks of a table are compiled separately. A hook whose chains contain a rule that nft cannot
+//! express stays in iptables, at the same priority as before, so that a packet still traverses the
+//! tables in order. So does a hook that enters a chain which another program manages
+//! ([`weir_model::programs`]): a copy in nft would be outdated after the program's next change. Two
+//! things tie hooks together: the nat table, which only one side may have, and a `limit` in a chain
+//! that several hooks reach, because two copies would be two limits.
 
 use std::collections::{HashMap, HashSet};
 
@@ -41,14 +41,14 @@ pub(super) struct TablePlan<'f> {
     pub refused: Vec<RefusedRule>,
     /// Chains that other programs keep, and which do.
     pub foreign: Vec<(&'f Name, Program)>,
-    /// Hooks that stay in iptables although every rule of theirs can be said, and why.
+    /// Hooks that stay in iptables although all of their rules can be expressed, and why.
     pub tied: Vec<(Hook, &'static str)>,
     /// Hooks that go to nft.
     pub moved: Vec<Hook>,
 }
 
 impl<'f> TablePlan<'f> {
-    /// A plan; chains of `programs` are nobody's.
+    /// A plan; chains of `programs` are treated like the user's.
     pub fn new(table: &'f Table, family: Family, programs: &[Program]) -> Self {
         let foreign = |c: &'f Chain| {
             let program = program_of(&c.name).filter(|p| !programs.contains(p))?;
@@ -106,7 +106,7 @@ impl<'f> TablePlan<'f> {
             reach[h].iter().filter(budget).any(|c| stay.iter().any(|s| reach[s].contains(c)))
         }) {
             let hook = moved.remove(at);
-            self.tied.push((hook, "it shares a budget with a hook that stays in iptables"));
+            self.tied.push((hook, "it shares a limit with a hook that stays in iptables"));
             stay.push(hook);
         }
         if moved.len() == hooks.len()
@@ -118,9 +118,10 @@ impl<'f> TablePlan<'f> {
                 .flat_map(|c| &c.rules)
                 .any(|rule| acts_by_being_loaded(rule, self.family))
         {
-            // Rules that some packet meets would have kept their hooks: no packet meets this one.
-            let why = "a rule that no packet meets does something by being loaded \
-                       (recent, hashlimit, socket, …), which nft cannot";
+            // Rules that packets can reach would have kept their hooks in iptables, so no packet
+            // reaches this one.
+            let why = "a rule that no packet reaches has an effect by being loaded (recent, \
+                       hashlimit, socket, …), which nft cannot express";
             self.tied.extend(moved.drain(..).map(|h| (h, why)));
         }
         self.moved = moved;
@@ -135,8 +136,8 @@ impl<'f> TablePlan<'f> {
         self.table.chains_reached_from([start]).into_iter().map(|chain| &*chain.name).collect()
     }
 
-    /// The chains that the nft table holds: those that a moved hook may enter, and, where nothing
-    /// stays in iptables, those that no hook enters but that nft can say whole.
+    /// The chains of the nft table: those that a moved hook may enter, and, if nothing stays in
+    /// iptables, those that no hook enters but that nft can express completely.
     fn wanted(&self) -> HashSet<&'f str> {
         let bad: HashSet<&str> = self.refused.iter().map(|r| &*r.chain).collect();
         let mut entered: HashSet<&str> = HashSet::new();
@@ -213,9 +214,9 @@ impl<'f> TablePlan<'f> {
         (table, e.compiled)
     }
 
-    /// A base chain ends with the policy's counter. Where a rule may leave the chain early, its
-    /// rules stand in a chain of their own that the base chain calls, so that whatever returns
-    /// comes to the policy's counter.
+    /// A base chain ends with the policy's counter. If a rule may leave the chain early, its rules
+    /// are in a separate chain that the base chain calls, so that every return reaches the policy's
+    /// counter.
     fn base_chain(&self, e: &mut Emitter, hook: Hook, chain: &Chain) -> nft::Chain {
         let items = &self.items[&*chain.name];
         let name = e.names.chain(&chain.name).to_string();
@@ -258,17 +259,17 @@ impl<'f> TablePlan<'f> {
         rest
     }
 
-    /// True where every hook of the table goes to nft, and nobody else keeps a chain there.
+    /// True if every hook of the table goes to nft, and no other program has a chain there.
     pub fn all_moved(&self) -> bool {
         let there = self.table.name.hooks().iter().filter(|h| self.base(**h).is_some());
         there.count() == self.moved.len() && self.foreign.is_empty()
     }
 }
 
-/// Whether a rule does something that outlives its packets as soon as it is loaded: the first rule
-/// that names a table of `recent` or `hashlimit` makes it, with its mask or rate; `socket` and
-/// TPROXY have datagrams put together; RATEEST makes the estimate that others read. What weir does
-/// not know may do anything. Conntrack is [`needs_conntrack`].
+/// Whether a rule has a lasting effect by being loaded: the first rule that names a table of
+/// `recent` or `hashlimit` creates it, with its mask or rate; `socket` and TPROXY cause reassembly
+/// of datagrams; RATEEST creates the estimate that others read. Unknown modules may do anything.
+/// Conntrack is [`needs_conntrack`].
 fn acts_by_being_loaded(rule: &Rule, family: Family) -> bool {
     conntrack_of(rule) == Conntrack::Defragments || shares_objects(rule, family)
 }

@@ -1,19 +1,20 @@
-//! nft's tables in the words of iptables.
+//! Translates nft tables to iptables.
 //!
-//! [`super::compile`] goes from iptables to nft; this is the way back. What comes out is a ruleset
-//! of the model like any other, so that it can be compared, explained and asked for packets by the
-//! same machinery as a file. It is exact, or refused by name:
+//! [`super::compile`] translates from iptables to nft; this is the inverse. The result is an
+//! ordinary ruleset of the model, so it can be compared and explained, and packets can be generated
+//! for it, as for a file. It is exact, or refused by name:
 //!
-//! - A rule is a rule: its tests as matches, what it does as target. A look at ports, at TCP's
-//!   flags or at ICMP's type is nft's for any protocol and iptables' for one: it is said only where
-//!   the rule, or every way to its chain, has tested the protocol (`protocols`).
-//! - A lookup is one rule for each element, in its place: no two elements hold the same key, so
-//!   that whoever comes back from one element's chain meets no other.
-//! - Tests that nft has words of its own for (`limit`, `fib`) are the matches of the other ruleset
-//!   that become these words ([`OpaqueDictionary`]), or else tests that only nft has.
+//! - A rule becomes a rule: its tests become matches, its action the target. A test of ports, TCP
+//!   flags or the ICMP type applies to any protocol in nft and to one protocol in iptables: it is
+//!   translated only if the rule, or every path to its chain, has tested the protocol
+//!   (`protocols`).
+//! - A lookup becomes one rule per element, in its place. No two elements have the same key, so a
+//!   packet that returns from one element's chain matches no other.
+//! - Tests that are specific to nft (`limit`, `fib`) become the matches of the other ruleset that
+//!   compile to the same text ([`OpaqueDictionary`]), or otherwise tests that only nft has.
 //!
-//! What is left out are the deviations that `docs/semantics.md` names: cut headers and fragments
-//! that nothing put together.
+//! The deviations of `docs/semantics.md` are excluded: truncated headers, and fragments that are
+//! not reassembled.
 
 mod dictionary;
 mod protocols;
@@ -30,7 +31,7 @@ pub use self::dictionary::OpaqueDictionary;
 use self::protocols::Protocols;
 use self::rule::RuleDraft;
 
-/// Why nft's tables cannot be said in iptables' words: the place and what stands there.
+/// Why nft tables cannot be translated to iptables: the position and the construct.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Untranslatable {
     /// `weir_filter FORWARD rule 3`.
@@ -66,7 +67,8 @@ pub fn translate(
     if unsaid.is_empty() { Ok(out) } else { Err(unsaid) }
 }
 
-/// Puts tables of nft into a ruleset that holds what stays in iptables. A hook is in one of them.
+/// Adds the tables of nft to a ruleset with the rules that stay in iptables. A hook is in one of
+/// them.
 ///
 /// # Errors
 /// A hook that both decide.
@@ -177,7 +179,7 @@ struct Translator<'t> {
     plain: &'t nft::Table,
     dictionary: &'t OpaqueDictionary,
     unsaid: Vec<Untranslatable>,
-    /// Marks change on the way.
+    /// Marks change along the way.
     marks: bool,
 }
 
@@ -270,11 +272,11 @@ impl<'t> Translator<'t> {
         map: &str,
     ) -> Result<Vec<Rule>, String> {
         let find = |t: &'t nft::Table| t.maps.iter().find(|m| m.name == map);
-        let missing = || format!("looks up in {map}, which is not there");
+        let missing = || format!("looks up {map}, which does not exist");
         let (plain, credited) = find(self.plain).zip(find(self.credited)).ok_or_else(missing)?;
         let jumps = plain.elements.iter().any(|e| matches!(e.verdict, Verdict::Jump(_)));
         if jumps && self.marks && key.iter().any(|k| k.load == Load::Mark) {
-            return Err("looks a mark up that changes behind the lookup".into());
+            return Err("looks up a mark that changes after the lookup".into());
         }
         let credit: HashMap<_, _> = credited.elements.iter().map(|e| (&e.key, &e.credit)).collect();
         let mut out = Vec::with_capacity(plain.elements.len());

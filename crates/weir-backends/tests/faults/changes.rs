@@ -1,4 +1,4 @@
-//! Changes from form to form while packets come.
+//! Changes from form to form while packets arrive.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! Files that were edited or exchanged, and rules in force that nothing can put back.
+//! Files that were edited or exchanged, and rules in force that cannot be restored.
 
 use std::fs;
 
@@ -81,7 +81,7 @@ fn a_script_loads_only_the_files_that_were_compiled_with_it() {
     assert!(ended.said.contains("are of artefact"), "{}", ended.said);
     assert_eq!(world.snapshot(), before);
 
-    // Compiled anew while the old ruleset is saved.
+    // Compiled again while the old ruleset is saved.
     let (_, other) = ALL.iter().find(|(name, _)| *name == "ipset").expect("an artefact");
     write(other, &world.path("next")).expect("it is written");
     let exchange = format!(

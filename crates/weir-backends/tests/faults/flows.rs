@@ -1,5 +1,5 @@
-//! Two flows through the firewall: one that every ruleset of the tests lets through, one that every
-//! one of them drops.
+//! Two flows through the firewall: one that every ruleset of the tests accepts, and one that every
+//! ruleset drops.
 
 use std::iter::repeat_n;
 use std::net::UdpSocket;
@@ -33,7 +33,7 @@ pub struct Flows {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// What became of the packets so far.
+/// The outcome of the packets so far.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Delivered {
     pub allowed_sent: u64,
@@ -77,7 +77,7 @@ impl Flows {
     }
 
     /// Rests the flows until all that was sent has arrived or two seconds brought nothing more,
-    /// counts, and goes on.
+    /// counts, and continues.
     pub fn delivered(&self) -> Delivered {
         self.rest.send(true).expect("the sender lives");
         self.resting.recv().expect("the sender rests");
@@ -105,7 +105,7 @@ impl Flows {
         self.forbidden.received.load(SeqCst) > 0
     }
 
-    /// Waits until both flows have sent so many packets more.
+    /// Waits until both flows have sent this many packets more.
     pub fn wait_for_packets(&self, packets: u64) {
         let until = self.forbidden.sent.load(SeqCst) + packets;
         while self.forbidden.sent.load(SeqCst) < until {

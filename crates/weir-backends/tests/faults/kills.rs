@@ -1,4 +1,4 @@
-//! Scripts that are killed at each of their commands, and what later ones make of it.
+//! Scripts that are killed at each of their commands, and what later runs do.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

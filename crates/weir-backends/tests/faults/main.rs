@@ -1,10 +1,11 @@
-//! Faults of `load.sh` and `unload.sh`: kills at every command, writes that fail, scripts that run
-//! at the same time, all under one flow that must pass and one that must not.
+//! Faults of `load.sh` and `unload.sh`: kills at every command, failing writes, and scripts that
+//! run concurrently, while one flow must be accepted and another must be dropped.
 //!
-//! Whatever happens, a later load or unload must end with exactly the old or exactly the new
-//! ruleset in force, and in the meantime no packet may meet none. `cargo xtask faults --seed S
-//! --kills N --pairs N --changes N` runs this at length; without words of the environment it is
-//! small. Needs root: all of it happens in network namespaces of its own.
+//! In all cases, a later load or unload must end with exactly the old or exactly the new ruleset in
+//! force, and meanwhile each packet must traverse at least one of them. `cargo xtask faults --seed
+//! S
+//! --kills N --pairs N --changes N` runs this at length; without environment variables it is small.
+//! Needs root: everything happens in separate network namespaces.
 
 mod changes;
 mod edited;

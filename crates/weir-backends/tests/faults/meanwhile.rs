@@ -1,4 +1,4 @@
-//! What others change in the rules that are in force, before or while a script works.
+//! Changes by other programs to the rules in force, before or while a script works.
 
 use std::path::PathBuf;
 

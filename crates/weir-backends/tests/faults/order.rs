@@ -1,4 +1,4 @@
-//! In which order rules come and go.
+//! The order in which rules are added and removed.
 
 use std::fs;
 use std::process::Output;

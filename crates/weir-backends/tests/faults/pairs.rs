@@ -1,4 +1,4 @@
-//! Two scripts at the same time: one does its work, the other names it and does nothing.
+//! Two concurrent scripts: one does its work, the other names it and does nothing.
 
 use std::fs::File;
 use std::io::Write as _;

@@ -1,4 +1,4 @@
-//! What the process that calls the scripts gives them: its streams, its rights, the lock.
+//! The environment of the scripts: standard streams, permissions, the lock.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};

@@ -1,4 +1,4 @@
-//! Rules that somebody else put in the place of those that were loaded: none is lost in silence.
+//! Rules that somebody else loaded in place of the artefact's: none is lost without a message.
 
 use crate::stub::{KILL, Stub, run_with};
 use crate::world::{Ended, World};

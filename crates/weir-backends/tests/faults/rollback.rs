@@ -1,4 +1,4 @@
-//! Which ruleset comes back, and when none does.
+//! Which ruleset is restored, and when none is.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! The rulesets of the tests: all let UDP port 5001 through and drop port 5002.
+//! The rulesets of the tests: all accept UDP port 5001 and drop port 5002.
 
 use std::sync::LazyLock;
 

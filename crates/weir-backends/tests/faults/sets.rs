@@ -1,4 +1,4 @@
-//! Sets: those of the artefact, those of the user, and those of a namespace that is gone.
+//! Sets: those of the artefact, those of the user, and those of a namespace that no longer exists.
 
 use weir_backends::{CompileOptions, Form, compile, write};
 use weir_model::Firewall;
@@ -135,7 +135,7 @@ fn a_set_with_the_name_of_one_of_the_artefacts_own_is_never_lost() {
     }
     world.tool(&["ipset", "destroy"], "");
 
-    // Of the same kind: it is replaced, and comes back with what it held.
+    // Of the same kind: it is replaced, and returns with what it held.
     world.tool(&["ipset", "restore"], &format!("{create}\n"));
     let before = world.snapshot();
     let failing = Stub::of(RESTORE).instead(" -c ", "exit 1").write(&world, "fails");

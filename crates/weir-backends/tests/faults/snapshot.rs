@@ -1,7 +1,7 @@
-//! What is in force, in a form that can be compared.
+//! The ruleset in force, in a form that can be compared.
 
 /// Rules of iptables, nft and ipset without what changes by itself: counters, dates, the order of
-/// tables and of elements. Tables without rules are left out: a table that was used once stays in
+/// tables and of elements. Tables without rules are omitted: a table that was used once stays in
 /// the kernel.
 pub fn snapshot(iptables: &str, nft: &str, sets: &str) -> String {
     let mut tables: Vec<String> = iptables.split("COMMIT\n").map(rules_of_table).collect();

@@ -1,4 +1,5 @@
-//! A program in place of a tool: it fails, kills the script or does something else at given calls.
+//! A program that replaces a tool: it fails, kills the script or does something else at given
+//! calls.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -10,8 +11,8 @@ pub const RESTORE: &str = "iptables-legacy-restore";
 /// Kills the script that called.
 pub const KILL: &str = "kill -s KILL $PPID; exit";
 
-/// A program that is a tool but for some of its calls. Calls are told by a part of their
-/// arguments, which stand between blanks, with one before the first and one behind the last.
+/// A program that is a tool but for some of its calls. Calls are told by a part of their arguments,
+/// which stand between blanks, with one before the first and one after the last.
 pub struct Stub {
     tool: &'static str,
     body: String,

@@ -1,4 +1,4 @@
-//! What tools do to the scripts that call them: tools that are gone, fail, lie, or are others.
+//! Scripts with faulty tools: missing, failing, wrong output, or another tool.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -19,7 +19,7 @@ fn a_script_that_lacks_the_tools_of_what_is_loaded_changes_nothing() {
     assert_eq!((ended.status, world.snapshot()), (Some(1), loaded));
     world.done("nft/unload.sh");
 
-    // Killed behind its last change of iptables: nft and the emptied tables are in force.
+    // Killed after its last change of iptables: nft and the emptied tables are in force.
     let killing = Stub::of(RESTORE).after(" -w ", KILL).write(&world, "kills");
     let ended = run_with(&world, "nft/load.sh", &[("IPTABLES_RESTORE", &killing)]);
     assert_eq!(ended.status, None, "{}", ended.said);

@@ -1,4 +1,4 @@
-//! Rules that stand beside those of iptables-legacy and of weir's nft tables.
+//! Rules in force in addition to those of iptables-legacy and of weir's nft tables.
 
 use crate::rulesets::BARE;
 use crate::world::World;

@@ -48,7 +48,7 @@ pub fn tools() -> BTreeSet<String> {
 /// What a script said and how it ended.
 #[derive(Debug)]
 pub struct Ended {
-    /// The status; `None` where it was killed.
+    /// The status; `None` if it was killed.
     pub status: Option<i32>,
     /// Both streams.
     pub said: String,
@@ -85,7 +85,7 @@ impl Drop for World {
 }
 
 impl World {
-    /// Builds it, with the bare ruleset in force; `None` where the machine does not let us.
+    /// Builds it, with the bare ruleset in force; `None` if the machine does not let us.
     pub fn new(what: &str) -> Option<World> {
         let session = match Session::new() {
             Ok(session) => session,

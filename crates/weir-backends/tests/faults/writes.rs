@@ -1,4 +1,4 @@
-//! Writes that fail: a disk that is full at every size, and saves that end early.
+//! Failing writes: a disk that is full at every size, and truncated saves.
 
 use std::fs;
 use std::path::Path;
@@ -7,8 +7,8 @@ use crate::number;
 use crate::snapshot::snapshot;
 use crate::world::{Ended, World};
 
-/// In a mount namespace of its own: `$2` is loaded on a file system with room, then `$1` with `$3`
-/// pages and `$4` inodes left, then unloaded with none left. What happened is in the folder `$5`.
+/// In its own mount namespace: `$2` is loaded on a file system with room, then `$1` with `$3` pages
+/// and `$4` inodes left, then unloaded with none left. What happened is in the folder `$5`.
 const ON_A_FULL_DISK: &str = r#"
 set -u
 look() {

@@ -27,7 +27,7 @@ const SERVICES: [(&str, u16); 14] = [
     ("udp", 3074),
 ];
 
-/// The table with exactly the chains and rules that the options ask for.
+/// The table with exactly the chains and rules that the options request.
 pub(super) fn table(options: &IspOptions, plan: &Plan) -> TableText {
     let mut random = ExampleRng::new(options.seed, "filter");
     let builtin = [("INPUT", "DROP"), ("FORWARD", "DROP"), ("OUTPUT", "ACCEPT")];
@@ -50,7 +50,7 @@ pub(super) fn table(options: &IspOptions, plan: &Plan) -> TableText {
     table
 }
 
-/// `ipset save` text of the set that stands for the abuse list.
+/// `ipset save` text of the set for the abuse list.
 pub(super) fn abuse_set(options: &IspOptions) -> String {
     let mut random = ExampleRng::new(options.seed, "abuse set");
     let mut text = String::from(
@@ -89,7 +89,7 @@ fn abusers(options: &IspOptions, random: &mut ExampleRng) -> Vec<String> {
     let count = (options.equipment * 12 / 100).clamp(1, 480);
     while seen.len() < count {
         let net = *random.pick(&["192.0.2", "198.51.100", "203.0.113"]);
-        // Hosts in the lower half, small networks in the upper one: no entry holds another.
+        // Hosts in the lower half, small networks in the upper one: no entry contains another.
         let source = match random.below(10) {
             0 if net != "203.0.113" => format!("{net}.{}/30", 128 + 4 * random.below(32)),
             _ if net == "203.0.113" => format!("{net}.{}/32", 16 + random.below(240)),
@@ -172,7 +172,7 @@ fn access_control(table: &mut TableText, customer: &Customer) {
     }
 }
 
-/// A chain a customer; the individual ones grow until the table has the rules asked for.
+/// A chain per customer; the individual ones grow until the table has the requested rules.
 fn personal_firewalls(
     table: &mut TableText,
     options: &IspOptions,
@@ -213,7 +213,7 @@ fn personal_firewalls(
     }
 }
 
-/// A rule as a customer would ask for it.
+/// A rule as a customer would request it.
 fn individual_rule(customer: &Customer, random: &mut ExampleRng) -> String {
     let (proto, port) = *random.pick(&SERVICES);
     let address = *random.pick(&customer.equipment);

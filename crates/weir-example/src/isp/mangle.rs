@@ -1,6 +1,6 @@
-//! The mangle table: which HTB class a packet belongs to.
+//! The mangle table: the HTB class of each packet.
 //!
-//! `CLASSIFY` does not end the walk, and the lists have no early way out: every packet of the first
+//! `CLASSIFY` does not terminate, and the lists have no early exit: every packet of the first
 //! generation design is compared with every address.
 
 use super::options::IspOptions;
@@ -24,7 +24,7 @@ const PREFERRED: [&str; 12] = [
     "-p udp -m udp --dport 3074",
 ];
 
-/// The table as both families begin it: ways up and down, and the classes of those who have none.
+/// The beginning of the table in both families: both directions, and the default classes.
 pub(super) fn shared_classes() -> TableText {
     let builtin = ["PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTROUTING"];
     let mut table = TableText::new("mangle", &builtin.map(|chain| (chain, "ACCEPT")));
@@ -42,7 +42,7 @@ pub(super) fn shared_classes() -> TableText {
     table
 }
 
-/// The table with exactly the chains and rules that the options ask for.
+/// The table with exactly the chains and rules that the options request.
 pub(super) fn table(options: &IspOptions, plan: &Plan) -> TableText {
     let mut random = ExampleRng::new(options.seed, "mangle");
     let mut table = shared_classes();
@@ -51,7 +51,7 @@ pub(super) fn table(options: &IspOptions, plan: &Plan) -> TableText {
         table.rule("bw_up", format!("-s {address}/32 -j bw_{}", customer.id));
         table.rule("bw_down", format!("-d {address}/32 -j bw_{}", customer.id));
     }
-    // One chain a customer; as many customers as chains are left for have a second.
+    // One chain per customer; as many customers as chains are left for have a second.
     let used = table.chain_count() + plan.customers.len();
     let second = options.mangle_chains.saturating_sub(used).min(plan.customers.len());
     for (index, customer) in plan.customers.iter().enumerate() {
@@ -76,7 +76,7 @@ fn bandwidth(table: &mut TableText, index: usize, customer: &Customer, has_secon
     }
 }
 
-/// The second chains, which grow until the table has the rules asked for.
+/// The second chains, which grow until the table has the requested rules.
 fn preferences(
     table: &mut TableText,
     options: &IspOptions,

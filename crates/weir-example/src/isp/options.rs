@@ -1,4 +1,4 @@
-//! How large the access network is.
+//! The size of the access network.
 
 /// What [`isp()`](super::isp()) makes.
 ///
@@ -6,7 +6,7 @@
 /// the published proportions that happens below a scale of 0.02.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IspOptions {
-    /// Seed of everything that is drawn.
+    /// Seed of all random choices.
     pub seed: u64,
     /// Customers: 1 to 20,000.
     pub customers: usize,

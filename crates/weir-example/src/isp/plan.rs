@@ -1,4 +1,4 @@
-//! Who lives where: customers, their equipment, and the VLANs of their buildings.
+//! The address plan: customers, their equipment, and the VLANs of their buildings.
 
 use std::collections::HashSet;
 use std::net::Ipv4Addr;
@@ -25,7 +25,7 @@ pub(super) struct Customer {
 /// Which personal firewall a customer chose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CustomerFirewall {
-    /// None: everything comes in.
+    /// None: everything is accepted.
     Off,
     /// Answers only.
     Standard,
@@ -49,7 +49,7 @@ impl Vlan {
     }
 }
 
-/// The network behind a ruleset.
+/// The network after a ruleset.
 pub(super) struct Plan {
     /// In the order in which they signed up.
     pub(super) customers: Vec<Customer>,
@@ -61,7 +61,7 @@ pub(super) struct Plan {
 pub(super) const REGIONS: [[u8; 2]; 4] = [[10, 20], [10, 64], [172, 20], [192, 168]];
 
 impl Plan {
-    /// Draws a network of the size that the options ask for.
+    /// Draws a network of the size that the options request.
     pub(super) fn draw(options: &IspOptions) -> Plan {
         let fits = (1..=20_000).contains(&options.customers) && options.equipment <= 20_000;
         assert!(fits, "{} customers are not 1 to 20,000", options.customers);
@@ -117,7 +117,7 @@ fn draw_customers(count: usize, vlans: &[Vlan], random: &mut ExampleRng) -> Vec<
             let vlan = random.below(vlans.len());
             places[vlan] += 1;
             let firewall = match random.below(100) {
-                // One at least is individual: there the table grows to the size asked for.
+                // At least one is individual: its table grows to the requested size.
                 _ if index == 0 => CustomerFirewall::Individual,
                 0..40 => CustomerFirewall::Off,
                 40..80 => CustomerFirewall::Standard,

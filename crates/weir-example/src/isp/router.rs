@@ -1,4 +1,4 @@
-//! What concerns the router itself: its own services, bogus sources, address translation.
+//! Rules for the router itself: its own services, bogus sources, address translation.
 
 use super::options::IspOptions;
 use super::plan::{Plan, REGIONS};

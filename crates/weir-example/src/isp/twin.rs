@@ -1,4 +1,4 @@
-//! The IPv6 twin: the same design, a /64 a customer, no address translation.
+//! The IPv6 counterpart: the same design, a /64 per customer, no address translation.
 
 use super::mangle as bandwidth;
 use super::options::IspOptions;

@@ -1,8 +1,8 @@
-//! Frames that need no ruleset: of a size, of so many flows, all of them to be accepted.
+//! Frames that need no ruleset: of a given size and number of flows, all to be accepted.
 //!
 //! Sizes are those of RFC 2544: the whole Ethernet frame with its checksum of four bytes, which
-//! no packet socket ever sees. A simple IMIX is seven frames of 64 bytes, four of 594 and one of
-//! 1518 (RFC 6985 names it so).
+//! packet sockets never see. A simple IMIX is seven frames of 64 bytes, four of 594 and one of 1518
+//! (as RFC 6985 names it).
 
 use serde::Deserialize;
 use weir_packet::{Addr, Family, Packet, Transport};
@@ -15,7 +15,7 @@ const TAG_BYTES: usize = 8;
 /// Of the TCP flags.
 const ACK: u8 = 0x10;
 const IMIX: [u32; 12] = [64, 594, 64, 64, 594, 64, 1518, 64, 594, 64, 594, 64];
-/// Frames drawn where some flows have more of them than others.
+/// Random frames, if some flows have more of them than others.
 const DRAWN: usize = 65_536;
 
 /// What frames of flows look like.
@@ -70,13 +70,13 @@ impl Flows {
     /// Most flows.
     pub const MOST: u32 = 1_000_000;
 
-    /// Makes the frames, as they are before they are tagged.
+    /// Generates the frames, before they are tagged.
     ///
     /// # Errors
     /// A size or a number of flows that is out of range.
     pub fn frames(&self, seed: u64) -> Result<Vec<Frame>, String> {
         if !(1..=Flows::MOST).contains(&self.flows) {
-            return Err(format!("{} flows; 1 to {} can be played", self.flows, Flows::MOST));
+            return Err(format!("{} flows; 1 to {} can be sent", self.flows, Flows::MOST));
         }
         let headers = self.packet(0).to_frame([0; 6]).len();
         let least = headers + TAG_BYTES + CHECKSUM_BYTES;
@@ -163,7 +163,7 @@ mod tests {
         Flows { size, flows, popularity, family, protocol }
     }
 
-    /// Lengths as they are played, the checksum of four bytes left out.
+    /// Lengths as they are sent, without the checksum of four bytes.
     fn lengths(frames: &[Frame]) -> Vec<usize> {
         frames.iter().map(|frame| frame.bytes.len() + TAG_BYTES + CHECKSUM_BYTES).collect()
     }

@@ -1,9 +1,9 @@
-//! An even mix: frames that a ruleset has to drop between frames that it has to let pass.
+//! An even mix of frames that a ruleset must drop and frames that it must accept.
 //!
-//! RFC 3511 (section 5.8) and RFC 9411 ask how a firewall handles illegal traffic beside legal
-//! traffic. The share is exact over the whole table and, to one frame, over every part of it; the
-//! table is played in its order. What is offered, dropped and let through is counted by the frames'
-//! tags as ever.
+//! RFC 3511 (section 5.8) and RFC 9411 test how a firewall handles illegal traffic together with
+//! legal traffic. The share is exact over the whole table and, up to one frame, over every part of
+//! it; the table is sent in order. Offered, dropped and accepted frames are counted by their tags
+//! as usual.
 
 use crate::frames::{FRAMES_MAX, Frame};
 
@@ -14,7 +14,7 @@ const HUNDRED: usize = 100;
 /// again from its beginning where it is too short.
 ///
 /// # Errors
-/// Where the share is no number up to 100, or there are no frames of a kind that it needs.
+/// Where the share is not a number up to 100, or there are no frames of a kind that it needs.
 pub(crate) fn mixed(frames: &[Frame], percent: Option<u64>) -> Result<Vec<Frame>, String> {
     let Some(percent) = percent.filter(|percent| *percent <= 100) else {
         return Err("the share of frames to drop is 0 to 100 percent".to_owned());
@@ -24,7 +24,7 @@ pub(crate) fn mixed(frames: &[Frame], percent: Option<u64>) -> Result<Vec<Frame>
     let of_kind = |to_drop: bool, share: usize, name: &str| {
         let kind: Vec<&Frame> = frames.iter().filter(|frame| frame.to_drop == to_drop).collect();
         match kind.is_empty() && share > 0 {
-            true => Err(format!("{share} % are to be {name}, and none of the frames is")),
+            true => Err(format!("{share} % are to be {name}, but none of the frames is")),
             false => Ok(kind.into_iter().cycle()),
         }
     };

@@ -1,5 +1,5 @@
-//! The firewall's end of a run over hosts: does what it is asked on standard input until that ends,
-//! and then removes all that it made and gives the interfaces back.
+//! The firewall's end of a run over hosts: executes requests from standard input until it ends,
+//! then removes everything that it created and returns the interfaces.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -69,7 +69,7 @@ struct Agent {
 struct Room {
     target: LocalNamespace,
     ipv6: bool,
-    /// Files under its `/proc/net` that were asked for.
+    /// Requested files under its `/proc/net`.
     files: BTreeMap<String, File>,
 }
 
@@ -140,7 +140,7 @@ impl Agent {
         Ok(mac)
     }
 
-    /// Makes a namespace; one that forwards where it is said whether IPv6, too.
+    /// Creates a namespace; one that forwards if IPv6 is specified.
     fn room(&mut self, role: &str, forwards: Option<bool>) -> Result<NamespaceEntry, LabError> {
         self.made += 1;
         let namespace = self.session.namespace(&format!("{role}{}", self.made))?;
@@ -232,7 +232,7 @@ fn alone() -> Result<File, LabError> {
     let file = file.map_err(LabError::file("open", path))?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(file),
-        Err(_) => Err(LabError::Host("another run measures this host".to_owned())),
+        Err(_) => Err(LabError::Host("another run is measuring this host".to_owned())),
     }
 }
 

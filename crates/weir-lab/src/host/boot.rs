@@ -1,9 +1,9 @@
-//! A boot of the firewall's host into a kernel, by a command of the user's.
+//! Boots the firewall's host into a kernel, by a command of the user.
 //!
-//! It is done once the host answers with another boot id than before, the random one that the
-//! kernel makes at each boot (`/proc/sys/kernel/random/boot_id`, random(4)). An address that
-//! answers, or a release that is the one wanted, would take a host that has not gone down yet for
-//! one that is back.
+//! The boot is complete when the host answers with a new boot ID, the random one that the kernel
+//! generates at each boot (`/proc/sys/kernel/random/boot_id`, random(4)). A reachable address or
+//! the expected release would not distinguish a host that has not shut down yet from one that is
+//! back.
 
 use std::io::{self, Read};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -19,9 +19,9 @@ use weir_study::hosts::Kernel;
 
 /// How long a boot may take where the file does not say.
 const BOOT_LIMIT: Duration = Duration::from_secs(600);
-/// How long one question may take: a host that goes down may leave it without an answer.
+/// Timeout of a request: a host that shuts down may not reply.
 const QUESTION_LIMIT: Duration = Duration::from_secs(20);
-/// Between two questions, and between two looks at whether one is answered.
+/// Interval between two requests, and between two checks for a reply.
 const PAUSE: Duration = Duration::from_millis(500);
 const GLANCE: Duration = Duration::from_millis(10);
 /// Which boot this is, and of which kernel.
@@ -33,7 +33,7 @@ pub(crate) fn boot(hosts: &Hosts, kernel: &Kernel) -> Result<String, LabError> {
     let limit = firewall.boot_limit_seconds.as_ref().map(|seconds| *seconds.get_ref());
     let limit = limit.map_or(BOOT_LIMIT, Duration::from_secs);
     let before = which(hosts)?.map_err(|why| {
-        let why = format!("`ssh` cannot ask the firewall's host for its boot id: {why}");
+        let why = format!("`ssh` cannot read the boot ID of the firewall's host: {why}");
         hosts.refused(&firewall.host, why)
     })?;
     let until = Instant::now() + limit;
@@ -41,7 +41,7 @@ pub(crate) fn boot(hosts: &Hosts, kernel: &Kernel) -> Result<String, LabError> {
     while Instant::now() < until {
         match which(hosts)? {
             Ok(now) if now.boot_id != before.boot_id => return Ok(now.release),
-            Ok(_) => why = "it still runs, and was not booted".to_owned(),
+            Ok(_) => why = "it is still running, and was not rebooted".to_owned(),
             Err(said) => why = format!("it does not answer: {said}"),
         }
         thread::sleep(PAUSE);
@@ -54,8 +54,8 @@ pub(crate) fn boot(hosts: &Hosts, kernel: &Kernel) -> Result<String, LabError> {
     Err(hosts.refused(&kernel.boot, message).into())
 }
 
-/// Runs `boot`, and says how far it came. It may take the connection along (255 is a status of
-/// `ssh` itself, ssh(1)); any other status but 0 is one of its own, and nothing is booting.
+/// Runs `boot`, and reports its result. It may close the connection (255 is a status of `ssh`
+/// itself, ssh(1)); any other status but 0 is from the command, and nothing is booting.
 fn command(hosts: &Hosts, kernel: &Kernel, until: Instant) -> Result<String, LabError> {
     let firewall = &hosts.firewall;
     let words = firewall.as_root.iter().map(String::as_str);
@@ -116,7 +116,7 @@ struct SshAnswer {
     said: String,
 }
 
-/// How a process ended; `None` where it did not in time, or the user asked for an end.
+/// How a process ended; `None` if it did not in time, or if the user interrupted.
 fn ended(child: &mut Child, until: Instant) -> io::Result<Option<ExitStatus>> {
     loop {
         let status = child.try_wait()?;
@@ -127,7 +127,7 @@ fn ended(child: &mut Child, until: Instant) -> io::Result<Option<ExitStatus>> {
     }
 }
 
-/// Reads all of a pipe, so that who writes never waits.
+/// Reads all of a pipe, so that the writer never blocks.
 fn all_of(mut from: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
     thread::spawn(move || {
         let mut bytes = Vec::new();

@@ -60,8 +60,8 @@ impl CommandEnv {
         Ok((taken, String::from_utf8_lossy(&output.stdout).into_owned()))
     }
 
-    /// Runs a command where rulesets are loaded; one that `is_timed` comes before the machine's
-    /// other work. Files are those of `folder`.
+    /// Runs a command where rulesets are loaded; one that `is_timed` has priority over the
+    /// machine's other work. Files are those of `folder`.
     pub(crate) fn run_on(
         &self,
         target: &dyn ExecTarget,
@@ -127,7 +127,7 @@ impl Job<'_> {
     }
 }
 
-/// The number behind `dropped` in what a `count` command prints.
+/// The number after `dropped` in the output of a `count` command.
 pub(crate) fn dropped_in(text: &str) -> Option<u64> {
     text.lines().find_map(|line| line.trim().strip_prefix("dropped ")?.trim().parse().ok())
 }

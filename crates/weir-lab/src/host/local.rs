@@ -23,7 +23,7 @@ use crate::observe::sampling::{Sampler, TableSamples};
 /// This machine.
 pub(crate) struct LocalHost {
     session: Rc<Session>,
-    /// Loaded when it is first asked for; `None` where the kernel tells no reasons.
+    /// Loaded at the first request; `None` if the kernel does not report reasons.
     reasons: OnceCell<Option<RefCell<DropReasons>>>,
     watch: RefCell<Option<(Reasons, DropWatch)>>,
     sampler: RefCell<Option<Sampler>>,
@@ -182,7 +182,7 @@ impl ExecTarget for LocalNamespace {
     }
 
     fn take_cables(&self, _neighbours: &Neighbours) -> Result<(), LabError> {
-        // Each namespace has links of its own.
+        // Each namespace has its own links.
         Ok(())
     }
 

@@ -1,8 +1,8 @@
-//! What is asked of a firewall on another host, and how that is written.
+//! Requests to the firewall's host, and their encoding.
 //!
-//! The agent begins with a [`Welcome`]. Then there is one line of JSON for each question and one
-//! for each answer, in turn; the bytes of a file follow its question. An answer is what stands
-//! beside the question in [`Ask`], or why there is none: a [`Reply`].
+//! The agent begins with a [`Welcome`]. Then requests and replies alternate, one line of JSON each;
+//! the bytes of a file follow their request. The reply to each request is documented in [`Ask`]; a
+//! [`Reply`] is that value, or the reason why there is none.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, Write};
@@ -13,15 +13,15 @@ use weir_stats::Environment;
 
 use crate::host::target::Neighbours;
 
-/// A question; what answers it stands beside it.
+/// A question; what answers it is next to it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum AgentRequest {
     /// What time is it? Seconds since 1970.
     Clock,
     /// Which of these programs are not on the `PATH`? Their names.
     Lacking(Vec<String>),
-    /// Take an interface of the host, called so in every firewall: the one towards the source
-    /// first. Its MAC address.
+    /// Take an interface of the host, with this name in every firewall: the one towards the source
+    /// first. Returns its MAC address.
     Take { interface: String, name: String },
     /// A firewall that forwards. [`RoomName`].
     Firewall { ipv6: bool },
@@ -31,7 +31,7 @@ pub(crate) enum AgentRequest {
     Remove { room: u32 },
     /// The interfaces belong to this firewall from now on. `()`, once they are up.
     TurnTo { room: u32, neighbours: Neighbours },
-    /// A file of the study, as many bytes behind this line. `()`.
+    /// A file of the study; its bytes follow this line. `()`.
     File { path: String, bytes: u64, is_executable: bool },
     /// A command of a subject. [`CommandOutput`](crate::host::target::CommandOutput).
     Run(Box<CommandRequest>),
@@ -39,8 +39,8 @@ pub(crate) enum AgentRequest {
     Net { room: u32, name: String },
     /// A file under `/proc`. Its text.
     Proc { name: String },
-    /// The kernel's reasons for freeing packets of a firewall are counted from now on; `false`
-    /// where it tells none.
+    /// Start counting the kernel's reasons for freeing packets of a firewall; `false` if it does
+    /// not report them.
     Watch { room: u32 },
     /// The reasons since then, with their packets.
     Reasons,
@@ -50,11 +50,11 @@ pub(crate) enum AgentRequest {
     /// memory back. `()`.
     Forget { room: u32, settled: bool },
     /// The entries of a firewall's connection table are looked at from now on, and again after each
-    /// period; `false` where it has none.
+    /// period; `false` if it has none.
     Follow { room: u32, period_seconds: f64 },
     /// The looks since then: seconds, and entries.
     Followed,
-    /// Bytes of the kernel that rulesets may be kept in, `settled` once what was removed is gone.
+    /// Bytes of kernel memory that may hold rulesets, `settled` once removed ones have been freed.
     Memory { settled: bool },
     /// Set a sysctl of the whole machine until the end. `()`.
     Raise { key: String, to: u64 },
@@ -74,7 +74,7 @@ pub(crate) struct Welcome {
     pub(crate) version: String,
     /// The machine.
     pub(crate) environment: Environment,
-    /// Its kernel tells why it frees packets.
+    /// Its kernel reports why it frees packets.
     pub(crate) knows_reasons: bool,
 }
 
@@ -93,7 +93,7 @@ pub(crate) struct CommandRequest {
     pub(crate) variables: BTreeMap<String, String>,
     /// Variables that name a file of the study; the empty path names none.
     pub(crate) files: BTreeMap<String, String>,
-    /// It is timed: it comes before the machine's other work.
+    /// It is timed: it has priority over the machine's other work.
     pub(crate) is_timed: bool,
 }
 
@@ -105,7 +105,7 @@ pub(crate) fn send(to: &mut impl Write, what: &impl Serialize) -> io::Result<()>
     to.flush()
 }
 
-/// Reads one line; `None` where nobody is there any more.
+/// Reads one line; `None` at the end of the connection.
 pub(crate) fn receive<T: DeserializeOwned>(from: &mut impl BufRead) -> io::Result<Option<T>> {
     let mut line = String::new();
     if from.read_line(&mut line)? == 0 {

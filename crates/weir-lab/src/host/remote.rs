@@ -1,4 +1,4 @@
-//! Rulesets in namespaces of another machine: each question goes to the agent there.
+//! Rulesets in namespaces of another machine: each operation is a request to the agent there.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -21,7 +21,7 @@ use crate::observe::drops::Reasons;
 use crate::observe::net_file::{NetFile, NetFiles};
 use crate::observe::sampling::TableSamples;
 
-/// Questions for the time; the one with the shortest way tells most.
+/// Requests for the time; the one with the shortest round trip is the most accurate.
 const CLOCK_QUESTIONS: u32 = 8;
 
 /// The firewall's host; copies of it are the same connection.
@@ -148,7 +148,7 @@ impl Host for RemoteHost {
     fn lacks(&self, needs: &[String], is_on_device: bool) -> Result<Option<String>, LabError> {
         let missing: Vec<String> = self.ask(&AgentRequest::Lacking(needs.to_vec()))?;
         if is_on_device {
-            return Ok(Some("it belongs to a device, and over hosts devices move".to_owned()));
+            return Ok(Some("it belongs to a device, and with --hosts devices move".to_owned()));
         }
         let first = missing.into_iter().next();
         Ok(first.map(|program| format!("{program} is not installed on the firewall's host")))

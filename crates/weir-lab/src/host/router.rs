@@ -1,4 +1,5 @@
-//! What makes a namespace a router between source and sink: addresses, routes, neighbours, sysctls.
+//! Configures a namespace as a router between source and sink: addresses, routes, neighbours,
+//! sysctls.
 
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
@@ -23,9 +24,9 @@ pub(crate) const SINK_MAC: Mac = [0x02, 0, 0, 0, 0, 0x04];
 pub(crate) const GATEWAY_ADDRESS: &str = "198.18.0.1";
 /// Address of the firewall, where the sink reaches it.
 pub(crate) const OUTER_ADDRESS: &str = "198.18.1.1";
-/// Address of the source, for those who ask through a firewall.
+/// Address of the source, for requests through a firewall.
 pub const SOURCE_ADDRESS: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
-/// Address of the sink, for those who answer behind it.
+/// Address of the sink, for replies after it.
 pub const SINK_ADDRESS: Ipv4Addr = Ipv4Addr::new(198, 18, 1, 2);
 
 /// How long a cable may take to come up: some copper links need several seconds.
@@ -75,7 +76,8 @@ pub(crate) fn wait_for_carrier(namespace: &Namespace, device: &str) -> Result<()
     let begun = Instant::now();
     while !namespace.device(device)?.has_carrier {
         if begun.elapsed() > CARRIER_LIMIT {
-            let why = format!("no carrier within {} s: is the cable in?", CARRIER_LIMIT.as_secs());
+            let why =
+                format!("no carrier within {} s: is the cable connected?", CARRIER_LIMIT.as_secs());
             return Err(KernelError::Device { name: device.to_owned(), why }.into());
         }
         std::thread::sleep(CARRIER_LOOK);
@@ -107,7 +109,7 @@ pub(crate) fn addresses(v4: &str, v6: &str, ipv6: bool) -> Vec<String> {
     both.iter().filter(|(_, wanted)| *wanted).map(|(addr, _)| (*addr).to_owned()).collect()
 }
 
-/// Forwarding on, and everything off that sends packets of its own or judges sources.
+/// Enables forwarding, and disables everything that sends packets itself or checks sources.
 pub(crate) fn set_router_sysctls(namespace: &Namespace, ipv6: bool) -> Result<(), LabError> {
     let common = [
         ("net.ipv4.ip_forward", "1"),
@@ -115,7 +117,7 @@ pub(crate) fn set_router_sysctls(namespace: &Namespace, ipv6: bool) -> Result<()
         ("net.ipv4.conf.default.rp_filter", "0"),
         ("net.ipv4.conf.all.send_redirects", "0"),
         ("net.ipv4.conf.default.send_redirects", "0"),
-        // A router has no sockets that the first look at a packet could find (ip-sysctl.rst).
+        // A router has no sockets for early demultiplexing (ip-sysctl.rst).
         ("net.ipv4.ip_early_demux", "0"),
     ];
     let with_ipv6 = [

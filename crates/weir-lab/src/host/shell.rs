@@ -24,8 +24,9 @@ pub(crate) fn shell(
     Ok((begun.elapsed(), output))
 }
 
-/// While it lives, what the current thread starts comes before the machine's other work, as far as
-/// that goes without real-time priority: a load takes longer than a burst may.
+/// While it exists, processes that the current thread starts have priority over the machine's other
+/// work, as far as possible without real-time priority: a load takes longer than a real-time burst
+/// may.
 pub(crate) struct NiceGuard(i32);
 
 impl NiceGuard {

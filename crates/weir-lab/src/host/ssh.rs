@@ -1,6 +1,6 @@
-//! The connection to the firewall's host: one of the system's `ssh`, which carries weir itself, then
-//! questions, answers and files. There is one connection, so there is nothing to multiplex, and its
-//! end is the end of all that it made there.
+//! The connection to the firewall's host: one `ssh` process, which carries weir itself, then
+//! requests, replies and files. There is a single connection, so nothing is multiplexed, and when
+//! it ends, everything that it created there is removed.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::Path;
@@ -33,7 +33,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Starts an agent there, of the same version as this weir; what it says of itself.
+    /// Starts an agent there, of the same version as this weir; returns its welcome.
     pub(crate) fn open(
         hosts: &Hosts,
         session: &Session,
@@ -77,7 +77,8 @@ impl Connection {
             return Err(error.into());
         };
         if welcome.version != version {
-            let message = format!("weir there is {}, this one is {version}", welcome.version);
+            let message =
+                format!("the version of weir there is {}, here {version}", welcome.version);
             let error = match &firewall.weir {
                 Some(weir) => hosts.refused(weir, message),
                 None => hosts.refused(&firewall.host, message),

@@ -1,8 +1,8 @@
-//! What a run needs of the machine that rulesets are loaded on, be it this one or another.
+//! What a run needs of the machine on which rulesets are loaded, local or remote.
 //!
 //! [`LocalHost`](crate::host::local::LocalHost) does it on this machine;
-//! [`RemoteHost`](crate::host::remote::RemoteHost) asks an agent on another one, and that agent
-//! answers by its own [`LocalHost`](crate::host::local::LocalHost).
+//! [`RemoteHost`](crate::host::remote::RemoteHost) sends requests to an agent on another one, which
+//! in turn uses its own [`LocalHost`](crate::host::local::LocalHost).
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -23,20 +23,20 @@ pub(crate) trait Host {
     /// Whether it is another machine than the one that measures.
     fn is_remote(&self) -> bool;
 
-    /// What the record tells of it; nothing of the machine that measures.
+    /// What the record contains about it; nothing about the measuring machine.
     fn record(&self) -> Result<Option<HostRecord>, LabError>;
 
     /// Why a subject that needs these programs there, and may belong to a device, cannot be
     /// measured there.
     fn lacks(&self, needs: &[String], is_on_device: bool) -> Result<Option<String>, LabError>;
 
-    /// Whether its kernel tells why it frees packets.
+    /// Whether its kernel reports why it frees packets.
     fn knows_drop_reasons(&self) -> bool;
 
     /// Why its kernel freed packets since [`ExecTarget::watch_drops`].
     fn drop_reasons(&self) -> Result<Reasons, LabError>;
 
-    /// The looks at a connection table since [`ExecTarget::sample_connections`].
+    /// The samples of a connection table since [`ExecTarget::sample_connections`].
     fn samples(&self) -> Result<TableSamples, LabError>;
 
     /// A file under `/proc`; empty where there is none.
@@ -45,14 +45,14 @@ pub(crate) trait Host {
     /// The first lines that its kernel logged since the last call.
     fn kernel_log(&self, most: usize) -> Result<Vec<String>, LabError>;
 
-    /// Bytes of its kernel that rulesets may be kept in; `settled` waits first until what was
-    /// removed is gone.
+    /// Bytes of its kernel memory that may hold rulesets; `settled` waits first until removed ones
+    /// have been freed.
     fn ruleset_memory(&self, settled: bool) -> Result<i64, LabError>;
 
     /// Sets a sysctl of the whole machine until the session there ends.
     fn raise_sysctl(&self, key: &str, to: u64) -> Result<(), LabError>;
 
-    /// Brings the files that commands there read, frames left out: they are played here.
+    /// Transfers the files that commands there read, except frames, which are sent from here.
     fn send_files(&self, folder: &Path) -> Result<(), LabError>;
 }
 
@@ -68,14 +68,15 @@ pub(crate) trait ExecTarget: NetFiles {
     fn run(&self, command: &TargetCommand<'_>) -> Result<CommandOutput, LabError>;
 
     /// Empties its connection table: an entry of an earlier trial would make a packet cheaper or
-    /// dearer than that of a new connection. `settled` waits until the kernel has the memory back.
+    /// more expensive than that of a new connection. `settled` waits until the kernel has the
+    /// memory back.
     fn flush_connections(&self, settled: bool) -> Result<(), LabError>;
 
-    /// Begins to look at its connection table; false where it has none.
+    /// Starts sampling its connection table; false if it has none.
     fn sample_connections(&self, period: Duration) -> Result<bool, LabError>;
 
-    /// Begins to count the reasons for which the kernel frees its packets; false where it tells
-    /// none.
+    /// Starts counting the reasons for which the kernel frees its packets; false if it does not
+    /// report them.
     fn watch_drops(&self) -> Result<bool, LabError>;
 
     /// Gives it the cables of a host that has one pair of them for all of its firewalls.
@@ -101,7 +102,7 @@ pub(crate) struct TargetCommand<'a> {
     pub(crate) folder: &'a Path,
     /// What `WEIR` names on the machine that measures; another host runs its own.
     pub(crate) weir: &'a Path,
-    /// It is timed: it comes before the machine's other work.
+    /// It is timed: it has priority over the machine's other work.
     pub(crate) is_timed: bool,
 }
 
@@ -129,6 +130,6 @@ pub(crate) struct Neighbours {
 pub(crate) struct BackRoute {
     /// Of the source.
     pub(crate) mac: Mac,
-    /// The prefix that holds the addresses of clients; absent where the source's own asks.
+    /// The prefix with the addresses of clients; absent if the source's own address is used.
     pub(crate) clients: Option<String>,
 }

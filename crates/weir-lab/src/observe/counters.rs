@@ -89,7 +89,7 @@ pub struct StackReader {
     v4: Box<dyn NetFile>,
     v4_more: Box<dyn NetFile>,
     v6: Box<dyn NetFile>,
-    /// Packets that came in only.
+    /// Incoming packets only.
     only_in: bool,
 }
 
@@ -107,8 +107,8 @@ impl StackReader {
         })
     }
 
-    /// Opens the counters of a host: what it discards on its way out are answers of its own, and
-    /// none of the packets that were offered to it.
+    /// Opens the counters of a host: its outgoing discards are its own replies, and none of the
+    /// offered packets.
     ///
     /// # Errors
     /// Where a file cannot be opened.

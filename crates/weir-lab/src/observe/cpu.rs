@@ -1,4 +1,4 @@
-//! The core that everything happens on during a trial, and how quiet it is.
+//! The core on which a trial runs, and how much it is disturbed.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -82,7 +82,7 @@ pub fn last_core() -> Result<u32, LabError> {
     Ok((0..CpuSet::MAX_CPU as u32).rfind(is_set).unwrap_or(0))
 }
 
-/// A core that this process may use and that is not `core`; `core` where there is no other.
+/// A core that this process may use and that is not `core`; `core` if there is no other.
 pub(crate) fn another_core(core: u32) -> u32 {
     let allowed = sched_getaffinity(None).unwrap_or_default();
     let is_other = |other: &u32| *other != core && allowed.is_set(*other as usize);

@@ -1,4 +1,4 @@
-//! Why the kernel freed packets: seen in validation trials, for it costs time.
+//! Reasons why the kernel freed packets; read in validation trials only, because it costs time.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The machine that a run is made on, without its name and without anybody's paths.
+//! The machine on which a run is made, without its name or personal paths.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -29,7 +29,7 @@ const TOOLS: [(&str, &str); 7] = [
     ("nft", "--version"),
     ("ipset", "--version"),
     ("ip", "-Version"),
-    // Without the second one it goes on, and asks whoever listens on this machine.
+    // Without the second one it continues, and asks whoever listens on this machine.
     ("httperf", "--version --help"),
     ("wrk", "--version"),
 ];

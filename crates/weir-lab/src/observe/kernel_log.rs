@@ -1,4 +1,4 @@
-//! The kernel's log, as `/dev/kmsg` gives it.
+//! The kernel log, read from `/dev/kmsg`.
 
 use std::fs::File;
 use std::io::Read;
@@ -28,7 +28,7 @@ impl KernelLog {
                     lines.extend(message(&String::from_utf8_lossy(&record[..length])));
                 }
                 Ok(_) => {}
-                // Records were overwritten before they were read: go on with the next one.
+                // Records were overwritten before they were read: continue with the next one.
                 Err(error) if error.raw_os_error() == Some(libc::EPIPE) => {}
                 Err(_) => return lines,
             }

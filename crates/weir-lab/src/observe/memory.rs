@@ -1,4 +1,4 @@
-//! Memory of this machine's kernel, and waiting until it is given back.
+//! Kernel memory of this machine, and waiting until it has been freed.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -35,8 +35,8 @@ fn settle(bytes: fn() -> i64, still: u32) {
     }
 }
 
-/// Bytes of the kernel that a ruleset may be kept in: `vmalloc` (tables), slabs that cannot be
-/// reclaimed (sets, chains, small tables) and what each core has of its own (counters).
+/// Bytes of kernel memory that may hold a ruleset: `vmalloc` (tables), unreclaimable slabs (sets,
+/// chains, small tables) and per-CPU memory (counters).
 fn kernel_bytes() -> i64 {
     let text = proc_text("meminfo");
     ["VmallocUsed", "SUnreclaim", "Percpu"].iter().map(|name| meminfo_bytes(&text, name)).sum()

@@ -1,7 +1,7 @@
-//! Files under `/proc/net` of a namespace, wherever that namespace is.
+//! Files under `/proc/net` of a namespace, for use outside of it.
 //!
-//! They are opened once, from inside the namespace that they tell about; a file under
-//! `/proc/thread-self/net` goes on telling about that namespace wherever it is read.
+//! They are opened once, inside the namespace; an open file under `/proc/thread-self/net` keeps
+//! showing that namespace wherever it is read.
 
 use std::fmt::Debug;
 use std::fs::File;
@@ -29,7 +29,7 @@ pub trait NetFiles {
     /// Where it cannot be opened.
     fn net_file(&self, name: &'static str) -> Result<Box<dyn NetFile>, LabError>;
 
-    /// The same; `None` where the kernel has no such file.
+    /// The same; `None` if the kernel has no such file.
     ///
     /// # Errors
     /// Where the namespace cannot be entered.

@@ -1,4 +1,4 @@
-//! What files under `/proc` say of a machine: softirqs, interrupts, cores, memory.
+//! Data from files under `/proc`: softirqs, interrupts, cores, memory.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
-//! Entries of a connection table over the time of a trial.
+//! Samples of the connection table's size during a trial.
 //!
-//! The machine that the table is on looks at it: a question for each look would be packets while
-//! packets are measured, and could not be asked oftener than the line between two hosts allows. So
-//! over hosts time counts from when the agent there began, which is one answer before the trial.
+//! The machine that has the table samples it: a request per sample would add packets while packets
+//! are measured, and the connection between two hosts would limit the rate. So over hosts, times
+//! count from the start of the agent's sampling, which is one reply before the trial.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,7 +21,7 @@ pub(crate) struct Sampler {
 }
 
 impl Sampler {
-    /// Begins; `None` where there is nothing to read.
+    /// Begins; `None` if there is nothing to read.
     pub(crate) fn start(reader: ConntrackReader, period: Duration) -> Option<Sampler> {
         if !reader.has_table() {
             return None;

@@ -1,14 +1,14 @@
-//! The generator: frames played into a veth device by the kernel itself.
+//! The generator: the kernel itself sends frames into a veth device.
 //!
-//! `BPF_PROG_TEST_RUN` with live frames sends at some millions of packets a second from one core.
-//! One call lasts for the whole trial; the program paces itself and falls silent when its time is
-//! over, and a signal then ends the call. Short calls in a loop would spend their time in
-//! setting up and tearing down page pools.
+//! `BPF_PROG_TEST_RUN` with live frames sends several million packets per second from one core. One
+//! call lasts for the whole trial; the program paces itself and stops sending when its time is
+//! over, and a signal then ends the call. Short calls in a loop would spend their time creating and
+//! destroying page pools.
 //!
-//! On one core everything shares the processor: when a batch of 64 frames has been sent, the
-//! kernel takes them through the firewall to the sink before the next batch is made. Without a
-//! rate, the time of a trial divided by the packets delivered is thus what one packet costs on its
-//! whole way.
+//! On one core everything shares the processor: after sending a batch of 64 frames, the kernel
+//! takes them through the firewall to the sink before the next batch is sent. Without a rate limit,
+//! the duration of a trial divided by the delivered packets is therefore the cost of one packet on
+//! its whole path.
 
 use std::mem::offset_of;
 use std::time::Duration;
@@ -30,22 +30,22 @@ mod skeleton {
 }
 use skeleton::{GeneratorSkel, GeneratorSkelBuilder};
 
-/// How frames are played.
+/// How frames are sent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Play {
     /// How long.
     pub duration: Duration,
     /// Packets a second; 0: as fast as the firewall can follow.
     pub rate_pps: u64,
-    /// Stop after so many packets; 0: after the duration only.
+    /// Stop after this many packets; 0: after the duration only.
     pub packets_max: u64,
-    /// Frames in random order rather than one after the other.
+    /// Frames in random order rather than in sequence.
     pub shuffled: bool,
     /// Seed of that order.
     pub seed: u32,
 }
 
-/// What was played.
+/// The result of a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Played {
     /// Packets handed to the device.
@@ -54,7 +54,7 @@ pub struct Played {
     pub to_drop: u64,
     /// Packets of the rate that could not be sent in time.
     pub given_up: u64,
-    /// It came to its end; else it was held up for so long that its time is not known.
+    /// It finished; otherwise it was delayed so long that its duration is not known.
     pub finished: bool,
     /// From the first packet until the kernel was done with the last batch, seconds.
     pub seconds: f64,
@@ -134,7 +134,7 @@ impl Generator {
     /// Fills the table, each frame addressed and tagged with `magic`.
     ///
     /// # Errors
-    /// Where the kernel refuses, or a frame cannot be played.
+    /// If the kernel refuses, or a frame cannot be sent.
     pub fn load_frames(
         &mut self,
         frames: &[Frame],
@@ -210,8 +210,8 @@ impl Generator {
 
     fn outcome(&self) -> skeleton::types::outcome {
         let bss = self.skeleton.maps.bss_data.as_deref().expect("the program has variables");
-        // SAFETY: a valid, aligned reference; the kernel wrote there meanwhile, which the compiler
-        // does not know.
+        // SAFETY: a valid, aligned reference; the kernel wrote to it in the meantime, which the
+        // compiler does not know.
         unsafe { std::ptr::read_volatile(&raw const bss.outcome) }
     }
 }

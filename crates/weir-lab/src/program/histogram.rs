@@ -1,7 +1,7 @@
-//! Counts by duration: buckets of equal relative width, as `src/bpf/histogram.h` has them.
+//! Histograms of durations: buckets of equal relative width, as in `src/bpf/histogram.h`.
 //!
-//! 32 buckets for each power of two, as in HDR histograms: any duration is known to 3 %, and a
-//! count costs one addition, inside the kernel too.
+//! 32 buckets per power of two, as in HDR histograms: any duration is known to 3 %, and a count
+//! costs one addition, in the kernel as well.
 
 use weir_stats::Spectrum;
 

@@ -1,9 +1,9 @@
-//! Totals of each client and each server, of the map in `src/bpf/members.h`.
+//! Totals per client and server, from the map in `src/bpf/members.h`.
 
 use weir_stats::Member;
 use weir_study::Endpoints;
 
-/// Most clients, and most servers, that are told apart (`MEMBERS` in members.h).
+/// Most clients, and most servers, that are distinguished (`MEMBERS` in members.h).
 const MOST: u32 = 16;
 
 /// Whether there are few enough of both.
@@ -11,7 +11,7 @@ pub(crate) fn are_told_apart(endpoints: &Endpoints) -> bool {
     endpoints.clients <= MOST && endpoints.servers <= MOST
 }
 
-/// Totals of so many clients and so many servers, over all cores.
+/// Totals of this many clients and so many servers, over all cores.
 pub(crate) fn sums(
     cores: impl Iterator<Item = Vec<Member>>,
     clients: u32,

@@ -1,4 +1,4 @@
-//! The sink: counts what arrives behind the firewall.
+//! The sink: counts what arrives after the firewall.
 
 use libbpf_rs::Link;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};

@@ -1,4 +1,4 @@
-//! Connections without memory: some hundred thousand new ones a second from one core.
+//! Stateless TCP connections: several hundred thousand new ones per second from one core.
 //!
 //! ```text
 //!      client                         firewall                        server
@@ -18,29 +18,30 @@
 //!        ├──────────────────────────────┼───────────────────────────────►│  7
 //! ```
 //!
-//! Sockets of the kernel make 30,000 to 60,000 connections a second on two cores, and what they
-//! cost hides what the firewall costs. Here both ends are XDP programs that answer a packet with
-//! the packet itself. Neither keeps a table: `c` is a hash of the client's view of the connection,
-//! `s` one of the server's and of `c`, as in SYN cookies. So each end can tell from any packet
-//! whether all that had to come before it did, and checks numbers, lengths and text to the byte.
-//! The client's TCP timestamp is the time at which it opened the connection; it comes back with
-//! each answer, and makes the histograms.
+//! Kernel sockets open 30,000 to 60,000 connections per second on two cores, and their cost hides
+//! the cost of the firewall. Here both ends are XDP programs that turn a packet into its reply.
+//! Neither keeps a table: `c` is a hash of the client's view of the connection, `s` one of the
+//! server's and of `c`, as in SYN cookies. So each end can verify from any packet that all previous
+//! packets arrived, and it compares numbers, lengths and text exactly. The client's TCP timestamp
+//! is the time at which it opened the connection; it is returned with each reply, and the
+//! histograms are computed from it.
 //!
-//! The request rides on the third packet, and the client closes. With [`Close::Reset`] its fifth
-//! packet is RST+ACK, and the last one. With [`Close::Never`] its third is a plain ACK. These are
-//! other quantities with other names, for they cost the firewall less.
+//! The request is part of the third packet, and the client closes. With [`Close::Reset`] its fifth
+//! packet is RST+ACK, and the last one. With [`Close::Never`] its third packet is a plain ACK.
+//! These have separate quantities, because they cost the firewall less.
 //!
-//! Every step is counted, so a connection that is not complete failed at the first step that its
-//! packet did not reach: offered = completed + failed. Nothing is ever sent again; a packet lost is
-//! a connection lost, as for a user who does not wait. Packets are a sum of their own: those that
-//! both ends sent must have arrived at the other or be in a counter of the firewall.
+//! Every step is counted, so an incomplete connection failed at the first step that its packet did
+//! not reach: offered = completed + failed. Nothing is retransmitted; a lost packet is a lost
+//! connection, as for a user who does not wait. Packets are balanced separately: those that both
+//! ends sent must have arrived at the other end or be in a counter of the firewall.
 //!
-//! A *flood* may be among them: SYNs of many strangers that nobody follows up, evenly interleaved
-//! with the connections. The servers count them and do not answer, as one whose queue is full.
+//! A *flood* may be added: SYNs from many foreign addresses that are never completed, evenly
+//! interleaved with the connections. The servers count them and do not reply, like a server with a
+//! full queue.
 //!
-//! What it is not: no window, no segments out of order, no options but timestamps, no IPv6. A
-//! firewall that answers in place of an end (`SYNPROXY`) or adds options (`TCPMSS`) breaks it, and
-//! is seen to (`invalid`).
+//! Limits: no window, no segments out of order, no options but timestamps, no IPv6. A firewall that
+//! replies in place of an end (`SYNPROXY`) or adds options (`TCPMSS`) breaks the exchange, which is
+//! detected (`invalid`).
 
 use std::mem::offset_of;
 use std::net::Ipv4Addr;
@@ -79,7 +80,7 @@ const CLIENT: u32 = 0;
 const SERVER: u32 = 1;
 /// A tick of the timestamps, nanoseconds (`TICK_SHIFT` in bpf/tcp_state.h).
 const TICK_NS: f64 = 64.0;
-/// Where a flood comes from: the upper half of the links' part of 198.18.0.0/15.
+/// Source addresses of a flood: the upper half of the links' part of 198.18.0.0/15.
 const FLOOD_BASE: Ipv4Addr = Ipv4Addr::new(198, 18, 128, 0);
 const FLOOD_SOURCES: u32 = 1 << 15;
 
@@ -90,7 +91,7 @@ pub struct ConnectionPlan {
     pub duration: Duration,
     /// Connections a second; 0: as fast as the firewall can follow.
     pub rate: u64,
-    /// Stop after so many connections; 0: after the duration only.
+    /// Stop after this many connections; 0: after the duration only.
     pub connections_max: u64,
     /// How they end.
     pub close: Close,
@@ -111,7 +112,7 @@ pub struct Opened {
     pub flood: u64,
     /// Connections of the rate that could not be opened in time.
     pub given_up: u64,
-    /// It came to its end.
+    /// It finished.
     pub finished: bool,
     /// From the first packet until the kernel was done with the last batch, seconds.
     pub seconds: f64,
@@ -186,12 +187,12 @@ impl BothEnds {
         self.client.sent + self.server.sent
     }
 
-    /// What one side received, and so what came from the other.
+    /// What one side received, and so what the other sent.
     fn volume(side: &EndTally) -> Volume {
         Volume { packets: side.received, bytes: side.bytes }
     }
 
-    /// Connections by the step they reached, first to last: how many packets of each step came.
+    /// Connections by the step they reached, first to last: the packets of each step that arrived.
     fn steps(&self, close: Close) -> Vec<(&'static str, u64)> {
         let (client, server) = (&self.client, &self.server);
         let opened = [("SYN", server.opened), ("SYN+ACK", client.opened)];
@@ -211,7 +212,7 @@ impl BothEnds {
 pub(crate) struct CompletedCounter(MapHandle);
 
 impl CompletedCounter {
-    /// Connections completed so far; 0 where the kernel does not tell.
+    /// Connections completed so far; 0 if the kernel does not report it.
     pub(crate) fn completed(&self) -> u64 {
         sum_of_cores(&self.0, SERVER).map_or(0, |tally| tally.ended)
     }
@@ -288,8 +289,8 @@ impl TcpEnds {
         Ok(())
     }
 
-    /// Gives the device with index `ifindex` of `namespace` a program that lets everything pass: a
-    /// veth takes redirected packets where it has one, or GRO (drivers/net/veth.c).
+    /// Gives the device with index `ifindex` of `namespace` a program that accepts everything: a
+    /// veth accepts redirected packets if it has one, or GRO (drivers/net/veth.c).
     ///
     /// # Errors
     /// Where the kernel refuses.
@@ -323,7 +324,7 @@ impl TcpEnds {
         Ok(())
     }
 
-    /// From now on the first so many clients open connections to the first so many servers.
+    /// From now on the first this many clients open connections to the first so many servers.
     pub fn take_part(&mut self, clients: u32, servers: u32) {
         let bss = self.skeleton.maps.bss_data.as_deref_mut().expect("the program has variables");
         bss.control.clients = clients.max(1);
@@ -333,7 +334,7 @@ impl TcpEnds {
     }
 
     /// Opens connections out of the device with index `ifindex` of `namespace`, on the current
-    /// core. Each goes on where the one before ended, so no ports are used again soon.
+    /// core. Each continues where the one before ended, so no ports are used again soon.
     ///
     /// # Errors
     /// Where the kernel refuses.
@@ -405,8 +406,8 @@ impl TcpEnds {
 
     fn outcome(&self) -> skeleton::types::outcome {
         let bss = self.skeleton.maps.bss_data.as_deref().expect("the program has variables");
-        // SAFETY: a valid, aligned reference; the kernel wrote there meanwhile, which the compiler
-        // does not know.
+        // SAFETY: a valid, aligned reference; the kernel wrote to it in the meantime, which the
+        // compiler does not know.
         unsafe { std::ptr::read_volatile(&raw const bss.outcome) }
     }
 
@@ -441,7 +442,7 @@ impl TcpEnds {
         Ok((counts, whole))
     }
 
-    /// Each client's part and each server's; nobody's where there are too many of them.
+    /// The share of each client and each server; none if there are too many of them.
     fn members(&self) -> Result<(Vec<Member>, Vec<Member>), LabError> {
         let bss = self.skeleton.maps.bss_data.as_deref().expect("the program has variables");
         let control = &bss.control;

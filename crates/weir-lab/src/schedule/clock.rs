@@ -1,4 +1,4 @@
-//! How far a run is, and how long it will take.
+//! Progress of a run, and the estimated remaining time.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ pub struct RunProgress<'a> {
     pub total: u64,
     /// What is done now.
     pub message: &'a str,
-    /// Time left, where it can be told.
+    /// Remaining time, if it is known.
     pub left: Option<Duration>,
     /// The trials so far.
     pub trials: &'a [Trial],

@@ -1,4 +1,4 @@
-//! Rulesets, frames and folders of a run, made once before anything is measured.
+//! Rulesets, frames and folders of a run, generated once before anything is measured.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -30,7 +30,7 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// Nothing made yet; everything goes into `folder`.
+    /// Nothing generated yet; everything goes into `folder`.
     pub(crate) fn new(
         folder: PathBuf,
         tools: Namespace,

@@ -1,7 +1,7 @@
-//! A study once for each kernel of the firewall's host, with a boot before each.
+//! Runs a study once per kernel of the firewall's host, with a boot before each run.
 //!
-//! Each kernel's run is a run like any other, in a folder of its own; nothing is shared by them but
-//! the study, the preset and the seed.
+//! Each kernel's run is an ordinary run in its own folder; they share only the study, the preset
+//! and the seed.
 
 use std::path::{Path, PathBuf};
 
@@ -34,17 +34,17 @@ pub struct KernelRun {
     pub name: String,
     /// Folder of its records.
     pub folder: PathBuf,
-    /// What is there already.
+    /// What already exists.
     prior: Option<Record>,
 }
 
 impl PerKernel {
-    /// Reads everything, and looks for what can be found wrong before anything is booted. `None`
-    /// where the file of the hosts names no kernels.
+    /// Reads everything, and looks for what can be found wrong before anything is booted. `None` if
+    /// the file of the hosts names no kernels.
     ///
     /// # Errors
-    /// As [`run`](crate::run()): a study, preset or file of hosts that cannot be read, records that
-    /// are in the way or are those of another run.
+    /// As for [`run`](crate::run()): a study, preset or file of hosts that cannot be read, or
+    /// existing records of another run.
     pub fn new(
         study: &Path,
         out: &Path,
@@ -55,7 +55,7 @@ impl PerKernel {
         let hosts = Hosts::of(path, &loaded)?;
         let Some(first) = hosts.firewall.kernels.first() else { return Ok(None) };
         if options.against_itself.is_some() {
-            let message = "a subject is measured against itself on one kernel: leave these out";
+            let message = "a subject is measured against itself on one kernel: remove these";
             return Err(hosts.refused(&first.name, message).into());
         }
         loaded.preset_for(&options.request())?;
@@ -79,7 +79,7 @@ impl PerKernel {
     }
 
     /// Boots a kernel and runs the study. What was finished before is not repeated; what was
-    /// interrupted goes on, after another boot.
+    /// interrupted continues, after another boot.
     ///
     /// # Errors
     /// A boot that fails or takes too long, another kernel than the one that the interrupted run
@@ -95,7 +95,7 @@ impl PerKernel {
         let release = self.boot(one, progress)?;
         let before = one.prior.as_ref().map(|prior| &prior.run.firewall().kernel);
         if let Some(before) = before.filter(|before| **before != release) {
-            let what = format!("it was begun on the kernel {before}, `boot` made this {release}");
+            let what = format!("it was started on kernel {before}, but `boot` booted {release}");
             return Err(LabError::Resume { path: one.folder.clone(), what });
         }
         let options = StudyRunOptions { resume: one.prior.is_some(), ..self.options.clone() };

@@ -1,4 +1,4 @@
-//! Rulesets put in force: once to be measured, and often to be timed.
+//! Loads rulesets: once to be measured, and repeatedly to be timed.
 
 use weir_stats::{Measured, Noise, Scenario, State, Trial, TrialKind};
 
@@ -10,7 +10,7 @@ use crate::schedule::state::RunState;
 use crate::trial::entry;
 use weir_study::{PlannedTrial, Variant, plan};
 
-/// Loads a subject's ruleset into a namespace; how long it took, seconds. `None` where the subject
+/// Loads a subject's ruleset into a namespace; how long it took, seconds. `None` if the subject
 /// says that there is nothing to measure at this point.
 pub(crate) fn load(
     run: &RunState<'_>,
@@ -34,12 +34,12 @@ pub(crate) fn load(
 /// Times every load, each in a fresh namespace with the firewall's devices, and the adding of
 /// single rules after it.
 ///
-/// A subject that has nothing to load there is left out of the loads alone: whether it has anything
-/// to measure is said by its load into the firewall.
+/// A subject that has nothing to load there is only excluded from the loads: its load into the
+/// firewall decides whether it has anything to measure.
 ///
-/// The order is that of trials: each ruleset is loaded by every subject, there and back; a block
-/// has each of them once on the way there, so that all blocks together hold the preset's number
-/// of loads.
+/// The order is that of trials: each ruleset is loaded by every subject, in forward and reverse
+/// order. A block has each load once in forward order, so that all blocks together have the
+/// preset's number of loads.
 pub(crate) fn all(run: &mut RunState<'_>, rulesets: &[Scenario]) -> Result<(), LabError> {
     let variants = variants(run);
     for block in 0..run.preset.loads {
@@ -101,7 +101,7 @@ fn one(run: &mut RunState<'_>, step: &PlannedTrial) -> Result<(), LabError> {
     target.remove()
 }
 
-/// Adds single rules to those in force, where the subject does such a thing.
+/// Adds single rules to those in force, if the subject supports it.
 fn add(
     run: &RunState<'_>,
     step: &PlannedTrial,

@@ -1,4 +1,4 @@
-//! Trials of packets: validated first, then measured, repeated where they were disturbed.
+//! Trials of packets: first validated, then measured, and repeated if they were disturbed.
 
 use weir_stats::{Scenario, State, Trial};
 use weir_study::{LoadedStudy, PlannedTrial, Variant};
@@ -54,10 +54,10 @@ pub(crate) fn measure(run: &mut RunState<'_>, step: &PlannedTrial) -> Result<(),
         let is_last = repeat == limits.repeats;
         let mut disturbance = judge::of_noise(&trial, &limits, realtime);
         if !seen.played.finished {
-            disturbance = Some("the generator did not come to its end".to_owned());
+            disturbance = Some("the generator did not finish".to_owned());
         }
         let asked = asked(&seen, &trial);
-        // On an axis of rates some are above what the machine carries, and that is what is asked.
+        // On an axis of rates some exceed what the machine can handle, which is intended.
         let is_swept = run.loaded.study.connections().is_some_and(|c| c.rate_axis.is_some());
         if seen.played.given_up * 100 > asked && !is_swept {
             disturbance = Some(format!("{} of {asked} came too late", seen.played.given_up));
@@ -91,7 +91,7 @@ pub(crate) fn settle(
     Ok(is_done)
 }
 
-/// Packets, or connections, that the rate of a trial asked for.
+/// The packets or connections that correspond to the rate of a trial.
 fn asked(seen: &Observation, trial: &Trial) -> u64 {
     let offered = trial.connections().map_or(seen.played.offered, |all| all.offered);
     offered + seen.played.given_up
@@ -106,8 +106,8 @@ fn verdict(run: &RunState<'_>, trial: &Trial) -> Option<(State, String)> {
     };
     let is_flooded = run.loaded.study.connections().is_some_and(|c| c.flood_axis.is_some());
     judge::of_connections(trial).or_else(|| match is_flooded {
-        // What a firewall lets through of a flood, and what of the connections it takes for one,
-        // is what is asked.
+        // The arrivals of a flood, and of connections that a firewall treats as a flood, are the
+        // result itself.
         true => judge::of_sum(trial, tolerance),
         false => judge::of_packets(trial, tolerance),
     })

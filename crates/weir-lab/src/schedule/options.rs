@@ -1,4 +1,4 @@
-//! How a study is run.
+//! Options of a run.
 
 use std::path::PathBuf;
 
@@ -55,7 +55,7 @@ impl Default for StudyRunOptions {
 }
 
 impl StudyRunOptions {
-    /// What they ask of a study.
+    /// What they require of a study.
     pub(crate) fn request(&self) -> RunRequest<'_> {
         RunRequest {
             preset: &self.preset,

@@ -1,4 +1,4 @@
-//! Trials that probe, after the others of a block.
+//! Probe trials, after the other trials of a block.
 
 use std::io;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::workload::probe::open_loop::ProbeSchedule;
 /// How long answers are waited for after the last question.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Tries of a trial whose load comes too late.
+/// Attempts of a trial whose load starts too late.
 const LOAD_TRIES: u32 = 3;
 
 /// One trial that probes, repeated while it is disturbed and the cap allows.

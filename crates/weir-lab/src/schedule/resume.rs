@@ -1,9 +1,9 @@
-//! Going on with a run that was interrupted.
+//! Resumes an interrupted run.
 //!
-//! The order of a run follows from its study, preset and seed alone, so what is left to do is the
-//! plan without what the records hold. Firewalls are set up anew, and so each subject is warmed up
-//! once more; that trial is kept only where none was. A step that was cut short in the middle of
-//! its repeats goes on with the next one.
+//! The order of a run follows from its study, preset and seed alone, so the remaining steps are the
+//! plan minus the records. Firewalls are set up again, so each subject is warmed up once more; that
+//! trial is recorded only if there was none. A step that was interrupted between its repeats
+//! continues with the next one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -63,7 +63,7 @@ impl FinishedTrials {
         self.loads.contains(&key_of_step(step))
     }
 
-    /// The repeat that a step goes on with; `None` where it is settled.
+    /// The repeat that a step continues with; `None` if it is settled.
     pub(crate) fn next_repeat(&self, step: &PlannedTrial) -> Option<u32> {
         match self.packets.get(&key_of_step(step)) {
             None => Some(0),
@@ -87,16 +87,16 @@ pub(crate) fn prior(
         let path = out.join(name);
         let there = fs::read_to_string(&path).map_err(LabError::file("read", &path))?;
         if there != *text {
-            return Err(refuse(format!("{name} has changed since")));
+            return Err(refuse(format!("{name} has changed since then")));
         }
     }
     let record = folder::load_interrupted(out)?;
     let run = &record.run;
     if run.preset.name != options.preset {
-        return Err(refuse(format!("it was begun with the preset `{}`", run.preset.name)));
+        return Err(refuse(format!("it was started with the preset `{}`", run.preset.name)));
     }
     if run.seed != options.seed {
-        return Err(refuse(format!("it was begun with the seed {}", run.seed)));
+        return Err(refuse(format!("it was started with the seed {}", run.seed)));
     }
     Ok(record)
 }

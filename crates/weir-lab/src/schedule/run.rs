@@ -1,8 +1,8 @@
-//! A study from its file to its records.
+//! Runs a study from its file to its records.
 //!
-//! All firewalls of the grid are set up and loaded first, each in a namespace of its own; then
-//! blocks of trials walk over them. What is loaded stays, so a trial costs little more than its
-//! own length, and a block can hold the whole grid.
+//! All firewalls of the grid are set up and loaded first, each in its own namespace; then blocks of
+//! trials iterate over them. Rulesets stay loaded, so a trial takes little more than its own
+//! length, and a block can contain the whole grid.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -33,11 +33,11 @@ use weir_study::ProbeCase;
 use weir_study::{self, LoadedStudy, PresetText, ProgramPath};
 use weir_study::{PlannedTrial, Variant, plan};
 
-/// Runs a study and keeps its records in `out`, which must be empty or not be there; with
-/// [`StudyRunOptions::resume`] it holds a run that was interrupted, and what is left of it is done.
+/// Runs a study and writes its records to `out`, which must be empty or not exist; with
+/// [`StudyRunOptions::resume`] it contains an interrupted run, which is completed.
 ///
 /// `progress` is called before each step. Ctrl-C (see [`weir_kernel::interrupt`]) ends the run
-/// after the step that it is in; the records so far are kept, marked as incomplete.
+/// after the current step; the records so far are preserved, marked as incomplete.
 ///
 /// # Errors
 /// A study that cannot be read or run with these options, commands that fail, a machine that lacks
@@ -254,7 +254,7 @@ pub(crate) fn alone(progress: &mut dyn FnMut(RunProgress<'_>)) -> Result<File, L
         .open(&path)
         .map_err(LabError::file("open", &path))?;
     if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
-        let message = "another run measures on this machine: waiting for its end";
+        let message = "another run is measuring on this machine: waiting for its end";
         progress(RunProgress { done: 0, total: 1, message, left: None, trials: &[] });
         while let Err(error) = flock(&file, FlockOperation::LockExclusive) {
             if interrupt::requested() {

@@ -1,9 +1,10 @@
-//! The highest rate without loss, or with little, of each subject at each point.
+//! The highest rate without loss, or with little loss, of each subject at each point.
 //!
-//! [`weir_stats::search`] decides; here is what a trial at a rate is. A packet that the generator
-//! could not send in time is lost like one that the firewall lost: on one core, both say that the
-//! rate is not carried. The upper end of the search is twice what the validation trial forwarded at
-//! overload. Every trial is kept, paced and with its rate, in the order of the search.
+//! [`weir_stats::search`] decides; this module runs a trial at a rate. A packet that the generator
+//! could not send in time counts as lost, like one that the firewall lost: on one core, both mean
+//! that the rate is not sustained. The upper end of the search is twice what the validation trial
+//! forwarded at overload. Every trial is recorded, paced and with its rate, in the order of the
+//! search.
 
 use std::time::Duration;
 
@@ -66,8 +67,8 @@ pub(crate) fn refuse_without_loss(
         let (_, frames) = run.files.frames(&run.loaded.study, point);
         if frames.iter().all(|frame| frame.to_drop) {
             let what = format!(
-                "`--search` at {point}: every frame has to be dropped, so none can be lost; leave \
-                 the point out of the preset"
+                "`--search` at {point}: every frame must be dropped, so none can be lost; remove \
+                 the point from the preset"
             );
             return Err(StudyError::Options(what).into());
         }
@@ -89,7 +90,7 @@ fn at_rate(
         duration: Duration::from_secs_f64(run.preset.trial_seconds),
         rate_pps: rate_pps.max(1),
         packets_max: 0,
-        // A mix is even as it stands.
+        // A mix is even in its given order.
         shuffled: study.drop_axis().is_none(),
         seed: run.options.seed as u32 ^ step.order,
     };

@@ -1,4 +1,4 @@
-//! What a run makes before it measures: limits, files, firewalls.
+//! Preparation of a run: limits, files, firewalls.
 
 use weir_stats::Scenario;
 
@@ -11,12 +11,12 @@ use weir_study::Hold;
 use weir_study::{Variant, plan};
 
 impl RunState<'_> {
-    /// Makes room for the connections that are to be held. The session puts the limits back, and
-    /// the reaper where the session was killed.
+    /// Raises the limits for the connections that will be open. The session restores them, or the
+    /// reaper if the session was killed.
     pub(super) fn raise_limits(&mut self, points: &[Scenario]) -> Result<(), LabError> {
         let Some(connection_load) = self.loaded.study.connections() else { return Ok(()) };
         if matches!(connection_load.hold, Some(Hold::Limit(_))) {
-            // What is asked is what happens at the limit.
+            // The behaviour at the limit is measured.
             return Ok(());
         }
         let topology = &self.runner.stage.topology;
@@ -50,7 +50,7 @@ impl RunState<'_> {
     ) -> Result<(), LabError> {
         let study = &self.loaded.study;
         for point in rulesets {
-            self.step(&format!("make the ruleset at {point}"), 0.1)?;
+            self.step(&format!("generate the ruleset at {point}"), 0.1)?;
             let record = self.files.make_ruleset(study, point, self.out)?;
             self.rulesets.extend(record);
             self.files.make_more(study, point)?;
@@ -63,7 +63,7 @@ impl RunState<'_> {
             }
         }
         for point in points {
-            self.step(&format!("make the frames at {point}"), 0.1)?;
+            self.step(&format!("generate the frames at {point}"), 0.1)?;
             self.files.make_frames(study, point)?;
         }
         Ok(())

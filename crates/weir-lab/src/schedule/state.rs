@@ -1,4 +1,4 @@
-//! What a run knows and has while it goes on.
+//! The state of a run in progress.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -64,7 +64,7 @@ impl RunState<'_> {
         variants
     }
 
-    /// Whether a subject said that it has nothing to measure with the ruleset of a point.
+    /// Whether a subject reported that it has nothing to measure with the ruleset of a point.
     pub(crate) fn is_left_out(&self, point: &Scenario, variant: &Variant) -> bool {
         let ruleset = point.on(&self.loaded.study.ruleset.axis_names());
         self.left_out.contains(&(ruleset, variant.subject.clone()))
@@ -76,7 +76,7 @@ impl RunState<'_> {
         names.filter(|name| !self.lacking.contains_key(name))
     }
 
-    /// A step begins: ends the run where the user asked for it, and says what is done.
+    /// A step begins: ends the run if the user requested it, and reports the step.
     pub(crate) fn step(&mut self, message: &str, expected: f64) -> Result<(), LabError> {
         if interrupt::requested() {
             return Err(LabError::Interrupted);
@@ -100,7 +100,7 @@ impl RunState<'_> {
         Ok(())
     }
 
-    /// Length of a trial with what comes before and after it, seconds.
+    /// Length of a trial including preparation and evaluation, seconds.
     pub(crate) fn trial_expected(&self) -> f64 {
         self.preset.trial_seconds + 0.06
     }

@@ -21,7 +21,7 @@ pub(crate) struct StudyWorkload<'a> {
     pub(crate) workload: Box<dyn Workload + 'a>,
     /// Rules may have to drop some of what is sent.
     pub(crate) some_to_drop: bool,
-    /// What a trial of connections is called, and its rate; that of packets follows the preset.
+    /// The name of a trial of connections, and its rate; that of packets follows the preset.
     connections: Option<(TrialKind, f64)>,
     /// A client that opens connections in place of sockets.
     stateless: Option<weir_stats::Client>,
@@ -31,7 +31,7 @@ impl StudyWorkload<'_> {
     /// Says of a trial what it is.
     pub(crate) fn label(&self, trial: &mut Trial) {
         if let Some((kind, rate_pps)) = self.connections {
-            // What is compared is the same, whoever asks.
+            // The compared quantity is the same for all clients.
             (trial.kind, trial.rate_pps) = (kind, rate_pps);
         }
         if let (Measured::Connections(record), Some(client)) =
@@ -42,7 +42,8 @@ impl StudyWorkload<'_> {
     }
 }
 
-/// What the subject of a step meets for so many seconds; `check` verifies all that can be.
+/// The traffic for the subject of a step, for a number of seconds; `check` verifies everything
+/// possible.
 pub(crate) fn of_step<'a>(
     run: &mut RunState<'a>,
     step: &PlannedTrial,
@@ -92,7 +93,7 @@ pub(crate) fn of_step<'a>(
                 duration,
                 rate_pps: run.preset.rate_pps,
                 packets_max: 0,
-                // A mix is even as it stands.
+                // A mix is even in its given order.
                 shuffled: loaded.study.drop_axis().is_none(),
                 seed: run.options.seed as u32 ^ step.block,
             };
@@ -108,7 +109,7 @@ pub(crate) fn load_frames(run: &mut RunState<'_>, step: &PlannedTrial) -> Result
     Ok(frames.iter().any(|frame| frame.to_drop))
 }
 
-/// How a step of a study opens connections; those who take part in it are told.
+/// How a step of a study opens connections; prints the limits of the clients that take part.
 fn open(
     run: &mut RunState<'_>,
     load: &ConnectionLoad,

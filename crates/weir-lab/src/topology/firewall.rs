@@ -1,4 +1,4 @@
-//! One firewall of a topology, and what can be read of it.
+//! One firewall of a topology, and the counters that can be read from it.
 
 use weir_kernel::Namespace;
 
@@ -9,7 +9,7 @@ use crate::observe::counters::{ConntrackReader, DeviceReader, ReceivedReader, St
 pub struct TestFirewall {
     /// Where its ruleset is loaded; empty where that is on another host.
     pub namespace: Namespace,
-    /// Index of the device that frames are played into.
+    /// Index of the device into which frames are sent.
     pub ifindex: u32,
     /// Drop counters of its devices, and of the sink's.
     pub devices: DeviceReader,
@@ -19,7 +19,7 @@ pub struct TestFirewall {
     pub conntrack: ConntrackReader,
     /// What its device towards the source received.
     pub entered: ReceivedReader,
-    /// What the device behind it received.
+    /// Packets that the device after it received.
     pub left: ReceivedReader,
     /// Name of the source's device, and of the sink's.
     pub ends: (String, String),

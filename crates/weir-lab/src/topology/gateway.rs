@@ -25,19 +25,19 @@ pub(super) fn between(
     let Link { namespace, near, far } = testbed.link(false)?;
     let Devices { input, output } = &testbed.devices;
     namespace.ip(&return_route(&endpoints.client_network(), SOURCE_MAC, input))?;
-    // Answers are redirected into this device, which takes them by its NAPI context only.
+    // Replies are redirected into this device, which accepts them only with a NAPI context.
     namespace.set_gro(output, true)?;
     let ifindex = testbed.source.ifindex(&near)?;
     ends.attach_client(&testbed.source, ifindex)?;
     ends.attach_server(&testbed.sink_side, testbed.sink_side.ifindex(&far)?)?;
-    // Both devices take redirected packets: what they lose is told by them alone.
+    // Both devices receive redirected packets: only they count those that they lose.
     let devices = DeviceReader::default().with(&namespace, &[input, output])?;
     testbed.firewall_of(namespace, ifindex, devices, (near, far))
 }
 
-/// Makes a firewall between clients and servers that are sockets of the kernel: every address
-/// of theirs is one of source or sink, and a socket that is bound to a device finds the way by
-/// it. `ports` are those of one client address.
+/// Creates a firewall between clients and servers that are kernel sockets: every address is one of
+/// source or sink, and a socket that is bound to a device selects the path by it. `ports` are those
+/// of one client address.
 ///
 /// # Errors
 /// Where the kernel refuses.

@@ -1,7 +1,7 @@
 //! Source, firewalls and sink in namespaces of this machine, joined by veth.
 //!
-//! Each firewall has a pair of links of its own, so that all subjects are in force at once and a
-//! trial begins by choosing the link that is played into.
+//! Each firewall has its own pair of links, so all subjects are in force at once, and a trial
+//! selects a firewall by its link.
 
 use std::rc::Rc;
 
@@ -61,8 +61,8 @@ impl LocalTestbed {
         self.links
     }
 
-    /// A namespace with the firewall's devices, which are each other's ends: what is loaded is
-    /// bound to them where it is, and nothing comes by.
+    /// A namespace with the firewall's devices, connected to each other: loaded rules find the
+    /// devices, and no packets arrive.
     pub(super) fn bare(&mut self) -> Result<Namespace, LabError> {
         self.links += 1;
         let namespace = self.session.namespace(&format!("load{}", self.links))?;
@@ -152,12 +152,12 @@ impl LocalTestbed {
         })
     }
 
-    /// The ways of answers: echoes turn at the sink's program, streams end at its sockets.
+    /// The return routes: the sink's program returns echoes, streams end at its sockets.
     pub(super) fn enable_probe_routes(&self, link: &Link) -> Result<(), LabError> {
         let Link { namespace, near, far } = link;
         let Devices { input, output } = &self.devices;
         namespace.ip(&[source_neighbour(SOURCE_MAC, input)])?;
-        // Answers are redirected into this device, which takes them by its NAPI context only.
+        // Replies are redirected into this device, which accepts them only with a NAPI context.
         namespace.set_gro(output, true)?;
         for (side, device) in [(&self.source, near), (&self.sink_side, far)] {
             side.ip(&[single_segments(device)])?;

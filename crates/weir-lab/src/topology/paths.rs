@@ -1,4 +1,4 @@
-//! The way between clients and servers: through a gateway, through its one arm, or straight.
+//! The path between clients and servers: through a gateway, through a one-armed gateway, or direct.
 //!
 //! ```text
 //! gateway     clients ── eth0  routing  eth1 ── servers
@@ -7,9 +7,8 @@
 //! direct      clients ── servers
 //! ```
 //!
-//! A gateway with one arm is on the network of both ends, which is when the kernel tells senders
-//! of a shorter way. Both ends stand behind one device then, for a switch between them would cost
-//! more than the gateway.
+//! A one-armed gateway is on the network of both ends, which is when the kernel sends redirects.
+//! Both ends then share one device, because a switch between them would cost more than the gateway.
 
 use std::net::Ipv4Addr;
 
@@ -47,7 +46,7 @@ pub(super) fn direct(
     let ifindex = testbed.source.ifindex(&near)?;
     ends.attach_client(&testbed.source, ifindex)?;
     ends.attach_server(&testbed.sink_side, testbed.sink_side.ifindex(&far)?)?;
-    // Either end of a veth tells what both of them lost.
+    // Either end of a veth reports the losses of both.
     let devices = DeviceReader::default().with(&testbed.sink_side, &[far.as_str()])?;
     testbed.firewall_of(nothing, ifindex, devices, (near, far))
 }

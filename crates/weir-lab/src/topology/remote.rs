@@ -1,9 +1,9 @@
 //! Firewalls on another host, between two interfaces of this one.
 //!
-//! There is one pair of interfaces at each end, and a namespace for each firewall as on one
-//! machine. So before a trial the interfaces of the firewall's host are moved into the namespace of
-//! the firewall that is measured, and addressed and routed anew. Rulesets stay loaded. What belongs
-//! to an interface rather than to a namespace (tc, XDP, chains of the family netdev, flowtables) is
+//! There is one pair of interfaces at each end, and a namespace per firewall as on one machine. So
+//! before a trial the interfaces of the firewall's host are moved into the namespace of the
+//! firewall to be measured, and get new addresses and routes. Rulesets stay loaded. Configuration
+//! of an interface rather than of a namespace (tc, XDP, chains of the family netdev, flowtables) is
 //! lost by the move.
 
 use std::path::Path;
@@ -136,15 +136,15 @@ impl RemoteTestbed {
             self.neighbours.back = Some(BackRoute { mac: self.source_mac, clients });
             self.is_attached = true;
         }
-        // What either of them could not send is told by the other end of a virtual link, too.
+        // The other end of a virtual link also counts what either of them could not send.
         let devices = DeviceReader::default()
             .with_received(&local.source, &[NEAR])?
             .with_received(&local.sink_side, &[FAR])?;
         firewall_of(local, self.host.firewall(false)?, devices)
     }
 
-    /// The ways of streams between this host's two interfaces. A card cuts their segments; its
-    /// settings stay as they are, for it is given back.
+    /// The routes of streams between this host's two interfaces. A card segments their packets; its
+    /// settings are not changed, because it is returned.
     fn enable_probe_routes(&self, local: &LocalTestbed) -> Result<(), LabError> {
         let (source, sink) = (&local.source, &local.sink_side);
         for (namespace, device) in [(source, NEAR), (sink, FAR)] {

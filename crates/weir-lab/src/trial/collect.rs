@@ -1,4 +1,5 @@
-//! What the machine tells during a trial: read before and after, the connection table all along.
+//! Observations of the machine during a trial: counters before and after, and the connection table
+//! throughout.
 
 use std::time::{Duration, Instant};
 
@@ -31,7 +32,7 @@ pub(crate) struct Collecting {
 }
 
 impl Collecting {
-    /// Reads everything, and begins to look at the connection table.
+    /// Reads everything, and starts sampling the connection table.
     pub(crate) fn begin(
         firewall: &TestFirewall,
         core: u32,

@@ -1,5 +1,5 @@
-//! Firewalls that have no rules yet: all that is sent through them must arrive. A link that is set
-//! up wrongly loses it without a word, every time.
+//! Firewalls without rules: everything that is sent through them must arrive. A link that is set up
+//! wrongly always loses packets, without any error.
 
 use std::time::Duration;
 

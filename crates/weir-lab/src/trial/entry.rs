@@ -1,4 +1,4 @@
-//! The record of a trial, made of what was observed.
+//! Builds the record of a trial from the observations.
 
 use weir_stats::{Trial, TrialKind};
 use weir_study::PlannedTrial;

@@ -1,4 +1,4 @@
-//! Whether a trial counts.
+//! Decides whether a trial counts.
 
 use weir_stats::{State, Trial};
 
@@ -8,7 +8,7 @@ use weir_study::NoiseLimits;
 /// What is forgiven of the packets of a trial.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tolerance {
-    /// Packets that a limit lets pass of those that have to be dropped.
+    /// Packets that a limit accepts of those that must be dropped.
     pub(crate) lets_through: u64,
     /// Several cores counted losses at once, so that some of their counts are lost.
     pub(crate) many_cores: bool,
@@ -32,7 +32,10 @@ pub(crate) fn of_packets(trial: &Trial, tolerance: Tolerance) -> Option<(State, 
     let by_rules: u64 =
         trial.dropped.iter().filter(|drop| drop.counter == "rules").map(|drop| drop.packets).sum();
     if by_rules > trial.to_drop {
-        let why = format!("the rules dropped {} packets of {} to drop", by_rules, trial.to_drop);
+        let why = format!(
+            "the rules dropped {} packets, but {} had to be dropped",
+            by_rules, trial.to_drop
+        );
         return Some((State::Failed, why));
     }
     if trial.delivered == 0 && trial.offered > trial.to_drop {
@@ -63,7 +66,7 @@ pub(crate) fn of_reasons(trial: &Trial) -> Option<(State, String)> {
     })
 }
 
-/// What the connections of a trial say beside its packets.
+/// What the connections of a trial show in addition to its packets.
 pub(crate) fn of_connections(trial: &Trial) -> Option<(State, String)> {
     let connections = trial.connections()?;
     if connections.invalid > 0 {
@@ -77,7 +80,7 @@ pub(crate) fn of_connections(trial: &Trial) -> Option<(State, String)> {
     twice.map(|failure| (State::Unbalanced, format!("more {} arrived than were sent", failure.at)))
 }
 
-/// Frames beside a probe have to add up as ever, but for lost echoes: these are in the same
+/// Frames sent during a probe must add up as usual, except for lost echoes, which are in the same
 /// counters.
 pub(crate) fn of_probe(trial: &Trial) -> Option<(State, String)> {
     let (answered, lost) = match (trial.probe(), trial.stream()) {
@@ -86,7 +89,7 @@ pub(crate) fn of_probe(trial: &Trial) -> Option<(State, String)> {
         (None, None) => (0, 0),
     };
     if answered == 0 {
-        return Some((State::Failed, "nothing was answered".to_owned()));
+        return Some((State::Failed, "there were no replies".to_owned()));
     }
     let missing = trial.missing();
     (trial.offered > 0 && missing.unsigned_abs() > lost).then(|| {
@@ -100,21 +103,21 @@ fn dropped_by(trial: &Trial, counter: &str) -> u64 {
     of_counter.map(|drop| drop.packets).sum()
 }
 
-/// What the noise of a trial says. Pressure counts only where the generator had no priority:
-/// where it had, those who waited were the others.
+/// The verdict from the noise of a trial. Pressure counts only if the generator had no priority:
+/// otherwise other tasks waited.
 pub(crate) fn of_noise(trial: &Trial, limits: &NoiseLimits, realtime: bool) -> Option<String> {
     let noise = &trial.noise;
     if noise.spin_ratio > limits.spin_ratio {
-        return Some(format!("a fixed loop took {:.2} times its best", noise.spin_ratio));
+        return Some(format!("a fixed loop took {:.2} times its minimum", noise.spin_ratio));
     }
     if noise.steal > limits.steal {
         return Some(format!("{:.0} % of the time was stolen", noise.steal * 100.0));
     }
     if noise.switches > limits.switches {
-        return Some(format!("the generator was taken off its core {} times", noise.switches));
+        return Some(format!("the generator was preempted {} times", noise.switches));
     }
     if !realtime && noise.psi > limits.psi {
-        return Some(format!("tasks waited for {:.0} % of the time", noise.psi * 100.0));
+        return Some(format!("tasks waited {:.0} % of the time", noise.psi * 100.0));
     }
     None
 }

@@ -1,4 +1,4 @@
-//! One trial: a workload is played through a firewall, and every counter is read before and after.
+//! One trial: sends a workload through a firewall, and reads every counter before and after.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ pub(crate) enum DropSource<'a> {
     Unwatched,
     /// By the subject's own command.
     Counted(RuleDropCount<'a>),
-    /// By the subject's own command, and the kernel's reasons beside it.
+    /// By the subject's own command, and the kernel's reasons next to it.
     Checked(RuleDropCount<'a>),
     /// By the kernel's reasons for freeing packets.
     Reasons,
@@ -150,7 +150,7 @@ impl TrialRunner {
         Ok((played, stage.topology.sink().read()?.since(before)))
     }
 
-    /// Reads every counter, and has the kernel tell its reasons where that was asked for.
+    /// Reads every counter, and reads the kernel's reasons if requested.
     fn before(
         &mut self,
         firewall: &TestFirewall,
@@ -224,9 +224,9 @@ impl TrialRunner {
     }
 }
 
-/// Frames that no counter of drops knows of, and that were seen to be lost all the same: a link
-/// that is down, or has no NAPI context, takes them without a word (`link`); behind the firewall
-/// they arrive where no program counts them (`sink`).
+/// Frames that are in no counter of drops, but are known to be lost: a link that is down, or has no
+/// NAPI context, discards them without counting (`link`); after the firewall they arrive where no
+/// program counts them (`sink`).
 fn lost_on_the_way(before: &TrialCounters, after: &TrialCounters, seen: &mut Observation) {
     let dropped: u64 = seen.dropped.iter().filter(|d| !d.is_explanation()).map(|d| d.packets).sum();
     let arrived = seen.arrived.delivered + seen.arrived.leaked;

@@ -1,8 +1,8 @@
-//! What every workload does in a trial.
+//! The interface of every workload.
 //!
-//! The runner of trials reads counters before and after, and the noise of the core around
-//! [`Workload::play`]; a workload sends, waits for what is under way, and says what arrived. What
-//! it sends with belongs to the [`Stage`] of a run, for it is kept from one trial to the next.
+//! The trial runner reads counters before and after [`Workload::play`], and the noise of the core
+//! during it; a workload sends, waits for packets in flight, and reports what arrived. Its
+//! resources belong to the [`Stage`] of a run, because they are reused from trial to trial.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::program::sink::Arrived;
 use crate::topology::TestFirewall;
 use crate::workload::stage::Stage;
 
-/// How the current thread runs while a workload plays.
+/// The scheduling of the current thread while a workload runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scheduling {
     /// On the generator's core, before everything else where the trial is short enough.

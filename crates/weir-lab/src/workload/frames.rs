@@ -1,4 +1,4 @@
-//! Frames of a table, played through a firewall to the sink.
+//! Frames of a table, sent through a firewall to the sink.
 
 use std::time::Duration;
 
@@ -18,12 +18,12 @@ pub(crate) struct FrameWorkload {
 }
 
 impl FrameWorkload {
-    /// As `play` says.
+    /// See `play`.
     pub(crate) fn new(play: Play) -> FrameWorkload {
         FrameWorkload { play, sent: SentFrames::default() }
     }
 
-    /// As fast as it goes, in random order.
+    /// As fast as possible, in random order.
     pub(crate) fn overload(duration: Duration) -> Play {
         Play { duration, rate_pps: 0, packets_max: 0, shuffled: true, seed: 1 }
     }

@@ -1,4 +1,4 @@
-//! Times of answers, and waiting for one.
+//! Response times, and waiting for a response.
 
 use std::io;
 use std::os::fd::BorrowedFd;

@@ -1,10 +1,10 @@
-//! A host that sends to itself: UDP over loopback, to a port that nobody listens to.
+//! A host that sends to itself: UDP over loopback, to a port on which nobody listens.
 //!
-//! A socket sends as fast as it can, on the core that receives too: the kernel takes each datagram
-//! through INPUT before it takes the next. What the rules let pass reaches no socket, and is
-//! counted by the stack (`Udp.NoPorts`); each of these is answered by an ICMP message, which is
-//! counted beside it and belongs into no sum. The socket is not connected, so the answers do not
-//! stop it.
+//! A socket sends as fast as it can, on the core that also receives: the kernel takes each datagram
+//! through INPUT before it accepts the next one. Packets that the rules accept reach no socket, and
+//! are counted by the stack (`Udp.NoPorts`). The host replies to each of these with an ICMP
+//! message, which is recorded separately and not part of any sum. The socket is not connected, so
+//! the replies do not stop it.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -121,7 +121,7 @@ fn open() -> io::Result<OwnedFd> {
 fn send(socket: &OwnedFd, udp: LoopbackUdp, duration: Duration, most: u64) -> io::Result<u64> {
     let payload = vec![0_u8; usize::from(udp.bytes - HEADERS)];
     // SAFETY: plain C structs, for which zeroes are valid; every pointer in them is to something
-    // that lives as long as this function, with its length beside it, and the kernel writes to
+    // that lives as long as this function, with its length next to it, and the kernel writes to
     // `msg_len` only.
     unsafe {
         let mut to: libc::sockaddr_in = std::mem::zeroed();

@@ -1,4 +1,4 @@
-//! What others feel while a firewall is idle or forwards what it can.
+//! Response times of a firewall while it is idle or forwards at full load.
 
 pub(crate) mod echo;
 pub(crate) mod load;

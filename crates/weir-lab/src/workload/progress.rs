@@ -1,4 +1,4 @@
-//! Connections completed over the time of a trial, for what changes while it lasts.
+//! Completed connections over the time of a trial.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,7 +32,7 @@ impl ProgressSampler {
         if expected <= REALTIME_LIMIT {
             return Ok(None);
         }
-        // What an earlier trial completed is no beginning.
+        // What an earlier trial completed is not a beginning.
         ends.clear()?;
         let progress = ends.progress()?;
         let period = (expected / SAMPLES).min(LONGEST_PERIOD);

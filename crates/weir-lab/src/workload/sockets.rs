@@ -1,19 +1,19 @@
-//! Connections between sockets of the kernel, for realism: what a user's browser and a server do.
+//! Connections between kernel sockets, for realism: like a browser and a server.
 //!
-//! Both ends are threads with `epoll`; the firewall is between them as ever. Connections are opened
-//! at planned times, and a reply's time counts from the planned one. Each has a client address of
-//! many, a port that the kernel chooses when it connects (`IP_BIND_ADDRESS_NO_PORT`), a request and
-//! a reply that are compared to the byte, and 5 seconds. The client closes first, so that its port
-//! waits in TIME_WAIT. What goes wrong is counted by its kind.
+//! Both ends are threads with `epoll`, with the firewall between them. Connections are opened at
+//! planned times, and response times count from the planned time. Each connection has one of many
+//! client addresses, a port that the kernel chooses when it connects (`IP_BIND_ADDRESS_NO_PORT`), a
+//! request and a reply that are compared byte by byte, and a timeout of 5 seconds. The client
+//! closes first, so its port waits in TIME_WAIT. Errors are counted by kind.
 //!
-//! Here clients and servers cost more than the firewall, tens of microseconds a connection: tell
-//! firewalls apart by [`crate::program::tcp`], and use this to see that real ends go through, how
-//! many packets a fetch takes, and where a client's own limits bind ([`limits`]).
+//! Here clients and servers cost more than the firewall, tens of microseconds per connection. Use
+//! [`crate::program::tcp`] to distinguish firewalls, and this workload to check that real ends
+//! work, how many packets a fetch needs, and where a client's own limits apply ([`limits`]).
 //!
-//! A subject may name another client ([`Client`]): weir's small TCP, or a program of others, which
-//! runs where the clients are, on the same core, and asks the same servers.
+//! A subject may name another client ([`Client`]): weir's small TCP, or another program, which runs
+//! on the clients' core and sends requests to the same servers.
 //!
-//! Packets are summed on the links: what entered the firewall by either device left by the other
+//! Packets are balanced on the links: what entered the firewall by either device left by the other
 //! one and arrived, or is in a counter of drops.
 
 mod client;
@@ -54,7 +54,7 @@ pub(crate) struct SocketWorkload<'a> {
     asked: Option<ClientResult>,
 }
 
-/// What stands before a trial.
+/// What is before a trial.
 struct Ready {
     serving: Serving,
     links: Links,
@@ -107,7 +107,7 @@ impl Workload for SocketWorkload<'_> {
         let (mut connections, seconds) = self.asked.take().expect("played before");
         let (entered, left) = links.settle(before)?;
         let served = serving.end().map_err(not_possible)?;
-        // A reply that nobody sent.
+        // A reply that was never sent.
         connections.invalid = connections.completed.saturating_sub(served);
         Ok(WorkloadOutcome {
             played: Played {
@@ -127,7 +127,7 @@ impl Workload for SocketWorkload<'_> {
     }
 }
 
-/// Has the clients of a trial ask, on the current core.
+/// Runs the clients of a trial on the current core.
 fn ask(
     source: &Namespace,
     firewall: &TestFirewall,

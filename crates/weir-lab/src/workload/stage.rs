@@ -1,4 +1,4 @@
-//! What workloads send with: topology, generator and ends, kept from one trial to the next.
+//! Resources of workloads: topology, generator and ends, reused from trial to trial.
 
 use weir_stats::Scenario;
 use weir_study::{ConnectionLoad, ConnectionPath};

@@ -1,4 +1,4 @@
-//! What small studies of several tests have in common.
+//! Helpers for small studies in several tests.
 
 #![allow(dead_code, reason = "each test uses its part")]
 
@@ -33,7 +33,7 @@ switches = 1000000
 psi = 100
 repeats = 0";
 
-/// Writes a study, named `inner` in a new folder `name`, with its subjects beside it; `FOLDER` in
+/// Writes a study, named `inner` in a new folder `name`, with its subjects next to it; `FOLDER` in
 /// its text becomes that folder's path.
 pub fn study(name: &str, inner: &str, subjects: &str, text: &str) -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
@@ -57,7 +57,7 @@ pub fn options() -> StudyRunOptions {
     }
 }
 
-/// Runs a study; its records lie beside it.
+/// Runs a study; its records lie next to it.
 pub fn run_study(study: &Path) -> Result<Record, LabError> {
     run(study, &study.with_file_name("records"), &options(), &mut |_| ())
 }

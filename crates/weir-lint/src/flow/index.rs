@@ -1,8 +1,8 @@
-//! Which rules of a chain meet a cell, without asking all of them.
+//! Finds the rules of a chain that overlap a box, without testing all of them.
 //!
-//! For each of a few fields the spans of all rules are kept in the order of their lower ends, with
-//! a tree of the highest upper ends above them: those that meet a span are found in the time that
-//! reading them takes. The field with the fewest is taken.
+//! For each of a few fields the intervals of all rules are sorted by their lower ends, with a tree
+//! of the highest upper ends above them: the overlapping intervals are found in time proportional
+//! to their number. The field with the fewest is used.
 
 use weir_model::Field;
 use weir_partition::{HyperRect, Interval, MatchSpace};
@@ -54,7 +54,7 @@ impl Index {
 /// Spans in the order of their lower ends.
 struct Spans {
     spans: Vec<(Interval, usize)>,
-    /// Node `n` holds the highest upper end below it; its children are `2n` and `2n + 1`.
+    /// Node `n` has the highest upper end below it; its children are `2n` and `2n + 1`.
     highest: Vec<u128>,
     leaves: usize,
 }
@@ -74,7 +74,7 @@ impl Spans {
         Spans { spans, highest, leaves }
     }
 
-    /// Those that meet a span; `None` where they are as many as `limit`, or more.
+    /// The intervals that overlap an interval; `None` if there are `limit` or more.
     fn meeting(&self, (lo, hi): Interval, limit: usize) -> Option<Vec<usize>> {
         let end = self.spans.partition_point(|((l, _), _)| *l <= hi);
         let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! What becomes of packets behind a rule.
+//! What happens to packets after a rule.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashSet};
@@ -8,7 +8,7 @@ use weir_partition::HyperRect;
 
 use super::{CALLERS, CELLS, DEPTH, Flow, FlowPosition};
 
-/// The fate that packets must meet.
+/// The required outcome of packets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fate<'a> {
     /// The table decides so.
@@ -17,7 +17,7 @@ enum Fate<'a> {
     Returned,
 }
 
-/// What is asked of a sweep.
+/// The question of a sweep.
 #[derive(Clone, Copy)]
 struct Sweep<'a> {
     fate: Fate<'a>,
@@ -42,11 +42,12 @@ impl Fate<'_> {
 }
 
 impl Flow<'_> {
-    /// What decides all that a rule matches or drops, if that would meet the same fate without it,
-    /// and no effect, counting rule or stateful match on its way to it.
+    /// The rules that decide everything that a rule matches or drops, if without the rule that has
+    /// the same outcome, with no effect, counting rule or stateful match in between.
     ///
-    /// `ghosts` are rules that never act while this one stands: some may once it is gone, so they
-    /// must not do anything else; but they shall be removed as well, so nothing rests on them.
+    /// `ghosts` are rules that never act while this one exists. Some may act once it is removed, so
+    /// they must have the same outcome; but they will be removed as well, so nothing may depend on
+    /// them.
     pub fn same_without(
         &self,
         at: FlowPosition,
@@ -63,7 +64,7 @@ impl Flow<'_> {
             (Target::Return, Some(policy)) => Fate::Decided(decision(policy)),
             _ => return None,
         };
-        // What the rule drops on the spot is dropped before it, or behind it.
+        // Packets that the rule drops by hotdrop are dropped before it, or after it.
         let mut by = Vec::new();
         let hot = reach.hot.iter().map(|(cell, _)| cell.clone());
         let hot: Vec<HyperRect> = hot.flat_map(|cell| self.drain(at, cell, &mut by)).collect();
@@ -74,7 +75,7 @@ impl Flow<'_> {
         same.then(|| deciders.into_inner().into_iter().collect())
     }
 
-    /// Whether all of a set meets the fate, from behind a rule on.
+    /// Whether all of a set has the outcome, from after a rule on.
     fn meets(
         &self,
         (chain, rule): FlowPosition,
@@ -105,7 +106,8 @@ impl Flow<'_> {
         })
     }
 
-    /// What of a set leaves a chain undecided; `None` where some of it may meet something else.
+    /// The part of a set that leaves a chain undecided; `None` if some of it may have another
+    /// outcome.
     fn sweep(
         &self,
         chain: usize,

@@ -1,4 +1,4 @@
-//! Matches that keep a budget or a memory: what they are asked of, and when they forget.
+//! Stateful matches with a limit or a list: which packets they count, and when they are reset.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +24,7 @@ pub(crate) static FAMILY: LintFamily = LintFamily {
 
 /// Milliseconds that a bucket may take to fill before a reload is worth a word.
 const SLOW_MS: u64 = 3_600_000;
-/// `--limit-burst` where it is not named (net/netfilter/xt_limit.c's user side).
+/// `--limit-burst` if it is not named (net/netfilter/xt_limit.c's user side).
 const BURST: u64 = 5;
 
 fn look(context: &LintContext<'_>, out: &mut Vec<Finding>) {
@@ -53,7 +53,7 @@ fn before_tests(table: &TableContext<'_>, chain: usize, i: usize, rule: &Rule) -
         stateful(m).is_some_and(|s| matches!(s.module, "limit" | "hashlimit" | "quota"))
     })?;
     let family = table.family();
-    // A test of its own, not a bare `-m tcp` or a comment.
+    // A real test, not a bare `-m tcp` or a comment.
     let tests = |m: &Match| {
         let mut alone = Rule::new(Target::None);
         alone.matches.push(m.clone());
@@ -111,7 +111,7 @@ fn slow(table: &TableContext<'_>, chain: usize, i: usize, m: &Stateful) -> Optio
     Some(table.rule(&SLOW_BUCKET, chain, i, message).help(help))
 }
 
-/// Lists that are asked, and that no rule fills.
+/// Lists that are tested, but that no rule fills.
 fn recent(context: &LintContext<'_>, out: &mut Vec<Finding>) {
     let list = |s: &Stateful| {
         let named = s.options.iter().find(|o| o.name == "name").map(|o| &o.value);

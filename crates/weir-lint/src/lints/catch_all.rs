@@ -1,4 +1,4 @@
-//! Rules behind one that takes every packet.
+//! Rules after one that matches every packet.
 
 use crate::context::{LintContext, TableContext};
 use crate::counts::target_name;
@@ -19,17 +19,16 @@ fn look(context: &LintContext<'_>, out: &mut Vec<Finding>) {
     }
 }
 
-/// The rules behind the catch-all of a chain, and the chains that only they lead to. The catch-all
+/// The rules after the catch-all of a chain, and the chains that only they lead to. The catch-all
 /// is to blame, or what decides in the chain that it leads to.
 fn behind(table: &TableContext<'_>, at: usize, out: &mut Vec<Finding>) {
     let Some(by) = table.catch_all[at] else { return };
     let chain = table.chain(at);
     let number = by.rule + 1;
     let target = target_name(&chain.rules[by.rule].target);
-    let jumps = (by.decides != (at, by.rule)).then(|| {
-        table.beside(by.decides.0, by.decides.1, "decides about all packets that get here")
-    });
-    let takes = format!("rule {number} of {} takes every packet ({target})", chain.name);
+    let jumps = (by.decides != (at, by.rule))
+        .then(|| table.beside(by.decides.0, by.decides.1, "decides all packets that arrive here"));
+    let takes = format!("rule {number} of {} matches every packet ({target})", chain.name);
     let cause = || {
         let one = format!("{takes}: no packet reaches the rule after it");
         let many = format!("{takes}: no packet reaches what follows it ({{n}} places)");

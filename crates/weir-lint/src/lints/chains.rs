@@ -1,4 +1,4 @@
-//! Chains that no packet reaches, jumps into nothing, jumps in a circle.
+//! Unreachable chains, jumps to empty chains, loops.
 
 use weir_model::programs::owner_of;
 use weir_model::{Family, Target};

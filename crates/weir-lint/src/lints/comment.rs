@@ -1,4 +1,4 @@
-//! Comments that speak to weir, and say nothing that it understands or needs.
+//! Comments for weir that are malformed or have no effect.
 
 use crate::context::LintContext;
 use crate::family::LintFamily;

@@ -1,4 +1,4 @@
-//! Matches that cost more than others which say the same.
+//! Matches that cost more than equivalent ones.
 
 use weir_model::effect::match_module_of;
 use weir_model::matching::{ConntrackMatch, HostMatch, OptionValue, Value};

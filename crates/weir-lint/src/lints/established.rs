@@ -1,4 +1,4 @@
-//! Where the rule that accepts known connections stands far down.
+//! Rulesets in which the rule that accepts known connections comes late.
 
 use weir_model::matching::ct_state;
 use weir_model::{Match, Rule, TableName, Target};
@@ -33,7 +33,7 @@ fn look(context: &LintContext<'_>, out: &mut Vec<Finding>) {
     }
 }
 
-/// Whether a rule accepts packets of known connections, as far as their state goes.
+/// Whether a rule accepts packets of known connections, judging by their state only.
 pub(crate) fn accepts_established(rule: &Rule) -> bool {
     let established = |m: &Match| match m {
         Match::State(s) => !s.negated && s.value & ct_state::ESTABLISHED != 0,

@@ -1,4 +1,4 @@
-//! IPv4 and IPv6 rulesets of one host that disagree.
+//! IPv4 and IPv6 rulesets of one host that differ in their default.
 
 use weir_model::{Family, Policy, Rule, TableName, Target};
 
@@ -34,7 +34,7 @@ fn is_closed(table: &TableContext<'_>, name: &str) -> Option<(usize, bool)> {
     let closed = match last {
         Some(Target::Drop | Target::Reject(_)) => true,
         Some(Target::Accept) => false,
-        // What returns from a built-in chain meets its policy; other targets are not looked into.
+        // Packets that return from a built-in chain get its policy; other targets are not examined.
         Some(_) | None => chain.policy == Some(Policy::Drop),
     };
     Some((at, closed))
@@ -59,7 +59,7 @@ fn differ(v4: &TableContext<'_>, v6: &TableContext<'_>, out: &mut Vec<Finding>) 
     }
 }
 
-/// Without neighbour discovery (ICMPv6 types 133 to 136) no IPv6 packet finds its way.
+/// Without neighbour discovery (ICMPv6 types 133 to 136) no IPv6 packet can be delivered.
 fn neighbours(table: &TableContext<'_>, out: &mut Vec<Finding>) {
     let Some((at, true)) = is_closed(table, "INPUT") else { return };
     let may_be = |chain: usize, rule: usize| table.flow.may_be_neighbour((chain, rule));

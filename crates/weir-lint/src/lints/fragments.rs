@@ -1,4 +1,4 @@
-//! Later fragments, which have no ports, in rulesets that do not put datagrams together.
+//! Later fragments, which have no ports, in rulesets that do not reassemble datagrams.
 
 use weir_model::effect::{Conntrack, conntrack_of};
 use weir_model::{Family, Field, Policy, Rule, TableName, Target, Test, tests_of};

@@ -25,7 +25,7 @@ fn look(context: &LintContext<'_>, out: &mut Vec<Finding>) {
                 .rule(&NEVER_MATCHES, chain, i, format!("this rule never matches: {why}"))
                 .help("correct its tests, or remove it")
                 .tried(1);
-            // It may still drop what it cannot read, or ask a match that keeps a state.
+            // It may still drop what it cannot read, or evaluate a stateful match.
             out.push(match none() && table.flow.taken((chain, i)).is_some() {
                 true => found.fix(vec![table.removal(chain, i)]),
                 false => found,
@@ -39,14 +39,14 @@ fn contradiction(tests: &[Test]) -> Option<String> {
     for (i, test) in tests.iter().enumerate() {
         let Test::Field { field, predicate, negated: false } = test else {
             if *test == Test::Never {
-                return Some("a test asks for an impossible value".to_owned());
+                return Some("a test requires an impossible value".to_owned());
             }
             continue;
         };
         if let Predicate::Masked { value, mask } = predicate
             && value & !mask != 0
         {
-            return Some(format!("the test of {} wants bits outside its mask", name(*field)));
+            return Some(format!("the test of {} requires bits outside its mask", name(*field)));
         }
         for other in &tests[i + 1..] {
             let Test::Field { field: f, predicate: p, negated } = other else { continue };

@@ -1,4 +1,5 @@
-//! Long rows of rules that differ in one field, which a tree, a set or a map would look up at once.
+//! Long runs of rules that differ in one field, which a tree, a set or a map would replace by one
+//! lookup.
 
 use weir_model::{Field, Predicate, Rule, Test, tests_of};
 
@@ -13,7 +14,8 @@ define!(LINEAR_PORTS, "linear-ports", Note);
 pub(crate) static FAMILY: LintFamily =
     LintFamily { lints: &[&LINEAR_ADDRESSES, &LINEAR_PORTS], look };
 
-/// Rules that test one address each, in a row, from which a tree or a set pays.
+/// Minimum number of consecutive rules that test one address each for which a tree or a set pays
+/// off.
 pub const LINEAR_RULES: usize = 16;
 /// The same for ports: below it, they fit into one multiport match.
 const LINEAR_PORT_RULES: usize = 8;

@@ -1,4 +1,4 @@
-//! Rules that write a line for every packet.
+//! Rules that log every packet.
 
 use weir_model::{Effect, Match, Rule, Target};
 
@@ -12,7 +12,7 @@ define!(LOG_WITHOUT_LIMIT, "log-without-limit", Note);
 
 pub(crate) static FAMILY: LintFamily = LintFamily { lints: &[&LOG_WITHOUT_LIMIT], look };
 
-/// The rules of one chain are one finding: who logs mostly logs often.
+/// The rules of one chain are one finding, because rulesets that log usually log in many places.
 fn look(context: &LintContext<'_>, out: &mut Vec<Finding>) {
     for table in &context.tables {
         for (at, chain) in table.table.chains.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Rules about the loopback device, and what goes past INPUT.
+//! Rules about the loopback device, and packets that bypass INPUT.
 
 use weir_model::target::NatTarget;
 use weir_model::{Family, Field, IfaceMatch, Predicate, Rule, TableName, Target, Test, tests_of};

@@ -1,5 +1,6 @@
-//! Pairs of rules that decide otherwise about packets that both match: the words of the firewall
-//! literature (Al-Shaer and Hamed, 2004). Exceptions are written so on purpose; so they are off.
+//! Pairs of overlapping rules with different decisions, in the terms of the firewall literature
+//! (Al-Shaer and Hamed, 2004). Exceptions are deliberately written this way, so these lints are off
+//! by default.
 
 use weir_model::Target;
 use weir_partition::HyperRect;

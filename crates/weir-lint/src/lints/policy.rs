@@ -1,4 +1,5 @@
-//! INPUT or FORWARD that accepts what no rule decided, although rules accept: they then need not.
+//! INPUT or FORWARD that accepts packets which no rule decides, which makes its accepting rules
+//! useless.
 
 use weir_model::{Policy, TableName, Target};
 
@@ -33,7 +34,7 @@ fn look(context: &LintContext<'_>, out: &mut Vec<Finding>) {
             );
             let help =
                 format!("set the policy to DROP (`-P {name} DROP`), or add a last DROP rule");
-            // Where programs wrote all rules that accept, the chain was left open on purpose.
+            // If programs wrote all accepting rules, the chain is open on purpose.
             let program = writers.try_fold(None, |_, writer| writer.map(Some)).flatten();
             out.push(table.of_chain(&NO_FINAL_DROP, at, message).by(program).help(help));
         }

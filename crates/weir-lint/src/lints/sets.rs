@@ -1,4 +1,4 @@
-//! Sets that no rule names, that are not there, that hold nothing, or nothing more.
+//! Sets that are unused, unknown, empty or full.
 
 use std::collections::HashSet;
 
@@ -91,7 +91,7 @@ fn unused(set: &IpSet) -> Finding {
     }
 }
 
-/// Where nothing, or hardly anything more, goes in: adding ends with `Hash is full`.
+/// Sets that are full or nearly full: adding fails with `Hash is full`.
 fn full(set: &IpSet) -> Option<Finding> {
     if set.kind.method != Method::Hash || set.options.contains(&SetOption::ForceAdd) {
         return None;

@@ -1,5 +1,4 @@
-//! Rules whose packets are taken before they are tried, rules that change nothing, and rules that
-//! overlap.
+//! Shadowed rules, redundant rules, and rules that overlap.
 
 use std::collections::HashSet;
 
@@ -167,7 +166,7 @@ fn same_tests(table: &TableContext<'_>, a: FlowPosition, b: FlowPosition) -> boo
     a.len() == b.len() && a.iter().all(|t| b.contains(t))
 }
 
-/// A rule without which its packets meet the same, by what decides them then.
+/// A rule without which its packets have the same outcome, grouped by what decides them then.
 fn redundant(table: &TableContext<'_>, (chain, i): FlowPosition, by: &[Decider]) -> Finding {
     let (one, fate) = match &table.chain(chain).rules[i].target {
         Target::Accept => ("accepted", "accept"),
@@ -194,10 +193,10 @@ fn redundant(table: &TableContext<'_>, (chain, i): FlowPosition, by: &[Decider])
         many,
         "redundant, too",
     )
-    .help("remove them, unless their counters or their places near the head are wanted");
+    .help("remove them, unless you need their counters or their early positions");
     let found = table
         .rule(&REDUNDANT_RULE, chain, i, message)
-        .help("remove it, unless its counter or its place near the head is wanted")
+        .help("remove it, unless you need its counter or its early position")
         .tried(1)
         .fix_with_counters(vec![table.removal(chain, i)])
         .caused(cause);

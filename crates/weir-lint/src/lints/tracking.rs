@@ -1,4 +1,4 @@
-//! Conntrack where nothing needs it, and address translation where there is none.
+//! Conntrack that nothing needs, and address translation without conntrack.
 
 use std::collections::HashSet;
 
@@ -28,7 +28,7 @@ fn look(context: &LintContext<'_>, out: &mut Vec<Finding>) {
     }
 }
 
-/// Translations that only packets without an entry would meet: they never do.
+/// Translations that only packets without an entry would match: they never do.
 fn untracked(raw: &TableContext<'_>, nat: &TableContext<'_>, hook: &str, out: &mut Vec<Finding>) {
     let at = |t: &TableContext<'_>| t.table.chains.iter().position(|c| &*c.name == hook);
     let (Some(from), Some(to)) = (at(raw), at(nat)) else { return };

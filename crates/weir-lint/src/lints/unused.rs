@@ -1,4 +1,4 @@
-//! Rules that never counted, where the counters of the text are those of real traffic.
+//! Rules that never counted a packet, if the counters of the text are from real traffic.
 
 use weir_model::{Chain, Counters, Target};
 

@@ -1,4 +1,4 @@
-//! Ipsets whose content changes while packets pass.
+//! Ipsets whose contents change while packets traverse the rules.
 
 use std::collections::BTreeSet;
 
@@ -12,11 +12,10 @@ use crate::target::{Effect, Target};
 
 /// The ipsets whose content the rules of a host may change while packets pass.
 ///
-/// `-j SET` names its set; a list and its members change together, whichever of them is named; an
-/// unknown target may change any. Elements with a timeout go by themselves, those of
-/// `bitmap:ip,mac` learn the address of the first packet, and where a rule compares the counters of
-/// a set, each match of it counts. What such a set held when it was saved says nothing of what a
-/// later rule finds in it.
+/// `-j SET` names its set; a list and its members change together, whichever is named; an unknown
+/// target may change any set. Elements with a timeout expire, those of `bitmap:ip,mac` learn the
+/// address of the first packet, and if a rule compares the counters of a set, each match of it
+/// counts. The saved contents of such a set say nothing about what a later rule finds in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChangingSets {
     any: bool,

@@ -1,7 +1,7 @@
-//! How much of connection tracking a ruleset switches on.
+//! Which parts of connection tracking a ruleset enables.
 
-/// What a rule switches on by being loaded, whether packets meet it or not; each includes what
-/// stands before it. It holds for the family of the rule in the whole network namespace.
+/// What a rule enables by being loaded, whether packets reach it or not; each variant includes the
+/// previous ones. It applies to the family of the rule in the whole network namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Conntrack {
     /// Nothing.

@@ -1,4 +1,4 @@
-//! What matches read, and what else their answers depend on: one row each.
+//! What matches read, and what else their results depend on: one row each.
 
 use weir_packet::Family;
 
@@ -7,7 +7,7 @@ use super::field_set::FieldSet;
 use crate::field::Field;
 use crate::matching::Match;
 
-/// Whether evaluating a match may drop the packet on the spot (`par->hotdrop`).
+/// Whether evaluating a match may drop the packet immediately (`par->hotdrop`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Hotdrop {
     /// It never does.
@@ -17,9 +17,10 @@ pub enum Hotdrop {
     CutHeader,
     /// It may, for reasons that no field says; then the match does not hold.
     Perhaps,
-    /// It may, for reasons that no field says, and the match holds all the same: the rule counts,
-    /// its target acts, and then the packet is dropped whatever the target decides (the loop in
-    /// `ipt_do_table` looks at `hotdrop` last). Negated `--chunk-types` and `--dccp-option`.
+    /// It may drop the packet, for reasons that no field models, and match at the same time: the
+    /// rule counts, its target acts, and then the packet is dropped whatever the target decides
+    /// (the loop in `ipt_do_table` checks `hotdrop` last). Negated `--chunk-types` and
+    /// `--dccp-option`.
     WithMatch,
 }
 
@@ -38,7 +39,7 @@ pub enum Depends {
     Set,
 }
 
-/// One row: what a match looks at.
+/// One row: what a match reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MatchRow {
     /// Name, as in `-m tcp`.
@@ -50,7 +51,7 @@ pub struct MatchRow {
     pub depends: Depends,
     /// Whether evaluating it may drop the packet.
     pub hotdrop: Hotdrop,
-    /// Fields that it writes where it holds, with a value that no field gives.
+    /// Fields that it writes if it matches, with an unknown value.
     pub writes: FieldSet,
     /// Bytes of the transport header that it reads before it compares anything; 0 if none.
     pub header_bytes: u8,
@@ -265,8 +266,8 @@ pub(super) fn reads_counters(m: &crate::matching::SetMatch) -> bool {
 }
 
 impl MatchRow {
-    /// Whether the match keeps a budget or a memory: it must be evaluated as often, and in the
-    /// same order among its like, as before.
+    /// Whether the match is stateful: it must be evaluated as often as before, and in the same
+    /// order relative to other stateful matches.
     pub fn is_stateful(&self) -> bool {
         self.depends == Depends::History
     }

@@ -1,17 +1,17 @@
-//! Objects that rules share under a name.
+//! Objects that rules share by name.
 //!
-//! Some modules keep an object that rules name: a table of buckets (`hashlimit`), a list of
-//! addresses (`recent`), a timer, an estimator. The kernel makes it when it loads the first rule
-//! that names it, and the options of that rule hold for all others: `-m hashlimit` takes rate,
-//! burst and mode from the table (`hinfo->cfg`, xt_hashlimit.c), `-m recent` the mask
-//! (`t->mask`, xt_recent.c). Some rules load only if another has made the object before.
+//! Some modules have objects that rules name: a table of buckets (`hashlimit`), a list of addresses
+//! (`recent`), a timer, an estimator. The kernel creates the object when it loads the first rule
+//! that names it, and the options of that rule apply to all others: `-m hashlimit` takes rate,
+//! burst and mode from the table (`hinfo->cfg`, xt_hashlimit.c), `-m recent` the mask (`t->mask`,
+//! xt_recent.c). Some rules load only if another one has created the object before.
 //!
-//! So a rule that no packet reaches may still matter: without it another rule makes the object, or
-//! none does. [`NAMED`] has a row for each module that shares objects; [`Objects`] says which
-//! objects the rules of a host share, what configures each, and which are missing.
+//! So a rule that no packet reaches may still matter: without it another rule creates the object,
+//! or none does. [`NAMED`] has a row for each module that shares objects; [`Objects`] lists the
+//! objects that the rules of a host share, what configures each, and which are missing.
 //!
-//! *Load order* is the order in which the kernel checks rules: tables as the file has them, in a
-//! table the built-in chains by hook, then the other chains by name (libiptc sorts them).
+//! *Load order* is the order in which the kernel checks rules: tables in the order of the file;
+//! within a table the built-in chains by hook, then the other chains by name (libiptc sorts them).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -22,7 +22,7 @@ use crate::matching::{Match, OptionValue, Value};
 use crate::ruleset::{Chain, Hook, Rule, Ruleset, Table};
 use crate::target::{Effect, Target};
 
-/// Where a module stands in a rule.
+/// Where a module is in a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ModuleKind {
     /// `-m`.
@@ -73,9 +73,9 @@ pub struct NamedRow {
     pub object: &'static str,
     /// What names it.
     pub key: ObjectKey,
-    /// IPv4 and IPv6 rules of one name have objects of their own.
+    /// IPv4 and IPv6 rules of one name have separate objects.
     pub per_family: bool,
-    /// What of the first rule holds for all.
+    /// The part of the first rule that applies to all.
     pub configures: Configures,
     /// Whether a rule makes it.
     pub makes: Makes,
@@ -112,7 +112,7 @@ pub const NAMED: [NamedRow; 7] = {
             configures: Configures::Options(&["mask"]),
             ..named("recent", Match, ObjectKey::Options(&["name"]), "recent list")
         },
-        // Each rule brings its own time.
+        // Each rule has its own time.
         NamedRow {
             configures: Configures::Options(&["alarm"]),
             ..named("IDLETIMER", Target, ObjectKey::Options(&["label"]), "idle timer")
@@ -198,7 +198,7 @@ impl fmt::Display for Object {
 struct Use {
     object: Object,
     makes: bool,
-    /// What holds for all rules of the name if this rule makes the object: options as text.
+    /// What applies to all rules of the name if this rule creates the object: options as text.
     options: Vec<String>,
     /// Every rule of the name configures the object.
     by_all: bool,
@@ -386,8 +386,8 @@ fn spelled(options: &[OptionValue]) -> Vec<Spelled> {
     options.iter().map(spelled).collect()
 }
 
-/// The words of a module that is kept to the letter. An option may be cut short, or have its value
-/// behind `=`.
+/// The words of a module that is preserved verbatim. An option may be abbreviated, or have its
+/// value after `=`.
 fn parsed(words: &[String]) -> Vec<Spelled> {
     let mut out: Vec<Spelled> = Vec::new();
     let mut negated = false;

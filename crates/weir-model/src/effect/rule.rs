@@ -1,4 +1,4 @@
-//! What a rule switches on by being loaded: connection tracking and the assembly of fragments.
+//! What a rule enables by being loaded: connection tracking and the reassembly of fragments.
 
 use weir_packet::Family;
 

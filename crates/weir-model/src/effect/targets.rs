@@ -1,4 +1,4 @@
-//! What targets do: one row each.
+//! The effects of targets: one row each.
 
 use weir_packet::Family;
 
@@ -9,7 +9,7 @@ use crate::field::Field;
 use crate::ruleset::Table;
 use crate::target::{Effect, ExtensionTarget, NatTarget, Target};
 
-/// Whether the walk of the table goes on behind a target.
+/// Whether the walk of the table continues after a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Ends {
     /// The next rule is tried.
@@ -45,16 +45,16 @@ pub struct TargetRow {
     pub unknown: FieldSet,
     /// ipsets that it may change.
     pub sets: SetWrites,
-    /// It may drop the packet by itself, for a reason that the rule does not name.
+    /// It may itself drop the packet, for a reason that the rule does not name.
     pub drops: bool,
-    /// Whether the walk goes on.
+    /// Whether the traversal continues.
     pub ends: Ends,
     /// Somebody outside of the walk notices it even if the packet is dropped later: a log line, a
     /// message, a clone, an answer, a changed set or connection.
     pub emits: bool,
-    /// What it does depends on more than the packet: elements of a set, a memory of its own.
+    /// Its effect depends on more than the packet: elements of a set, its own state.
     pub stateful: bool,
-    /// It changes what no field says and other matches may look at: bytes of the packet, its
+    /// It changes what no field models and other matches may read: bytes of the packet, its
     /// priority or queue, the connection's helper.
     pub unmodelled: bool,
     /// What a rule with it switches on.
@@ -99,7 +99,7 @@ const fn updates(name: &'static str, fields: &[Field]) -> TargetRow {
     TargetRow { reads: FieldSet::of(fields), ..writes(name, fields) }
 }
 
-/// Shows the packet to somebody.
+/// Reports the packet: a log or a copy.
 const fn emits(name: &'static str) -> TargetRow {
     TargetRow { name, emits: true, reads: FieldSet::ALL, ..PLAIN }
 }
@@ -108,13 +108,13 @@ const fn ends(name: &'static str, fields: &[Field]) -> TargetRow {
     TargetRow { ends: Ends::Always, emits: true, reads: FieldSet::ALL, ..writes(name, fields) }
 }
 
-/// Hands the packet to somebody who may give it back, changed.
+/// Hands the packet to a program that may return it, changed.
 const fn hands_over(name: &'static str, writes: FieldSet) -> TargetRow {
     TargetRow { writes, unknown: writes, stateful: true, unmodelled: true, ..ends(name, &[]) }
 }
 
-/// Translates an address, and perhaps a port, of a connection: what the rule leaves open of them
-/// the engines ask for themselves.
+/// Translates an address, and perhaps a port, of a connection: the engines determine what the rule
+/// leaves open.
 const fn translates(name: &'static str, fields: &[Field]) -> TargetRow {
     TargetRow { conntrack: Conntrack::Tracks, ..ends(name, fields).known(fields) }
 }
@@ -198,7 +198,8 @@ pub const TARGETS: [TargetRow; 30] = {
             conntrack: Conntrack::Defragments,
             ..hands_over("TPROXY", FieldSet::of(&[Mark]))
         },
-        // Packets that are neither a SYN nor its answer go on with the next rule (ipt_SYNPROXY.c).
+        // Packets that are neither a SYN nor its answer continue with the next rule
+        // (ipt_SYNPROXY.c).
         TargetRow {
             ends: Ends::Perhaps,
             conntrack: Conntrack::Tracks,
@@ -269,7 +270,7 @@ pub fn effects_in(rows: &[TargetRow], target: &Target) -> TargetRow {
     }
 }
 
-/// The fields that rules of a table may change for the rules behind them: a target that ends the
+/// The fields that rules of a table may change for the rules after them: a target that ends the
 /// table changes nothing there.
 pub fn changed_within(table: &Table) -> FieldSet {
     let rules = || table.chains.iter().flat_map(|c| &c.rules);

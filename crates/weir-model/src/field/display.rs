@@ -1,5 +1,4 @@
-//! Values of fields as people read them: addresses, names of protocols, TCP flags and conntrack
-//! states.
+//! Values of fields for people: addresses, names of protocols, TCP flags and conntrack states.
 
 use weir_packet::{Addr, Family, tcp_flag};
 

@@ -1,4 +1,4 @@
-//! A packet that shows a difference, and outcomes in words.
+//! A packet that shows a difference, and outcomes as text.
 
 use std::fmt;
 use std::fmt::Write as _;
@@ -11,7 +11,7 @@ use weir_semantics::{Counted, Entry, Outcome};
 pub struct Counterexample {
     /// The packet.
     pub packet: Packet,
-    /// Which way it goes.
+    /// Its entry.
     pub entry: Entry,
     /// In what the two differ.
     pub difference: String,

@@ -1,4 +1,4 @@
-//! In what two outcomes of a packet differ, in each sense of equal.
+//! How two outcomes of a packet differ, in each sense of equality.
 
 use std::collections::{HashMap, HashSet};
 
@@ -18,7 +18,7 @@ pub(crate) struct Judge<'f> {
     equivalence: Equivalence,
     before: Interpreter<'f>,
     after: Interpreter<'f>,
-    /// For merged rules, the one that stands for all of them.
+    /// For merged rules, the one that represents all of them.
     class: [HashMap<RuleId, RuleId>; 2],
     /// Built-in chains that were there before.
     policies: HashSet<(Family, TableName, Name)>,
@@ -77,7 +77,7 @@ impl<'f> Judge<'f> {
             Equivalence::Summed => self.summed(&was, &is, packet.family),
             Equivalence::EarlyDrop if dropped_early(&is) => {
                 let fate = match was.verdict {
-                    // Conntrack puts datagrams together before raw: there are no fragments.
+                    // Conntrack reassembles datagrams before raw: there are no fragments.
                     Verdict::Waits if self.before.conntrack_in_use(packet.family) => return None,
                     Verdict::Waits => self.datagram(packet, entry, answers),
                     _ => early_drop(&was),
@@ -210,8 +210,8 @@ impl<'f> Judge<'f> {
             .then(|| words(OutcomeDifference::Credit))
     }
 
-    /// Whether what became of an untracked packet depended on conntrack after all: on the state, on
-    /// its own or that of its replies, or for the ICMP errors that come back for it.
+    /// Whether the outcome of an untracked packet depended on conntrack after all: on the state, on
+    /// its own or that of its replies, or for the ICMP errors that return for it.
     fn on_conntrack(
         &self,
         packet: &Packet,
@@ -250,7 +250,7 @@ impl<'f> Judge<'f> {
     }
 }
 
-/// The packet that answers a packet, and the way it goes.
+/// The reply to a packet, and its entry.
 fn reply(packet: &Packet, entry: Entry) -> (Packet, Entry) {
     let mut out = packet.clone();
     std::mem::swap(&mut out.saddr, &mut out.daddr);

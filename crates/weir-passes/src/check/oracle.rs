@@ -1,10 +1,10 @@
-//! An oracle that knows what the bytes of a packet say.
+//! An oracle that evaluates the bytes of a packet.
 //!
-//! A pass may put a header match in the place of a `u32` expression, or another search algorithm in
-//! the place of one: then the question is another text, and an answer by its hash would differ
-//! although the packet is the same. So `u32` is answered from the packet's bytes, as
-//! net/netfilter/xt_u32.c does, and a search by its pattern whatever its algorithm. This is written
-//! apart from the pass, which it checks.
+//! A pass may replace a `u32` expression by a header match, or a search algorithm by another one.
+//! The question then has a different text, and an answer derived from its hash would differ for the
+//! same packet. So `u32` is evaluated on the packet's bytes, as net/netfilter/xt_u32.c does, and a
+//! search by its pattern regardless of its algorithm. This is written independently of the pass
+//! that it checks.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -68,8 +68,8 @@ impl<A: Oracle> Oracle for Bytes<A> {
     }
 }
 
-/// Whether a `u32` expression in the spelling of `iptables-save` holds for a packet's bytes from
-/// the network header on; `None` for a text that is no such expression.
+/// Whether a `u32` expression in the spelling of `iptables-save` matches a packet's bytes from the
+/// network header on; `None` if the text is not such an expression.
 ///
 /// ```
 /// use weir_passes::check::u32_holds;
@@ -92,7 +92,7 @@ pub fn u32_holds(text: &str, bytes: &[u8]) -> Option<bool> {
     Some(true)
 }
 
-/// The value at a location; inner `None` where it lies beyond the packet.
+/// The value at a location; inner `None` if it lies beyond the packet.
 fn location_value(location: &str, bytes: &[u8]) -> Option<Option<u32>> {
     let end = |s: &str| s.find(['<', '>', '&', '@']).unwrap_or(s.len());
     let read = |at: usize| -> Option<u32> {

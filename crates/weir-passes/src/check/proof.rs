@@ -1,4 +1,4 @@
-//! Equal for all packets: the two meanings as diagrams.
+//! Equality for all packets: both rulesets as diagrams.
 
 use weir_diagram::{CompareOptions, ComparedPath, compare};
 use weir_model::Firewall;
@@ -6,7 +6,7 @@ use weir_semantics::{Entry, Interpreter};
 
 use super::counterexample::{Counterexample, describe};
 
-/// What the diagrams say of two firewalls.
+/// The result of comparing two firewalls as diagrams.
 #[derive(Clone, Debug)]
 pub enum Proof {
     /// They mean the same for every packet.

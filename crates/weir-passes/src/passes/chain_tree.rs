@@ -1,7 +1,7 @@
-//! `chain_tree`: runs of rules become prefix trees of chains ([`crate::tree`]).
+//! `chain_tree`: turns runs of rules into prefix trees of chains ([`crate::tree`]).
 //!
-//! Rules are copied into every leaf that they could match in; each copy carries the credit of its
-//! rule, so a counter is the sum of its copies'.
+//! Rules are copied into every leaf in which they could match; each copy carries the credit of its
+//! rule, so a counter is the sum over its copies.
 
 use weir_model::Ruleset;
 
@@ -20,7 +20,7 @@ impl Pass for ChainTree {
     }
 
     fn about(&self) -> &'static str {
-        "runs of rules that test one address become prefix trees of chains"
+        "turns runs of rules that test one address into prefix trees of chains"
     }
 
     fn counters(&self) -> Counting {

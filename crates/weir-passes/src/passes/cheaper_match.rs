@@ -1,16 +1,16 @@
-//! `cheaper_match`: what a rule tests is tested by what costs least.
+//! `cheaper_match`: replaces matches by cheaper equivalents.
 //!
 //! - A `u32` expression that reads a header field (source, destination, protocol, length, time to
-//!   live, fragment offset of IPv4) becomes that header's match: `u32` copies bytes out of the
-//!   packet for every step.
-//! - `string --algo kmp` becomes `--algo bm`, which need not look at every byte. One thing differs,
-//!   and the manifest says so: Boyer-Moore does not find a pattern that spreads over two parts of a
-//!   packet that is not in one piece (lib/ts_bm.c).
-//! - A match that the tests before it imply is dropped: a bare `-m tcp` beside one with ports, a
-//!   state twice.
+//!   live, fragment offset of IPv4) becomes that header's match, because `u32` copies bytes out of
+//!   the packet for every step.
+//! - `string --algo kmp` becomes `--algo bm`, which need not examine every byte. There is one
+//!   difference, which the manifest states: Boyer-Moore does not find a pattern that crosses two
+//!   memory fragments of a packet (lib/ts_bm.c).
+//! - A match that earlier tests imply is dropped: a bare `-m tcp` in addition to one with ports, a
+//!   repeated state.
 //!
-//! A header test is asked before all matches. So an expression behind a match that may drop a cut
-//! header, or count something, stays. Rules that keep a state are left alone.
+//! A header test is evaluated before all matches. So an expression after a match that may drop a
+//! truncated header, or count something, stays. Stateful rules are not changed.
 
 use weir_artefact::Deviation;
 use weir_model::matching::{
@@ -33,7 +33,7 @@ impl Pass for CheaperMatch {
     }
 
     fn about(&self) -> &'static str {
-        "u32 and string become what costs less, tests that others imply are dropped"
+        "replaces u32 and string by cheaper matches, and drops tests that others imply"
     }
 
     fn equivalence(&self) -> Equivalence {
@@ -167,7 +167,7 @@ fn by_algorithm(rule: &mut Rule) {
     }
 }
 
-/// Drops matches that the tests before them imply, or the like match right behind them.
+/// Drops matches that earlier tests imply, or that an equal match directly follows.
 fn without_implied(rule: &mut Rule, algebra: TestAlgebra, family: Family) {
     let mut i = 0;
     while i < rule.matches.len() {

@@ -1,31 +1,31 @@
-//! `early_drop`: what is dropped anyway is dropped in raw PREROUTING, before conntrack and routing.
+//! `early_drop`: drops in raw PREROUTING, before conntrack and routing, what is dropped anyway.
 //!
-//! The benches of a provider under attack dropped three times as many packets a second there as
-//! behind conntrack. A rule's packets may go there if the ruleset drops all of them, silently,
-//! whatever their state is, on both ways that routing may send them (INPUT and FORWARD), and
-//! nothing is done to them before that anybody could notice: no LOG, no budget, no answer.
+//! In the benchmarks of a provider under attack, three times as many packets per second were
+//! dropped there as after conntrack. A rule qualifies if the ruleset drops all of its packets,
+//! silently, whatever their state, on both paths that routing may choose (INPUT and FORWARD), and
+//! if nothing observable happens to them before: no LOG, no limit, no reply.
 //!
-//! The early rule is a copy; the rule itself stays. For there are packets of the kind that must
-//! still reach it: one with a time to live of 1 that is to be forwarded is answered by the host
-//! before FORWARD drops it, so the copies ask for a time to live above 1.
+//! The early rule is a copy; the rule itself stays, because some of these packets must still reach
+//! it: for a packet with TTL 1 that is to be forwarded, the host sends an ICMP error before FORWARD
+//! drops it, so the copies require a TTL above 1.
 //!
-//! Rulesets that translate addresses are left alone: the answers of a translated connection have
-//! other addresses in raw than in FORWARD or INPUT, and only the kernel knows which.
+//! Rulesets that translate addresses are not changed: the replies of a translated connection have
+//! other addresses in raw than in FORWARD or INPUT, and only the kernel knows them.
 //!
 //! A copy must drop either all fragments of a datagram or none. FORWARD and PREROUTING see them one
-//! by one, but INPUT of IPv4 sees the datagram that they make up (ip_local_deliver in ip_input.c).
-//! So where nothing uses conntrack, which puts datagrams together before raw, a copy for IPv4 tests
-//! only what all fragments share: addresses, protocol, input device.
+//! by one, but INPUT of IPv4 sees the reassembled datagram (ip_local_deliver in ip_input.c). So if
+//! nothing uses conntrack, which reassembles datagrams before raw, a copy for IPv4 tests only what
+//! all fragments share: addresses, protocol, input device.
 //!
-//! Equal is, for packets that a copy drops: they were dropped, silently, without effects that could
-//! be seen and without questions to stateful matches. For all others: everything
-//! ([`Equivalence::EarlyDrop`]). What is lost are the counters on the way: they count what comes so
-//! far. So the pass runs where that is allowed.
+//! The sense of equality for packets that a copy drops: they were dropped before, silently, without
+//! observable effects and without evaluating stateful matches. All other packets are compared
+//! strictly ([`Equivalence::EarlyDrop`]). The counters of the rules in between are lost: they count
+//! packets that get that far. So the pass runs only if that is allowed.
 //!
-//! Equal is meant packet by packet. Conntrack never sees what is dropped in raw: an answer that the
-//! ruleset drops has made its connection ESTABLISHED before, and no longer does. Packets that come
-//! later may have another state than without the pass. No comparison of packets sees that, so the
-//! pass is never called proven.
+//! This equality is per packet. Conntrack never sees what is dropped in raw: a reply that the
+//! ruleset drops made its connection ESTABLISHED before, and no longer does. Later packets may have
+//! another state than without the pass. Comparing packets cannot show that, so the pass is never
+//! reported as proven.
 
 use weir_artefact::Deviation;
 use weir_model::effect::needs_conntrack;
@@ -52,7 +52,7 @@ impl Pass for EarlyDrop {
     }
 
     fn about(&self) -> &'static str {
-        "what is dropped on both ways of the route, whatever its state, is dropped in raw PREROUTING"
+        "drops in raw PREROUTING what both INPUT and FORWARD drop, whatever its state"
     }
 
     fn counters(&self) -> Counting {
@@ -69,7 +69,7 @@ impl Pass for EarlyDrop {
 
     fn run(&self, ruleset: &Ruleset, context: &Context<'_>) -> Rewritten {
         let mut made = Rewritten::unchanged(ruleset);
-        // Packets of a translated connection have other addresses in raw than behind nat.
+        // Packets of a translated connection have other addresses in raw than after nat.
         if ruleset.rules().any(|(_, _, rule)| matches!(rule.target, Target::Nat(_))) {
             return made;
         }
@@ -95,7 +95,7 @@ impl Pass for EarlyDrop {
     }
 }
 
-/// Puts the rules in front of all others, in a chain of their own.
+/// Puts the rules in front of all others, in their own chain.
 fn put(ruleset: &mut Ruleset, early: Vec<Rule>) {
     let family = ruleset.family;
     raw_chain(ruleset, Hook::Prerouting);
@@ -113,8 +113,8 @@ fn copy(rule: &Rule) -> Rule {
     out
 }
 
-/// Whether the rule drops in the filter, and asks only what is there before conntrack and routing
-/// and stays as it is.
+/// Whether the rule drops in the filter table, and tests only what is available before conntrack
+/// and routing and does not change.
 fn may_go(rule: &Rule, ruleset: &Ruleset) -> bool {
     use Field::{
         Daddr, Dport, Fragment, Icmp, Iif, Length, PktType, Proto, Saddr, SourceMac, Sport,
@@ -160,8 +160,8 @@ fn dropped(rule: &Rule, ruleset: &Ruleset, hook: Hook) -> bool {
     false
 }
 
-/// Whether the table drops all packets of the rule; `None` where that would be noticed, or where
-/// it cannot be told.
+/// Whether the table drops all packets of the rule; `None` if that would be observable, or is not
+/// known.
 fn at_table(rule: &Rule, ruleset: &Ruleset, table: &Table, hook: Hook) -> Option<bool> {
     let chain = table.chain(hook.chain())?;
     let algebra = TestAlgebra::of(table, ruleset.family);
@@ -181,7 +181,7 @@ fn at_table(rule: &Rule, ruleset: &Ruleset, table: &Table, hook: Hook) -> Option
     }
 }
 
-/// Whether nobody notices what the target does to a packet that is dropped later.
+/// Whether the effect of the target on a packet that is dropped later is unobservable.
 fn is_unnoticed(target: &Target) -> bool {
     match target {
         Target::None

@@ -1,8 +1,8 @@
-//! `fold_into_set`: rules that differ in one address (and port) alone become a set
+//! `fold_into_set`: replaces rules that differ only in one address (and port) by a set
 //! ([`crate::sets`]).
 //!
-//! They need not be neighbours: a rule may pass others on its way to its like where no packet could
-//! match both. The elements count for the rules that they were.
+//! They need not be adjacent: a rule may be moved past others to its group if no packet could match
+//! both. The elements count for the original rules.
 
 use weir_model::Ruleset;
 
@@ -21,7 +21,7 @@ impl Pass for FoldIntoSet {
     }
 
     fn about(&self) -> &'static str {
-        "rules that differ in one address alone become one rule that looks into a set"
+        "replaces rules that differ only in one address by one rule with a set"
     }
 
     fn counters(&self) -> Counting {

@@ -1,13 +1,13 @@
-//! `inline_chain`: a short chain that is jumped to from one place stands in that place.
+//! `inline_chain`: replaces the only jump to a short chain by the rules of the chain.
 //!
-//! A jump to a chain that is cold in the cache costs as much as many checks. The rules of the chain
-//! come in the jump's place, each with the jump's tests before its own; the jump's rule stays in
-//! front of them, without its target, and counts as it did. Where it tested a cut header it still
-//! does so first.
+//! A jump to a chain that is not in the cache costs as much as many checks. The rules of the chain
+//! replace the jump, each with the jump's tests before its own; the jump's rule stays in front of
+//! them, without its target, and counts as before. If it tested a truncated header, it still does
+//! so first.
 //!
-//! Not where the chain keeps a state (its budget is its own, and would be another's), returns or
-//! goes elsewhere by itself (which would now leave the caller), or where what the jump tests may be
-//! changed on the way.
+//! The pass does not apply if the chain is stateful (its limit is its own, and would be shared), if
+//! it returns or jumps elsewhere itself (which would now leave the caller), or if what the jump
+//! tests may be changed along the way.
 
 use std::collections::{HashMap, HashSet};
 
@@ -29,7 +29,7 @@ impl Pass for InlineChain {
     }
 
     fn about(&self) -> &'static str {
-        "a short chain with one caller stands in the place of the jump to it"
+        "replaces a jump to a short chain with one caller by the rules of the chain"
     }
 
     fn run(&self, ruleset: &Ruleset, context: &Context<'_>) -> Rewritten {
@@ -70,7 +70,7 @@ impl Pass for InlineChain {
     }
 }
 
-/// Chains that may stand in the place of the only jump to them.
+/// Chains that may be in the place of the only jump to them.
 fn short_chains<'r>(ruleset: &'r Ruleset, context: &Context<'_>) -> HashMap<Name, &'r Chain> {
     let mut out = HashMap::new();
     for table in &ruleset.tables {
@@ -124,7 +124,7 @@ fn inline(jump: &Rule, chain: &Chain, family: Family) -> Option<Vec<Rule>> {
     Some(out)
 }
 
-/// Header tests that say both; `None` where one rule cannot.
+/// Header tests that say both; `None` if one rule cannot.
 fn both(a: &Base, b: &Base, family: Family) -> Option<Base> {
     fn one<T: Clone + PartialEq>(a: &Option<T>, b: &Option<T>) -> Option<Option<T>> {
         match (a, b) {

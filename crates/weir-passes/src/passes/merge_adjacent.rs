@@ -1,11 +1,12 @@
-//! `merge_adjacent`: neighbours that differ in one value, and whose values together are one, merge.
+//! `merge_adjacent`: merges adjacent rules that differ in one value, if the values form one value
+//! together.
 //!
 //! Two halves of a prefix become the prefix, port 80 and port 81 become 80:81. The values share no
-//! packet, so what matched one of the rules matches the merged one, once; that holds for LOG and
-//! jumps as well. Bit tests are never merged: `--tcp-flags SYN SYN` and `--tcp-flags ACK ACK` have
-//! SYN+ACK in common, and no single test says both.
+//! packet, so what matched one of the rules matches the merged one, once; this also holds for LOG
+//! and jumps. Bit tests are never merged: `--tcp-flags SYN SYN` and `--tcp-flags ACK ACK` have
+//! SYN+ACK in common, and no single test expresses both.
 //!
-//! What is lost: of the two counters only the sum is known. So the pass runs where that is allowed.
+//! Only the sum of the two counters is preserved, so the pass runs only if that is allowed.
 
 use weir_artefact::Deviation;
 use weir_model::matching::{Neg, PortSpan};
@@ -27,7 +28,7 @@ impl Pass for MergeAdjacent {
     }
 
     fn about(&self) -> &'static str {
-        "neighbours whose prefixes or ports are one together become one rule"
+        "merges adjacent rules whose prefixes or ports form one prefix or range"
     }
 
     fn counters(&self) -> Counting {
@@ -62,7 +63,7 @@ impl Pass for MergeAdjacent {
     }
 }
 
-/// One rule for two neighbours; `None` where there is none.
+/// One rule for two neighbours; `None` if there is none.
 fn merge(a: &Rule, b: &Rule, family: Family) -> Option<Rule> {
     if a.target != b.target || a.credit.is_empty() || b.credit.is_empty() {
         return None;
@@ -103,7 +104,7 @@ fn by_address(a: &Rule, b: &Rule, family: Family) -> Option<Rule> {
     None
 }
 
-/// Two spans of ports, one right behind the other.
+/// Two spans of ports, one right after the other.
 fn by_port(a: &Rule, b: &Rule) -> Option<Rule> {
     let mut merged = a.clone();
     if a.matches.len() != b.matches.len() {

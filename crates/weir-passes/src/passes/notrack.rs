@@ -1,24 +1,25 @@
-//! `notrack`: traffic that conntrack decides nothing about is not tracked.
+//! `notrack`: exempts traffic whose outcome does not depend on conntrack from tracking.
 //!
-//! Conntrack costs a lookup a packet and an entry a flow; under a flood of short flows (DNS) the
-//! table of entries is what breaks first. A kind of traffic may do without it if no rule on any of
-//! its ways asks conntrack about it before it is accepted: neither of its packets, nor of those
-//! that answer them, nor of the ICMP errors that may come back, in any hook of any table; if no
-//! rule may translate it; and if no helper reads it.
+//! Conntrack costs a lookup per packet and an entry per flow; under a flood of short flows (DNS)
+//! the connection table is exhausted first. A kind of traffic can do without it if no rule on any
+//! of its paths uses conntrack before it is accepted: for its packets, for the replies, and for
+//! ICMP errors in return, in any hook of any table; if no rule may translate it; and if no helper
+//! reads it.
 //!
-//! Kinds are the ACCEPT rules of the filter that test a protocol and ports, addresses maybe, and
-//! nothing else. Each gives four rules: the kind and its answers, in raw PREROUTING and OUTPUT, for
-//! a kind that is tracked one way would see half of each connection. They stand behind what raw has
-//! already. Conntrack stays in use as before: NOTRACK does not use it, and nothing is removed.
+//! Kinds are the ACCEPT rules of the filter table that test a protocol and ports, optionally
+//! addresses, and nothing else. Each gives four rules: for the kind and its replies, in raw
+//! PREROUTING and OUTPUT, because a kind that is tracked in one direction would see half of each
+//! connection. They follow the existing rules of raw. Conntrack stays in use as before: NOTRACK
+//! does not use it, and nothing is removed.
 //!
-//! A packet whose transport header is cut short must not meet its end at these rules, for it would
-//! have met it later: they ask for a length that has room for the header first.
+//! A packet with a truncated transport header must not be dropped at these rules, because it would
+//! have been dropped later: they first require a length that includes the header.
 //!
-//! Equal is, for packets that the rules untrack: everything but NOTRACK itself, what conntrack says
-//! of the packet, and the policies of the nat table, which count the connections that they see; it
-//! is further asked that no state would have made a difference, and that the answers are untracked,
-//! too ([`Equivalence::Untracked`]). Where there is a nat table the pass loses counters, then, and
-//! runs where that is allowed.
+//! The sense of equality for packets that the rules untrack: everything except NOTRACK itself,
+//! their conntrack state, and the policies of the nat table, which count the connections that they
+//! see. In addition, no state may have made a difference, and the replies must be untracked, too
+//! ([`Equivalence::Untracked`]). If there is a nat table, the pass therefore loses counters, and
+//! runs only if that is allowed.
 
 use weir_artefact::Deviation;
 use weir_model::effect::needs_conntrack;
@@ -54,7 +55,8 @@ impl Pass for Notrack {
     }
 
     fn about(&self) -> &'static str {
-        "traffic whose outcome never depends on conntrack, in both directions, is not tracked"
+        "exempts traffic whose outcome never depends on conntrack, in both directions, from \
+         tracking"
     }
 
     fn equivalence(&self) -> Equivalence {
@@ -154,8 +156,8 @@ fn kind_of(rule: &Rule, family: Family) -> Option<(Rule, Rule)> {
     Some((kind, answer))
 }
 
-/// Whether no rule, in any table at any hook, asks conntrack about the kind or translates it before
-/// its way there ends.
+/// Whether no rule, in any table at any hook, uses conntrack for the kind or translates it before
+/// it is decided there.
 fn is_free(kind: &Rule, ruleset: &Ruleset) -> bool {
     let hooks = [Hook::Prerouting, Hook::Input, Hook::Forward, Hook::Output, Hook::Postrouting];
     hooks.into_iter().all(|hook| {

@@ -1,9 +1,9 @@
-//! `remove_duplicates`: a rule whose tests an earlier rule of its chain has, too, goes.
+//! `remove_duplicates`: removes a rule if an earlier rule of its chain has the same tests.
 //!
-//! The earlier one must end the walk of the chain, whatever it decides: then no packet reaches the
-//! later one, and its counter is always zero. A LOG line that stands twice logs twice and stays.
-//! What the tests look at must be the same at both places: fields that a rule of the table changes
-//! (marks, TOS, the state after NOTRACK) are no evidence. Comments may differ: they test nothing.
+//! The earlier one must be terminating, whatever it decides: then no packet reaches the later one,
+//! and its counter is always zero. A repeated LOG rule logs twice and stays. The tested values must
+//! be the same at both places: fields that a rule of the table changes (marks, TOS, the state after
+//! NOTRACK) prove nothing. Comments may differ, because they test nothing.
 
 use std::collections::{HashMap, HashSet};
 
@@ -24,7 +24,7 @@ impl Pass for RemoveDuplicates {
     }
 
     fn about(&self) -> &'static str {
-        "rules that repeat the tests of an earlier rule which ends the walk are left out"
+        "removes rules that repeat the tests of an earlier terminating rule"
     }
 
     fn run(&self, ruleset: &Ruleset, context: &Context<'_>) -> Rewritten {
@@ -48,6 +48,6 @@ impl Pass for RemoveDuplicates {
                 }
             }
         }
-        remove(ruleset, &dead, "an earlier rule has its tests", context)
+        remove(ruleset, &dead, "an earlier rule has the same tests", context)
     }
 }

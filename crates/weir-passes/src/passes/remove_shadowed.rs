@@ -1,14 +1,14 @@
-//! `remove_shadowed`: a rule that no packet reaches goes.
+//! `remove_shadowed`: removes rules that no packet reaches.
 //!
-//! No packet reaches a rule if those before it in its chain, all together, end the walk of every
-//! packet that it could match or drop. That is asked of sets of packets as diagrams, so it does not
-//! take one rule that covers another: ten may cover it between them. A packet whose transport
-//! header is cut short is dropped by the first rule that looks at it, so it counts as ended there,
-//! and a rule that would be the first to look at it is reached.
+//! No packet reaches a rule if the rules before it in its chain together decide every packet that
+//! it could match or drop. This is computed with sets of packets as diagrams, so no single rule has
+//! to cover it: ten may cover it together. A packet with a truncated transport header is dropped by
+//! the first rule that tests the header, so it counts as decided there, and a rule that would be
+//! the first to test it is reachable.
 //!
-//! Asked one after another, each rule against the union of all before it, twenty thousand rules
-//! would make twenty thousand unions. Instead the chain is halved: the union of a half is made
-//! once, for the other half, and so on below: about as many unions as rules, most of them small.
+//! Testing each rule against the union of all rules before it would need twenty thousand unions for
+//! twenty thousand rules. Instead the chain is halved: the union of one half is computed once, for
+//! the other half, and so on recursively: about as many unions as rules, most of them small.
 
 use std::collections::HashSet;
 
@@ -30,7 +30,7 @@ impl Pass for RemoveShadowed {
     }
 
     fn about(&self) -> &'static str {
-        "rules that no packet reaches, because those before them end its walk, are left out"
+        "removes rules that no packet reaches, because earlier rules decide all that they match"
     }
 
     fn run(&self, ruleset: &Ruleset, context: &Context<'_>) -> Rewritten {
@@ -49,13 +49,13 @@ impl Pass for RemoveShadowed {
             for chain in ours.filter(|c| c.rules.len() > 1) {
                 let Some(own) = space.take().or_else(fresh) else { continue };
                 let mut search = ShadowSearch { space: own, algebra, family, dead: &mut dead };
-                // Rules behind the memory limit are not known to be shadowed: they stay, and the
+                // Rules beyond the memory limit are not known to be shadowed: they stay, and the
                 // next chain begins with an empty space.
                 let done = search.chain(chain);
                 space = done.is_ok().then_some(search.space);
             }
         }
-        remove(ruleset, &dead, "no packet reaches it behind the rules before it", context)
+        remove(ruleset, &dead, "earlier rules decide all packets that it matches", context)
     }
 }
 
@@ -71,7 +71,7 @@ impl ShadowSearch<'_, '_> {
         self.half(&chain.rules, PacketSet::NONE).map(|_| ())
     }
 
-    /// Looks for dead rules behind packets that are gone; which packets end their walk in these.
+    /// Looks for dead rules after packets that are gone; which packets end their walk in these.
     fn half(&mut self, rules: &[Rule], gone: PacketSet) -> Result<PacketSet, Full> {
         match rules {
             [] => Ok(PacketSet::NONE),

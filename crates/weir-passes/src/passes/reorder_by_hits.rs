@@ -1,8 +1,9 @@
-//! `reorder_by_hits`: what is hit often is asked early.
+//! `reorder_by_hits`: evaluates frequently hit rules early.
 //!
-//! Only real counters (`iptables-save -c`) say what is hit. A rule passes its neighbour where no
-//! packet could match both, none with a cut header would meet another of the two first, and neither
-//! is a barrier; so it climbs step by step, and each step keeps the meaning.
+//! Only real counters (`iptables-save -c`) show what is hit. A rule is moved past its predecessor
+//! if no packet could match both, no packet with a truncated header would be dropped by another of
+//! the two, and neither is a barrier; so it moves up step by step, and each step preserves the
+//! meaning.
 
 use weir_model::{Rule, Ruleset};
 
@@ -23,7 +24,7 @@ impl Pass for ReorderByHits {
     }
 
     fn about(&self) -> &'static str {
-        "rules that count more packets (iptables-save -c) climb past those they share none with"
+        "moves rules that count more packets (iptables-save -c) up past disjoint ones"
     }
 
     fn run(&self, ruleset: &Ruleset, context: &Context<'_>) -> Rewritten {

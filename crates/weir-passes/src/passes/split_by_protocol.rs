@@ -1,12 +1,12 @@
-//! `split_by_protocol`: a long chain whose rules are for one protocol each becomes one a protocol.
+//! `split_by_protocol`: splits a long chain of rules for several protocols into one chain per
+//! protocol.
 //!
-//! A UDP packet need not try the rules for TCP. The rules behind the last barrier of a chain are
-//! dealt out: those that a TCP packet could match, in their order, into a chain for TCP, and so on;
-//! rules for any protocol go into each. The chains are entered by gotos, which leave no way back,
-//! so RETURN, the end of the list and the policy mean in them what they meant before, and nothing
-//! comes after them.
+//! A UDP packet need not try the rules for TCP. The rules after the last barrier of a chain are
+//! distributed: those that a TCP packet could match, in order, to a chain for TCP, and so on; rules
+//! for any protocol go into each. The chains are entered by gotos, which do not return, so RETURN,
+//! the end of the list and the policy mean the same in them as before, and nothing follows them.
 //!
-//! For IPv6 only where the first rule asks the protocol of every packet already: ip6tables drops a
+//! For IPv6 only if the first rule already tests the protocol of every packet: ip6tables drops a
 //! packet with malformed extension headers at the first such test.
 
 use weir_model::{Chain, Family, ProtoMatch, Rule, Ruleset, Target};
@@ -26,7 +26,7 @@ impl Pass for SplitByProtocol {
     }
 
     fn about(&self) -> &'static str {
-        "long chains of rules for several protocols become one chain for each"
+        "splits long chains of rules for several protocols into one chain per protocol"
     }
 
     fn counters(&self) -> Counting {
@@ -69,7 +69,7 @@ fn is_for(rule: &Rule, proto: u8) -> bool {
     rule.base.proto == Some(ProtoMatch { negated: false, proto })
 }
 
-/// The protocols that pay for a chain of their own, the one with most rules first.
+/// The protocols for which a separate chain pays off, the one with most rules first.
 fn worth(rules: &[Rule], family: Family, cost: &CostModel) -> Vec<u8> {
     let asked = |r: &Rule| {
         let b = &r.base;
@@ -87,7 +87,7 @@ fn worth(rules: &[Rule], family: Family, cost: &CostModel) -> Vec<u8> {
     let mut protocols: Vec<u8> =
         [6, 17, icmp].into_iter().filter(|&p| own(p) >= cost.split_rules_min.max(1)).collect();
     protocols.sort_by_key(|&p| std::cmp::Reverse(own(p)));
-    // What a packet of each pays with its chain, and without.
+    // The cost of a packet of each protocol with its chain, and without.
     let all = cost.linear_ns(rules.len());
     let pays = |p: &u8| {
         let mine = rules.iter().filter(|r| allows(r, *p)).count();

@@ -1,18 +1,18 @@
-//! What may become of all packets of a kind in a chain.
+//! The possible outcomes of all packets of a kind in a chain.
 //!
-//! A kind is a list of tests, those of one rule say. The walk goes down the chain and passes over
-//! the rules that no packet of the kind matches; of each of the others the caller says whether it
-//! may be met. A rule whose tests hold for the whole kind ends the walk, or leads it on, for all of
-//! it; one that holds for a part leaves it open what becomes of the rest.
+//! A kind is a list of tests, for example those of one rule. The traversal skips the rules that no
+//! packet of the kind matches; for each of the others the caller decides whether it is acceptable.
+//! A rule whose tests match the whole kind ends the traversal, or continues it elsewhere, for all
+//! of it; if it matches a part, the outcome of the rest stays open.
 
 use weir_model::{Rule, Table, Target, Test};
 
 use weir_partition::{TestAlgebra, approach};
 
-/// What becomes of a kind in a chain.
+/// The outcome of a kind in a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ClassEnd {
-    /// A rule was met that the caller refuses.
+    /// A rule was reached that the caller rejects.
     Refused,
     /// Rules decide all of it.
     Ends,
@@ -30,7 +30,7 @@ pub(super) struct PacketClass<'a> {
 }
 
 impl PacketClass<'_> {
-    /// Walks from a chain. `meets` is asked of every rule that a packet of the kind may match, and
+    /// Traverses a chain. `meets` is called for every rule that a packet of the kind may match, and
     /// told whether all of them do.
     pub fn walk(&self, chain: &str, meets: &mut dyn FnMut(&Rule, bool) -> bool) -> ClassEnd {
         self.down(chain, meets, self.table.chains.len())
@@ -75,8 +75,8 @@ impl PacketClass<'_> {
         out
     }
 
-    /// Whether all packets of the kind match the tests; `None` where none does. A packet of the
-    /// kind whose header is cut short comes as far as the tests before those of the header.
+    /// Whether all packets of the kind match the tests; `None` if none does. A packet of the kind
+    /// whose header is truncated gets to the tests before those of the header.
     fn meeting(&self, tests: &[Test]) -> Option<bool> {
         if !self.algebra.disjoint(self.tests, tests) {
             return Some(self.algebra.covers(tests, self.tests));

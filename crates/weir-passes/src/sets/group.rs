@@ -1,4 +1,4 @@
-//! Gathering rules that differ in one address (and port) alone.
+//! Collects rules that differ only in one address (and port).
 
 use std::collections::BTreeSet;
 
@@ -117,8 +117,8 @@ impl<'a> Group<'a> {
     }
 }
 
-/// Gathers the rules of a stretch without barriers. The groups, tried one after another, mean
-/// what the rules meant in their order.
+/// Collects the rules of a stretch without barriers. The groups, evaluated in sequence, have the
+/// same meaning as the rules in order.
 pub(super) fn gather<'a>(items: &[RunItem<'a>], family: Family) -> Vec<Group<'a>> {
     let mut groups: Vec<Group<'a>> = Vec::new();
     'rules: for item in items {
@@ -135,7 +135,7 @@ pub(super) fn gather<'a>(items: &[RunItem<'a>], family: Family) -> Vec<Group<'a>
     groups
 }
 
-/// The rule without what a group may differ in; `None` where it does not test that.
+/// The rule without what a group may differ in; `None` if it does not test that.
 fn shape(item: &RunItem<'_>, fold: Fold, family: Family) -> Option<Rule> {
     let prefix = item.prefix(fold.axis());
     // The zero address is never an element of hash:ip (net/netfilter/ipset/ip_set_hash_ip.c).
@@ -186,7 +186,7 @@ pub(super) fn port_of(rule: &Rule) -> Option<(u8, u16)> {
     Some((proto, port?))
 }
 
-/// Prefixes that can be asked for overlaps.
+/// Prefixes, indexed for overlaps.
 #[derive(Clone, Debug)]
 pub(super) struct PrefixSet {
     family: Family,

@@ -1,4 +1,4 @@
-//! A group becomes sets and the rules that look into them.
+//! Turns a group into sets and the rules that use them.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -16,7 +16,7 @@ use crate::{CostModel, Prefix};
 /// Sets that a group of overlapping rules which do not decide may become.
 const LAYERS_MAX: usize = 16;
 
-/// Widest range that one bitmap holds (`IPSET_BITMAP_MAX_RANGE`).
+/// Widest range of one bitmap (`IPSET_BITMAP_MAX_RANGE`).
 const BITMAP_MAX: u128 = 65_536;
 
 /// One rule's element before it is written.
@@ -27,7 +27,7 @@ struct SetEntry<'a> {
 }
 
 impl Work<'_> {
-    /// Writes a group as sets and rules; `false` where it had better stay a list.
+    /// Writes a group as sets and rules; `false` if it had better stay a list.
     pub(super) fn group(&mut self, group: &Group<'_>, out: &mut Vec<Rule>) -> bool {
         let (Some(fold), Some(shape)) = (group.fold, &group.shape) else { return false };
         let axis = fold.axis();
@@ -219,7 +219,7 @@ fn look(set: &Name, axis: Axis, port: bool, quiet: bool) -> Match {
     })
 }
 
-/// What one look into a set of the entries costs.
+/// The cost of one lookup in a set of the entries.
 fn lookup_ns(entries: &[SetEntry<'_>], family: Family, cost: &CostModel) -> f64 {
     let mut lengths = PrefixSet::new(family);
     for e in entries {
@@ -261,8 +261,8 @@ impl DisjointEntries<'_> {
     }
 }
 
-/// Entries parted so that in none of the parts two overlap, and of two that overlap the earlier
-/// is in the earlier part; `None` where that takes too many parts.
+/// Entries parted so that in none of the parts two overlap, and of two that overlap the earlier is
+/// in the earlier part; `None` if that takes too many parts.
 fn layers<'a>(entries: Vec<SetEntry<'a>>, family: Family) -> Option<Vec<Vec<SetEntry<'a>>>> {
     let mut layers: Vec<DisjointEntries<'a>> = Vec::new();
     for e in entries {

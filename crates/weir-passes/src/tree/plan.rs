@@ -1,10 +1,10 @@
-//! Choosing the shape of one prefix tree.
+//! Chooses the shape of one prefix tree.
 //!
-//! A node stands for a prefix. It divides the rules that are narrower than itself by the first
-//! bits of their prefix; how many bits is what the cost model chooses, node by node, or what the
-//! user's list of levels says. A rule too wide to belong to one child goes into each child that it
-//! covers, and also stays at the node for the packets that meet no child. So every leaf holds, in
-//! their order, all rules that a packet of its prefix could match.
+//! A node represents a prefix. It divides the rules that are narrower than itself by the first bits
+//! of their prefix; the cost model chooses the number of bits node by node, or the user's list of
+//! levels gives it. A rule that is too wide for one child goes into each child that it covers, and
+//! also stays at the node for the packets that match no child. So every leaf has, in order, all
+//! rules that a packet of its prefix could match.
 
 use weir_model::Family;
 
@@ -30,7 +30,7 @@ pub(crate) enum TreePlan {
 pub(crate) struct Kid {
     /// What its packets have in common.
     pub prefix: Prefix,
-    /// Its rules stand in the node's own chain.
+    /// Its rules are in the node's own chain.
     pub inline: bool,
     /// What is in it.
     pub plan: TreePlan,
@@ -59,7 +59,7 @@ struct Division {
 }
 
 impl Planner<'_> {
-    /// The plan for all items, with its expected cost; `None` where a list is as good.
+    /// The plan for all items, with its expected cost; `None` if a list is as good.
     pub fn root(&mut self) -> Result<Option<(TreePlan, f64)>, TooManyCopies> {
         let rules: Vec<u32> = (0..self.items.len() as u32).collect();
         let Some(division) = self.division(Prefix::ALL, &rules) else { return Ok(None) };
@@ -128,13 +128,13 @@ impl Planner<'_> {
             kids.push(Kid { prefix, inline, plan });
         }
         if kids.iter().all(|k| k.inline) {
-            // No chain came of it: the rules in their order are the same list.
+            // No chain was created: the rules in order are the same list.
             return Ok(TreePlan::Leaf(rules.to_vec()));
         }
         Ok(TreePlan::Node { kids, rest })
     }
 
-    /// How to divide the rules of a node, or `None` where they should stay a list.
+    /// How to divide the rules of a node, or `None` if they should stay a list.
     fn division(&self, at: Prefix, rules: &[u32]) -> Option<Division> {
         let mut narrow: Vec<Prefix> =
             rules.iter().map(|&r| self.prefix(r)).filter(|p| p.len > at.len).collect();
@@ -213,6 +213,6 @@ impl Planner<'_> {
     }
 }
 
-/// The part of a list that a packet tries on average: all of it where nothing matches, half of it
-/// where something does.
+/// The part of a list that a packet tries on average: all of it if nothing matches, half of it if
+/// something does.
 const SEEN: f64 = 0.75;

@@ -1,8 +1,8 @@
 //! Deliberately wrong passes: `run_checked` refuses each of them.
 //!
-//! A check that lets nothing through and one that lets all through are both useless: so each
-//! ruleset is first run through the right pass, or unchanged, and passes. `--nocapture` prints the
-//! list.
+//! A check that rejects everything and one that accepts everything are both useless: so each
+//! ruleset is first run through the correct pass, or unchanged, and accepted. `--nocapture` prints
+//! the list.
 
 mod merging;
 mod removing;

@@ -1,4 +1,4 @@
-//! Wrong variants of passes that put rules or tests together.
+//! Wrong variants of passes that merge rules or tests.
 
 use weir_model::matching::{Match, Neg, TcpFlags};
 
@@ -106,7 +106,7 @@ pub fn sets(list: &mut List) {
         rules[0].base.saddr.as_mut().unwrap().mask.0 = 0xffff_fffc;
         rules[0].base.saddr.as_mut().unwrap().addr.0 = 0xc000_0200;
     });
-    assert!(said.to_string().contains("keeps a state"), "{said}");
+    assert!(said.to_string().contains("is stateful"), "{said}");
 }
 
 pub fn cheaper_matches(list: &mut List) {

@@ -1,4 +1,4 @@
-//! Wrong variants of passes that leave rules out.
+//! Wrong variants of passes that remove rules.
 
 use weir_model::{RuleId, Target};
 
@@ -74,7 +74,7 @@ pub fn programs_and_policies(list: &mut List) {
         chain(made, "DOCKER").pop();
         made.dead.push(RuleId(2));
     });
-    assert!(said.to_string().contains("another program's"), "{said}");
+    assert!(said.to_string().contains("another program"), "{said}");
     list.refused("remove_duplicates", "a policy", rules, |made| {
         let table = &mut made.ruleset.tables[0];
         let chain = table.chains.iter_mut().find(|c| &*c.name == "FORWARD").unwrap();

@@ -1,4 +1,4 @@
-//! Wrong variants of passes that treat packets in another way on purpose.
+//! Wrong variants of passes that treat packets differently on purpose.
 
 use weir_model::matching::{FragmentMatch, Neg};
 use weir_model::{Effect, Match, TableName, Target};

@@ -1,5 +1,5 @@
-//! Curves on even axes that begin at 0: what changes over the time of a trial, and figures of
-//! papers that are drawn so.
+//! Curves on linear axes that begin at 0: values over the time of a trial, and figures of papers
+//! with such axes.
 
 use maud::{Markup, html};
 

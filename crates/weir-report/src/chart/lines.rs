@@ -64,7 +64,7 @@ impl PlotFrame {
         PlotFrame { left, right, top, bottom, x, y, xs, labels: layout.names > 0.0 }
     }
 
-    /// The place of a point; `None` where an axis cannot show it.
+    /// The place of a point; `None` if an axis cannot show it.
     fn at(&self, x: f64, y: f64) -> Option<(f64, f64)> {
         Some((self.x.place(x)?, self.y.place(y)?))
     }

@@ -1,4 +1,4 @@
-//! How quiet the machine was, trial by trial, in the order in which they were run.
+//! Noise of the machine, trial by trial, in the order in which they were run.
 
 use maud::{Markup, html};
 use weir_stats::{State, Trial};
@@ -29,13 +29,13 @@ const STRIPS: [Strip; 3] = [
     },
 ];
 
-/// Draws a bar a trial.
+/// Draws a bar per trial.
 pub(crate) fn draw(id: &str, class: &'static str, width: f64, trials: &[Trial]) -> Markup {
     let caption = Caption {
         id,
         title: "How quiet the machine was",
-        about: "One bar a trial, in the order in which they were run; trials that were disturbed \
-                and repeated are marked.",
+        about: "One bar per trial, in the order in which they were run; trials that were \
+                disturbed and repeated are marked.",
         x_title: "",
         y_title: "",
         unit: Unit::Rate,
@@ -85,7 +85,7 @@ fn strip(strip: &Strip, top: f64, width: f64, trials: &[Trial]) -> Markup {
 }
 
 /// Nearly the largest value: a few lone ones may reach over the strip's top, or all others would
-/// vanish beside them.
+/// vanish next to them.
 fn usual(mut values: Vec<f64>) -> f64 {
     values.retain(|value| value.is_finite());
     values.sort_by(f64::total_cmp);

@@ -1,4 +1,4 @@
-//! One row a subject: for runs that have no axis of numbers.
+//! One row per subject: for runs that have no numeric axis.
 
 use maud::{Markup, html};
 
@@ -43,13 +43,13 @@ pub(crate) fn draw(
     drawing(caption, ChartSize { width, height: bottom + 30.0 }, class, &inside)
 }
 
-/// Room for the names beside the rows.
+/// Space for the names next to the rows.
 fn names(all: &[Series]) -> f64 {
     let longest = all.iter().map(|one| one.label.chars().count()).max().unwrap_or(0);
     (20.0 + 6.8 * longest as f64).max(170.0)
 }
 
-/// A row at height `y`. Its name stands left of `beside`, or above the row without it.
+/// A row at height `y`. Its name is left of `beside`, or above the row without it.
 fn row(
     axis: &LogScale,
     caption: &Caption<'_>,

@@ -1,4 +1,4 @@
-//! The way of a search: each trial's rate in order, and between which bounds it ended.
+//! The course of a search: each trial's rate in order, and the final bounds.
 
 use maud::{Markup, html};
 
@@ -14,7 +14,7 @@ pub(crate) struct TraceChart {
     pub(crate) subject: usize,
     /// How it is drawn.
     pub(crate) style: SeriesStyle,
-    /// Rates in their order, packets a second, and whether the loss was within the goal.
+    /// Rates in their order, packets per second, and whether the loss was within the goal.
     pub(crate) steps: Vec<(f64, bool)>,
     /// Where it ended, as far as it found such bounds.
     pub(crate) bounds: [Option<f64>; 2],

@@ -1,4 +1,4 @@
-//! Claims with their outcome, and what the paper's text states.
+//! Claims with their status, and values that the paper's text states.
 
 use maud::{Markup, html};
 use weir_stats::claim::By;
@@ -25,8 +25,8 @@ pub(super) fn section(model: &ReportModel<'_>) -> Markup {
                 }
             }
             p.about {
-                "Each claim was written down with its test before anything was measured, and is "
-                "decided by the near end of the interval."
+                "Each claim was written with its test before anything was measured, and is "
+                "decided by the end of the interval that is closer to the bound."
             }
             (table(model, By::Paper, "The paper’s"))
             (table(model, By::Weir, "weir’s own"))
@@ -95,13 +95,17 @@ fn word(record: &ClaimRecord) -> String {
 fn test_in_words(model: &ReportModel<'_>, test: &ClaimTest) -> String {
     match test {
         ClaimTest::Ratio { quantity, of, to, within, shape } => format!(
-            "{} of {} against {}: {within} (in shape: {shape})",
+            "{} of {} against {}: {within} (qualitatively: {shape})",
             quantity.words(),
             place(model, of),
             place(model, to)
         ),
         ClaimTest::Value { quantity, of, within, shape } => {
-            format!("{} of {}: {within} (in shape: {shape})", quantity.words(), place(model, of))
+            format!(
+                "{} of {}: {within} (qualitatively: {shape})",
+                quantity.words(),
+                place(model, of)
+            )
         }
         ClaimTest::Growth { quantity, subject, axis, from, to, above, within, shape, .. } => {
             let above = match above {
@@ -110,7 +114,7 @@ fn test_in_words(model: &ReportModel<'_>, test: &ClaimTest) -> String {
             };
             format!(
                 "exponent of {} of {} over {axis} {from} to {to}{above}: {within} \
-                 (in shape: {shape})",
+                 (qualitatively: {shape})",
                 quantity.words(),
                 model.label_of(subject)
             )
@@ -123,7 +127,7 @@ fn place(model: &ReportModel<'_>, place: &SubjectPoint) -> String {
     if at.is_empty() { subject } else { format!("{subject} ({at})") }
 }
 
-/// The number of the claim that stands for a value of the paper.
+/// The number of the claim for a value of the paper.
 fn ours(model: &ReportModel<'_>, value: &PaperValue) -> Markup {
     let mut claims = model.record.run.claims.iter();
     let claim = claims.find(|one| Some(&one.claim.id) == value.claim.as_ref());
@@ -140,7 +144,8 @@ fn paper_values(model: &ReportModel<'_>) -> Markup {
         @if !values.is_empty() {
             div.scroll {
                 table {
-                    caption { "What the paper states in its text; nothing was read off a curve" }
+                    caption { "Values that the paper states in its text; nothing was read off a \
+                         curve" }
                     thead { tr { th { "what" } th { "the paper" } th { "here" } th { "where" } } }
                     tbody {
                         @for value in values {

@@ -1,4 +1,4 @@
-//! The drawings of connections: how many a second, how many packets with them, how many at once.
+//! The drawings of connections: rate, packets, concurrent connections.
 
 use std::collections::BTreeSet;
 
@@ -15,30 +15,30 @@ const SHOWN: [(Quantity, &str, &str, &str); 9] = [
     (
         Quantity::ConnectionsPerSecond,
         "connections",
-        "Complete connections a second",
+        "Complete connections per second",
         "connections/s",
     ),
     (
         Quantity::ConnectionsResetPerSecond,
         "connections-reset",
-        "Connections a second, ended by RST",
+        "Connections per second, closed by RST",
         "connections/s",
     ),
-    (Quantity::HandshakesPerSecond, "handshakes", "Handshakes a second", "handshakes/s"),
+    (Quantity::HandshakesPerSecond, "handshakes", "Handshakes per second", "handshakes/s"),
     (
         Quantity::ConnectionPackets,
         "connection-packets",
-        "Packets a second of these connections",
+        "Packets per second of these connections",
         "packets/s",
     ),
-    (Quantity::SocketsPerSecond, "sockets", "Replies a second between sockets", "replies/s"),
+    (Quantity::SocketsPerSecond, "sockets", "Replies per second between sockets", "replies/s"),
     (Quantity::PacketsPerReply, "packets", "Packets a reply", "packets"),
-    (Quantity::ClientReplyNsMean, "reply", "Mean time of a reply, as its client counts it", "ns"),
+    (Quantity::ClientReplyNsMean, "reply", "Mean response time, as measured by the client", "ns"),
     (Quantity::ConnectionsHeld, "held", "Connections held at once", "connections"),
     (Quantity::BytesPerConnection, "bytes", "Memory a connection", "bytes"),
 ];
 
-/// Names of the programs that asked in place of weir's own clients.
+/// Names of the programs that replaced weir's own clients.
 fn programs<'a>(model: &ReportModel<'a>) -> Vec<&'a str> {
     let connections = model.record.trials.iter().filter_map(|trial| trial.connections());
     let clients = connections.filter_map(|connections| connections.client.as_ref());
@@ -64,7 +64,7 @@ pub(super) fn section(model: &ReportModel<'_>) -> Markup {
             h2 { "Connections" }
             p.about {
                 "Each was opened, used and closed as the method draws it; request and reply were "
-                "compared to the byte at both ends."
+                "compared byte by byte at both ends."
                 @if !outside.is_empty() {
                     " What " (outside.join(", ")) " say is their own: replies of the right length "
                     "and status, and times from when a request was sent."
@@ -76,7 +76,7 @@ pub(super) fn section(model: &ReportModel<'_>) -> Markup {
                     @let caption = Caption {
                         id,
                         title,
-                        about: "Values by subject; the records hold each trial.",
+                        about: "Values by subject; the records have each trial.",
                         x_title: model.axis.map_or("", |axis| axis_title(axis)),
                         y_title,
                         unit: Unit::Rate,

@@ -1,4 +1,4 @@
-//! Which core did what, where more than one did.
+//! Packets per core, if more than one core took part.
 
 use maud::{Markup, html};
 use weir_stats::core_shares::CoreShares;
@@ -27,8 +27,9 @@ pub(super) fn section(model: &ReportModel<'_>) -> Markup {
     html! {
         @if is_shared {
             section #cores {
-                h2 { "Which core did what" }
-                p.about { "Shares of the packets that the stack took, over all trials that count." }
+                h2 { "Packets per core" }
+                p.about { "Share of the packets that each core handled, over all trials that \
+                     count." }
                 div.scroll {
                     table {
                         thead {

@@ -1,4 +1,4 @@
-//! The drawings: packets a second, the same for each facet, loading.
+//! The drawings: packets per second, the same for each facet, loading.
 
 use maud::{Markup, html};
 use weir_stats::{Quantity, RunSubject, ScenarioAxis};
@@ -9,7 +9,7 @@ use crate::number::{self, Unit};
 use crate::report_model::{ReportModel, axis_title, capital};
 use crate::series_style::SeriesStyle;
 
-/// What packets a second are, above their axis.
+/// What packets per second are, above their axis.
 pub(super) const FORWARDED: &str = "packets/s, forwarded";
 const WIDE: PlotLayout =
     PlotLayout { size: ChartSize { width: 1008.0, height: 470.0 }, names: 150.0, class: "wide" };
@@ -45,8 +45,8 @@ pub(super) fn rates(model: &ReportModel<'_>) -> Markup {
     let facet = &model.facets[facet];
     let series = model.series(Quantity::Pps, &facet.scenario);
     let title = match model.axis {
-        Some(axis) => format!("Packets a second against {}", axis.name),
-        None => "Packets a second".to_owned(),
+        Some(axis) => format!("Packets per second against {}", axis.name),
+        None => "Packets per second".to_owned(),
     };
     let about = description(model, &series);
     html! {
@@ -55,7 +55,7 @@ pub(super) fn rates(model: &ReportModel<'_>) -> Markup {
             p.about {
                 @if !facet.sentence.is_empty() { (facet.sentence) " " }
                 @if model.axis.is_some() {
-                    "Both axes are logarithmic: a line that falls to the right pays for every "
+                    "Both axes are logarithmic: a line that falls to the right has a cost per "
                     "rule, a flat one does not."
                 } @else { "The axis is logarithmic: further right is better." }
             }
@@ -66,7 +66,7 @@ pub(super) fn rates(model: &ReportModel<'_>) -> Markup {
     }
 }
 
-/// The caption of a drawing of packets a second.
+/// The caption of a drawing of packets per second.
 fn packets<'a>(
     model: &ReportModel<'a>,
     id: &'a str,
@@ -103,9 +103,9 @@ pub(super) fn plot(
 fn how_drawn() -> Markup {
     html! {
         p.small-print {
-            "Small dots are single trials, markers the medians over blocks, shaded the 95 % "
-            "intervals. Full markers are weir’s forms, hollow ones what they are compared with, "
-            "dashed is a firewall without rules."
+            "Small dots are single trials, markers are medians over blocks, shaded areas the 95 % "
+            "intervals. Filled markers are weir’s forms, hollow ones the subjects for comparison, "
+            "dashed lines a firewall without rules."
         }
     }
 }
@@ -206,7 +206,7 @@ pub(super) fn loads(model: &ReportModel<'_>) -> Markup {
     let anywhere = weir_stats::Scenario::default();
     let shown = [
         (Quantity::LoadSeconds, "load", "All rules at once", "seconds to load"),
-        (Quantity::AddSeconds, "add", "One rule more", "seconds to add one rule"),
+        (Quantity::AddSeconds, "add", "One more rule", "seconds to add one rule"),
     ];
     let drawn: Vec<_> = shown
         .into_iter()
@@ -222,8 +222,8 @@ pub(super) fn loads(model: &ReportModel<'_>) -> Markup {
         section #loads {
             h2 { "Loading" }
             p.about {
-                "How long the command takes that puts the rules in force, and, where it was "
-                "measured, the one that adds a single rule to those that are there."
+                "The duration of the command that loads the rules, and, if it was "
+                "measured, of the one that adds a single rule to a loaded ruleset."
             }
             div.pair {
                 @for (id, title, y_title, series) in &drawn {
@@ -246,7 +246,7 @@ fn load_plot(
 ) -> Markup {
     let x_title = model.axis.map_or("", |axis| axis_title(axis));
     let unit = Unit::Seconds;
-    let about = "Seconds by subject; the table below holds the values.";
+    let about = "Seconds by subject; the table below has the values.";
     let caption = Caption { id, title, about, x_title, y_title, unit };
     html! {
         @if let Some(axis) = model.axis {

@@ -1,4 +1,4 @@
-//! Where the numbers come from: machine, commands, rulesets, and the records themselves.
+//! The origin of the numbers: machine, commands, rulesets, and the records themselves.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ pub(super) fn section(model: &ReportModel<'_>) -> Markup {
     let run = &model.record.run;
     html! {
         section #origin {
-            h2 { "To repeat it" }
+            h2 { "How to repeat it" }
             pre { (run.command) }
             dl {
                 dt { "seed" } dd { (run.seed) }
@@ -80,7 +80,7 @@ fn environment(title: &str, machine: &Environment) -> Markup {
         }
         (folded("Tools", &machine.tools))
         (folded("Kernel settings", &machine.sysctls))
-        (folded("Defences against processor faults", &machine.mitigations))
+        (folded("Mitigations of processor vulnerabilities", &machine.mitigations))
     }
 }
 

@@ -1,9 +1,9 @@
 //! Several runs of one study on one set of axes: other machines, other kernels.
 //!
-//! A colour is a subject, as everywhere on the page; dashes and shapes are runs. Drawn are the
-//! points that every run has: a line that goes further than another would say so only of its run.
-//! Rates of two machines stand beside each other and are not compared; what is compared are ratios
-//! within a run, whose values were measured close to each other on one machine.
+//! A colour is a subject, as everywhere on the page; dashes and shapes are runs. Only points that
+//! every run has are drawn, because a longer line would belong to its run only. Rates of two
+//! machines are drawn together but not compared; only ratios within a run are compared, whose
+//! values were measured close to each other on one machine.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ use crate::report_model::{self, Facet, ReportModel, axis_title, capital, label};
 use crate::series_style::{self, SeriesStyle};
 use crate::verdict::trust;
 
-/// What runs are drawn by: the first of these that the first run measured.
+/// The quantity by which runs are drawn: the first of these that the first run measured.
 const SHOWN: [(Quantity, &str, Unit); 7] = [
     (Quantity::Pps, figures::FORWARDED, Unit::Rate),
     (Quantity::ConnectionsPerSecond, "connections/s", Unit::Rate),
@@ -28,10 +28,10 @@ const SHOWN: [(Quantity, &str, Unit); 7] = [
     (Quantity::LoadSeconds, "seconds to load", Unit::Seconds),
 ];
 
-/// A run with what it is called beside others.
+/// A run with its name among others.
 #[derive(Clone, Copy, Debug)]
 pub struct NamedRun<'a> {
-    /// What a reader tells it by, e.g. the name of its folder.
+    /// Its name for readers, e.g. the name of its folder.
     pub name: &'a str,
     /// Its records.
     pub record: &'a Record,
@@ -87,7 +87,7 @@ impl<'a> Runs<'a> {
         Runs { runs, shown, axis, facets, common, subjects, styles }
     }
 
-    /// What each run is called, with its records.
+    /// The name of each run, with its records.
     pub(super) fn records(&self) -> Vec<(&str, &'a Record)> {
         self.runs.iter().map(|(name, model)| (name.as_str(), model.record)).collect()
     }
@@ -99,7 +99,7 @@ impl<'a> Runs<'a> {
         points.filter(|point| self.common.contains(point)).collect()
     }
 
-    /// A line a run and subject.
+    /// A line per run and subject.
     fn series(&self, facet: &Facet) -> Vec<Series> {
         let mut all = Vec::new();
         for (number, (subject, style)) in self.subjects.iter().zip(&self.styles).enumerate() {
@@ -117,8 +117,8 @@ impl<'a> Runs<'a> {
         all
     }
 
-    /// What the others are compared with: no rules, or else the rules as they are. Loading no rules
-    /// is no measure of loading some.
+    /// The subject for comparison: no rules, or otherwise the original rules. Loading no rules is
+    /// not a measure of loading some.
     fn measure(&self) -> Option<&RunSubject> {
         let (_, first) = &self.runs[0];
         let loads = self.shown.0 == Quantity::LoadSeconds;
@@ -154,12 +154,12 @@ pub(super) fn section(runs: &Runs<'_>) -> Markup {
         section #beside {
             h2 { (count(runs.runs.len() as u64)) " runs in one plot" }
             @if drawn.is_empty() {
-                p.about { "There is no point that all of them measured, and so nothing to draw." }
+                p.about { "There is no point that all of them measured, so nothing is drawn." }
             } @else {
                 p.about {
                     "Every subject of every run, at the points that all runs have. Rates of two "
-                    "machines stand on the same axes but are not comparable: what may be compared "
-                    "are the ratios below, each made within one run."
+                    "machines are drawn on the same axes but are not comparable: compare only "
+                    "the ratios below, each computed within one run."
                 }
                 (legends(runs, &drawn))
                 @for (at, (facet, series)) in drawn.iter().enumerate() {
@@ -167,8 +167,9 @@ pub(super) fn section(runs: &Runs<'_>) -> Markup {
                     (plot(runs, at, facet, series))
                 }
                 p.small-print {
-                    "Colours and full or hollow markers are the subjects’, dashes and shapes the "
-                    "runs’. Small dots are single trials, markers medians over blocks, shaded the "
+                    "Colours and filled or hollow markers show the subject, dashes and shapes the "
+                    "run. Small dots are single trials, markers are medians over blocks, shaded \
+                     areas the "
                     "95 % intervals."
                 }
                 @if let Some(measure) = runs.measure() {
@@ -334,7 +335,7 @@ mod tests {
         section(&Runs::new(&named(runs))).into_string()
     }
 
-    /// What stands in the cells of the tables of ratios, in order.
+    /// What is in the cells of the tables of ratios, in order.
     fn cells(text: &str) -> Vec<&str> {
         let cells = text.split("<td class=\"right\">").skip(1);
         cells.filter_map(|cell| cell.split("</td>").next()).collect()
@@ -378,7 +379,7 @@ mod tests {
         for pair in cells_of.chunks(2) {
             assert!(pair[0].contains('×') && pair[0] == pair[1], "{pair:?}");
         }
-        // A subject that changed against its own run's baseline is told.
+        // A subject that differs from its own run's baseline is reported.
         let changed = fast.trials.iter_mut().filter(|trial| trial.subject == "linear");
         changed.for_each(|trial| trial.pps /= 2.0);
         let text = drawn(&[("slow", slow), ("fast", fast)]);

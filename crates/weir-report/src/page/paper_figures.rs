@@ -1,4 +1,4 @@
-//! Figures of the paper, drawn again as it draws them: even axes, and no further than it went.
+//! Figures of the paper, redrawn with its axes: linear, and with its range.
 
 use maud::{Markup, html};
 use weir_stats::{PaperFigure, Scenario};
@@ -21,7 +21,8 @@ pub(super) fn section(model: &ReportModel<'_>) -> Markup {
         section #redone {
             h2 { "The paper’s figures, with the values of this run" }
             p.about {
-                "On the paper’s axes: even steps from 0. Its own curves are not in its text, and so "
+                "On the paper’s axes, which are linear from 0. Its own curves are not in its \
+                 text, and so "
                 "not here."
             }
             (figures::legend(model, first.iter().map(|curve| curve.subject)))
@@ -46,7 +47,7 @@ pub(super) fn section(model: &ReportModel<'_>) -> Markup {
     }
 }
 
-/// A curve a subject, at the first facet.
+/// A curve per subject, at the first facet.
 fn curves(model: &ReportModel<'_>, figure: &PaperFigure) -> Vec<Curve> {
     let anywhere = Scenario::default();
     let facet = model.facets.first().map_or(&anywhere, |facet| &facet.scenario);

@@ -1,4 +1,4 @@
-//! What each client and each server had of the connections.
+//! Shares of each client and each server.
 
 use maud::{Markup, html};
 use weir_stats::endpoint_totals::EndpointTotals;
@@ -7,7 +7,7 @@ use weir_stats::{Member, RunSubject, Scenario, Trial};
 use crate::number::rate;
 use crate::report_model::{ReportModel, label};
 
-/// A table for each point at which clients and servers were told apart; nothing without one.
+/// A table for each point at which clients and servers were distinguished; nothing without one.
 pub(super) fn section(model: &ReportModel<'_>) -> Markup {
     let told: Vec<&Trial> = model.accepted().filter(|trial| is_told(trial)).collect();
     let mut points: Vec<&Scenario> = told.iter().map(|trial| &trial.scenario).collect();
@@ -37,7 +37,7 @@ fn totals(told: &[&Trial], subject: &RunSubject, point: &Scenario) -> EndpointTo
     EndpointTotals::of(told.iter().copied().filter(is_one))
 }
 
-/// Every row with what it is called, both sides behind their members.
+/// Every row with its title, both totals after their members.
 fn rows(totals: &EndpointTotals) -> Vec<(String, Member)> {
     let sides = [("client", &totals.clients), ("server", &totals.servers)];
     let rows = sides.into_iter().flat_map(|(name, members)| {

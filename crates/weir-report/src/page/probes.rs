@@ -1,4 +1,4 @@
-//! What probes found: times as the least, the mean and percentiles, and what was lost.
+//! Results of probes: minimum, mean and percentiles of response times, and losses.
 
 use maud::{Markup, html};
 use weir_stats::probe::{KIND_AXIS, LOAD_AXIS};
@@ -8,7 +8,7 @@ use weir_stats::{Coordinate, Estimate, Quantity, Scenario, State, Trial};
 use crate::number::{count, interval, percent, plain, seconds};
 use crate::report_model::{ReportModel, label};
 
-/// A kind of probe with what it is called and measured by.
+/// A kind of probe with its title and quantity.
 type ProbeRow = (&'static str, Quantity);
 
 const ROUND_TRIP: [ProbeRow; 5] = [
@@ -37,9 +37,9 @@ pub(super) fn section(model: &ReportModel<'_>) -> Markup {
     html! {
         @if !points.is_empty() {
             section #probes {
-                h2 { "Asked meanwhile" }
+                h2 { "Latency probes" }
                 p.about {
-                    "Questions at planned times; an answer's time counts from the planned one. "
+                    "Requests at planned times; a response time counts from the planned time. "
                     "Values are medians over blocks, each with its interval."
                 }
                 @for point in &points { (table(model, &asked, point)) }
@@ -110,7 +110,7 @@ fn table(model: &ReportModel<'_>, asked: &[&Trial], point: &Scenario) -> Markup 
     }
 }
 
-/// What was asked, and what the firewall did meanwhile.
+/// The kind of requests, and the load of the firewall.
 fn caption(point: &Scenario) -> String {
     let is = |axis, name: &str| point.coordinate(axis) == Some(&Coordinate::from(name));
     let what = match () {
@@ -121,8 +121,8 @@ fn caption(point: &Scenario) -> String {
     };
     let load = match () {
         () if is(KIND_AXIS, "stream") => "",
-        () if is(LOAD_AXIS, "frames") => ", the firewall forwards what it can",
-        () if is(LOAD_AXIS, "stream") => ", beside a TCP stream",
+        () if is(LOAD_AXIS, "frames") => ", the firewall forwards at full load",
+        () if is(LOAD_AXIS, "stream") => ", together with a TCP stream",
         () => ", nothing else is forwarded",
     };
     format!("{what}{load}")

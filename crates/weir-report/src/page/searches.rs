@@ -1,4 +1,4 @@
-//! Rates that were searched: the way of each search, and the bounds that it ended between.
+//! Searched rates: the course of each search, and its final bounds.
 
 use maud::{Markup, html};
 use weir_stats::Scenario;
@@ -21,8 +21,8 @@ pub(super) fn section(model: &ReportModel<'_>) -> Markup {
         section #searches {
             h2 { "The highest rate with " (loss(&first.goal)) }
             p.about {
-                "Each mark is a trial at a rate: full where no more was lost than may be, hollow "
-                "where more was. A search ends when both bounds are within "
+                "Each mark is a trial at a rate: filled if the loss was within the limit, hollow "
+                "if it was not. A search ends when both bounds are within "
                 (percent(first.goal.width)) "."
             }
             @let shown = searches.iter().filter_map(|search| number(model, search));
@@ -73,7 +73,7 @@ fn figure(model: &ReportModel<'_>, at: usize, point: &Scenario) -> Markup {
     let id = format!("search-{at}");
     let caption = Caption {
         id: &id,
-        title: "The way of the search",
+        title: "Trials of the search",
         about: "Offered rate by trial, in order; the table below has the bounds.",
         x_title: "trial of the search",
         y_title: "packets/s, offered",

@@ -17,7 +17,7 @@ pub(super) fn rates(model: &ReportModel<'_>) -> Markup {
             h2 { "In numbers" }
             p.about {
                 "Medians over blocks with their 95 % intervals; ratios are medians of the ratios "
-                "within blocks, so that what slowed the machine for a while slowed both."
+                "within blocks, so that a temporary slowdown of the machine affects both."
             }
             @for facet in &model.facets { (facet_table(model, facet)) }
             (everything(model))

@@ -1,4 +1,4 @@
-//! What changes while a trial lasts: entries in the connection table, and connections a second.
+//! Values over the time of a trial: entries in the connection table, and connections per second.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,12 @@ struct Drawn {
 }
 
 const DRAWN: [Drawn; 2] = [
-    Drawn { id: "table", title: "In the connection table", y_title: "entries", of: entries },
+    Drawn {
+        id: "table",
+        title: "Entries in the connection table",
+        y_title: "entries",
+        of: entries,
+    },
     Drawn { id: "done", title: "Complete connections", y_title: "connections/s", of: rates },
 ];
 
@@ -49,9 +54,9 @@ pub(super) fn section(model: &ReportModel<'_>) -> Markup {
     html! {
         @if !points.is_empty() {
             section #courses {
-                h2 { "While a trial lasts" }
+                h2 { "During a trial" }
                 p.about {
-                    "A curve a trial, every trial that counts."
+                    "One curve per trial, for every trial that counts."
                     @if all > points.len() {
                         " The " (points.len()) " points with the most connections of " (all) "."
                     }
@@ -93,7 +98,7 @@ fn figure(model: &ReportModel<'_>, drawn: &Drawn, at: usize, trials: &[&Trial]) 
     let caption = Caption {
         id: &id,
         title: drawn.title,
-        about: "One curve a trial against its seconds; the records hold every sample.",
+        about: "One curve per trial over time; the records have every sample.",
         x_title: "since the first connection",
         y_title: drawn.y_title,
         unit: Unit::Rate,
@@ -116,7 +121,7 @@ fn entries(trial: &Trial) -> Course {
     thin.map(|(seconds, entries)| (*seconds, *entries as f64)).collect()
 }
 
-/// Complete connections a second.
+/// Complete connections per second.
 fn rates(trial: &Trial) -> Course {
     trial.connections().map_or_else(Course::new, |all| all.course(PARTS))
 }

@@ -1,4 +1,4 @@
-//! Why to trust the numbers, and why to doubt them.
+//! Reasons to trust the numbers, and reasons to doubt them.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +37,7 @@ fn all_quiet(model: &ReportModel<'_>) -> String {
     }
 }
 
-/// Everything that tells how far the numbers can be believed.
+/// Everything about how far the numbers can be trusted.
 pub(super) fn section(model: &ReportModel<'_>) -> Markup {
     let run = &model.record.run;
     let (trust, reasons) = trust(model);
@@ -59,7 +59,7 @@ pub(super) fn section(model: &ReportModel<'_>) -> Markup {
                 dt { "repetition" }
                 dd {
                     (run.preset.blocks) " blocks of trials of " (run.preset.trial_seconds)
-                    " s, subjects there and back in each; one boot of one machine"
+                    " s, subjects in forward and reverse order in each; one boot of one machine"
                 }
             }
             @if !run.doubts.is_empty() {
@@ -182,8 +182,8 @@ fn sums(model: &ReportModel<'_>) -> Markup {
             }
             p.small-print {
                 "Sums over accepted and warm-up trials. The generator counts what it offers, the "
-                "sink what arrives, rules and devices what they drop; missing is what no counter "
-                "knows of. Counters in brackets explain what others count, and are not added."
+                "sink what arrives, rules and devices what they drop; missing packets are in no "
+                "counter. Counters in parentheses are parts of others, and are not added."
             }
         }
     }

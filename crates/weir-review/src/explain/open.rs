@@ -1,7 +1,7 @@
-//! What the words of a packet leave open, and a rule on its journey tested.
+//! Values that `--packet` does not give, although a rule on the journey tests them.
 //!
-//! The answer of such a rule is that of a value which nobody gave. Some values can be assumed in
-//! plain sight (a new connection, a TTL of 64); an address or a device cannot.
+//! The result of such a rule would depend on an invented value. Some values can be assumed if they
+//! are reported (a new connection, a TTL of 64); an address or a device cannot.
 
 use serde::Serialize;
 use weir_model::effect::match_effects;
@@ -60,7 +60,7 @@ pub fn open_fields(trace: &Trace<'_>, packet: &Packet, given: FieldSet) -> Vec<O
             TraceStep::Verdict { .. } => continue,
         };
         let tests = failed.as_ref().map_or(usize::MAX, |f| f.test + 1);
-        // A rule that matched does not carry the packet; what it tested was as it was given.
+        // A rule that matched does not carry the packet; it tested the packet as given.
         let met = failed.as_ref().map_or(packet, |f| &f.packet);
         for field in tested(rule, packet, tests) {
             let is_known = given.contains(field) || found.iter().any(|open| open.field == field);

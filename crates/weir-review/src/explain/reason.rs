@@ -1,4 +1,4 @@
-//! Why a test does not hold, in words.
+//! Explains why a test is false.
 
 use weir_model::matching::Stateful;
 use weir_model::{
@@ -28,15 +28,15 @@ pub(crate) fn reason(rule: &Rule, failed: &FailedTest) -> String {
             }
         },
         Test::Set { .. } | Test::Opaque { .. } => asked(in_match.map(|i| &rule.matches[i]), packet),
-        Test::Never => "it can never hold".to_owned(),
+        Test::Never => "it can never match".to_owned(),
     }
 }
 
 fn cut(packet: &Packet) -> String {
     if packet.fragment.offset == 1 {
-        "dropped on the spot: a TCP fragment at offset 1".to_owned()
+        "dropped by the match: a TCP fragment at offset 1".to_owned()
     } else {
-        "dropped on the spot: the header is cut short".to_owned()
+        "dropped by the match: the header is truncated".to_owned()
     }
 }
 
@@ -103,14 +103,14 @@ fn asked(m: Option<&Match>, packet: &Packet) -> String {
         Some(Match::Conntrack(_)) if !packet.ct.has_entry() => {
             "conntrack has no entry for the packet".to_owned()
         }
-        Some(Match::Conntrack(_)) => "conntrack says something else".to_owned(),
+        Some(Match::Conntrack(_)) => "the conntrack entry differs".to_owned(),
         Some(Match::Stateful(s)) => {
             let Stateful { module, .. } = &**s;
-            format!("{module} is taken not to match")
+            format!("{module} is assumed not to match")
         }
-        Some(Match::Host(h)) => format!("{} is taken not to match", h.module),
-        Some(Match::Opaque(o)) => format!("{} is taken not to match", o.name),
-        _ => "it is taken not to match".to_owned(),
+        Some(Match::Host(h)) => format!("{} is assumed not to match", h.module),
+        Some(Match::Opaque(o)) => format!("{} is assumed not to match", o.name),
+        _ => "it is assumed not to match".to_owned(),
     }
 }
 

@@ -1,27 +1,27 @@
-//! What a proof does not cover, where rules test what it hangs on (docs/semantics.md).
+//! What a proof does not cover, if rules test something related (docs/semantics.md).
 
 use weir_model::{Field, Firewall, Hook, Ruleset, TableName, Test, tests_of};
 
 const HOOKS: [Hook; 5] =
     [Hook::Prerouting, Hook::Input, Hook::Forward, Hook::Output, Hook::Postrouting];
 
-/// What no packet of a comparison shows, of firewalls whose rules could tell: sentences.
+/// What no packet of a comparison shows, for firewalls whose rules could distinguish it: sentences.
 pub fn not_covered(firewalls: &[&Firewall]) -> Vec<String> {
     let any = |tells: fn(&Ruleset) -> bool| firewalls.iter().flat_map(|f| f.rulesets()).any(tells);
     let cases: [(bool, &str); 4] = [
         (
             any(|r| tests(r, None, &HOOKS, Field::Length)),
-            "packets of more than 65,535 bytes (BIG TCP), which rules test by their length",
+            "packets of more than 65,535 bytes (BIG TCP), whose length rules test",
         ),
         (
             any(|r| tests(r, None, &[Hook::Forward, Hook::Postrouting], Field::Ttl)),
-            "bridged packets (bridge-nf-call-iptables): FORWARD and POSTROUTING see their time to \
-             live undiminished",
+            "bridged packets (bridge-nf-call-iptables): FORWARD and POSTROUTING see their TTL \
+             before it is decremented",
         ),
         (
             any(|r| tests(r, Some(TableName::Raw), &HOOKS, Field::CtState)),
-            "packets that come to the raw table with a conntrack entry or as UNTRACKED, but for \
-             those over lo: the host's own broadcasts that come back to it, clones of TEE",
+            "packets that enter the raw table with a conntrack entry or as UNTRACKED, except over \
+             lo: the host's own broadcasts that return to it, clones of TEE",
         ),
         (
             any(|r| tests(r, None, &[Hook::Postrouting], Field::Daddr)),

@@ -1,7 +1,7 @@
 //! Counters of two rulesets, compared on packets.
 //!
-//! Diagrams prove what becomes of packets; which rules count them is compared packet by packet, on
-//! and around the boundaries of both rulesets and at random. It is said so.
+//! Diagrams prove the outcome of packets; which rules count them is compared packet by packet, on
+//! and around the boundaries of both rulesets and at random. The output says so.
 
 use std::collections::BTreeMap;
 
@@ -22,8 +22,8 @@ struct OriginalCounts {
     packet: Option<Packet>,
 }
 
-/// Sends packets through both and compares every counter; `whole` leaves out cut headers, which
-/// nft treats otherwise by nature. `place` names a rule.
+/// Sends packets through both and compares every counter; `whole` omits truncated headers, which
+/// nft treats otherwise inherently. `place` names a rule.
 pub fn count(
     sides: [ReviewSide<'_>; 2],
     wanted: usize,

@@ -1,5 +1,5 @@
-//! Which rule of each side decides a packet: in the first table whose verdict differs, or the first
-//! rules that do something that the other side does not.
+//! The rule of each side that decides a packet: in the first table whose verdict differs, or
+//! otherwise the first rules with an effect that the other side does not have.
 
 use weir_model::{Chain, Family, Firewall, Hook, Name, Policy, Rule, TableName, Target};
 use weir_semantics::trace::{Trace, TraceStep};
@@ -24,11 +24,11 @@ struct Judged<'t> {
     verdict: Verdict,
     /// The chain whose policy decided, if it was one.
     policy: Option<&'t Name>,
-    /// The rule that decided, the last, behind the jumps to it.
+    /// The rule that decided, the last, after the jumps to it.
     rules: Vec<Met<'t>>,
 }
 
-/// A rule that did something on the way.
+/// A rule with an effect.
 struct Acted<'t> {
     hook: Hook,
     table: TableName,
@@ -77,7 +77,7 @@ pub(super) fn decide(
     [acted(0, &a, &acted_a, i), acted(1, &b, &acted_b, k)]
 }
 
-/// What each table did, and what was done on the way.
+/// The result of each table, and the effects.
 fn read<'t>(trace: &'t Trace<'_>) -> (Vec<Judged<'t>>, Vec<Acted<'t>>) {
     let (mut judged, mut acted) = (Vec::new(), Vec::new());
     let mut hook_now = Hook::Prerouting;

@@ -7,7 +7,7 @@ use super::values::{
     RegionReview, Review, ReviewPaths, RuleAt,
 };
 
-/// Columns of one path beside the other.
+/// Width of one path when two are shown side by side.
 const COLUMN: usize = 56;
 /// Counters that are listed.
 const COUNTERS: usize = 10;
@@ -182,7 +182,7 @@ fn push_decision(out: &mut String, side: &str, decision: &DecidedBy) {
 fn decision_words(decision: &DecidedBy) -> String {
     match &decision.rule {
         Some(rule) => format!("{} by {}", decision.verdict, at(rule)),
-        None => format!("{}: no rule does this", decision.verdict),
+        None => format!("{}: no such rule", decision.verdict),
     }
 }
 
@@ -227,7 +227,7 @@ fn push_packet(out: &mut String, example: &ExampleReview) {
     };
     let _ = writeln!(out, "    packet  {}{note}", example.packet);
     for given in &example.given {
-        let _ = writeln!(out, "            given that {given}");
+        let _ = writeln!(out, "            assuming that {given}");
     }
 }
 
@@ -268,8 +268,8 @@ fn push_counters(out: &mut String, counters: &CounterReview) {
     let CounterReview { packets, seed, counted, differ } = counters;
     let _ = writeln!(
         out,
-        "counters: {} of {counted} that counted differ, on {packets} packets (seed {seed}): seen, \
-         not proven",
+        "counters: {} of {counted} that counted differ, on {packets} packets (seed {seed}): \
+         tested, not proven",
         differ.len()
     );
     for d in differ.iter().take(COUNTERS) {

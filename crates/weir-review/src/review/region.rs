@@ -1,4 +1,4 @@
-//! A region as a person reads it: its fields, its size, and an example.
+//! A region for readers: its fields, its size, and an example.
 
 use weir_diagram::{ComparedPath, Region, Values, Witness, device_words};
 use weir_model::{Family, Field, Firewall, Hook, Match, match_effects};
@@ -46,7 +46,7 @@ pub(super) fn region_words(fields: &[FieldReview]) -> String {
     fields.iter().map(word).collect::<Vec<_>>().join(" ")
 }
 
-/// A packet with what it stands for.
+/// A packet and what its devices represent.
 pub(super) fn example(
     witness: &Witness,
     difference: OutcomeDifference,

@@ -1,4 +1,4 @@
-//! How large a region is, in words: addresses and ports are counted, never raised to a power.
+//! The size of a region in words: numbers of addresses and ports, never powers.
 
 use weir_diagram::{Region, RegionSize};
 use weir_model::Field;

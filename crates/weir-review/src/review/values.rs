@@ -1,4 +1,5 @@
-//! What a review consists of. As JSON it is itself: docs/guide/json.md names these members.
+//! The values of a review. They serialise to JSON directly: docs/guide/json.md documents these
+//! members.
 
 use serde::Serialize;
 use weir_model::{Family, Firewall, Packet, Rule, Span};
@@ -12,7 +13,7 @@ pub struct Review {
     pub before: String,
     /// The second one.
     pub after: String,
-    /// `verdict`, or `effects` (the verdict and all that is done on the way).
+    /// `verdict`, or `effects` (the verdict and all effects).
     pub compared: &'static str,
     /// True where every part is proven equal, and no counter was seen to differ.
     pub equal: bool,
@@ -20,9 +21,9 @@ pub struct Review {
     pub changes: Vec<Change>,
     /// One for each family and path.
     pub parts: Vec<PartReview>,
-    /// What packets say of the counters, where that was asked for.
+    /// The counters as tested on packets, if requested.
     pub counters: Option<CounterReview>,
-    /// What is no part of the comparison, in sentences.
+    /// What is not part of the comparison, in sentences.
     pub not_compared: Vec<String>,
 }
 
@@ -36,7 +37,7 @@ pub enum ChangeKind {
     NewlyDenied,
     /// Denied in another way than before.
     DeniedOtherwise,
-    /// The same verdict; what is done on the way is not the same.
+    /// The same verdict, but other effects.
     Effects,
 }
 
@@ -61,9 +62,9 @@ pub struct Change {
     pub family: &'static str,
     /// `forward`, `input`, `output`; a hook's name.
     pub path: String,
-    /// What became of them; `None` for effects.
+    /// Their verdict before; `None` for effects.
     pub before: Option<String>,
-    /// What becomes of them now.
+    /// Their verdict after.
     pub after: Option<String>,
     /// Which part of all packets they are.
     pub share: f64,
@@ -71,18 +72,18 @@ pub struct Change {
     pub headers: f64,
     /// Where they lie, the biggest first.
     pub regions: Vec<RegionReview>,
-    /// Corner cases that are changed, too, and that regions leave out.
+    /// Corner cases that are changed, too, and that regions omit.
     pub corner_cases: Vec<CornerReview>,
 }
 
-/// Packets that differ in nothing that was asked.
+/// Packets that do not differ in any tested field.
 #[derive(Clone, Debug, Serialize)]
 pub struct RegionReview {
     /// In words.
     pub packets: String,
     /// The same, field by field.
     pub fields: Vec<FieldReview>,
-    /// How many addresses and ports they have, in words; empty where they have all.
+    /// The number of addresses and ports, in words; empty if it is all of them.
     pub size: String,
     /// Which part of all packets they are.
     pub share: f64,
@@ -117,9 +118,9 @@ pub struct Decided {
 /// What decides a packet in one ruleset.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DecidedBy {
-    /// What becomes of the packet.
+    /// The outcome of the packet.
     pub verdict: String,
-    /// The rule or policy; `None` where no rule does anything of what differs.
+    /// The rule or policy; `None` if no rule does anything of what differs.
     pub rule: Option<RuleAt>,
     /// The rules that jumped there, the first one first.
     pub reached_by: Vec<RuleAt>,
@@ -132,7 +133,7 @@ impl DecidedBy {
     }
 }
 
-/// A rule or policy and where it stands.
+/// A rule or policy and its position.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RuleAt {
     /// `iptables/filter/FORWARD/3`; of a rule that weir made, the original.
@@ -171,7 +172,7 @@ pub struct CornerReview {
 pub struct ExampleReview {
     /// Its words, as `--packet` reads them.
     pub packet: String,
-    /// Devices in it that stand for others: `eth0 stands for any other device`.
+    /// Devices in it that represent others: `eth0 stands for any other device`.
     pub stands_for: Vec<String>,
     /// What is taken for granted of matches that the packet does not answer.
     pub given: Vec<String>,
@@ -182,7 +183,7 @@ pub struct ExampleReview {
     pub itself: Packet,
 }
 
-/// What is said of one family and path.
+/// The result for one family and path.
 #[derive(Clone, Debug, Serialize)]
 pub struct PartReview {
     /// `ipv4` or `ipv6`.
@@ -216,7 +217,7 @@ pub struct ReviewPaths {
 /// A packet's way through one ruleset.
 #[derive(Clone, Debug, Serialize)]
 pub struct WayThrough {
-    /// What became of it.
+    /// The outcome of it.
     pub verdict: String,
     /// How many rules were tried.
     pub tried: u32,
@@ -227,7 +228,7 @@ pub struct WayThrough {
     pub lines: Vec<String>,
 }
 
-/// What packets say of the counters: seen, not proven.
+/// The counters as tested on packets: not proven.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct CounterReview {
     /// Packets sent through both.
@@ -262,7 +263,7 @@ pub struct ReviewSide<'a> {
     pub firewall: &'a Firewall,
     /// The file and line of a rule or chain of a family; `None` for what weir made.
     pub line: &'a dyn Fn(Span, Family) -> Option<(String, usize)>,
-    /// The place of the original that a rule of weir's stands for, where it is known.
+    /// The position of the original that a rule of weir's represents, if it is known.
     pub original: &'a dyn Fn(&Rule) -> Option<String>,
 }
 

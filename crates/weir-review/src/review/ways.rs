@@ -1,11 +1,12 @@
-//! A packet's way as short lines: what matched, how many did not, what came of each table.
+//! A packet's path as short lines: what matched, how many rules did not, and the result of each
+//! table.
 
 use weir_model::Rule;
 use weir_semantics::trace::{Trace, TraceStep};
 
 use crate::explain::verdict_words;
 
-/// The lines of a way.
+/// The lines of a path.
 pub(super) fn lines(trace: &Trace<'_>, words: &dyn Fn(&Rule) -> String) -> Vec<String> {
     let mut out = Vec::new();
     let mut missed = 0;
@@ -27,7 +28,7 @@ pub(super) fn lines(trace: &Trace<'_>, words: &dyn Fn(&Rule) -> String) -> Vec<S
                 out.push(format!("  {sign} {chain} {number}: {}", words(rule)));
             }
             TraceStep::Verdict { chain, verdict, policy, .. } => {
-                // A table without a rule that matched, and with nothing to say, is left out.
+                // A table without a rule that matched, and with nothing to say, is omitted.
                 if header.is_some() && missed == 0 && verdict_words(*verdict) == "accept" {
                     continue;
                 }

@@ -6,14 +6,14 @@ use weir_model::{Field, Packet, Read};
 use super::lower::{Compact, TableIndex};
 use super::view::{MULTIPORT_DPORT, MULTIPORT_SPORT, View};
 
-/// Whether a test holds.
+/// Whether a test is true.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Held {
     Yes,
     No,
-    /// The packet is dropped on the spot.
+    /// The packet is dropped immediately.
     Hotdrop,
-    /// It holds, and the packet is dropped once the rule is done with it.
+    /// It is true, and the packet is dropped after the rule.
     YesAndHotdrop,
 }
 

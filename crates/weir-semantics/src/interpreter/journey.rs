@@ -1,4 +1,4 @@
-//! A packet's journey: its hooks and tables in the order in which it meets them.
+//! A packet's journey: its hooks and tables in order.
 
 use weir_model::{CtState, Family, Hook, Packet, TableName};
 use weir_packet::Ct;
@@ -11,7 +11,7 @@ use crate::oracle::{Fact, Oracle};
 use crate::outcome::{Log, Outcome, Verdict};
 
 impl<'f> Interpreter<'f> {
-    /// Sends a packet on its way.
+    /// Evaluates a packet's journey.
     pub fn journey(&self, packet: &Packet, entry: Entry, answers: &mut dyn Oracle) -> Outcome<'f> {
         self.journey_observed(packet, entry, answers, &mut Unobserved)
     }
@@ -22,7 +22,7 @@ impl<'f> Interpreter<'f> {
         self.at_hook_observed(packet, hook, answers, &mut Unobserved)
     }
 
-    /// As [`at_hook`](Interpreter::at_hook), with every step told to an observer.
+    /// As [`at_hook`](Interpreter::at_hook), reporting every step to an observer.
     pub(crate) fn at_hook_observed<O: Observer<'f>>(
         &self,
         packet: &Packet,
@@ -47,8 +47,8 @@ impl<'f> Interpreter<'f> {
         Outcome { verdict, effects, hits, asked, tried, packet: journey.packet }
     }
 
-    /// Sends a packet through one table at one hook. Its devices and its conntrack state are
-    /// taken as they are; a table that is not there accepts.
+    /// Evaluates one table at one hook. The packet's devices and conntrack state are used
+    /// unchanged; a missing table accepts.
     pub fn walk(
         &self,
         table: TableName,
@@ -63,8 +63,8 @@ impl<'f> Interpreter<'f> {
         (verdict, log)
     }
 
-    /// Sends a packet through one chain as if it had been jumped to from `hook`; `None` where no
-    /// rule decided and it returned.
+    /// Sends a packet through one chain as if it had been jumped to from `hook`; `None` if no rule
+    /// decided and it returned.
     ///
     /// # Panics
     /// Where there is no such chain.
@@ -117,8 +117,8 @@ impl<'f> Interpreter<'f> {
     }
 }
 
-/// ip_local_deliver in ip_input.c puts datagrams together before the INPUT hook, whether conntrack
-/// is in use or not; IPv6 does so behind it.
+/// ip_local_deliver in ip_input.c reassembles datagrams before the INPUT hook, whether conntrack is
+/// in use or not; IPv6 does so behind it.
 fn waits(packet: &Packet) -> bool {
     packet.family == Family::V4 && packet.is_fragment()
 }
@@ -128,7 +128,7 @@ struct Journey<'w, 'f> {
     interpreter: &'w Interpreter<'f>,
     packet: Packet,
     log: Log<'f>,
-    /// The packet's connection as it was at the start: says which translations it has already.
+    /// The packet's connection at the start: which translations it already has.
     translated: Ct,
     redirected: bool,
 }
@@ -210,8 +210,9 @@ impl<'f> Journey<'_, 'f> {
         verdict
     }
 
-    /// The raw table runs before conntrack: no entry is there yet, except over `lo`, where the
-    /// packet brings the one that OUTPUT made, and on what the host sends in answer to a packet.
+    /// The raw table runs before conntrack: there is no entry yet, except over `lo`, where the
+    /// packet has the one that OUTPUT created, and for packets that the host sends in reply to a
+    /// packet.
     fn before_conntrack<O: Observer<'f>>(
         &mut self,
         hook: Hook,
@@ -252,7 +253,7 @@ impl<'f> Journey<'_, 'f> {
         starts && !done && self.uses_nat() && !answers.knows(Fact::Bound, hook, &self.packet)
     }
 
-    /// Packets behind the first of a translated connection have their destination rewritten where
+    /// Packets after the first of a translated connection have their destination rewritten where
     /// the nat table stands, and their source where nobody looks any more.
     fn translate_again(&mut self, hook: Hook, answers: &mut dyn Oracle) {
         let is_translated = self.translated.snat || self.translated.dnat;

@@ -1,7 +1,7 @@
 //! A table's rules as flat arrays of compact tests.
 //!
-//! Each [`Test`] of the model becomes one [`Compact`] of sixteen bytes; what does not fit stands in
-//! a pool beside them. Rules of a chain follow one another, so that a walk reads memory forward.
+//! Each [`Test`] of the model becomes one [`Compact`] of sixteen bytes; what does not fit is in a
+//! separate pool. Rules of a chain are contiguous, so that a traversal reads memory forward.
 
 use std::collections::HashMap;
 
@@ -97,7 +97,7 @@ pub(crate) enum Action {
     Target,
 }
 
-/// A rule: where its tests stand, and what it does.
+/// A rule: the positions of its tests, and its action.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CompactRule {
     pub first: u32,
@@ -105,7 +105,7 @@ pub(crate) struct CompactRule {
     pub action: Action,
 }
 
-/// A chain: where its rules stand.
+/// A chain: the positions of its rules.
 #[derive(Debug)]
 pub(crate) struct ChainIndex<'f> {
     pub chain: &'f Chain,
@@ -116,15 +116,15 @@ pub(crate) struct ChainIndex<'f> {
 /// A `-m set` test.
 #[derive(Debug)]
 pub(crate) struct SetTest<'f> {
-    /// The set's index, `None` where its content is not known.
+    /// The set's index, `None` if its content is not known.
     pub set: Option<usize>,
     pub dirs: &'f [bool],
     pub negated: bool,
     pub return_nomatch: bool,
-    /// Options that ask for more than membership.
+    /// Options that require more than membership.
     pub asks: bool,
     pub counts: bool,
-    /// Rules may change its content: what it held when it was saved says nothing.
+    /// Rules may change its contents: the saved contents say nothing.
     pub changing: bool,
     pub content: u64,
 }
@@ -144,7 +144,7 @@ pub(crate) struct OpaqueTest {
     pub hotdrop: Hotdrop,
     /// Bytes of the transport header that it reads.
     pub header_bytes: u8,
-    /// Fields that it writes where it holds.
+    /// Fields that it writes if it matches.
     pub writes: FieldSet,
 }
 

@@ -1,4 +1,4 @@
-//! What translations do to a packet.
+//! The effect of translations on a packet.
 use weir_model::target::{NatRange, NatTarget};
 use weir_model::{Addr, Hook, Packet};
 use weir_packet::Transport;
@@ -46,7 +46,7 @@ pub(crate) fn translate(
     }
 }
 
-/// Whether the rule alone says what comes of the packet.
+/// Whether the rule alone says the result of the packet.
 fn is_determined(target: &NatTarget) -> bool {
     match target {
         NatTarget::Dnat(r) | NatTarget::Snat(r) => {
@@ -57,8 +57,8 @@ fn is_determined(target: &NatTarget) -> bool {
     }
 }
 
-/// The address and port of a translation that leaves a choice, where nobody makes it: see
-/// [`Oracle::translate`]. The port is `None` where it stays, or the packet has none.
+/// The default address and port of a translation with a choice: see [`Oracle::translate`]. The port
+/// is `None` if it is unchanged, or if the packet has none.
 pub fn usual_choice(target: &NatTarget, packet: &Packet) -> (Addr, Option<u16>) {
     let ports = packet.ports();
     let (range, old, old_port) = match target {

@@ -1,4 +1,4 @@
-//! What can look on while a packet walks.
+//! Observers of a traversal.
 
 use weir_model::{Hook, Name, Packet, Rule, TableName};
 
@@ -21,7 +21,7 @@ pub(crate) trait Observer<'f> {
 pub(crate) struct Failed {
     /// Index into the rule's tests.
     pub test: usize,
-    /// It dropped the packet on the spot.
+    /// It dropped the packet immediately.
     pub hotdrop: bool,
 }
 

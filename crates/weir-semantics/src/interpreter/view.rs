@@ -1,8 +1,8 @@
-//! A packet's fields read once, so that a rule costs a comparison.
+//! A packet's fields, read once, so that a rule costs one comparison.
 //!
-//! The walk tries thousands of rules on one packet: [`View`] reads every field of the table once
-//! and keeps it in an array that the compact tests of [`lower`](super::lower) index by slot. It is
-//! read again when a target changed the packet.
+//! The traversal tries thousands of rules on one packet: [`View`] reads every field of the table
+//! once and stores it in an array that the compact tests of [`lower`](super::lower) index by slot.
+//! It is read again when a target has changed the packet.
 
 use weir_model::field::FIELDS;
 use weir_model::{Family, Field, Packet, Read};
@@ -27,7 +27,7 @@ pub(crate) struct View {
     pub truncated: u32,
 }
 
-/// Where a wide field stands in [`View::wide`].
+/// Where a wide field is in [`View::wide`].
 pub(crate) fn wide_slot(field: Field) -> Option<usize> {
     match field {
         Field::Saddr => Some(0),
@@ -41,7 +41,7 @@ impl View {
     /// Reads all fields.
     pub fn of(packet: &Packet) -> View {
         let mut view = View { narrow: [0; SLOTS], wide: [0; 3], missing: 0, truncated: 0 };
-        // Names of devices are compared where they stand.
+        // Names of devices are compared in place.
         let is_device = |field| matches!(field, Field::Iif | Field::Oif);
         for field in FIELDS.iter().map(|row| row.field).filter(|field| !is_device(*field)) {
             let read = match field {
@@ -73,8 +73,8 @@ impl View {
     }
 }
 
-/// A field as the match of its own protocol reads it: the whole header must be there.
-/// `-m dccp` asks for twelve bytes (xt_dccp.c), of which eight are the packet's payload.
+/// A field as the match of its own protocol reads it: the whole header must be present. `-m dccp`
+/// requires twelve bytes (xt_dccp.c), of which eight are the packet's payload.
 fn read_header(field: Field, packet: &Packet) -> Read {
     match packet.transport {
         Transport::Dccp { .. } if packet.payload.len() < 8 && packet.fragment.offset == 0 => {

@@ -1,9 +1,9 @@
-//! The walk of one table at one hook: net/ipv4/netfilter/ip_tables.c, `ipt_do_table`.
+//! The traversal of one table at one hook: net/ipv4/netfilter/ip_tables.c, `ipt_do_table`.
 //!
-//! First match, with a stack of its own. A rule counts when all of its matches held, before its
-//! target acts. RETURN pops; in a built-in chain it goes to the policy, whose counter then counts.
-//! A goto does not push, so that what follows the caller is skipped. A match on a header that is
-//! cut short drops the packet on the spot (*hotdrop*), whatever the rule says.
+//! First match, with an explicit stack. A rule counts when all of its matches are true, before its
+//! target acts. RETURN pops; in a built-in chain it applies the policy, whose counter then counts.
+//! A goto does not push, so the rest of the calling chain is skipped. A match on a truncated header
+//! drops the packet (*hotdrop*), whatever the rule says.
 
 use weir_model::effect::{SetWrites, UNKNOWN_TARGET};
 use weir_model::target::{Effect, NatTarget};
@@ -41,7 +41,7 @@ struct RuleIndex {
     rule: u32,
 }
 
-/// What a rule's target says of the walk.
+/// The effect of a rule's target on the traversal.
 enum Next {
     Continue,
     /// The packet changed: read its fields again.
@@ -50,14 +50,14 @@ enum Next {
 }
 
 impl<'f, O: Observer<'f>> Walk<'_, 'f, O> {
-    /// Walks a table from its built-in chain of the hook; `None` where there is none.
+    /// Walks a table from its built-in chain of the hook; `None` if there is none.
     pub fn table(&mut self, name: TableName) -> Option<Verdict> {
         let table = self.interpreter.table(self.packet.family, name)?;
         let start = table.base[hook_index(self.hook)]?;
         self.chain(name, start)
     }
 
-    /// Walks from a chain; `None` where a chain without policy returned.
+    /// Walks from a chain; `None` if a chain without policy returned.
     pub fn chain(&mut self, name: TableName, start: u32) -> Option<Verdict> {
         let interpreter = self.interpreter;
         let table = interpreter.table(self.packet.family, name)?;
@@ -230,7 +230,7 @@ impl<'f, O: Observer<'f>> Walk<'_, 'f, O> {
         Next::Reread
     }
 
-    /// A packet that is handed over, and perhaps comes back.
+    /// A packet that is handed over, and perhaps returns.
     fn hand_over(&mut self, rule: &'f Rule, module: &'static str, content: u64) -> Next {
         let packet: &Packet = self.packet;
         let (family, hook, subject) = (packet.family, self.hook, QuestionSubject::Target);
@@ -395,7 +395,7 @@ impl<'f, O: Observer<'f>> Walk<'_, 'f, O> {
         Held::from(inside != test.negated)
     }
 
-    /// Whether a match or a target drops the packet by itself.
+    /// Whether a match or a target itself drops the packet.
     fn asks_drop(
         &mut self,
         rule: &'f Rule,

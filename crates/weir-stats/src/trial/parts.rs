@@ -20,14 +20,14 @@ pub enum TrialKind {
     ConnectionsReset,
     /// TCP connections that are opened and left open.
     Handshakes,
-    /// As many TCP connections as the study says, opened and held all at once.
+    /// As many TCP connections as the study requests, opened and left open.
     Concurrent,
     /// TCP connections between sockets of the kernel, opened at planned times, or those of the
     /// client that a subject names in their place.
     Sockets,
-    /// Echoes through the firewall and back, asked for at planned times.
+    /// Echoes through the firewall and back, sent at planned times.
     RoundTrip,
-    /// Answers of an ordinary process on the firewall, asked for at planned times.
+    /// Responses of an ordinary process on the firewall, requested at planned times.
     Response,
     /// One bulk TCP stream between sockets of the kernel.
     Stream,
@@ -53,9 +53,10 @@ pub enum State {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DropCount {
     /// Which counter: `rules` (the subject's own), `device`, `stack`, `conntrack` (a full table);
-    /// `link` (never entered the firewall's device), `sink` (left it and met no program); or one
-    /// that says why and is in another one already: `softnet` (full backlogs of the whole machine),
-    /// `skb: REASON` (the kernel's reason for freeing a packet, seen in validation trials only).
+    /// `link` (never entered the firewall's device), `sink` (left it and reached no program); or
+    /// one that gives a reason and is part of another one: `softnet` (full backlogs of the whole
+    /// machine), `skb: REASON` (the kernel's reason for freeing a packet, read only in validation
+    /// trials).
     pub counter: String,
     /// Packets.
     pub packets: u64,
@@ -65,7 +66,7 @@ pub struct DropCount {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Noise {
     /// Share of the trial during which some task waited for a processor (pressure stall
-    /// information); 0 to 1 and more, for it is counted over the trial and its set-up.
+    /// information); 0 to 1 and more, because it is counted over the trial and its set-up.
     pub psi: f64,
     /// Share of processor time that the hypervisor gave to others.
     pub steal: f64,

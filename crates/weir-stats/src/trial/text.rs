@@ -8,7 +8,7 @@ use crate::probe::{Probe, Stream};
 use crate::scenario::Scenario;
 use crate::trial::parts::{DropCount, Noise, State, TrialKind};
 
-/// A trial as it is written: what was measured is in the field of its kind.
+/// The serialised form of a trial: its measurements are in the field of its kind.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct TrialText {
     pub(crate) number: u64,

@@ -1,4 +1,4 @@
-//! What a study may say of the way between its clients and servers.
+//! Checks of the path between a study's clients and servers.
 
 use weir_stats::Coordinate;
 
@@ -35,14 +35,13 @@ impl LoadedStudy {
             (_, Some(load)) => load,
         };
         if load.sockets.is_some() {
-            return Some("has a `path`: sockets take the way through a gateway only".to_owned());
+            return Some("has a `path`: sockets only go through a gateway".to_owned());
         }
         let endpoints = &load.endpoints;
         let neighbours = endpoints.clients.saturating_add(endpoints.servers);
         match subject.path {
             ConnectionPath::Direct if !subject.baseline => Some(
-                "takes the direct path, where nothing is that could filter: it has to be a \
-                 `baseline`"
+                "takes the direct path, where nothing can filter: it must be a `baseline`"
                     .to_owned(),
             ),
             ConnectionPath::OneArmed if neighbours > NEIGHBOURS_MAX => Some(format!(
@@ -53,7 +52,7 @@ impl LoadedStudy {
         }
     }
 
-    /// Whether each value of an axis is a number of those who are there.
+    /// Whether each value of an axis is a possible number of participants.
     fn check_endpoint_axis(
         &self,
         axis: Option<&String>,

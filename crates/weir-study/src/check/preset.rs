@@ -1,4 +1,4 @@
-//! What the fields of a preset may ask for.
+//! Checks of the fields of a preset.
 
 use crate::StudyError;
 use crate::loaded::LoadedStudy;
@@ -6,7 +6,7 @@ use crate::study::PresetText;
 use crate::workload::WorkloadFeature;
 
 impl LoadedStudy {
-    /// Refuses a preset whose fields ask for what the study does not do.
+    /// Refuses a preset whose fields request what the study does not support.
     pub(crate) fn check_preset(&self, name: &str, preset: &PresetText) -> Result<(), StudyError> {
         let workload = self.workload();
         let refuse = |field: &str, why: String| {

@@ -1,4 +1,4 @@
-//! The words of a `create` line.
+//! Parses a `create` line.
 
 use weir_model::set::{Method, Part};
 use weir_model::{Addr, Family, SetKind, SetOption, Span};
@@ -61,7 +61,7 @@ pub(super) fn read(words: &[Word], line: Span) -> Fallible<Created> {
     };
     let Some(kind) = kind(&first.text) else {
         return Diagnostic::new(format!("no kind of set {}", first.text), first.span)
-            .help(format!("there are {}, list:set", KINDS.join(", ")))
+            .help(format!("use one of {}, list:set", KINDS.join(", ")))
             .fail();
     };
     let mut out = Created { family: default_family(&kind), kind, options: Vec::new() };
@@ -164,7 +164,7 @@ fn hash_size(n: u32) -> u32 {
 
 /// `FROM-TO`, or a prefix for addresses.
 fn range(value: &Word, out: &Created) -> Fallible<SetOption> {
-    let bad = || Diagnostic::new(format!("{} is no range", value.text), value.span);
+    let bad = || Diagnostic::new(format!("{} is not a range", value.text), value.span);
     let read = || -> Option<SetOption> {
         if out.kind.parts[0] == Part::Port {
             let (lo, hi) = value.text.split_once('-').unwrap_or((&value.text, &value.text));

@@ -1,4 +1,4 @@
-//! The parts of an element, with the ranges and prefixes that stand for many.
+//! The parts of an element, with ranges and prefixes that expand to several.
 
 use weir_model::set::{Method, Part};
 use weir_model::{Addr, ElementPart, Family, IpSet, Name, SetOption, Span};
@@ -10,12 +10,12 @@ use crate::iptables::extension::value::bad_addr;
 use crate::iptables::word::Word;
 use crate::{names, number};
 
-/// Most elements that one line may stand for, whatever the set holds.
+/// Maximum number of elements that one line may expand to, whatever the size of the set.
 const EXPANSION_MAX: usize = 1 << 20;
-/// Elements that a hash holds where its `create` line says nothing (`IPSET_DEFAULT_MAXELEM`).
+/// Default size of a hash (`IPSET_DEFAULT_MAXELEM`).
 const MAXELEM: usize = 65_536;
 
-/// Most elements that a set holds.
+/// Maximum size of a set.
 pub(super) fn capacity(set: &IpSet) -> usize {
     let given = set.options.iter().find_map(|o| match o {
         SetOption::MaxElem(n) => Some(*n as usize),
@@ -24,7 +24,7 @@ pub(super) fn capacity(set: &IpSet) -> usize {
     given.unwrap_or(MAXELEM)
 }
 
-/// Reads `192.0.2.1,tcp:80` into elements: more than one where it holds ranges.
+/// Parses `192.0.2.1,tcp:80` into elements: several if it has ranges.
 pub(super) fn read(word: &Word, set: &IpSet) -> Fallible<Vec<Vec<ElementPart>>> {
     let family = set.family.unwrap_or(Family::V4);
     let texts: Vec<&str> = word.text.split(',').collect();
@@ -46,7 +46,7 @@ pub(super) fn read(word: &Word, set: &IpSet) -> Fallible<Vec<Vec<ElementPart>>> 
             continue;
         }
         if out.len() * values.len() > EXPANSION_MAX.min(capacity(set)) {
-            return Diagnostic::new(format!("{text} stands for too many elements"), word.span)
+            return Diagnostic::new(format!("{text} expands to too many elements"), word.span)
                 .help("use a set of prefixes (hash:net, …)")
                 .fail();
         }
@@ -71,11 +71,11 @@ fn read_part(
         Part::Port => ports(text, set, span),
         Part::Mac => match mac(text) {
             Some(mac) => Ok(vec![ElementPart::Mac(mac)]),
-            None => Diagnostic::new(format!("{text} is no MAC address"), span).fail(),
+            None => Diagnostic::new(format!("{text} is not a MAC address"), span).fail(),
         },
         Part::Mark => match number::whole(text, 0, u32::MAX.into()) {
             Some(mark) => Ok(vec![ElementPart::Mark(mark as u32)]),
-            None => Diagnostic::new(format!("{text} is no mark"), span).fail(),
+            None => Diagnostic::new(format!("{text} is not a mark"), span).fail(),
         },
         Part::Iface => {
             let (physdev, name) = match text.strip_prefix("physdev:") {
@@ -83,7 +83,7 @@ fn read_part(
                 None => (false, text),
             };
             if name.is_empty() || name.len() > 15 {
-                return Diagnostic::new(format!("{name:?} is no device name"), span)
+                return Diagnostic::new(format!("{name:?} is not a device name"), span)
                     .help("1 to 15 bytes")
                     .fail();
             }
@@ -110,7 +110,7 @@ fn span_of(text: &str, family: Family, span: Span) -> Fallible<(u128, u128, Opti
     {
         return match (address::host(lo, family), address::host(hi, family)) {
             (Some(lo), Some(hi)) => Ok((lo.0.min(hi.0), lo.0.max(hi.0), None)),
-            _ => Diagnostic::new(format!("{text} is no range of addresses"), span).fail(),
+            _ => Diagnostic::new(format!("{text} is not a range of addresses"), span).fail(),
         };
     }
     match address::host_net(text, family) {
@@ -129,8 +129,8 @@ fn addresses(text: &str, set: &IpSet, family: Family, span: Span) -> Fallible<Ve
     let (lo, hi, len) = span_of(text, family, span)?;
     let bits = family.bits();
     if family == Family::V6 && len != Some(bits) {
-        return Diagnostic::new(format!("{text} is no single address"), span)
-            .help("IPv6 sets of addresses take them one by one: use hash:net for prefixes")
+        return Diagnostic::new(format!("{text} is not a single address"), span)
+            .help("IPv6 address sets accept single addresses only: use hash:net for prefixes")
             .fail();
     }
     let mut netmask = bits;
@@ -149,12 +149,12 @@ fn addresses(text: &str, set: &IpSet, family: Family, span: Span) -> Fallible<Ve
     let first = lo & family.mask(netmask);
     if first == 0 && set.kind.method == Method::Hash && set.kind.parts == [Part::Ip] {
         return Diagnostic::new("address of all zeros in a hash:ip", span)
-            .help("the kernel refuses it: such a set marks free places so")
+            .help("the kernel refuses it: such a set uses it to mark free slots")
             .fail();
     }
     let count = (hi - first) / step + 1;
     if count > EXPANSION_MAX.min(capacity(set)) as u128 {
-        return Diagnostic::new(format!("{text} stands for too many elements"), span)
+        return Diagnostic::new(format!("{text} expands to too many elements"), span)
             .help("use hash:net")
             .fail();
     }
@@ -210,7 +210,7 @@ fn ports(text: &str, set: &IpSet, span: Span) -> Fallible<Vec<ElementPart>> {
             };
             return match icmp::code(port, v6).or_else(numeric) {
                 Some(port) => Ok(vec![ElementPart::Port { proto, port }]),
-                None => bad(format!("{port} is no ICMP type and code")),
+                None => bad(format!("{port} is not an ICMP type and code")),
             };
         }
         Some(17) => "udp",
@@ -225,9 +225,9 @@ fn ports(text: &str, set: &IpSet, span: Span) -> Fallible<Vec<ElementPart>> {
         (Some(p), _) => (p, p),
         (None, Some((lo, hi))) => match (one(lo), one(hi)) {
             (Some(lo), Some(hi)) => (lo.min(hi), lo.max(hi)),
-            _ => return bad(format!("{port} is no range of ports")),
+            _ => return bad(format!("{port} is not a range of ports")),
         },
-        _ => return bad(format!("{port} is no port")),
+        _ => return bad(format!("{port} is not a port")),
     };
     for option in &set.options {
         if let SetOption::PortRange(from, to) = option

@@ -32,7 +32,7 @@ pub(super) fn read(text: &str) -> Result<Vec<IpSet>, Vec<Diagnostic>> {
 struct SetReader {
     sets: Vec<IpSet>,
     index: HashMap<Name, usize>,
-    /// Elements of each set, to notice what comes twice.
+    /// Elements of each set, to detect duplicates.
     seen: Vec<HashSet<Vec<ElementPart>>>,
     /// Sets whose `create` line was refused: their elements are no further errors.
     refused: HashSet<String>,
@@ -104,7 +104,7 @@ impl SetReader {
         }
         if name.text.contains([' ', '\t', '"']) {
             return Diagnostic::new("blank or quote in a set's name", name.span)
-                .help("ipset save would print it so that it cannot be read back")
+                .help("ipset save would print it in a form that cannot be read back")
                 .fail();
         }
         let created = create::read(rest, span)?;
@@ -128,7 +128,7 @@ impl SetReader {
                 return Ok(());
             }
             return Diagnostic::new(format!("no set {}", name.text), name.span)
-                .help("its create line must stand before it")
+                .help("its create line must come before it")
                 .fail();
         };
         let set = &self.sets[at];
@@ -167,11 +167,11 @@ impl SetReader {
     fn check_member(&self, member: &Name, value: &Word) -> Fallible<()> {
         match self.index.get(member) {
             None => Diagnostic::new(format!("no set {member}"), value.span)
-                .help("its create line must stand before it")
+                .help("its create line must come before it")
                 .fail(),
             Some(i) if self.sets[*i].kind.method == Method::List => {
-                Diagnostic::new(format!("{member} is a list itself"), value.span)
-                    .help("lists hold sets that are no lists")
+                Diagnostic::new(format!("{member} is itself a list"), value.span)
+                    .help("a list cannot contain lists")
                     .fail()
             }
             Some(_) => Ok(()),
@@ -223,7 +223,7 @@ fn split<'a>(line: &'a str, start: usize, words: &mut Vec<Word<'a>>) -> Fallible
         let span = Span { start: (start + at) as u32, end: (start + at + len) as u32 };
         if !quoted && text.contains('"') {
             return Diagnostic::new("quote inside a word", span)
-                .help("quotes hold a whole word; a comment cannot have any in it")
+                .help("quotes enclose a whole word; a comment cannot contain quotes")
                 .fail();
         }
         words.push(Word { text: text.into(), span, quoted });
@@ -238,7 +238,7 @@ fn refuse_exception(set: &IpSet, word: &Word) -> Fallible<()> {
         return Ok(());
     }
     Diagnostic::new("nomatch in a set without prefixes", word.span)
-        .help("exceptions belong to sets of prefixes (hash:net, …)")
+        .help("exceptions are for sets of prefixes (hash:net, …)")
         .fail()
 }
 
@@ -283,7 +283,7 @@ fn rest_of(set: &IpSet, words: &[Word], span: Span) -> Fallible<Element> {
         at += 2;
         let n = |max: u64| match number::whole(&value.text, 0, max) {
             Some(n) => Ok(n),
-            None => Diagnostic::new(format!("{} is no number here", value.text), value.span).fail(),
+            None => Diagnostic::new(format!("{} is not a number", value.text), value.span).fail(),
         };
         let lacks = |what: &str| {
             Diagnostic::new(format!("{} in a set without {what}", word.text), word.span)

@@ -115,7 +115,7 @@ pub(crate) fn net(text: &str, family: Family) -> Result<(Addr, Addr), BadAddr> {
     }
 }
 
-/// Why a word is no address of the family.
+/// Why a word is not an address of the family.
 pub(crate) fn not_an_addr(name: &str, family: Family) -> BadAddr {
     let other = match family {
         Family::V4 => name.parse::<std::net::Ipv6Addr>().is_ok(),

@@ -47,11 +47,11 @@ const LONG: [(&str, u8); 35] = [
     ("fragments", b'f'),
 ];
 
-/// Targets of extensions that may stand without options, so that they look like chains.
+/// Targets of extensions that may have no options, so that they look like chains.
 ///
-/// `iptables-restore` tells the two apart by the extension's library on its own host
-/// (`command_jump` in xshared.c): what has none is a chain, or an error. weir goes by this list of
-/// names, which were found in the sources of iptables 1.2 to 1.8 and patch-o-matic, of
+/// `iptables-restore` distinguishes the two by the extension's library on its own host
+/// (`command_jump` in xshared.c): a name without one is a chain, or an error. weir uses this list
+/// of names, which were found in the sources of iptables 1.2 to 1.8 and patch-o-matic, of
 /// xtables-addons 1.0 to 3.x, and in the packages and kernels of OpenWrt and of routers by their
 /// vendors. A chain that a table declares under one of these names is the chain.
 pub(super) const FOREIGN_TARGETS: &[&str] = &[
@@ -99,7 +99,7 @@ pub(super) const FOREIGN_TARGETS: &[&str] = &[
     "TRIGGER",
 ];
 
-/// How many arguments a letter takes; `None` where there is no such option.
+/// How many arguments a letter takes; `None` if there is no such option.
 pub(super) fn arity(letter: u8, family: Family) -> Option<Arity> {
     match letter {
         b'f' => (family == Family::V4).then_some(Arity::Flag),
@@ -117,7 +117,7 @@ pub(super) fn is_command(letter: u8) -> bool {
     b"ADCIRLSFZNXEP".contains(&letter)
 }
 
-/// Whether `!` may stand before a letter's option.
+/// Whether `!` may be before a letter's option.
 pub(super) fn invertible(letter: u8) -> bool {
     b"sdpiof".contains(&letter)
 }
@@ -159,7 +159,7 @@ pub(super) fn check_target_name(arg: Arg) -> Fallible<()> {
             .fail();
     }
     if arg.text.contains(|c: char| c.is_ascii_whitespace()) {
-        return Diagnostic::new("blank in a target's name", arg.span).fail();
+        return Diagnostic::new("target name contains a blank", arg.span).fail();
     }
     Ok(())
 }

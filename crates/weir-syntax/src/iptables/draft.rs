@@ -17,13 +17,13 @@ pub(super) struct TableDraft {
     /// Its `*TABLE` line.
     pub span: Span,
     chains: Vec<Chain>,
-    /// What each rule asks of the hooks, beside `chains[i].rules`.
+    /// The hooks that each rule requires, parallel to `chains[i].rules`.
     narrowings: Vec<Vec<Narrowing>>,
     index: HashMap<Name, usize>,
     comments: Vec<String>,
 }
 
-/// What belongs to a rule's line beside its words.
+/// Properties of a rule's line in addition to its words.
 pub(super) struct Beside<'s> {
     pub span: Span,
     pub counters: Option<Counters>,
@@ -85,7 +85,7 @@ impl TableDraft {
                 self.add(Chain::new(name.clone(), None));
             }
             return Diagnostic::new(format!("chain {name} without a policy"), span)
-                .help("write ACCEPT or DROP, or - for a chain of your own")
+                .help("write ACCEPT or DROP, or - for a user-defined chain")
                 .fail();
         };
         let at = self.index.get(&name).copied();
@@ -105,11 +105,11 @@ impl TableDraft {
             (false, _) => {
                 self.add(Chain::new(name.clone(), None));
                 let d = Diagnostic::new(
-                    format!("policy {word} of {name}, which is not built in"),
+                    format!("policy {word} of {name}, which is not a built-in chain"),
                     span,
                 );
                 let hooks: Vec<_> = self.table.hooks().iter().map(|h| h.chain()).collect();
-                return d.help(format!("only {} have one: write -", hooks.join(", "))).fail();
+                return d.help(format!("only {} have a policy: write -", hooks.join(", "))).fail();
             }
         }
         if let Some(&i) = self.index.get(&name) {
@@ -201,7 +201,7 @@ impl TableDraft {
             spans: line.spans,
             leading_comments: beside.comments,
         };
-        // Nearly every rule is appended as it is: no copy for those.
+        // Nearly every rule is appended unchanged, without a copy.
         if command.letter == b'A' && line.sources.is_empty() && line.destinations.is_empty() {
             self.chains[at].rules.push(rule);
             self.narrowings[at].push(narrowing);
@@ -253,7 +253,7 @@ impl TableDraft {
                 };
                 let Some(found) = chain.rules.iter().position(same) else {
                     return Diagnostic::new("no such rule in the chain", command.span)
-                        .help("the line names a rule that must stand before it in the text")
+                        .help("the line names a rule that must come before it in the text")
                         .fail();
                 };
                 if letter == b'D' {
@@ -274,7 +274,7 @@ impl TableDraft {
         }
         let span = line.spans.last().copied().unwrap_or(line.command.span);
         Diagnostic::new(format!("jump to the built-in chain {name}"), span)
-            .help("put its rules into a chain of your own, and jump there from both")
+            .help("move its rules to a user-defined chain, and jump there from both")
             .fail()
     }
 
@@ -352,8 +352,8 @@ fn check_chain_name(name: &str, span: Span) -> Fallible<()> {
 /// Devices that the hook of a built-in chain does not have.
 fn check_devices(line: &Line, chain: &str) -> Fallible<()> {
     let (letter, there) = match Hook::of_chain(chain) {
-        Some(Hook::Prerouting | Hook::Input) => (b'o', "packets leave by no device there"),
-        Some(Hook::Output | Hook::Postrouting) => (b'i', "packets came in by no device there"),
+        Some(Hook::Prerouting | Hook::Input) => (b'o', "packets have no output device there"),
+        Some(Hook::Output | Hook::Postrouting) => (b'i', "packets have no input device there"),
         _ => return Ok(()),
     };
     match line.given.find(letter) {
@@ -370,7 +370,7 @@ fn check_sets(line: &Line, sets: &[IpSet]) -> Fallible<()> {
             return Ok(());
         }
         Diagnostic::new(format!("no set {name}"), span)
-            .help("the ipset text beside the ruleset has no such set: add its `create` line")
+            .help("the given ipset text has no such set: add its `create` line")
             .fail()
     };
     for (m, span) in line.matches.iter().zip(&line.spans) {
@@ -386,7 +386,8 @@ fn check_sets(line: &Line, sets: &[IpSet]) -> Fallible<()> {
 }
 
 fn bad_policy(name: &Name, word: &str, span: Span) -> Diagnostic {
-    Diagnostic::new(format!("{word:?} is no policy of {name}"), span).help("write ACCEPT or DROP")
+    Diagnostic::new(format!("{word:?} is not a policy of {name}"), span)
+        .help("write ACCEPT or DROP")
 }
 
 /// The policy of a chain's line.

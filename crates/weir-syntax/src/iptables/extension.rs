@@ -1,9 +1,9 @@
-//! The extensions that weir knows: one file for each, or for a small family of them, with its
-//! options, its reading and its printing side by side.
+//! The extensions that weir knows: one file for each, or for a small family of them, with options,
+//! parser and printer together.
 //!
-//! To add one: its file, a row in [`MATCHES`] or [`TARGETS`], and where the model has a variant of
-//! its own for it an arm in [`print_match`] or [`print_target`]. The agreement test picks up the
-//! row by itself. One whose options are only checked goes into [`letter`].
+//! To add one: its file, a row in [`MATCHES`] or [`TARGETS`], and, if the model has a variant for
+//! it, an arm in [`print_match`] or [`print_target`]. The agreement test includes the row
+//! automatically. An extension whose options are only checked goes into [`letter`].
 
 mod build;
 mod chunks;
@@ -135,7 +135,7 @@ pub(super) fn find_target(name: &str, family: Family) -> Option<&'static Extensi
     all.find(|e| e.name == name && e.family.is_none_or(|f| f == family))
 }
 
-/// Whether a target is kept to the letter, its options checked.
+/// Whether a target is preserved verbatim, its options checked.
 pub(super) fn is_checked_only(target: &Extension<Target>) -> bool {
     letter::TARGETS.iter().any(|e| e.name == target.name)
 }
@@ -150,7 +150,7 @@ pub(super) fn owner_of(option: &str, family: Family) -> Option<(&'static str, &'
     m.or_else(|| targets.find(|e| fits(e.family) && has(e.options)).map(|e| ("-j", e.name)))
 }
 
-/// The match that an option of a rule brings in by the rule's protocol alone.
+/// The match that an option loads by the rule's protocol alone.
 pub(super) fn implicit(proto: u8, family: Family) -> Option<&'static Extension<Match>> {
     let name = match (proto, family) {
         (6, _) => "tcp",
@@ -166,7 +166,7 @@ pub(super) fn implicit(proto: u8, family: Family) -> Option<&'static Extension<M
     find_match(name, family)
 }
 
-/// What the kernel asks of a rule's matches because of its target.
+/// What the kernel requires of a rule's matches because of its target.
 pub(super) fn check_rule(
     target: &Target,
     matches: &[Match],

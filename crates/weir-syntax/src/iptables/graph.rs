@@ -1,16 +1,16 @@
-//! What the rules of a table say together: jumps without loops, and extensions only where a hook
-//! that they allow leads to them.
+//! Properties of a whole table: jumps without loops, and extensions only where a hook that allows
+//! them leads to them.
 //!
-//! The kernel walks from each hook through jumps (`mark_source_chains` in
-//! net/ipv4/netfilter/ip_tables.c) and hands each rule's extensions the hooks that reach it. A rule
-//! behind one that always ends the chain is not reached.
+//! The kernel follows jumps from each hook (`mark_source_chains` in net/ipv4/netfilter/ip_tables.c)
+//! and passes the hooks that reach a rule to its extensions. A rule after one that always ends the
+//! chain is not reachable.
 
 use weir_model::{Base, Chain, ChainGraph, Hook, Rule, Span, TableName, Target};
 
 use super::scan::hook_bit;
 use crate::diagnostic::Diagnostic;
 
-/// What a rule's extensions ask of the hooks: allowed bits, and who asks.
+/// The hooks that a rule's extensions require: allowed bits, and the extensions.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Narrowing {
     pub hooks: u8,
@@ -27,7 +27,7 @@ struct HookWalk<'t> {
     errors: Vec<Diagnostic>,
 }
 
-/// Checks a table whose rules are all read; `narrowings` stand beside each chain's rules.
+/// Checks a table whose rules are all read; `narrowings` are next to each chain's rules.
 pub(super) fn check(
     table: TableName,
     chains: &[Chain],
@@ -108,8 +108,8 @@ fn misplaced(chain: &Chain, rule: &Rule, narrowing: Narrowing, wrong: u8) -> Dia
     };
     let span = place_of(rule, narrowing.by);
     Diagnostic::new(where_from, span).help(match narrowing.hooks & 0x1f {
-        0 => "no chain can hold this rule".to_owned(),
-        hooks => format!("the kernel takes it only from {}", names(hooks)),
+        0 => "this rule is not allowed in any chain".to_owned(),
+        hooks => format!("the kernel accepts it only from {}", names(hooks)),
     })
 }
 

@@ -1,4 +1,4 @@
-//! Whose text is it: iptables' or ip6tables'?
+//! Detects whether a text is from iptables or from ip6tables.
 
 use weir_model::Family;
 

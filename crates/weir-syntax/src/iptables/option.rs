@@ -1,8 +1,8 @@
-//! Options of extensions: tables of them, and what a rule gave.
+//! Options of extensions: their tables, and the options given in a rule.
 //!
 //! Each extension lists its options once; scanning (names, their unique abbreviations, arguments,
-//! negation, "only once", "not together", "must be given") is the same for all and lives in
-//! [`scan`](super::scan). What remains for an extension is to turn what was given into a value.
+//! negation, "only once", "not together", "required") is the same for all and is in
+//! [`scan`](super::scan). An extension only turns the given options into a value.
 
 use std::cell::Cell;
 
@@ -20,11 +20,11 @@ pub(crate) struct Extension<T: 'static> {
     pub options: &'static [Opt],
     /// Turns what was given into a value.
     pub build: fn(&Given<'_, '_>) -> Fallible<T>,
-    /// Where it may stand.
+    /// Where it is allowed.
     pub place: ExtensionScope,
 }
 
-/// Where an extension may stand; the kernel refuses it elsewhere.
+/// Where an extension is allowed; the kernel refuses it elsewhere.
 #[derive(Clone, Copy)]
 pub(crate) struct ExtensionScope {
     /// Protocols of which `-p` must name one.
@@ -68,7 +68,7 @@ pub(crate) enum Arity {
     Flag,
     /// One.
     One,
-    /// Two: the second is taken only where it does not look like an option.
+    /// Two: the second is used only if it does not look like an option.
     Two,
 }
 
@@ -81,13 +81,13 @@ pub(crate) struct Opt {
     pub id: u8,
     /// Words that follow.
     pub arity: Arity,
-    /// `!` may stand before it.
+    /// `!` may be before it.
     pub invert: bool,
     /// It may be given again.
     pub multi: bool,
     /// It must be given.
     pub mandatory: bool,
-    /// Bits of the options that may not be given beside it.
+    /// Bits of the options that may not be given next to it.
     pub excludes: u32,
     /// Bits of the options that must be given with it.
     pub also: u32,
@@ -113,7 +113,7 @@ pub(crate) const fn flag(name: &'static str, id: u8) -> Opt {
 }
 
 impl Opt {
-    /// `!` may stand before it.
+    /// `!` may be before it.
     pub const fn invert(self) -> Self {
         Opt { invert: true, ..self }
     }
@@ -155,11 +155,11 @@ pub(crate) struct Taken<'w> {
     pub negated: bool,
     /// Its argument, empty for a flag.
     pub arg: &'w str,
-    /// Where the argument stands (the option, for a flag).
+    /// The position of the argument (the option, for a flag).
     pub arg_span: Span,
     /// Its second argument.
     pub second: &'w str,
-    /// Where that stands.
+    /// Its position.
     pub second_span: Span,
     /// From its `!` or dashes to the end of its arguments.
     pub span: Span,
@@ -189,7 +189,7 @@ pub(crate) struct Given<'r, 'w> {
     pub resolve: bool,
     /// The extension's name.
     pub name: &'static str,
-    /// Where the name stands.
+    /// The position of the name.
     pub span: Span,
     /// The rule's base tests.
     pub base: &'r Base,

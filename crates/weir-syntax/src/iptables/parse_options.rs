@@ -1,4 +1,4 @@
-//! How a text is read.
+//! Options of the parser.
 
 use weir_model::{Family, IpSet, TableName};
 

@@ -8,7 +8,7 @@ use crate::{names, write};
 /// Prints a ruleset as `iptables-save` (`iptables-save -c` with `counters`) would after loading it.
 ///
 /// Built-in chains come first in the order of the hooks, then the others sorted by name, as the
-/// tools keep them. In place of the tools' dated comments stand those that the model holds.
+/// tools store them. The comments of the model replace the tools' dated comments.
 pub fn print(ruleset: &Ruleset, counters: bool) -> String {
     let rules: usize = ruleset.tables.iter().flat_map(|t| &t.chains).map(|c| c.rules.len()).sum();
     let mut out = String::with_capacity(256 + rules * 96);

@@ -50,7 +50,7 @@ struct SaveReader<'a, 'o> {
     draft: Option<TableDraft>,
     /// Inside a table that is not wanted.
     skipping: bool,
-    /// Comment lines that wait for what they stand before.
+    /// Comment lines that wait for what they are before.
     comments: Vec<String>,
     errors: Vec<Diagnostic>,
     seen_table: bool,
@@ -81,8 +81,8 @@ impl<'a> SaveReader<'a, '_> {
                 Ok(())
             }
             [b':', ..] => self.chain(&line[1..], span),
-            [b'*', ..] => Diagnostic::new("table begins inside a table", span)
-                .help("end the one before with a line COMMIT")
+            [b'*', ..] => Diagnostic::new("table begins inside another table", span)
+                .help("end the previous table with a line COMMIT")
                 .fail(),
             _ if line.bytes().all(|b| b == b' ' || b == b'\t') => Ok(()),
             _ => self.rule(line, start, words),
@@ -122,7 +122,7 @@ impl<'a> SaveReader<'a, '_> {
         let Some(table) = TableName::parse(name) else {
             self.skipping = true;
             return Diagnostic::new(format!("no table {name:?}"), span)
-                .help("there are raw, mangle, nat, filter and security")
+                .help("the tables are raw, mangle, nat, filter and security")
                 .fail();
         };
         if self.options.table.is_some_and(|t| t != table) {
@@ -242,7 +242,7 @@ fn counters(text: &str, span: Span) -> Fallible<Counters> {
     };
     match read(text) {
         Some(c) => Ok(c),
-        None => Diagnostic::new(format!("{text:?} is no pair of counters"), span)
+        None => Diagnostic::new(format!("{text:?} is not a pair of counters"), span)
             .help("write [packets:bytes]")
             .fail(),
     }
@@ -252,14 +252,14 @@ fn counters(text: &str, span: Span) -> Fallible<Counters> {
 fn foreign(line: &str) -> Option<(&'static str, &'static str)> {
     let first = |words: &[&str]| words.iter().any(|word| line.starts_with(word));
     if first(&["table ", "add table ", "create table ", "flush ruleset", "define ", "include \""]) {
-        let help = "where iptables-nft made the rules, give weir what iptables-save prints; \
-                    rules that were written for nft are not read";
+        let help = "if iptables-nft created the rules, give weir the output of iptables-save; \
+                    rules written for nft are not supported";
         return Some(("a ruleset of nft", help));
     }
     if first(&["create ", "add "]) {
         return Some((
             "a dump of ipset",
-            "give it beside the rules that use its sets: --ipset FILE",
+            "give it together with the rules that use its sets: --ipset FILE",
         ));
     }
     None
@@ -270,7 +270,7 @@ fn stray(line: &str, span: Span) -> Diagnostic {
     let prompt = line.contains(['$', '#', '%', '>']) && line.contains(['@', '~', '$', '#']);
     let d = Diagnostic::new("line outside of a table", span);
     if prompt && !line.starts_with('-') {
-        d.help("it looks like a shell prompt: remove it, a dump begins at *TABLE")
+        d.help("it looks like a shell prompt: remove it; a dump begins with *TABLE")
     } else if line.starts_with("iptables ") || line.starts_with("ip6tables ") {
         d.help("weir reads dumps: run the commands and give it the output of iptables-save")
     } else if line.starts_with('-') || line.starts_with(':') || line.starts_with('[') {

@@ -1,9 +1,10 @@
-//! One line of words to one command with its rule, as iptables-restore's option loop reads it.
+//! Parses the words of one line into a command with its rule, as iptables-restore's option loop
+//! does.
 //!
-//! getopt_long's habits are kept: options of the base first, then of the extensions named so far,
-//! newest first; names may be abbreviated where that is unambiguous; short options may stand
-//! together and hold their argument; `--name=value`. An option that nobody knows brings in the
-//! match of the rule's protocol (`-p tcp --dport 80`).
+//! It behaves like getopt_long: options of the base come first, then those of the extensions named
+//! so far, newest first; names may be abbreviated if that is unambiguous; short options may be
+//! combined and contain their argument; `--name=value`. An unknown option loads the match of the
+//! rule's protocol (`-p tcp --dport 80`).
 
 mod base_option;
 mod finish;
@@ -61,7 +62,7 @@ impl Open {
     }
 }
 
-/// Where `-j` or `-g` goes.
+/// The target of `-j` or `-g`.
 enum Jump {
     None,
     Plain(Target),
@@ -149,15 +150,16 @@ impl<'a, 'w> Scan<'_, 'a, 'w> {
 
     /// The error for a word that belongs to no option.
     fn stray(&self, word: &Word<'a>) -> Diagnostic {
-        let d = Diagnostic::new(format!("{:?} belongs to no option", word.text), word.span);
+        let d =
+            Diagnostic::new(format!("{:?} is not an argument of an option", word.text), word.span);
         match self.words.get(self.at.wrapping_sub(2)) {
             Some(before)
                 if before.text.starts_with('\u{2013}') || word.text.starts_with('\u{2013}') =>
             {
-                d.help("options begin with hyphens; a dash of a word processor is none")
+                d.help("options begin with hyphens, not with the dash of a word processor")
             }
             _ if word.text.starts_with('\u{2013}') => {
-                d.help("options begin with hyphens; a dash of a word processor is none")
+                d.help("options begin with hyphens, not with the dash of a word processor")
             }
             Some(before) if before.quoted => d.help("a closing quote ends the word"),
             _ => d.help("remove it, or quote it together with the word before it"),
@@ -206,7 +208,7 @@ impl<'a, 'w> Scan<'_, 'a, 'w> {
         }
     }
 
-    /// An argument that stands in the same word as its option.
+    /// An argument that is in the same word as its option.
     ///
     /// iptables 1.8 takes the whole word for the argument of `-s -d -i -o -p`: `-ieth0` is a device
     /// of the name `-ieth0`.
@@ -253,7 +255,7 @@ impl<'a, 'w> Scan<'_, 'a, 'w> {
                 format!("-{} beside -{}", letter as char, c.letter as char),
                 span,
             )
-            .help("one command a line")
+            .help("one command per line")
             .fail();
         }
         let mut next = || match self.words.get(self.at) {
@@ -331,7 +333,7 @@ impl<'a, 'w> Scan<'_, 'a, 'w> {
         let given = self.taken.iter().any(|t| usize::from(t.owner) == owner && t.id == opt.id);
         if given && !opt.multi {
             return Diagnostic::new(format!("--{} a second time", opt.name), span)
-                .help("it can be given once in a match: name the module again (-m) for another")
+                .help("it can be given once per match: repeat the module (-m) for another")
                 .fail();
         }
         self.open[owner].1.end = self.open[owner].1.end.max(span.end);

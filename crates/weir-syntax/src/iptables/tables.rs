@@ -1,4 +1,4 @@
-//! The option tables, for programs that generate rules (tests and fuzzing). No stable interface.
+//! The option tables, for programs that generate rules (tests and fuzzing). Not a stable interface.
 
 use weir_model::{Family, Hook, TableName};
 
@@ -33,7 +33,7 @@ pub struct OptionRow {
     pub id: u8,
     /// Words that follow.
     pub arguments: u8,
-    /// `!` may stand before it.
+    /// `!` may be before it.
     pub invert: bool,
     /// It must be given.
     pub mandatory: bool,

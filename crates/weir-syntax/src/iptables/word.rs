@@ -1,19 +1,19 @@
-//! A line of `iptables-save` cut into words, as `add_param_to_argv` of iptables-restore does.
+//! Splits a line of `iptables-save` into words, as `add_param_to_argv` of iptables-restore does.
 //!
-//! Blanks separate words. A double quote opens a quoted stretch, in which a backslash takes the
-//! next character as it is; the closing quote ends the word, even where letters follow at once.
-//! Outside of quotes a backslash is a letter like any other.
+//! Blanks separate words. A double quote opens a quoted section, in which a backslash escapes the
+//! next character; the closing quote ends the word, even if letters follow. Outside of quotes a
+//! backslash is an ordinary character.
 
 use std::borrow::Cow;
 
 use weir_model::Span;
 
-/// A word of a line, with the bytes it came from (quotes included).
+/// A word of a line, with the bytes from which it was read (quotes included).
 #[derive(Clone, Debug)]
 pub(crate) struct Word<'a> {
     /// Its text, unquoted.
     pub text: Cow<'a, str>,
-    /// Where it stands in the whole text.
+    /// Where it is in the whole text.
     pub span: Span,
     /// It was written in quotes.
     pub quoted: bool,
@@ -62,7 +62,7 @@ fn quoted(line: &str, from: usize, open: usize) -> (Cow<'_, str>, usize, bool) {
     while at < bytes.len() && bytes[at] != b'"' && bytes[at] != b'\\' {
         at += 1;
     }
-    // Most quoted words stand alone and hold no backslash: they are borrowed.
+    // Most quoted words are separate and have no backslash: they are borrowed.
     if from == open && at < bytes.len() && bytes[at] == b'"' {
         return (line[open + 1..at].into(), at + 1, true);
     }

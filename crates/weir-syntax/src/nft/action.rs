@@ -1,4 +1,4 @@
-//! What rules do: verdicts, answers, translations, marks and logs.
+//! Actions of rules: verdicts, reject types, translations, marks and logs.
 
 use weir_model::matching::{OptionValue, Value};
 use weir_model::nft::{Statement, Verdict};
@@ -63,7 +63,7 @@ fn number(cursor: &mut Cursor<'_>, max: u128) -> Fallible<u128> {
     let word = cursor.word("a number")?;
     match value::integer(word, max) {
         Some(number) => Ok(number),
-        None => cursor.refuse(format!("{word} is no number up to {max}")),
+        None => cursor.refuse(format!("{word} is not a number up to {max}")),
     }
 }
 
@@ -97,7 +97,7 @@ fn reject(cursor: &mut Cursor<'_>, family: Family) -> Fallible<&'static str> {
         (Family::V6, "port-unreachable") => port,
         (Family::V6, "policy-fail") => "icmp6-policy-fail",
         (Family::V6, "reject-route") => "icmp6-reject-route",
-        _ => return cursor.refuse(format!("{word} is no answer that iptables gives")),
+        _ => return cursor.refuse(format!("{word} is not a REJECT type of iptables")),
     };
     Ok(found)
 }
@@ -118,7 +118,7 @@ fn nat(cursor: &mut Cursor<'_>, family: Family) -> Fallible<Option<NatTarget>> {
         let to = cursor.word("an address or port")?;
         match nat_range(to, family) {
             Some(found) => range = found,
-            None => return cursor.refuse(format!("{to} is no range of addresses and ports")),
+            None => return cursor.refuse(format!("{to} is not a range of addresses and ports")),
         }
     } else if needs {
         return cursor.missing("to");
@@ -205,7 +205,7 @@ fn set_mark(cursor: &mut Cursor<'_>) -> Fallible<Effect> {
                 hex("nfmask", u32::MAX),
                 hex("ctmask", mask),
             ])),
-            None => cursor.refuse("a mark that is restored and changed at once"),
+            None => cursor.refuse("a mark that is restored and changed in one statement"),
         };
     }
     if cursor.take_words(&["meta", "mark"]) || cursor.take_word("mark") {
@@ -222,7 +222,7 @@ fn set_connmark(cursor: &mut Cursor<'_>) -> Fallible<Effect> {
             Some(mask) => {
                 Ok(connmark(vec![flag("save-mark"), hex("nfmask", mask), hex("ctmask", u32::MAX)]))
             }
-            None => cursor.refuse("a mark that is saved and changed at once"),
+            None => cursor.refuse("a mark that is saved and changed in one statement"),
         };
     }
     let (value, mask) = if cursor.take_words(&["ct", "mark"]) {
@@ -259,7 +259,7 @@ fn class(cursor: &mut Cursor<'_>) -> Fallible<(u16, u16)> {
     };
     match found {
         Some(class) => Ok(class),
-        None => cursor.refuse(format!("{word} is no class")),
+        None => cursor.refuse(format!("{word} is not a class")),
     }
 }
 
@@ -267,7 +267,7 @@ fn class(cursor: &mut Cursor<'_>) -> Fallible<(u16, u16)> {
 fn set_tos(cursor: &mut Cursor<'_>, ip: &str) -> Fallible<Effect> {
     let word = cursor.word("a code point")?;
     let Some(dscp) = value::dscp(word) else {
-        return cursor.refuse(format!("{word} is no code point"));
+        return cursor.refuse(format!("{word} is not a code point"));
     };
     if !cursor.take_words(&[ip, "ecn", "set"]) {
         return Ok(Effect::Dscp(dscp as u8));
@@ -275,7 +275,7 @@ fn set_tos(cursor: &mut Cursor<'_>, ip: &str) -> Fallible<Effect> {
     let word = cursor.word("two bits")?;
     match value::ecn(word) {
         Some(ecn) => Ok(Effect::Tos { value: (dscp << 2 | ecn) as u8, mask: 0xff }),
-        None => cursor.refuse(format!("{word} is no congestion notification")),
+        None => cursor.refuse(format!("{word} is not a congestion notification")),
     }
 }
 
@@ -315,7 +315,7 @@ fn log(cursor: &mut Cursor<'_>) -> Fallible<ExtensionTarget> {
     let mut push = |name, value| options.push(OptionValue { negated: false, name, value });
     let Some(group) = group else {
         if size.or(threshold).is_some() {
-            return cursor.refuse("a log of the kernel's own has no length or threshold");
+            return cursor.refuse("a kernel log has no length or threshold");
         }
         if let Some(prefix) = prefix {
             push("log-prefix", Value::Text(prefix));

@@ -1,4 +1,4 @@
-//! Words of nft text, one after another, with their places.
+//! The words of nft text, with their positions.
 
 use weir_model::Span;
 
@@ -8,9 +8,9 @@ use crate::diagnostic::Fallible;
 /// A word or mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Token<'t> {
-    /// Up to a blank, a brace or a semicolon; a comma at its end is a mark of its own.
+    /// Up to a blank, a brace or a semicolon; a comma at its end is a separate token.
     Word(&'t str),
-    /// What stands between quotes.
+    /// The text between quotes.
     Quoted(&'t str),
     Open,
     Close,
@@ -30,7 +30,7 @@ pub(super) struct Cursor<'t> {
 }
 
 impl<'t> Cursor<'t> {
-    /// Splits a text; a quote that is not closed goes to the line's end.
+    /// Splits a text; an unclosed quote extends to the end of the line.
     pub fn new(text: &'t str) -> Self {
         let mut tokens = Vec::new();
         let bytes = text.as_bytes();
@@ -130,7 +130,7 @@ impl<'t> Cursor<'t> {
         are
     }
 
-    /// The next word; `what` is what should stand there.
+    /// The next word; `what` describes what is expected.
     pub fn word(&mut self, what: &str) -> Fallible<&'t str> {
         match self.peek() {
             Token::Word(word) => {
@@ -141,7 +141,7 @@ impl<'t> Cursor<'t> {
         }
     }
 
-    /// What stands between quotes; `what` is what should stand there.
+    /// The text between quotes; `what` describes what is expected.
     pub fn quoted(&mut self, what: &str) -> Fallible<&'t str> {
         match self.peek() {
             Token::Quoted(text) => {
@@ -157,7 +157,7 @@ impl<'t> Cursor<'t> {
     }
 
     pub fn missing<T>(&self, what: &str) -> Fallible<T> {
-        Diagnostic::new(format!("{what} should stand here"), self.span()).help(HELP).fail()
+        Diagnostic::new(format!("expected {what}"), self.span()).help(HELP).fail()
     }
 
     /// Refuses what was read last.

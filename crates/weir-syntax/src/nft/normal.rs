@@ -1,10 +1,10 @@
-//! One spelling of what can be spelled in several ways.
+//! A normal form of nft rulesets.
 //!
-//! A text does not say which originals a counter is part of, nor of which match a test comes, and
-//! nft prints tests in another order and form than it was given. Two rulesets say the same where
-//! their normal forms are equal: stateless tests between two statements that do something are a
-//! set; a comparison of one bit, of all bits, of a prefix has one spelling; a protocol that is
-//! implied is written out.
+//! A text does not say which originals a counter is part of, nor from which match a test comes, and
+//! nft prints tests in another order and form than its input. Two rulesets are equal if their
+//! normal forms are: stateless tests between two statements with effects are a set; a comparison of
+//! one bit, of all bits, or of a prefix has one spelling; an implied protocol is written
+//! explicitly.
 
 use weir_model::Effect;
 use weir_model::Family;
@@ -21,10 +21,10 @@ use super::statement::{ChainContext, imply, imply_first, statement};
 /// Longest comment that nft takes, in bytes (NFTNL_UDATA_COMMENT_MAXLEN).
 pub const COMMENT_MAX: usize = 127;
 
-/// The first thing that two rulesets do not both say, credit and origins aside.
+/// The first difference between two rulesets, except for credit and origins.
 ///
 /// # Errors
-/// Its place and what each says, in words.
+/// Its position and both sides, in words.
 pub fn agrees(a: &Ruleset, b: &Ruleset) -> Result<(), String> {
     let (a, b) = (normal(a), normal(b));
     let key = |t: &Table| (t.family, t.name.clone());
@@ -51,13 +51,13 @@ fn tables_agree(a: &Table, b: &Table) -> Result<(), String> {
         if x != y {
             let differs = x.elements.iter().zip(&y.elements).find(|(p, q)| p != q);
             let what = differs.map_or(String::new(), |(p, q)| format!(": {p:?}, {q:?}"));
-            return Err(format!("map {} is another{what}", x.name));
+            return Err(format!("map {} differs{what}", x.name));
         }
     }
     for (x, y) in a.chains.iter().zip(&b.chains) {
         let at = &x.name;
         if (x.base, &x.comment) != (y.base, &y.comment) {
-            return Err(format!("chain {at} is attached otherwise"));
+            return Err(format!("chain {at} is attached differently"));
         }
         if let Some(i) =
             (0..x.rules.len().max(y.rules.len())).find(|i| x.rules.get(*i) != y.rules.get(*i))
@@ -155,7 +155,7 @@ fn rule(table: &Table, chain: &Chain, of: &Rule) -> Rule {
                 }
                 written.push(Statement::Test(test(t, family)));
             }
-            // At a rule's end there is nothing to go on from.
+            // At a rule's end there is nothing to continue from.
             Statement::Verdict(Verdict::Continue) => {}
             Statement::Reject("tcp-reset") => {
                 imply_first(&mut written, 6);
@@ -205,8 +205,8 @@ fn flush(out: &mut Vec<Statement>, tests: &mut Vec<(String, Statement)>) {
     out.extend(tests.drain(..).map(|t| t.1));
 }
 
-/// A comparison in one spelling: bits where no more than "any" or "none" is asked, then spans,
-/// then masks with holes.
+/// A comparison in one spelling: bits if only "any" or "none" is tested, then intervals, then masks
+/// with holes.
 fn test(of: &Test, family: Family) -> Test {
     let max = of.load.highest(family);
     let mut negated = of.negated;

@@ -1,4 +1,4 @@
-//! Tests that no loaded value models, in the words that weir writes for them.
+//! Tests that the field table does not model, in the text that weir writes for them.
 
 use std::fmt::Write as _;
 
@@ -50,7 +50,7 @@ fn limit(cursor: &mut Cursor<'_>) -> Fallible<String> {
     let (count, unit) = rate.split_once('/').unwrap_or((rate, ""));
     let is_unit = matches!(unit, "second" | "minute" | "hour" | "day");
     if !is_unit || value::integer(count, u32::MAX.into()).is_none() {
-        return cursor.refuse(format!("{rate} is no rate of packets"));
+        return cursor.refuse(format!("{rate} is not a rate of packets"));
     }
     let mut burst = BURST;
     if cursor.take_word("burst") {
@@ -59,7 +59,7 @@ fn limit(cursor: &mut Cursor<'_>) -> Fallible<String> {
             return cursor.missing("packets");
         }
         if value::integer(burst, u32::MAX.into()).is_none() {
-            return cursor.refuse(format!("{burst} is no number of packets"));
+            return cursor.refuse(format!("{burst} is not a number of packets"));
         }
     }
     Ok(format!("limit rate {rate} burst {burst} packets"))
@@ -84,7 +84,7 @@ fn numgen(cursor: &mut Cursor<'_>) -> Fallible<String> {
         ("random", "<" | ">=") if modulus == 1 << 31 => {
             Ok(format!("numgen random mod {modulus:#x} {op} {value:#x}"))
         }
-        _ => cursor.refuse("this numgen is none that weir writes"),
+        _ => cursor.refuse("this numgen is not one that weir writes"),
     }
 }
 
@@ -92,7 +92,7 @@ fn number(cursor: &mut Cursor<'_>) -> Fallible<u128> {
     let word = cursor.word("a number")?;
     match value::integer(word, u32::MAX.into()) {
         Some(number) => Ok(number),
-        None => cursor.refuse(format!("{word} is no number")),
+        None => cursor.refuse(format!("{word} is not a number")),
     }
 }
 
@@ -101,7 +101,7 @@ fn fib(cursor: &mut Cursor<'_>) -> Fallible<String> {
     loop {
         let word = cursor.word("saddr or daddr")?;
         if !matches!(word, "saddr" | "daddr" | "mark" | "iif" | "oif") {
-            return cursor.refuse(format!("fib does not look {word} up for weir"));
+            return cursor.refuse(format!("weir does not use fib with {word}"));
         }
         let _ = write!(text, " {word}");
         if !cursor.take_word(".") {
@@ -112,7 +112,7 @@ fn fib(cursor: &mut Cursor<'_>) -> Fallible<String> {
     if cursor.take_word("oif") {
         let found = cursor.word("exists or missing")?;
         if !matches!(found, "exists" | "missing") {
-            return cursor.refuse(format!("fib … oif {found} is none that weir writes"));
+            return cursor.refuse(format!("fib … oif {found} is not one that weir writes"));
         }
         let _ = write!(text, " oif {found}");
         return Ok(text);
@@ -126,7 +126,7 @@ fn fib(cursor: &mut Cursor<'_>) -> Fallible<String> {
         let word = cursor.word("a type of route")?;
         match ROUTE_TYPES.iter().position(|t| *t == word) {
             Some(at) => types.push(at),
-            None => return cursor.refuse(format!("{word} is no type of route that weir asks for")),
+            None => return cursor.refuse(format!("{word} is not a type of route that weir tests")),
         }
         Ok(())
     };
@@ -145,7 +145,7 @@ fn fib(cursor: &mut Cursor<'_>) -> Fallible<String> {
     Ok(text)
 }
 
-/// `!=` or `==`, which may be left out.
+/// `!=` or `==`, which may be omitted.
 fn negated(cursor: &mut Cursor<'_>) -> bool {
     cursor.take_word("!=") || {
         cursor.take_word("==");
@@ -160,7 +160,7 @@ fn account(cursor: &mut Cursor<'_>, key: &str) -> Fallible<String> {
     if is_number(lo) && is_number(hi) {
         return Ok(format!("{key} {word}"));
     }
-    cursor.refuse(format!("{word} is no number of an account"))
+    cursor.refuse(format!("{word} is not a user or group ID"))
 }
 
 /// What follows `ct`.
@@ -168,7 +168,7 @@ fn conntrack(cursor: &mut Cursor<'_>, family: Family) -> Fallible<String> {
     if cursor.take_word("direction") {
         return match cursor.word("original or reply")? {
             dir @ ("original" | "reply") => Ok(format!("ct direction {dir}")),
-            other => cursor.refuse(format!("{other} is no direction")),
+            other => cursor.refuse(format!("{other} is not a direction")),
         };
     }
     if cursor.take_word("protocol") || cursor.take_words(&["original", "protocol"]) {
@@ -176,7 +176,7 @@ fn conntrack(cursor: &mut Cursor<'_>, family: Family) -> Fallible<String> {
         let word = cursor.word("a protocol")?;
         return match value::value(Load::L4proto, word, family) {
             Some(number) => Ok(format!("ct original protocol {not}{number}")),
-            None => cursor.refuse(format!("{word} is no protocol")),
+            None => cursor.refuse(format!("{word} is not a protocol")),
         };
     }
     let dir = cursor.word("a direction")?;
@@ -190,17 +190,17 @@ fn conntrack(cursor: &mut Cursor<'_>, family: Family) -> Fallible<String> {
         let word = cursor.word("an address")?;
         return match value::span(Load::Saddr, word, family) {
             Some(_) => Ok(format!("ct {dir} {ip} {what} {not}{word}")),
-            None => cursor.refuse(format!("{word} is no address")),
+            None => cursor.refuse(format!("{word} is not an address")),
         };
     }
     let what = cursor.word("proto-src or proto-dst")?;
     if !matches!(what, "proto-src" | "proto-dst") {
-        return cursor.refuse(format!("weir asks for no {what} of a connection"));
+        return cursor.refuse(format!("weir does not test the {what} of a connection"));
     }
     let not = if negated(cursor) { "!= " } else { "" };
     let word = cursor.word("a port")?;
     match value::span(Load::Dport, word, family) {
         Some(_) => Ok(format!("ct {dir} {what} {not}{word}")),
-        None => cursor.refuse(format!("{word} is no port")),
+        None => cursor.refuse(format!("{word} is not a port")),
     }
 }

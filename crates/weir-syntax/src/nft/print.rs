@@ -15,7 +15,7 @@ mod action;
 
 pub use action::{print_effect, print_nat, print_reject};
 
-/// The ruleset as a file for `nft -f`: one transaction, refused where a table is there already.
+/// The ruleset as a file for `nft -f`: one transaction, refused where a table already exists.
 ///
 /// It does not begin by deleting what it replaces: to delete a table, even an empty one of a moment
 /// ago, the kernel waits for all readers, which takes longer than loading thousands of rules.
@@ -156,9 +156,9 @@ fn excluded(test: &Test) -> Option<u128> {
 /// Whether nft would make one comparison of this test and another of its rule, where it is the
 /// second of the two in the header.
 ///
-/// Of two values that are neighbours in a header, `!=` and `!=`, nft 1.0.6 makes one of both
-/// together, wherever in the rule they stand: `th sport != 80 th dport != 80` then excludes what
-/// has both ports, not what has either (nftables src/rule.c, `payload_do_merge`; measured).
+/// nft 1.0.6 combines two `!=` comparisons of adjacent header fields into one, wherever in the rule
+/// they are: `th sport != 80 th dport != 80` then excludes packets with both ports, not those with
+/// either (nftables src/rule.c, `payload_do_merge`; measured).
 fn would_merge(test: &Test, rule: &Rule) -> bool {
     if test.load != Load::Dport {
         return false;
@@ -171,7 +171,7 @@ fn would_merge(test: &Test, rule: &Rule) -> bool {
     excluded(test).is_some() && neighbours.any(|t| excluded(t).is_some())
 }
 
-/// The same test behind a mask of all bits, which nft merges with nothing.
+/// The same test after a mask of all bits, which nft does not combine.
 fn masked(test: &Test, family: Family) -> Test {
     let wanted = excluded(test).expect("only such tests are masked");
     let with = With::Masked { mask: test.load.highest(family), wanted };
@@ -247,7 +247,7 @@ const fn load(load: Load, family: Family) -> &'static str {
         Load::Length => "meta length",
         Load::Ttl if v4 => "ip ttl",
         Load::Ttl => "ip6 hoplimit",
-        // The octet straddles nibbles in IPv6: the tests take it out of two bytes.
+        // The byte crosses nibbles in IPv6: the tests take it out of two bytes.
         Load::Tos if v4 => "@nh,8,8",
         Load::Tos => "@nh,0,16",
         Load::PktType => "meta pkttype",

@@ -8,7 +8,7 @@ use super::{action, opaque, value};
 use crate::Diagnostic;
 use crate::diagnostic::Fallible;
 
-/// Where a rule stands.
+/// The position of a rule.
 #[derive(Clone, Copy)]
 pub(super) struct ChainContext<'a> {
     pub table: &'a Table,
@@ -66,8 +66,8 @@ pub(super) fn statement(
         loaded(cursor, out, load, family)?;
     } else {
         let what = match cursor.peek() {
-            Token::Word(word) => format!("{word}: weir writes no such statement"),
-            _ => "a statement should stand here".to_owned(),
+            Token::Word(word) => format!("{word}: weir does not write such a statement"),
+            _ => "expected a statement".to_owned(),
         };
         let chain = &place.chain.name;
         return Diagnostic::new(what, span)
@@ -155,7 +155,7 @@ pub(super) fn proto_test(proto: u8) -> Test {
     Test { load: Load::L4proto, with: With::Spans(vec![(value, value)]), negated: false }
 }
 
-/// Adds the test of the protocol that nft leaves out before what is the protocol's.
+/// Adds the test of the protocol that nft omits before what is the protocol's.
 pub(super) fn imply(out: &mut Vec<Statement>, proto: u8) {
     let test = Statement::Test(proto_test(proto));
     if !out.contains(&test) {
@@ -163,7 +163,7 @@ pub(super) fn imply(out: &mut Vec<Statement>, proto: u8) {
     }
 }
 
-/// The same for what a rule does: nft puts the test before all that the rule does.
+/// The same for actions: nft puts the test before all actions of the rule.
 pub(super) fn imply_first(out: &mut Vec<Statement>, proto: u8) {
     let test = Statement::Test(proto_test(proto));
     if !out.contains(&test) {
@@ -184,7 +184,7 @@ fn loaded(
             value::integer(word, 0xffff) == Some(0x1fff)
         };
         if !is_offset {
-            return cursor.refuse("weir looks at the offset alone: ip frag-off & 0x1fff");
+            return cursor.refuse("weir tests only the offset: ip frag-off & 0x1fff");
         }
     }
     let mask = masked(cursor, load, family)?;
@@ -192,7 +192,7 @@ fn loaded(
         return lookup(cursor, out, Key { load, mask }, family);
     }
     let test = test(cursor, load, mask, family)?;
-    // What a connection's status says beside translations is no value of the model's.
+    // What a connection's status says beside translations is not a value of the model's.
     let translated = u128::from(ct_status::SNAT | ct_status::DNAT);
     match &test.with {
         With::AnyBit(bits) if load == Load::CtStatus && bits & !translated != 0 => {
@@ -220,7 +220,7 @@ fn masked(cursor: &mut Cursor<'_>, load: Load, family: Family) -> Fallible<Optio
     };
     match mask {
         Some(mask) => Ok(Some(mask)),
-        None => cursor.refuse(format!("{word} is no mask here")),
+        None => cursor.refuse(format!("{word} is not a valid mask here")),
     }
 }
 
@@ -251,7 +251,7 @@ fn lookup(
             out.push(Statement::Vmap { key, map: map.to_owned() });
             Ok(())
         }
-        None => cursor.refuse("weir looks up in maps that have a name"),
+        None => cursor.refuse("weir uses named maps only"),
     }
 }
 
@@ -303,14 +303,14 @@ fn test(cursor: &mut Cursor<'_>, load: Load, mask: Option<u128>, family: Family)
             _ => value::value(load, word, family),
         };
         let Some(wanted) = wanted else {
-            return cursor.refuse(format!("{word} is no value here"));
+            return cursor.refuse(format!("{word} is not valid here"));
         };
         return Ok(Test { load, with: With::Masked { mask, wanted }, negated });
     }
     if matches!(op, Op::From | Op::Below) {
         let word = cursor.word("a value")?;
         if value::value(load, word, family) != Some(0) {
-            return cursor.refuse("weir compares so with 0 only");
+            return cursor.refuse("weir uses this comparison only with 0");
         }
         let with = With::Spans(vec![(0, load.highest(family))]);
         return Ok(Test { load, with, negated: op == Op::Below });
@@ -332,7 +332,7 @@ fn one_span(cursor: &mut Cursor<'_>, load: Load, family: Family) -> Fallible<(u1
     let word = cursor.word("a value")?;
     match value::span(load, word, family) {
         Some(span) => Ok(span),
-        None => cursor.refuse(format!("{word} is no value here")),
+        None => cursor.refuse(format!("{word} is not valid here")),
     }
 }
 
@@ -346,15 +346,15 @@ fn bit_test(
 ) -> Fallible<Test> {
     let word = cursor.word("bits")?;
     let Some(bits) = value::bits(load, word, family) else {
-        return cursor.refuse(format!("{word} is no set of bits here"));
+        return cursor.refuse(format!("{word} is not a list of flags"));
     };
     let negated = op == Op::Unequal;
     if let Some(mask) = mask {
         let with = match (load, bits) {
             (Load::TcpFlags, _) => With::Masked { mask, wanted: bits },
-            // Nothing but "none" and "any" is asked of these.
+            // Only "none" and "any" are tested for these.
             (_, 0) => return Ok(Test { load, with: With::AnyBit(mask), negated: !negated }),
-            _ => return cursor.refuse("weir asks whether any of these bits is set"),
+            _ => return cursor.refuse("weir only tests whether any of these bits is set"),
         };
         return Ok(Test { load, with, negated });
     }
@@ -362,7 +362,7 @@ fn bit_test(
         let word = cursor.word("a mask")?;
         return match value::bits(load, word, family) {
             Some(mask) => Ok(Test { load, with: With::Masked { mask, wanted: bits }, negated }),
-            None => cursor.refuse(format!("{word} is no mask here")),
+            None => cursor.refuse(format!("{word} is not a valid mask here")),
         };
     }
     match op {
@@ -376,21 +376,21 @@ fn bit_test(
             let with = With::Spans(vec![(0, load.highest(family))]);
             Ok(Test { load, with, negated: op == Op::Below })
         }
-        _ => cursor.refuse("weir asks whether any of these bits is set"),
+        _ => cursor.refuse("weir only tests whether any of these bits is set"),
     }
 }
 
-/// `icmp code` behind `icmp type`: so nft prints the two bytes that weir looks at together. It
-/// prints them so also where they are to be another pair, as `!=` of both.
+/// `icmp code` after `icmp type`: this is how nft prints the two bytes that weir tests together. It
+/// prints them in the same way if they are a different pair, such as `!=` of both.
 fn icmp_code(cursor: &mut Cursor<'_>, out: &mut [Statement], family: Family) -> Fallible<()> {
     let negated = match op(cursor) {
         Op::None | Op::Equal => false,
         Op::Unequal => true,
-        _ => return cursor.refuse("weir compares no codes so"),
+        _ => return cursor.refuse("weir does not compare codes in this way"),
     };
     let word = cursor.word("a code")?;
     let Some(code) = value::icmp_code(word, family) else {
-        return cursor.refuse(format!("{word} is no code"));
+        return cursor.refuse(format!("{word} is not a code"));
     };
     match out.last_mut() {
         Some(Statement::Test(test)) if test.load == Load::IcmpType && test.negated == negated => {
@@ -406,9 +406,9 @@ fn icmp_code(cursor: &mut Cursor<'_>, out: &mut [Statement], family: Family) -> 
                 };
                 return Ok(());
             }
-            cursor.refuse("weir tests no code of several types")
+            cursor.refuse("weir does not test a code with several types")
         }
-        _ => cursor.refuse("weir tests no code without its type before it"),
+        _ => cursor.refuse("weir tests a code only after its type"),
     }
 }
 
@@ -422,7 +422,7 @@ fn tos(
     let negated = match op(cursor) {
         Op::None | Op::Equal => false,
         Op::Unequal => true,
-        _ => return cursor.refuse("weir compares no bits of the octet so"),
+        _ => return cursor.refuse("weir does not compare bits of this byte in this way"),
     };
     let word = cursor.word("a value")?;
     match value(word) {
@@ -430,7 +430,7 @@ fn tos(
             let with = With::Masked { mask, wanted: value << shift };
             Ok(Test { load: Load::Tos, with, negated })
         }
-        None => cursor.refuse(format!("{word} is no value here")),
+        None => cursor.refuse(format!("{word} is not valid here")),
     }
 }
 
@@ -448,8 +448,8 @@ fn push_ecn(cursor: &Cursor<'_>, out: &mut Vec<Statement>, test: Test) -> Fallib
             }
             (true, true) => {
                 return cursor.refuse(
-                    "nft prints two unequal parts for one unequal octet: \
-                     what is in force cannot be told",
+                    "nft prints two tests with != for one byte: the rule in force cannot be \
+                     determined",
                 );
             }
             _ => {}

@@ -16,7 +16,7 @@ use crate::diagnostic::Fallible;
 pub(super) fn ruleset(text: &str) -> Result<Ruleset, Vec<Diagnostic>> {
     let mut reader = NftReader { cursor: Cursor::new(text), errors: Vec::new() };
     let mut ruleset = Ruleset::default();
-    // After an error outside of a rule nobody knows which brace belongs to what.
+    // After an error outside of a rule it is not known which brace belongs to what.
     if let Err(error) = reader.tables(&mut ruleset) {
         reader.errors.push(*error);
     }
@@ -35,7 +35,8 @@ impl<'t> NftReader<'t> {
             let span = self.cursor.span();
             match self.cursor.next() {
                 Token::End => return Ok(()),
-                // What comes before weir's own definition makes sure that it replaces, or is new.
+                // The text before weir's own definition ensures that it replaces an existing table,
+                // or is new.
                 Token::Word("delete" | "create") if self.cursor.take_word("table") => {
                     self.header()?;
                 }
@@ -52,7 +53,7 @@ impl<'t> NftReader<'t> {
                         Table { family, name, stands_for, maps: Vec::new(), chains: Vec::new() };
                     ruleset.tables.push(self.table(table)?);
                 }
-                _ => return self.cursor.refuse("this is no table of nft's"),
+                _ => return self.cursor.refuse("this is not an nft table"),
             }
         }
     }
@@ -63,13 +64,15 @@ impl<'t> NftReader<'t> {
             "ip" => Family::V4,
             "ip6" => Family::V6,
             other => {
-                return self.cursor.refuse(format!("weir writes no tables of the family {other}"));
+                return self
+                    .cursor
+                    .refuse(format!("weir does not write tables of the family {other}"));
             }
         };
         let name = self.cursor.word("the name of a table")?;
         match name.strip_prefix("weir_").and_then(TableName::parse) {
             Some(table) => Ok((family, table, name.to_owned())),
-            None => self.cursor.refuse(format!("the table {name} is not weir's")),
+            None => self.cursor.refuse(format!("weir did not write the table {name}")),
         }
     }
 
@@ -87,9 +90,9 @@ impl<'t> NftReader<'t> {
                     table.chains.push(chain);
                 }
                 Token::Word(word) => {
-                    return self.cursor.refuse(format!("weir writes no {word} in a table"));
+                    return self.cursor.refuse(format!("weir does not write {word} in a table"));
                 }
-                _ => return self.cursor.refuse("a chain or a map should stand here"),
+                _ => return self.cursor.refuse("expected a chain or a map"),
             }
         }
         self.check_names(&table);
@@ -123,12 +126,12 @@ impl<'t> NftReader<'t> {
                 .help("give the whole table")
         }));
         if known.len() != chains.len() {
-            let twice = Diagnostic::new(format!("two chains of {name} have one name"), span);
+            let twice = Diagnostic::new(format!("two chains of {name} have the same name"), span);
             self.errors.push(twice.help("join them"));
         }
     }
 
-    /// What is loaded is in the rules that look a map up, not in the map.
+    /// The loaded value is in the rules that use a map, not in the map.
     fn settle_keys(&mut self, table: &mut Table) {
         let used: Vec<(String, Vec<Key>)> =
             lookups(table).map(|(name, key)| (name.clone(), key.clone())).collect();
@@ -140,7 +143,7 @@ impl<'t> NftReader<'t> {
             if fits {
                 map.key = key;
             } else {
-                let message = format!("the map {name} is looked up by another key than it has");
+                let message = format!("the map {name} is looked up by a key of another type");
                 self.errors.push(Diagnostic::new(message, self.cursor.span()).help(HELP));
             }
         }
@@ -168,19 +171,19 @@ impl<'t> NftReader<'t> {
                     self.elements(&mut map, table.family)?;
                 }
                 Token::Word(word) => {
-                    return self.cursor.refuse(format!("weir writes no {word} in a map"));
+                    return self.cursor.refuse(format!("weir does not write {word} in a map"));
                 }
-                _ => return self.cursor.refuse("this is no part of a map"),
+                _ => return self.cursor.refuse("this is not part of a map"),
             }
         }
         if map.key.is_empty() || map.interval && map.key.len() > 1 {
-            let message = format!("the map {} is none that weir writes", map.name);
+            let message = format!("the map {} is not one that weir writes", map.name);
             return Diagnostic::new(message, span).help(HELP).fail();
         }
         Ok(map)
     }
 
-    /// `ipv4_addr . inet_service : verdict`: what is loaded comes from the rule that looks it up.
+    /// `ipv4_addr . inet_service : verdict`: the loaded value comes from the rule that uses it.
     fn key_types(&mut self, family: Family) -> Fallible<Vec<Key>> {
         let mut out = Vec::new();
         loop {
@@ -191,7 +194,7 @@ impl<'t> NftReader<'t> {
                 ("mark", _) => Load::Mark,
                 ("ifname", _) => Load::Iifname,
                 (other, _) => {
-                    return self.cursor.refuse(format!("weir makes no map of {other}"));
+                    return self.cursor.refuse(format!("weir does not use maps of {other}"));
                 }
             };
             out.push(Key { load, mask: None });
@@ -284,7 +287,7 @@ impl<'t> NftReader<'t> {
             "forward" => Hook::Forward,
             "output" => Hook::Output,
             "postrouting" => Hook::Postrouting,
-            other => return cursor.refuse(format!("weir attaches no chain to {other}")),
+            other => return cursor.refuse(format!("weir does not attach chains to {other}")),
         };
         if !cursor.take_word("priority") {
             return cursor.missing("priority");
@@ -298,7 +301,9 @@ impl<'t> NftReader<'t> {
             "srcnat" => 100,
             number => match number.parse() {
                 Ok(n) => n,
-                Err(_) => return cursor.refuse(format!("{number} is no priority that weir gives")),
+                Err(_) => {
+                    return cursor.refuse(format!("{number} is not a priority that weir uses"));
+                }
             },
         };
         let stands_for = table.stands_for;
@@ -312,7 +317,7 @@ impl<'t> NftReader<'t> {
             policy = match cursor.word("a policy")? {
                 "accept" => Policy::Accept,
                 "drop" => Policy::Drop,
-                other => return cursor.refuse(format!("{other} is no policy")),
+                other => return cursor.refuse(format!("{other} is not a policy")),
             };
             cursor.expect(Token::Semicolon, ";")?;
         }
@@ -320,7 +325,7 @@ impl<'t> NftReader<'t> {
     }
 }
 
-/// The load that stands for all of its type.
+/// The load that represents all of its type.
 fn type_of(load: Load) -> Load {
     match load {
         Load::Daddr => Load::Saddr,
@@ -342,7 +347,7 @@ fn element_key(
     let word = cursor.word("a value")?;
     match value::span(load, word, family) {
         Some((lo, hi)) if interval || lo == hi => Ok(ElementKey::Span(lo, hi)),
-        Some(_) => cursor.refuse("a span in a map without `flags interval`"),
-        None => cursor.refuse(format!("{word} is no value of the map's key")),
+        Some(_) => cursor.refuse("an interval in a map without `flags interval`"),
+        None => cursor.refuse(format!("{word} is not a value of the map's key")),
     }
 }

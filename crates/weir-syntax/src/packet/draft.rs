@@ -1,4 +1,4 @@
-//! A packet as far as its words were read, and the packet that they make.
+//! A packet while its words are parsed, and the resulting packet.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use weir_packet::{Ct, Fragment, PktType, Transport, tcp_flag};
 
 use super::error::LanguageError;
 
-/// What the words said so far.
+/// The values of the words so far.
 #[derive(Debug, Default)]
 pub(super) struct PacketDraft {
     pub family: Option<(Family, Range<usize>)>,
@@ -38,7 +38,7 @@ pub(super) struct PacketDraft {
 impl PacketDraft {
     /// The fields that the words give.
     pub fn given(&self) -> FieldSet {
-        // Words about fragments and cut headers say what there is of the transport header.
+        // Words about fragments and truncated headers say what there is of the transport header.
         let no_header = self.offset.is_some_and(|offset| offset != 0) || self.truncated.is_some();
         let fields = [
             (Field::Iif, !self.iif.is_empty()),
@@ -100,7 +100,7 @@ impl PacketDraft {
                 return Err(LanguageError {
                     message: format!("length {length} is below the {headers} bytes of headers"),
                     span: at..span.end,
-                    help: format!("at least {headers}: it counts from the IP header on"),
+                    help: format!("at least {headers}: the length includes the IP header"),
                 });
             };
             p.payload.resize(payload, 0);

@@ -1,4 +1,4 @@
-//! What is wrong with the words of a packet.
+//! Errors in the words of a packet.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! A packet in the words that it can be read from.
+//! Prints a packet in the words from which it can be parsed.
 
 use std::fmt::Write as _;
 
@@ -8,8 +8,7 @@ use weir_packet::{PktType, Transport};
 
 /// The words of a packet, for people and for `--packet`.
 ///
-/// What is as the language takes it without words (time to live 64, no mark, length of the headers
-/// alone) is left out.
+/// Default values of the language (TTL 64, no mark, length of the headers only) are omitted.
 ///
 /// ```
 /// use weir_syntax::packet::{packet_words, parse_packet};

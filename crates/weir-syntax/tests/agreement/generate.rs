@@ -1,4 +1,4 @@
-//! Lines from the option tables: mostly good, often wrong in one place.
+//! Lines generated from the option tables: mostly valid, often wrong in one place.
 
 use weir_model::{Family, Hook, TableName};
 use weir_syntax::iptables::tables::{ExtensionInfo, OptionRow};
@@ -36,7 +36,7 @@ impl Random {
 /// Lines of a module, or of the base options alone.
 pub fn lines(module: Option<&ExtensionInfo>, family: Family, seed: u64, count: usize) -> Vec<Line> {
     let mut random = Random(seed);
-    // The base options have no values of their own to vary: more lines of them.
+    // The base options have no their own values to vary: more lines of them.
     let count = if module.is_some() { count } else { count * 4 };
     (0..count).map(|_| line(module, family, &mut random)).collect()
 }

@@ -1,10 +1,10 @@
-//! weir takes the lines that `iptables-legacy-restore` and `ip6tables-legacy-restore` take, refuses
-//! those that they refuse, and prints what `iptables-legacy-save` prints after loading.
+//! weir accepts the lines that `iptables-legacy-restore` and `ip6tables-legacy-restore` accept,
+//! refuses those that they refuse, and prints what `iptables-legacy-save` prints after loading.
 //!
-//! For each module that weir knows, 200 seeded lines or more are made from its option table with
-//! good and bad values. What weir accepts is loaded in one go; what it refuses is tried line by
-//! line. The judge is a real load in a fresh network namespace, which is stricter than `--test`:
-//! lines that only the kernel refuses are counted apart.
+//! For each module that weir knows, at least 200 seeded lines are generated from its option table
+//! with valid and invalid values. Lines that weir accepts are loaded together; refused ones are
+//! tried one by one. The reference is a real load in a fresh network namespace, which is stricter
+//! than `--test`: lines that only the kernel refuses are counted separately.
 
 mod generate;
 mod tool;

@@ -1,4 +1,4 @@
-//! The tools that judge, and the comparison with them.
+//! The reference tools, and the comparison with them.
 
 use std::fmt;
 use std::io::Write as _;
@@ -266,7 +266,7 @@ const SAFER: [&str; 7] = [
 
 /// Lines that `iptables-save` prints so that they cannot be read back as they were.
 const KNOWN_LOSSES: [fn(&str, &str) -> bool; 13] = [
-    // A negated test of everything is left out.
+    // A negated test of everything is omitted.
     |ours, theirs| ours.contains("! -i +") && !theirs.contains("! -i +"),
     |ours, theirs| ours.contains("! -o +") && !theirs.contains("! -o +"),
     |ours, theirs| ours.contains("port 0:65535") && !theirs.contains("port 0:65535"),
@@ -284,7 +284,7 @@ const KNOWN_LOSSES: [fn(&str, &str) -> bool; 13] = [
     |ours, theirs| ours.contains("--tcp-flags NONE ") && !theirs.contains("--tcp-flags"),
     // Zone 0 of one direction.
     |ours, theirs| ours.contains("--zone-") && !theirs.contains("--zone"),
-    // A rate below 16 bytes a second is printed as none.
+    // A rate below 16 bytes per second is printed as none.
     |ours, theirs| ours.replace(" 1b/s", " 0b/s") == theirs,
     // Rates and bursts are rounded.
     |ours, theirs| {

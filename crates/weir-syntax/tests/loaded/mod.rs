@@ -1,5 +1,5 @@
-//! The tools in a namespace of their own, and what a load leaves in the kernel, byte for byte.
-//! Shared by the tests that compare loads.
+//! The tools in a separate namespace, and what a load leaves in the kernel, byte for byte. Shared
+//! by the tests that compare loads.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -31,7 +31,7 @@ impl Kernel {
         Kernel { namespace, lock, _session: session }
     }
 
-    /// Runs a command to its end; `None` where there is no such program.
+    /// Runs a command to its end; `None` if there is no such program.
     pub fn run(&self, words: &[&str], input: &str) -> Option<Output> {
         let mut command = self.namespace.command(words[0]);
         command.args(&words[1..]).env("XTABLES_LOCKFILE", &self.lock);

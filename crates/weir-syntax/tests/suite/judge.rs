@@ -1,4 +1,4 @@
-//! What the tool, the kernel and weir say of a case.
+//! Results of the tool, the kernel and weir for a case.
 
 use std::fmt;
 
@@ -8,12 +8,12 @@ use weir_syntax::iptables::{ParseOptions, parse, print};
 use crate::cases::Case;
 use crate::loaded::Kernel;
 
-/// What became of a case.
+/// The outcome of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outcome {
     /// Loads to the same bytes and is saved the same.
     Same,
-    /// The same, of a module that weir keeps to the letter.
+    /// The same, of a module that weir keeps verbatim.
     SameOpaque,
     /// Loads to something else.
     Different,
@@ -23,7 +23,7 @@ pub enum Outcome {
     BothRefuse,
     /// weir takes a text that the tool takes and the kernel refuses.
     TakenAgainstKernel,
-    /// weir keeps to the letter what the tool refuses for its text.
+    /// weir keeps verbatim what the tool refuses for its text.
     TakenOpaque,
     /// weir reads what the tool refuses for its text.
     TakenAgainstText,
@@ -61,7 +61,7 @@ impl Judge {
         Judge { kernel: Kernel::new("suite") }
     }
 
-    /// What becomes of a case, and why.
+    /// The outcome of a case, and why.
     pub fn decide(&self, case: &Case) -> (Outcome, String) {
         for command in &case.before {
             let words: Vec<&str> = command.split_whitespace().collect();

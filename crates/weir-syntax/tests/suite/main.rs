@@ -1,11 +1,11 @@
-//! The cases of iptables' own suite (`extensions/*.t` of its sources): what the kernel takes weir
-//! takes, and prints so that it loads to the same bytes; what the tool refuses for its text weir
+//! The cases of iptables' own test suite (`extensions/*.t` of its sources): weir accepts what the
+//! kernel accepts, and prints text that loads to the same bytes; weir refuses text that the tool
 //! refuses.
 //!
-//! Runs by `make test-corpus`. `WEIR_IPTABLES_SUITE` names the folder `extensions`; nothing of it
-//! is part of this repository. A file of the suite names chains (`:INPUT,FORWARD`), a table
-//! (`*mangle`), commands to run before (`%iptables …`, `@nfct …`), and one rule a line, of which
-//! each chain makes a case. What the suite expects is not read: the judges are
+//! Run by `make test-corpus`. `WEIR_IPTABLES_SUITE` names the folder `extensions`; it is not part
+//! of this repository. A file of the suite names chains (`:INPUT,FORWARD`), a table (`*mangle`),
+//! commands to run before (`%iptables …`, `@nfct …`), and one rule per line, which becomes one case
+//! per chain. The results that the suite expects are not read: the references are
 //! `iptables-legacy-restore --test` for the text and a load into a namespace for the kernel.
 
 mod cases;

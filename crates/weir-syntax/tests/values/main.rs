@@ -1,9 +1,9 @@
-//! What weir prints of a value loads to what the value itself loads to, byte for byte.
+//! A printed value loads to the same bytes as the original value.
 //!
-//! For each option that has a unit, a scale, a range or a rounding, values over its whole range
-//! are loaded twice: as they are written, and as weir prints them. The judge is the table as the
-//! kernel holds it, because `iptables-save` rounds in places. Values that weir refuses must be
-//! refused by the tool or the kernel.
+//! For each option with a unit, a scale, a range or rounding, values over its whole range are
+//! loaded twice: as written, and as weir prints them. The reference is the table in the kernel,
+//! because `iptables-save` rounds in places. Values that weir refuses must be refused by the tool
+//! or the kernel.
 
 #[path = "../loaded/mod.rs"]
 mod loaded;

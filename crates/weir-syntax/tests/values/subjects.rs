@@ -2,7 +2,7 @@
 
 use weir_model::Family;
 
-/// A rule whose values stand in braces (see [`expand`](crate::words::expand)).
+/// A rule whose values are in braces (see [`expand`](crate::words::expand)).
 pub struct Subject {
     pub table: &'static str,
     pub families: &'static [Family],
@@ -210,7 +210,7 @@ pub const SUBJECTS: &[Subject] = &[
         "mangle",
         "-A INPUT -p tcp -j ECN --ecn-tcp-cwr {n:1} --ecn-tcp-ece {n:2} --ecn-ip-ect {n:4}",
     ),
-    // Kept to the letter: what weir refuses of them the tool or the kernel refuses, too.
+    // Kept verbatim: what weir refuses of them the tool or the kernel refuses, too.
     filter(
         "-A INPUT -m cluster --cluster-total-nodes {n:1-33} {not}--cluster-local-node {n:1-8} \
              --cluster-hash-seed {n:4294967295}",

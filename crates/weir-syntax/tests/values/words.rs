@@ -1,4 +1,4 @@
-//! Values by chance: what stands in braces in a subject's rule.
+//! Random values for the braces in a subject's rule.
 
 use weir_model::Family;
 use weir_testkit::random::TestRng;

@@ -1,4 +1,4 @@
-//! Elements out of what `ipset save` and `nft list table` print.
+//! Parses elements from the output of `ipset save` and `nft list table`.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 

@@ -1,5 +1,5 @@
-//! Packets for a bench: every protocol, whole and cut at every length, fragments, extension
-//! headers, edges of ports and fields.
+//! Packets for a bench: every protocol, complete and truncated at every length, fragments,
+//! extension headers, boundary values of ports and fields.
 
 use weir_kernel::conntrack;
 use weir_packet::checksum::Internet;
@@ -111,7 +111,7 @@ fn with_header(family: Family, proto: u8, fragment: Fragment, body: &[u8]) -> Ve
 
 const WHOLE: Fragment = Fragment { offset: 0, more: false, dont: false };
 
-/// Whole transport headers with something behind them, by protocol.
+/// Complete transport headers with data after them, by protocol.
 fn bodies(family: Family) -> Vec<(&'static str, u8, Vec<u8>)> {
     let body = |p: &Packet| p.to_bytes()[if family == Family::V4 { 20 } else { 40 }..].to_vec();
     let ports = |proto: u8, transport: Transport, payload: &[u8]| {
@@ -367,7 +367,7 @@ fn fields(out: &mut Vec<Sample>, family: Family) {
     for pkttype in [weir_packet::PktType::Broadcast, weir_packet::PktType::Multicast] {
         let mut p = udp(4);
         p.pkttype = pkttype;
-        // A group's frame to an address of one host is not forwarded, but met in PREROUTING.
+        // A group's frame to an address of one host is not forwarded, but traverses PREROUTING.
         out.push(Sample::of(format!("{pkttype:?} frame"), p));
     }
     let (saddr, daddr) = addrs(family);

@@ -1,4 +1,4 @@
-//! A rule that is measured.
+//! A rule to be measured.
 
 use weir_model::{Hook, TableName};
 

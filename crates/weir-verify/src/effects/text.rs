@@ -11,7 +11,7 @@ use super::subject::MeasuredRule;
 pub(super) const IIF: &str = "weir-in";
 pub(super) const OIF: &str = "weir-out";
 
-/// Packets from this source MAC have mark 1 behind mangle PREROUTING's first rule.
+/// Packets from this source MAC have mark 1 after the first rule of mangle PREROUTING.
 pub const MARKED: weir_packet::Mac = [2, 0, 0, 0, 0, 7];
 
 /// Rules of one step of the dispatch.
@@ -47,7 +47,7 @@ pub(super) fn is_dispatch(chain: &str) -> bool {
     parts(chain).is_some()
 }
 
-/// Whether a copy for that rule goes to the chain.
+/// Whether a copy for that rule reaches the chain.
 pub(super) fn leads_to(to: &str, which: usize) -> bool {
     match parts(to) {
         Some(("s" | "l", number)) => number == which,

@@ -20,18 +20,19 @@ pub(super) fn not_comparable(packet: &Packet, path: &PacketPath) -> Option<&'sta
         return Some("IPv6 extension headers are not modelled");
     }
     if path.entry != Entry::Output && packet.mark != 0 {
-        return Some("marked before the first hook: nothing comes in so");
+        return Some("skipped: a packet cannot arrive with a mark");
     }
     if packet.family == Family::V6 || path.entry != Entry::Output {
         return None;
     }
     if packet.daddr.0 == Family::V4.max() {
-        return Some("sent to all: the host passes a copy for itself");
+        return Some("skipped: broadcast; the host also receives a copy");
     }
-    (packet.saddr.0 == 0).then_some("sent from no address: the host puts its own there")
+    (packet.saddr.0 == 0)
+        .then_some("skipped: source address 0.0.0.0, which the host replaces by its own")
 }
 
-/// Whether headers follow that `-p` looks behind, and a packet of ours does not hold.
+/// Whether headers follow that `-p` skips, and that weir's packets do not have.
 fn has_extension_headers(packet: &Packet) -> bool {
     packet.family == Family::V6 && matches!(packet.proto, 0 | 43 | 44 | 51 | 60)
 }
@@ -44,22 +45,22 @@ pub(super) fn undelivered(
     tracked: bool,
 ) -> &'static str {
     if packet.is_fragment() && tracked {
-        return "a fragment waits for its datagram where conntrack is in use";
+        return "skipped: conntrack reassembles fragments";
     }
     if !seen.begun[at] {
-        return "not taken by the host: malformed, or no path to it";
+        return "rejected by the host: malformed, or no route";
     }
-    "not delivered by an empty ruleset: martians, broadcasts, time to live"
+    "not delivered even with an empty ruleset: martian, broadcast or expired TTL"
 }
 
-/// Why what a packet does cannot be told.
+/// Why the result of a packet is not known.
 pub(super) fn out_of_reach(
     known: &Known<'_>,
     outcome: &Outcome<'_>,
     packet: &Packet,
 ) -> Option<String> {
     if known.left_open > LEFT_OPEN_MAX {
-        return Some("more matches are left open by counters than are tried".to_owned());
+        return Some("skipped: too many matches whose result the counters do not show".to_owned());
     }
     match &known.unknown {
         Some(why) => Some(why.clone()),
@@ -67,7 +68,7 @@ pub(super) fn out_of_reach(
     }
 }
 
-/// Whether a rule was asked more often than it counted, and yet counted.
+/// Whether a rule was evaluated more often than it counted, and yet counted.
 pub(super) fn is_ambiguous(outcome: &Outcome<'_>, counted: &HashMap<RuleId, u64>) -> bool {
     outcome.asked.iter().any(|asked| {
         let Some(id) = asked.credit.first() else { return false };

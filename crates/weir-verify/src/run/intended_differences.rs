@@ -1,10 +1,10 @@
-//! Packets that a form treats in its own way on purpose.
+//! Packets that a form treats differently on purpose.
 //!
-//! Two passes do more than reshape: `early_drop` drops in raw PREROUTING what the ruleset drops
-//! later, so that no counter on the way counts it; `notrack` keeps packets from conntrack, so that
-//! nat does not see them. Which packets these are is told by the interpreter, from the form's own
-//! text; what is expected of them is as exact as of all others, but for those counters. Without
-//! such a pass nothing is expected otherwise.
+//! Two passes do more than restructure: `early_drop` drops in raw PREROUTING what the ruleset drops
+//! later, so that counters in between do not count it; `notrack` exempts packets from conntrack, so
+//! that nat does not see them. The interpreter determines these packets from the form's own text;
+//! they are compared as exactly as all others, except for those counters. Without such a pass there
+//! are no intended differences.
 
 use weir_artefact::{Deviation, Occurrence, Stored};
 use weir_model::{Firewall, TableName};
@@ -29,8 +29,8 @@ pub(crate) fn form(stored: &Stored, original: &Firewall) -> Result<Option<Firewa
     read.map(Some).map_err(|what| VerifyError::Form { path: stored.dir.clone(), what })
 }
 
-/// What the packet of a batch is expected to meet in the form, where that is not what it meets in
-/// the original, and by what name.
+/// The expected result of a packet of a batch in the form, if it differs from that in the original,
+/// and its name.
 pub(crate) fn expected(
     form: &Interpreter<'_>,
     batch: &Batch,

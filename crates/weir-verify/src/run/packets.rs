@@ -1,4 +1,4 @@
-//! Which packets are sent.
+//! The packets to send.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -13,10 +13,10 @@ use crate::batch::PacketPath;
 
 /// Devices where the ruleset names none.
 const DEVICES: [&str; 2] = ["weir-in", "weir-out"];
-/// What is made beyond what is asked for, in hundredths: some packets will be excluded.
+/// Additional packets beyond the requested number, in hundredths, because some will be excluded.
 const SURPLUS_PERCENT: usize = 160;
 
-/// Packets for every family and entry, by the way they go, in the order of ways.
+/// Packets for every family and entry, sorted by path.
 pub(crate) fn by_path(
     firewall: &Firewall,
     options: &VerifyOptions,
@@ -60,7 +60,7 @@ const ODD: usize = 16;
 /// Protocols whose headers no field says, or says in part: SCTP, DCCP, ESP, AH, GRE, UDP-Lite.
 const PROTOCOLS: [u8; 8] = [6, 17, 132, 33, 50, 51, 47, 136];
 
-/// The packet as another protocol whose header is cut, or has something behind it.
+/// The packet as another protocol whose header is truncated, or followed by data.
 fn odd(packet: &Packet, i: usize) -> Option<Packet> {
     let proto = PROTOCOLS[i / ODD % PROTOCOLS.len()];
     if !i.is_multiple_of(ODD) || packet.family == Family::V6 && proto == 51 {
@@ -74,7 +74,7 @@ fn odd(packet: &Packet, i: usize) -> Option<Packet> {
     body.truncate(i / ODD / PROTOCOLS.len() % 30);
     (odd.proto, odd.transport, odd.payload) = (proto, Transport::None, body);
     let Packet { iif, oif, smac, pkttype, mark, .. } = packet.clone();
-    // A TCP header that says another length than it has is no packet of the model.
+    // A TCP header that says another length than it has is not a packet of the model.
     let is_modelled =
         |p: &Packet| p.proto != 6 || p.transport != Transport::Truncated || p.payload.len() < 20;
     let odd = Packet::parse(&odd.to_bytes()).ok().filter(is_modelled)?;
@@ -103,7 +103,7 @@ pub(crate) fn lengths_matter(firewall: &Firewall) -> Vec<Family> {
     firewall.rulesets().filter(tests_length).map(|r| r.family).collect()
 }
 
-/// Families in which a rule has fragments put together, whether conntrack is in use or not.
+/// Families in which a rule has fragments reassembled, whether conntrack is in use or not.
 pub(crate) fn assembling(firewall: &Firewall) -> Vec<Family> {
     let does = |ruleset: &&Ruleset| {
         conntrack_of_all(ruleset.rules().map(|(_, _, rule)| rule)) != Conntrack::No

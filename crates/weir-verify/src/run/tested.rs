@@ -1,4 +1,4 @@
-//! One ruleset under test: its firewall, its counters, and what was found.
+//! One ruleset under test: its firewall, its counters, and the differences found.
 
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
@@ -35,9 +35,9 @@ const CHEAP_READING: Duration = Duration::from_millis(20);
 pub(crate) struct Tested<'f> {
     testbed: Testbed,
     credits: Credits,
-    /// What it does differently on purpose.
+    /// Its intended differences.
     deviations: &'f [Deviation],
-    /// The form, where a pass treats some packets in its own way on purpose.
+    /// The form, if a pass treats some packets differently on purpose.
     intended: Option<Interpreter<'f>>,
     pub report: WayReport,
     /// How long the last reading of the counters took.
@@ -80,7 +80,7 @@ impl<'f> Tested<'f> {
         };
         let script = stored.path(FileKind::Load);
         let load = |ns: &Namespace| {
-            // What is judged is the folder as it is, edited or not.
+            // The folder is tested in its current state, edited or not.
             ns.run(&["sh", &script.to_string_lossy(), "--allow-edited"], b"")
                 .map(drop)
                 .map_err(|source| VerifyError::Load { way: name.clone(), source })
@@ -130,7 +130,7 @@ impl<'f> Tested<'f> {
     }
 
     /// Sends a round, compares, and looks closely at what differs; at most `room` differences
-    /// come back.
+    /// return.
     pub fn round(
         &mut self,
         round: &Round,
@@ -193,8 +193,8 @@ impl<'f> Tested<'f> {
         Ok(())
     }
 
-    /// Counts the packets whose counters differ as the form's nature lets them: one by one where
-    /// reading counters is cheap, else all of them together.
+    /// Counts the packets whose counters differ in the way that the form allows: one by one if
+    /// reading counters is cheap, otherwise all of them together.
     fn halve_named(
         &mut self,
         items: &[ExpectedPacket<'_>],
@@ -242,8 +242,8 @@ impl<'f> Tested<'f> {
         Ok(())
     }
 
-    /// Sends packets, in their batches, and reads what came through and what counted. Where some
-    /// were lost before the first hook, all are sent again.
+    /// Sends packets in their batches, and reads arrivals and counters. If some were lost before
+    /// the first hook, all are sent again.
     fn pass(
         &mut self,
         items: &[Sent<'_>],
@@ -273,7 +273,7 @@ impl<'f> Tested<'f> {
         unreachable!("the last attempt returns")
     }
 
-    /// Sends one packet, and reads what came through and what counted.
+    /// Sends one packet, and reads its arrival and counters.
     pub fn alone(
         &mut self,
         batch: &Batch,
@@ -336,7 +336,7 @@ impl<'f> Tested<'f> {
         true
     }
 
-    /// Which of the form's deviations a packet may meet.
+    /// Which of the form's deviations may apply to a packet.
     fn deviation(&self, item: &ExpectedPacket<'_>) -> Option<&'f Deviation> {
         differ::deviation(self.deviations, &item.batch.packets[item.at].packet)
     }

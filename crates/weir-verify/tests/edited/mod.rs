@@ -1,5 +1,5 @@
-//! Edits of rulesets: what changes the meaning must be found, and shown to the kernel; what keeps
-//! it must be proven equal.
+//! Edits of rulesets: changes of the meaning must be found, and confirmed by the kernel; others
+//! must be proven equal.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -24,7 +24,7 @@ pub struct Source {
     pub family: Family,
 }
 
-/// What came of many edits.
+/// The result of many edits.
 #[derive(Default)]
 pub struct Tally {
     /// Edits for which the interpreter has a witness.
@@ -64,7 +64,7 @@ impl fmt::Display for Tally {
     }
 }
 
-/// The ruleset of a text; `None` where the edit made it one that iptables refuses.
+/// The ruleset of a text; `None` if the edit made it one that iptables refuses.
 pub fn read(text: &str, family: Family) -> Option<Firewall> {
     let options = ParseOptions { family: Some(family), ..ParseOptions::default() };
     let ruleset = parse(text, &options).ok()?;

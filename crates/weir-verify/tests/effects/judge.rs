@@ -1,4 +1,4 @@
-//! Whether a table of effects says what was observed, no less and no more.
+//! Whether a table of effects agrees exactly with the observations.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -38,7 +38,7 @@ pub struct MatchFact {
     pub varies: bool,
     /// The interpreter answers it by the packet's fields.
     pub decided: bool,
-    /// It has fragments put together, where that was tried.
+    /// It has fragments reassembled, where that was tried.
     pub defragments: Option<bool>,
 }
 
@@ -53,9 +53,9 @@ pub struct TargetFact {
     pub changes_sets: bool,
     /// It ended the walk of a packet that did not come through.
     pub drops: bool,
-    /// Some packet went on behind it.
+    /// Some packet continued behind it.
     pub goes_on: bool,
-    /// It has fragments put together, where that was tried.
+    /// It has fragments reassembled, where that was tried.
     pub defragments: Option<bool>,
 }
 
@@ -74,7 +74,7 @@ pub const HANDED: [(&str, FieldSet, Ends); 4] = [
     ("TPROXY", FieldSet::of(&[Field::Mark]), Ends::Always),
     ("SYNPROXY", FieldSet::NONE, Ends::Perhaps),
 ];
-/// Rows that no rule reaches: HL is read as TTL, and QUEUE is no target that iptables writes.
+/// Rows that no rule reaches: HL is read as TTL, and QUEUE is not a target that iptables writes.
 pub const UNREACHED: [&str; 2] = ["HL", "QUEUE"];
 /// Targets whose messages, clones, answers and connections are not observed: they are taken as
 /// noticed by others.
@@ -315,7 +315,7 @@ pub fn match_mutants(rows: &[MatchRow]) -> Vec<(String, Vec<MatchRow>)> {
         };
         push("has no row".into(), None);
         let fields = FIELDS.iter().map(|f| f.field);
-        // For the others a list of fields is no claim: what they depend on may be any.
+        // For the others a list of fields is not a claim: what they depend on may be any.
         for field in fields.filter(|_| row.depends == Depends::Fields) {
             let reads = toggled(row.reads, field);
             push(format!("reads {field:?} or not"), Some(MatchRow { reads, ..*row }));
@@ -350,8 +350,8 @@ pub fn match_mutants(rows: &[MatchRow]) -> Vec<(String, Vec<MatchRow>)> {
     out
 }
 
-/// The opposite in whether fragments are put together. What tracks and what only defragments are
-/// told apart by `socket_and_tproxy_do_not_bring_the_nat_table_into_play` of `facts`.
+/// The opposite in whether fragments are reassembled. What tracks and what only defragments are
+/// distinguished by `socket_and_tproxy_do_not_bring_the_nat_table_into_play` of `facts`.
 fn other_fragments(conntrack: Conntrack) -> Conntrack {
     match conntrack {
         Conntrack::No => Conntrack::Defragments,

@@ -1,4 +1,4 @@
-//! Sends the packets, and gathers what each rule did.
+//! Sends the packets, and collects the effects of each rule.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -119,9 +119,9 @@ pub fn matches(session: &Session, family: Family, facts: &mut Vec<MatchFact>, ta
     }
 }
 
-/// Whether each module by itself has fragments put together: then a fragment waits for its
-/// datagram, and no rule sees it. Among many of which one does that cannot be told, so that each of
-/// these is loaded alone.
+/// Whether each module by itself has fragments reassembled: then a fragment waits for its datagram,
+/// and no rule sees it. Among many of which one does that cannot be told, so that each of these is
+/// loaded alone.
 fn try_fragments<'s>(
     session: &Session,
     family: Family,

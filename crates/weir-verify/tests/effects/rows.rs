@@ -1,4 +1,4 @@
-//! The rules that are measured: every match and target that weir reads, with all of its options.
+//! The measured rules: every match and target that weir reads, with all of its options.
 
 use weir_model::{Family, Hook, TableName};
 use weir_verify::effects::MeasuredRule;

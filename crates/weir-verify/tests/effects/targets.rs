@@ -1,4 +1,4 @@
-//! The targets that are measured, and the probes that see what they did.
+//! The measured targets, and the probes that observe their effects.
 
 use weir_model::{Family, Field, Hook, TableName};
 use weir_verify::effects::MeasuredRule;
@@ -188,7 +188,7 @@ pub fn connections(family: Family) -> Vec<MeasuredRule> {
     for (table, hook) in [(Mangle, Forward), (Raw, Prerouting), (Filter, Forward)] {
         rows.at("", table, hook, "");
     }
-    // It has datagrams put together, as conntrack does.
+    // It has datagrams reassembled, as conntrack does.
     let any = if family == Family::V4 { "192.0.2.50" } else { "2001:db8::50" };
     for proto in ["tcp", "udp"] {
         let rule =

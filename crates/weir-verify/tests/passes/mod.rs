@@ -1,5 +1,5 @@
-//! All passes over a ruleset: how each is checked, what it makes of the rules a packet tries, and
-//! whether the kernel agrees.
+//! All passes over a ruleset: how each is checked, how it changes the number of rules that a packet
+//! tries, and whether the kernel agrees.
 
 use std::fmt;
 use std::fs;
@@ -30,7 +30,7 @@ pub struct Row {
     tried: Option<(f64, f64)>,
 }
 
-/// What came of all rulesets.
+/// The result of all rulesets.
 pub struct Table {
     rows: Vec<Row>,
     kernel: Vec<String>,

@@ -1,4 +1,4 @@
-//! Commands that make a form of a ruleset and compare it: `compile`, `verify`, `diff`.
+//! Commands that generate and compare forms of a ruleset: `compile`, `verify`, `diff`.
 
 use std::path::PathBuf;
 
@@ -46,7 +46,7 @@ pub struct Compile {
     /// Passes to run, in this order, instead of those of the form.
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub passes: Option<Vec<String>>,
-    /// A pass to leave out.
+    /// A pass to skip.
     #[arg(long, value_name = "NAME")]
     pub no_pass: Vec<String>,
     /// Write without comparing; the manifest records it.
@@ -58,7 +58,7 @@ pub struct Compile {
     /// Rewrite the chains of these programs as well: docker, kube-proxy, firewalld, ufw.
     #[arg(long, value_delimiter = ',', value_name = "PROGRAMS")]
     pub programs: Vec<String>,
-    /// Refuse an nft form that leaves rules in iptables. Other forms are all iptables.
+    /// Refuse an nft form that leaves rules in iptables.
     #[arg(long)]
     pub strict: bool,
     /// JSON on standard output.
@@ -82,7 +82,7 @@ pub struct Verify {
     /// More of the ruleset.
     #[command(flatten)]
     pub operand: Operand,
-    /// Number of packets to make for the ruleset and compare.
+    /// Number of packets to generate for the ruleset and compare.
     #[arg(long, default_value_t = 10_000, value_name = "N")]
     pub packets: usize,
     /// Seed for random packets.
@@ -96,7 +96,7 @@ pub struct Verify {
     pub json: bool,
 }
 
-/// A hook of its own, for `weir diff`.
+/// A single hook, for `weir diff`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum OneHook {
     /// PREROUTING.
@@ -112,7 +112,7 @@ pub enum OneHook {
 }
 
 impl OneHook {
-    /// The model's word for it.
+    /// The hook in the model.
     pub fn hook(self) -> weir_model::Hook {
         match self {
             OneHook::Prerouting => weir_model::Hook::Prerouting,
@@ -141,28 +141,28 @@ pub struct Diff {
     /// Two of: a file (`-` is standard input), an artefact's folder, `--live`.
     #[arg(value_name = "OPERAND", num_args = 1..=2)]
     pub operands: Vec<String>,
-    /// The ruleset in force in this network namespace, in place of an operand (weir only reads it).
+    /// The ruleset in force in this network namespace, instead of an operand (read only).
     #[arg(long)]
     pub live: bool,
-    /// The variant of iptables to read by --live; needed only where both hold rules.
+    /// The iptables variant that --live reads; needed only if both have rules.
     #[arg(long, value_enum, requires = "live")]
     pub variant: Option<VariantArg>,
-    /// ip6tables-save text that belongs to a file: A's, then B's; one stands for both.
+    /// ip6tables-save text of a file: for A, then for B; a single one applies to both.
     #[arg(long, value_name = "FILE")]
     pub ip6: Vec<PathBuf>,
-    /// ipset save text that belongs to a file: A's, then B's; one stands for both.
+    /// ipset save text of a file: for A, then for B; a single one applies to both.
     #[arg(long, value_name = "FILE")]
     pub ipset: Vec<PathBuf>,
-    /// Look host names up; without it they are refused.
+    /// Resolve host names; by default they are refused.
     #[arg(long)]
     pub resolve: bool,
     /// Compare one hook instead of the whole journey.
     #[arg(long, value_enum)]
     pub hook: Option<OneHook>,
-    /// Compare verdicts only, not effects on the way (logs, marks, …).
+    /// Compare verdicts only, not effects (logs, marks, …).
     #[arg(long)]
     pub verdict: bool,
-    /// Compare verdicts and all effects on the way (the default).
+    /// Compare verdicts and all effects (the default).
     #[arg(long, conflicts_with = "verdict")]
     pub effects: bool,
     /// Also compare which rules count, on packets (not proven).

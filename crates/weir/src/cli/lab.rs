@@ -7,14 +7,14 @@ use clap::{Args, Subcommand, ValueEnum};
 /// `weir lab …`.
 #[derive(Debug, Subcommand)]
 pub enum Lab {
-    /// Run a study: make its namespaces, load its subjects, measure them, keep records.
+    /// Run a study: create its namespaces, load its subjects, measure them, write records.
     #[command(
         after_help = "Example:\n  weir lab run studies/kadlecsik2005-rules -o run --preset quick"
     )]
     Run(LabRun),
-    /// Measure the laboratory itself: what it sends, receives and tells apart on this machine.
+    /// Measure the laboratory itself: its rates, losses and resolution on this machine.
     #[command(after_help = "\
-The status is 1 where a packet or a connection was lost.
+Exit status 1 if a packet or a connection was lost.
 
 Example:
   weir lab selftest
@@ -23,36 +23,35 @@ Example:
     /// Write the report of a run: one HTML page that opens offline.
     #[command(after_help = "\
 Several runs of one study, on other machines or kernels, are drawn side by side on the page of the
-first; ratios are made within each of them.
+first; ratios are computed within each of them.
 
 Example:
   weir lab report run
   weir lab report debian-12 debian-13 metal -o kernels.html")]
     Report(LabReport),
-    /// Compare two runs of a study: status 1 where something became worse beyond the margin.
+    /// Compare two runs of a study: exit status 1 if a point is worse by more than the margin.
     #[command(after_help = "\
-A point is worse where the whole 95 % interval of its ratio lies beyond the margin, and the
-difference holds at 5 % over all points together (Holm).
+A point is worse if the whole 95 % interval of its ratio is beyond the margin, and the difference is
+significant at 5 % over all points together (Holm).
 
 Example:
   weir lab compare before after --margin 0.05")]
     Compare(LabCompare),
-    /// Write a page over all studies: every claim with its outcome, and the report of each kept
-    /// run.
+    /// Write a page about all studies: every claim with its status, and the reports of their runs.
     #[command(after_help = "Example:\n  weir lab index -o pages")]
     Index(LabIndex),
     /// Show a run, or the index of a folder of studies, in a browser on this machine.
     #[command(after_help = "\
-Listens on 127.0.0.1 alone, until Ctrl-C. A page is made anew when the records have changed; that of
-a run which goes on asks for itself every few seconds.
+Listens on 127.0.0.1 only, until Ctrl-C. A page is regenerated when the records have changed; the
+page of a run in progress reloads itself every few seconds.
 
 Example:
   weir lab serve run
   weir lab serve studies --port 8080")]
     Serve(LabServe),
-    /// List what the papers say, with what became of it here and the command that measures it.
+    /// List the statements of the papers, with their status and the command that measures them.
     #[command(after_help = "\
-A status is computed from the records that are kept under STUDIES/*/runs, never typed.
+A status is computed from the records under STUDIES/*/runs; it cannot be set by hand.
 
 Example:
   weir lab list
@@ -72,35 +71,35 @@ pub struct LabRun {
     /// Folder of the records.
     #[arg(short, long, value_name = "DIR")]
     pub output: PathBuf,
-    /// How long and how often: `quick` without it; with `--aa`, the study's preset `aa`, or else
-    /// `smoke` at two points.
+    /// Length and number of trials: `quick` by default; with `--aa`, the study's preset `aa`, or
+    /// else `smoke` at two points.
     #[arg(long)]
     pub preset: Option<String>,
-    /// Seed of order and rulesets.
+    /// Seed for the order of trials and for rulesets.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Raise limits of the whole machine where the study needs it (connection tracking), and put
-    /// them back at the end.
+    /// Raise global limits of connection tracking if the study needs it, and restore them at the
+    /// end.
     #[arg(long)]
     pub allow_global: bool,
-    /// Go on with a run that was interrupted: same study, preset and seed.
+    /// Continue an interrupted run: same study, preset and seed.
     #[arg(long)]
     pub resume: bool,
-    /// Measure this subject against itself, as often as 20 runs would: how often is it called
-    /// different? Status 1 where that is more than 3 times.
+    /// Measure this subject against itself, as often as 20 runs would, and count how often a
+    /// difference is reported; exit status 1 if more than 3 times.
     #[arg(long = "aa", value_name = "SUBJECT")]
     pub against_itself: Option<String>,
-    /// Write what came of `--aa` into the study's folder too, as aa.json: `weir lab list` and the
-    /// index show it.
+    /// Also write the result of `--aa` to the study's folder, as aa.json, which `weir lab list`
+    /// and the index show.
     #[arg(long, requires = "against_itself")]
     pub keep: bool,
-    /// Search the highest rate of each subject with this loss, both bounds of it, rather than
-    /// measure at overload; what is found is in OUTPUT/search.jsonl.
+    /// Search for the highest rate of each subject with this loss, instead of measuring at
+    /// overload; the bounds are in OUTPUT/search.jsonl.
     #[arg(long, value_enum, conflicts_with_all = ["resume", "against_itself"])]
     pub search: Option<Loss>,
-    /// Run over two machines: this one plays and counts, the firewall is another one that `ssh`
-    /// reaches; the file names interfaces of both. Where it names kernels, the firewall is booted
-    /// into each, with a run for each in OUTPUT/NAME.
+    /// Run over two machines: this one sends and counts, the firewall is another one, reached by
+    /// `ssh`; the file names interfaces of both. If it names kernels, the firewall is booted into
+    /// each, with a run for each in OUTPUT/NAME.
     #[arg(long, value_name = "FILE")]
     pub hosts: Option<PathBuf>,
 }
@@ -108,9 +107,9 @@ pub struct LabRun {
 /// The loss that a search allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Loss {
-    /// None, in any trial.
+    /// No loss in any trial.
     Zero,
-    /// Half a percent; one trial of three may be worse.
+    /// 0.5 % loss; one trial of three may exceed it.
     Partial,
 }
 
@@ -131,10 +130,10 @@ pub struct LabCompare {
     pub first: PathBuf,
     /// Folder of the records after.
     pub second: PathBuf,
-    /// What may change before it matters: 0.05 is a twentieth.
+    /// Relative change to be tolerated.
     #[arg(long, default_value_t = 0.05, value_name = "SHARE")]
     pub margin: f64,
-    /// Compare rates as they are, rather than against the subject without rules.
+    /// Compare absolute rates instead of rates relative to the subject without rules.
     #[arg(long)]
     pub absolute: bool,
     /// JSON on standard output.
@@ -154,7 +153,7 @@ pub struct LabList {
     /// JSON on standard output.
     #[arg(long, conflicts_with = "status")]
     pub json: bool,
-    /// Write the list of each study into its README, between its marks.
+    /// Write the list of each study into its README, between the marks.
     #[arg(long, conflicts_with_all = ["json", "status"])]
     pub write: bool,
 }
@@ -175,7 +174,7 @@ pub struct LabIndex {
 pub struct LabServe {
     /// Folder of the records of a run, or of studies.
     pub folder: PathBuf,
-    /// Port; 0: any that is free.
+    /// Port; 0 selects a free one.
     #[arg(long, default_value_t = 0)]
     pub port: u16,
 }
@@ -186,7 +185,7 @@ pub struct LabSelftest {
     /// Length of a trial; above 0.6 s without real-time priority.
     #[arg(long, value_name = "SECONDS", default_value_t = 0.4)]
     pub trial: f64,
-    /// Passes over all parts, each there and back.
+    /// Number of blocks; each measures all parts in forward and reverse order.
     #[arg(long, default_value_t = 5)]
     pub blocks: u32,
     /// JSON on standard output.
@@ -199,16 +198,16 @@ pub struct LabSelftest {
 pub struct LabReport {
     /// Folder of the records.
     pub run: PathBuf,
-    /// Folders of other runs of the study, drawn beside the first one.
+    /// Folders of other runs of the study, drawn together with the first one.
     #[arg(value_name = "OTHER")]
     pub beside: Vec<PathBuf>,
-    /// The page; RUN/report.html without it.
+    /// Output file; RUN/report.html by default.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Artefacts whose manifests the report shows.
     #[arg(long, value_name = "DIR")]
     pub artefact: Vec<PathBuf>,
-    /// What `weir verify --json` printed, to be shown too.
+    /// Output of `weir verify --json`, to be shown as well.
     #[arg(long, value_name = "FILE")]
     pub verified: Vec<PathBuf>,
 }

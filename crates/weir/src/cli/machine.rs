@@ -1,4 +1,4 @@
-//! What is asked of the machine rather than of a ruleset: `tune`, `calibrate`, `doctor`.
+//! Commands about the machine rather than a ruleset: `tune`, `calibrate`, `doctor`.
 
 use std::path::PathBuf;
 

@@ -4,25 +4,25 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-/// Where a ruleset comes from, beside its FILE.
+/// The sources of a ruleset other than FILE.
 #[derive(Clone, Debug, Args)]
 pub struct Operand {
-    /// ip6tables-save text that belongs to it.
+    /// ip6tables-save text of the same ruleset.
     #[arg(long, value_name = "FILE")]
     pub ip6: Option<PathBuf>,
-    /// ipset save text that belongs to it.
+    /// ipset save text of the same ruleset.
     #[arg(long, value_name = "FILE")]
     pub ipset: Option<PathBuf>,
-    /// Read what is in force in this network namespace (never writes).
+    /// Read the ruleset in force in this network namespace; change nothing.
     #[arg(long, conflicts_with_all = ["ip6", "ipset"])]
     pub live: bool,
-    /// The variant of iptables to read by --live; needed only where both hold rules.
+    /// The iptables variant that --live reads; needed only if both have rules.
     #[arg(long, value_enum, requires = "live")]
     pub variant: Option<VariantArg>,
     /// Only this table.
     #[arg(long, value_name = "TABLE")]
     pub table: Option<String>,
-    /// Look host names up; without it they are refused.
+    /// Resolve host names; by default they are refused.
     #[arg(long)]
     pub resolve: bool,
 }

@@ -18,7 +18,7 @@ pub enum HookArg {
 }
 
 impl HookArg {
-    /// The interpreter's word for it.
+    /// The hook in the interpreter.
     pub fn entry(self) -> weir_semantics::Entry {
         match self {
             HookArg::Forward => weir_semantics::Entry::Forward,
@@ -57,7 +57,7 @@ pub struct Explain {
     pub json: bool,
 }
 
-/// Answer of a match that the packet does not answer.
+/// Assumed result of a match that the packet does not determine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Assume {
     /// It matches.
@@ -104,10 +104,10 @@ pub struct TrafficArgs {
     /// Seed for random packets.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Input and output device of every packet, where the topology fixes them: `eth0,eth1`.
+    /// Input and output device of every packet, if the topology determines them: `eth0,eth1`.
     #[arg(long, value_name = "IN,OUT", value_parser = pair)]
     pub devices: Option<(String, String)>,
-    /// The pcap file to write; `FILE.verdicts` beside it holds one verdict per line.
+    /// The pcap file to write; `FILE.verdicts` has one verdict per line.
     #[arg(short, long, value_name = "FILE")]
     pub output: PathBuf,
 }

@@ -26,7 +26,7 @@ pub struct Fmt {
 /// `weir check`.
 #[derive(Debug, Args)]
 pub struct Check {
-    /// iptables-save (or ip6tables-save) texts, each a ruleset of its own; `-` is standard input.
+    /// iptables-save (or ip6tables-save) texts, each a separate ruleset; `-` is standard input.
     #[arg(
         value_name = "FILE",
         required_unless_present_any = ["live", "ip6", "ipset", "explain", "list"]
@@ -35,19 +35,19 @@ pub struct Check {
     /// More of the ruleset.
     #[command(flatten)]
     pub operand: Operand,
-    /// The counters are those of real traffic: report rules that no packet matched.
+    /// Counters are from real traffic: report rules that no packet matched.
     #[arg(short, long)]
     pub counters: bool,
     /// Report findings with this ID as errors (`all`: every finding).
     #[arg(long, value_name = "ID", value_delimiter = ',')]
     pub deny: Vec<String>,
-    /// Report them as warnings, also those that are off by default.
+    /// Report them as warnings, even if they are off by default.
     #[arg(long, value_name = "ID", value_delimiter = ',')]
     pub warn: Vec<String>,
     /// Do not report them.
     #[arg(long, value_name = "ID", value_delimiter = ',')]
     pub allow: Vec<String>,
-    /// What to print.
+    /// Output format.
     #[arg(long, value_enum, default_value_t = Report::Text)]
     pub format: Report,
     /// JSON on standard output: the same as --format json.
@@ -112,9 +112,9 @@ pub struct Optimize {
 /// How findings are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Report {
-    /// With the lines they are about, for people.
+    /// With the affected lines, for people.
     Text,
-    /// One line for each finding, as compilers print them.
+    /// One line per finding, as compilers print them.
     Short,
     /// One JSON object.
     Json,

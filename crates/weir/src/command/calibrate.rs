@@ -1,4 +1,4 @@
-//! `weir calibrate`: the prices of the cost model, measured on this machine by the laboratory.
+//! `weir calibrate`: measures the costs of the cost model on this machine, with the laboratory.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -25,7 +25,7 @@ const LEVELS: f64 = 4.0;
 /// Runs the study and writes the cost model.
 pub fn run(args: &Calibrate) -> Result<Answer> {
     if let Some(path) = &args.output {
-        ensure!(!path.exists(), "{} is there already: it is not written over", path.display());
+        ensure!(!path.exists(), "{} already exists, and is not overwritten", path.display());
     }
     let folder = CalibrationFolder::new()?;
     let record = measure(args, &folder.0)?;
@@ -67,7 +67,7 @@ fn file(record: &folder::Record, seed: u64) -> Result<String> {
         let select = |(subject, at)| Selection::new(Quantity::NsPerPacket, subject, at);
         let found = series::slope(select(from), select(to), steps, &record.trials, seed)
             .with_context(|| {
-                format!("{what} could not be measured: weir doctor says what lacks")
+                format!("{what} could not be measured: weir doctor shows what is missing")
             })?;
         let Estimate { value, lo, hi, .. } = found;
         let _ = writeln!(said, "#   {what:<44} {value:7.1} [{lo:.1}, {hi:.1}]");
@@ -80,13 +80,13 @@ fn file(record: &folder::Record, seed: u64) -> Result<String> {
     let slopes = Slopes {
         checks: grown("a rule that does not match", "checks", rules)?,
         levels: grown("a level of a tree of chains", "jumps", LEVELS)?,
-        sets: grown("a rule that looks into a hash:ip set", "sets", rules)?,
+        sets: grown("a rule that tests a hash:ip set", "sets", rules)?,
         nets_of_one: grown("the same, hash:net, one prefix length", "nets1", rules)?,
         nets_of_nine: grown("the same, hash:net, nine prefix lengths", "nets9", rules)?,
-        maps: grown("an nft rule that looks into a map", "maps", rules)?,
+        maps: grown("an nft rule with a map lookup", "maps", rules)?,
         strings: grown("a rule that searches forty bytes", "strings", rules)?,
         conntrack: slope(
-            "a rule that has connections tracked",
+            "a rule that causes connection tracking",
             ("nothing", &few),
             ("conntrack", &few),
             1.0,
@@ -95,8 +95,8 @@ fn file(record: &folder::Record, seed: u64) -> Result<String> {
     let cost = toml::to_string(&CostModel::measured(&slopes))?;
     let environment = &record.run.environment;
     Ok(format!(
-        "# Prices of this machine, nanoseconds, as weir calibrate measured them on {}.\n\
-         # {}, Linux {}; packets that cross two virtual links, one core for all.\n\
+        "# Costs on this machine in nanoseconds, measured by weir calibrate on {}.\n\
+         # {}, Linux {}; packets traverse two virtual links, all on one core.\n\
          # Slopes, medians with 95 % intervals:\n{said}\n{cost}",
         record.run.date, environment.cpu_model, environment.kernel
     ))

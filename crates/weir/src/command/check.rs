@@ -1,4 +1,4 @@
-//! `weir check`: what rulesets hold, and likely mistakes in them.
+//! `weir check`: statistics of rulesets, and likely mistakes in them.
 
 mod baseline;
 mod checked;
@@ -29,7 +29,7 @@ pub fn run(args: &Check, colors: Colors) -> Result<Answer> {
     }
     if let Some(id) = &args.explain {
         let lint =
-            lint(id).with_context(|| format!("no kind of finding is called {id} (--list)"))?;
+            lint(id).with_context(|| format!("unknown kind of finding {id} (see --list)"))?;
         return terminal::print(lint.page);
     }
     let levels = levels(&args.deny, &args.warn, &args.allow)?;
@@ -77,7 +77,7 @@ pub fn run(args: &Check, colors: Colors) -> Result<Answer> {
 /// The files to check, each a ruleset of its own; none where the other options name the ruleset.
 fn files(args: &Check) -> Result<Vec<Option<&Path>>> {
     if args.files.len() > 1 && args.operand.ip6.is_some() {
-        bail!("--ip6 belongs to one FILE: give the IPv6 text as a FILE of its own");
+        bail!("--ip6 applies to a single FILE: give the IPv6 text as a separate FILE");
     }
     Ok(match &args.files[..] {
         [] => vec![None],

@@ -16,7 +16,7 @@ use crate::operand::{self, Loaded};
 use crate::terminal::{self, Progress};
 use crate::{cli, cli::Compile};
 
-/// Compiles, checks, writes the folder, and says what came of it.
+/// Compiles, checks, writes the folder, and says the result of it.
 pub fn run(args: &Compile, color: bool) -> Result<Answer> {
     let loaded = operand::load(args.file.as_deref(), &args.operand, color)?;
     let form = form(args.to);
@@ -95,7 +95,7 @@ fn refuse(loaded: &Loaded, error: CompileError, color: bool) -> Result<Answer> {
         );
     };
     bail!(
-        "--strict: {form} would evaluate {} of {} rules, and iptables {}: nothing was written\n\
+        "--strict: {form} would evaluate {} of {} rules, iptables {}: nothing was written\n\
          {}compile without --strict for both side by side, or --to ipset or --to tree for iptables \
          alone",
         share.in_form,
@@ -114,7 +114,7 @@ fn diagnostic(form: Form, refusal: &Refusal) -> Diagnostic {
     }
 }
 
-/// What came of it, for people.
+/// The result of it, for people.
 fn summary(manifest: &Manifest, left: &[(Program, usize)], dir: &str) -> String {
     let rules: u32 = manifest.compiled.iter().map(|run| run.rules).sum();
     let runs = manifest.compiled.len();
@@ -125,7 +125,7 @@ fn summary(manifest: &Manifest, left: &[(Program, usize)], dir: &str) -> String 
         text.push_str(&of_hooks(&manifest.share, "unchanged", "            "));
     } else {
         text.push_str(&format!(
-            "  compiled  {rules} rules in {runs} run{}\n  kept      {} as they are\n",
+            "  compiled  {rules} rules in {runs} run{}\n  unchanged {} rules\n",
             if runs == 1 { "" } else { "s" },
             manifest.barriers.len(),
         ));
@@ -137,7 +137,7 @@ fn summary(manifest: &Manifest, left: &[(Program, usize)], dir: &str) -> String 
     }
     let trusted = manifest.checked.passes.iter().any(|p| p.evidence == Evidence::Trusted);
     text.push_str(&match &manifest.checked {
-        _ if trusted => "  checked   nothing: the passes were trusted\n".into(),
+        _ if trusted => "  checked   nothing: --trust skipped the comparison\n".into(),
         checked if checked.packets == 0 => {
             "  checked   nothing: output identical to input\n".into()
         }
@@ -147,8 +147,8 @@ fn summary(manifest: &Manifest, left: &[(Program, usize)], dir: &str) -> String 
     });
     for (program, rules) in left {
         text.push_str(&format!(
-            "  note      {rules} rules are in chains of {program}, which rewrites them: they are \
-             as they were; --programs {program} compiles them too, and the program will not know\n"
+            "  note      {rules} rules are in chains that {program} rewrites, and are unchanged; \
+             --programs {program} compiles them, without {program} being aware of it\n"
         ));
     }
     for deviation in &manifest.deviations {
@@ -190,13 +190,13 @@ fn count(rules: u64) -> String {
     if rules == 1 { "1 rule".to_owned() } else { format!("{rules} rules") }
 }
 
-/// Warnings about what was read and what became of it: a form that has no rule, sets that rules
+/// Warnings about what was read and the outcome of it: a form that has no rule, sets that rules
 /// match and that are not given.
 fn warnings(loaded: &Loaded, manifest: &Manifest) -> String {
     let mut out = String::new();
     if manifest.form != Form::Linear && manifest.share.rules > 0 && manifest.share.in_form == 0 {
         out.push_str(&format!(
-            "weir: warning: the {} form has none of the {}: it makes nothing faster\n",
+            "weir: warning: the {} form changes none of the {}: it is not faster\n",
             manifest.form,
             count(manifest.share.rules)
         ));
@@ -284,7 +284,7 @@ fn of_hooks(share: &Share, what: &str, indent: &str) -> String {
     for hook in share.hooks.iter().filter(|hook| hook.left > 0) {
         let mut causes: Vec<String> = hook.causes.iter().take(CAUSES).map(cause).collect();
         if let more @ 1.. = hook.causes.len().saturating_sub(CAUSES) {
-            causes.push(format!("{more} more, in the manifest"));
+            causes.push(format!("{more} more, see the manifest"));
         }
         let (left, rules, why) = (hook.left, count(hook.rules), causes.join(", "));
         text.push_str(&format!("{indent}{}: {left} of {rules} {what}: {why}\n", hook.hook));
@@ -303,7 +303,7 @@ fn of_pass(pass: &CheckedPass) -> String {
         Evidence::Trusted => "not checked".to_owned(),
     };
     let tried = match (pass.tried_before, pass.tried_after) {
-        (Some(was), Some(is)) => format!(", {was:.1} to {is:.1} tried by a packet"),
+        (Some(was), Some(is)) => format!(", {was:.1} to {is:.1} tried per packet"),
         _ => String::new(),
     };
     format!("  pass      {name}: {rules_before} to {rules_after} rules{tried}; {how}\n")

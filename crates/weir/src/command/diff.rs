@@ -16,7 +16,7 @@ use crate::terminal::{self, Progress};
 /// Where frames go: a locally administered address.
 const DESTINATION: Mac = [2, 0, 0, 0, 0, 1];
 
-/// Compares, and says what came of it.
+/// Compares, and says the result of it.
 pub fn run(args: &Diff, color: bool) -> Result<Answer> {
     let [name_a, name_b] = &operands(args)?;
     if name_a == "-" && name_b == "-" {
@@ -30,7 +30,7 @@ pub fn run(args: &Diff, color: bool) -> Result<Answer> {
     let by_artefact = a.manifest.is_some() || b.manifest.is_some();
     let originals = side::credit(&mut a, &mut b);
     if args.counters && originals.is_none() {
-        bail!("--counters wants the same rules on both sides, or an artefact of them");
+        bail!("--counters needs the same rules on both sides, or an artefact of them");
     }
     let identity = match (&originals, by_artefact) {
         (Some(_), true) => Identity::Credit,
@@ -92,7 +92,7 @@ fn operands(args: &Diff) -> Result<[String; 2]> {
                 (side::LIVE.to_owned(), file.clone(), place(side::LIVE) < place(file));
             Ok(if first { [live, file] } else { [file, live] })
         }
-        _ => bail!("two operands are compared: files, folders of artefacts, or --live"),
+        _ => bail!("diff needs two operands: files, folders of artefacts, or --live"),
     }
 }
 
@@ -113,7 +113,7 @@ fn left_out(sides: &[&DiffOperand], by_nft: bool) -> Vec<String> {
     let mut out: Vec<String> = sides.iter().flat_map(|s| s.left_out.clone()).collect();
     if by_nft {
         out.push(format!(
-            "packets that nft treats otherwise by nature: {} (docs/semantics.md, deviations)",
+            "packets that nft inherently treats differently: {} (docs/semantics.md, deviations)",
             Deviation::packets()
         ));
     }
@@ -142,9 +142,7 @@ fn answer(review: &Review) -> Result<Answer> {
         return Ok(Answer::No);
     }
     if review.is_open() {
-        bail!(
-            "not all of it could be decided: more --memory or --steps, or one --hook alone, may help"
-        );
+        bail!("some paths were not decided: try more --memory or --steps, or a single --hook");
     }
     Ok(Answer::Yes)
 }

@@ -1,4 +1,4 @@
-//! `weir doctor` and `weir reap`: the machine, and what dead runs left on it.
+//! `weir doctor` and `weir reap`: features of the machine, and leftovers of dead runs.
 
 use anyhow::Result;
 use weir_kernel::doctor::{DoctorProbe, probes};

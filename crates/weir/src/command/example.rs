@@ -1,4 +1,4 @@
-//! `weir example`: generated rulesets to try things on.
+//! `weir example`: generated rulesets for experiments.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -61,7 +61,7 @@ pub fn run(args: &ExampleCommand) -> Result<Answer> {
     }
 }
 
-/// Writes frames and the verdict of each beside them.
+/// Writes frames and the verdict of each next to them.
 fn frames(path: &Path, frames: impl Iterator<Item = Vec<u8>>, verdict: &str) -> Result<Answer> {
     let frames: Vec<Vec<u8>> = frames.collect();
     let verdicts = format!("{verdict}\n").repeat(frames.len());

@@ -74,7 +74,7 @@ pub fn run(args: &Explain, color: bool) -> Result<Answer> {
     let mut text = render(&way, &|rule| iptables::print_rule(rule, family));
     if !assumed.is_empty() {
         let values: Vec<_> = assumed.iter().map(|f| format!("{} {}", f.name, f.assumed)).collect();
-        let _ = writeln!(text, "assumed, since --packet does not say: {}", values.join(", "));
+        let _ = writeln!(text, "assumed, not given by --packet: {}", values.join(", "));
     }
     if let Some(bill) = bill {
         text += &priced(&bill, &cost, args.cost_model.is_some());
@@ -140,8 +140,12 @@ fn devices(field: Field, family: Family, firewall: &Firewall) -> Vec<String> {
 
 /// The bill as a table.
 fn priced(bill: &Bill, cost: &CostModel, measured: bool) -> String {
-    let whose = if measured { "as measured" } else { "as shipped; weir calibrate measures" };
-    let mut text = format!("cost of the rules on the way (prices {whose}):\n");
+    let whose = if measured {
+        "as measured"
+    } else {
+        "shipped with weir; measure yours with weir calibrate"
+    };
+    let mut text = format!("cost of the evaluated rules (cost model {whose}):\n");
     for (what, steps, ns) in bill.items(cost).iter().filter(|(_, steps, _)| *steps > 0) {
         let _ = writeln!(
             text,
@@ -149,7 +153,7 @@ fn priced(bill: &Bill, cost: &CostModel, measured: bool) -> String {
             *steps as f64 * ns
         );
     }
-    let _ = writeln!(text, "  {:<44}{:>9.0} ns", "together", bill.ns(cost));
+    let _ = writeln!(text, "  {:<44}{:>9.0} ns", "total", bill.ns(cost));
     text
 }
 
@@ -168,7 +172,7 @@ fn packet(words: &str, color: bool) -> Result<(Packet, FieldSet)> {
             let span = Span { start: error.span.start as u32, end: error.span.end as u32 };
             let diagnostic = Diagnostic::new(error.message, span).help(error.help);
             eprint!("{}", weir_syntax::render(&[diagnostic], "--packet", words, color));
-            bail!("the packet was not understood");
+            bail!("the packet could not be parsed");
         }
     }
 }

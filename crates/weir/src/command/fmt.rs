@@ -31,7 +31,7 @@ fn count_rules(path: &Path, color: bool) -> Result<Answer> {
         Ok(text) => terminal::print(&text),
         Err(errors) => {
             eprint!("{}", weir_syntax::render(&errors, &name, &text, color));
-            bail!("not only count rules: nothing was done")
+            bail!("the file has rules other than count rules: nothing was done")
         }
     }
 }

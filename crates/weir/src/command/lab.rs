@@ -95,7 +95,10 @@ pub fn compare(args: &LabCompare) -> Result<Answer> {
     let (first, second) = (folder::load(&args.first)?, folder::load(&args.second)?);
     lab_runs::of_one_study((&args.first, &first), (&args.second, &second))?;
     let points = compare::runs(&first, &second, args.margin, args.absolute);
-    ensure!(!points.is_empty(), "the runs have no point in common with two blocks of each");
+    ensure!(
+        !points.is_empty(),
+        "the runs have no point in common that each measured in two blocks"
+    );
     let worse = points.iter().filter(|point| point.verdict == PointVerdict::Regression).count();
     if args.json {
         terminal::print(&json::member("lab compare", "points", &points)?)?;
@@ -124,8 +127,8 @@ fn comparison(points: &[compare::Point]) -> String {
     let _ = writeln!(
         text,
         "{} points: {} worse, {} better, {} the same, {} unclear\n\
-         {alike} of {} ({:.0} %) hold no difference: the interval of the difference of log ratios \
-         holds 0",
+         {alike} of {} ({:.0} %) do not differ: the interval of the difference of log ratios \
+         contains 0",
         points.len(),
         of(PointVerdict::Regression),
         of(PointVerdict::Improvement),
@@ -141,14 +144,14 @@ fn comparison(points: &[compare::Point]) -> String {
 fn words(quantity: Quantity) -> &'static str {
     match quantity {
         Quantity::LoadSeconds => "time to load",
-        Quantity::BytesPerConnection => "memory a connection",
+        Quantity::BytesPerConnection => "memory per connection",
         Quantity::ConnectionsPerSecond | Quantity::ConnectionsResetPerSecond => "connections",
         Quantity::HandshakesPerSecond => "handshakes",
         _ => "rate",
     }
 }
 
-/// Writes the page of a run, with others beside it.
+/// Writes the page of a run, with others next to it.
 pub fn report(args: &LabReport) -> Result<Answer> {
     let runs = lab_runs::load(&args.run, &args.beside)?;
     let mut extras = Vec::new();
@@ -182,7 +185,7 @@ fn artefacts(dirs: &[std::path::PathBuf]) -> Result<Extra> {
         "form",
         "rules compiled",
         "runs",
-        "rules left in place",
+        "rules unchanged",
         "kernel memory, MiB (estimated)",
         "packets checked before writing",
     ];
@@ -209,12 +212,13 @@ fn verified(path: &Path) -> Result<Extra> {
     let columns =
         ["ruleset", "packets", "verdicts that differ", "counters that differ", "named deviations"];
     let compared = ExtraTable {
-        caption: "Each packet went through the kernel and through the interpreter.".to_owned(),
+        caption: "Each packet was sent through the kernel and evaluated by the interpreter."
+            .to_owned(),
         columns: columns.map(str::to_owned).to_vec(),
         rows: ways.collect(),
     };
     let excluded = ExtraTable {
-        caption: "Packets that were made and not compared".to_owned(),
+        caption: "Packets that were generated but not compared".to_owned(),
         columns: vec!["cause".to_owned(), "packets".to_owned()],
         rows: report.excluded.iter().map(|(k, v)| vec![k.clone(), v.to_string()]).collect(),
     };

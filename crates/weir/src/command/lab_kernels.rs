@@ -1,4 +1,4 @@
-//! `weir lab run` where the hosts' file names kernels: a run for each, and one page of all.
+//! `weir lab run` if the hosts' file names kernels: a run per kernel, and one page about all.
 
 use std::path::Path;
 

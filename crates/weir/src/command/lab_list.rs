@@ -1,4 +1,4 @@
-//! `weir lab list`: what the papers say, and what became of it.
+//! `weir lab list`: the statements of the papers, and their status.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -70,7 +70,7 @@ fn write(args: &LabList, entries: &[RegistryEntry]) -> Result<Answer> {
     Ok(Answer::Yes)
 }
 
-/// Writes the index, and beside it the report and the trials of each study's newest run.
+/// Writes the index, and next to it the report and the trials of each study's newest run.
 pub fn index(args: &LabIndex) -> Result<Answer> {
     let out = &args.output;
     fs::create_dir_all(out).with_context(|| format!("make {}", out.display()))?;

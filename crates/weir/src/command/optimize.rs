@@ -1,4 +1,4 @@
-//! `weir optimize`: what weir does about findings by itself, proven before it is printed.
+//! `weir optimize`: applies the fixes of findings, and proves the result before printing it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -79,8 +79,8 @@ fn ids(args: &Optimize) -> Result<BTreeSet<&'static str>> {
     }
     let known = |id: &String| match lint(id) {
         Some(lint) if lint.fix => Ok(lint.id),
-        Some(_) => bail!("{id}: weir can find it, not fix it (weir check --explain {id})"),
-        None => bail!("no kind of finding is called {id} (weir check --list)"),
+        Some(_) => bail!("{id}: weir cannot fix this kind of finding (weir check --explain {id})"),
+        None => bail!("unknown kind of finding {id} (see weir check --list)"),
     };
     args.fix.iter().map(known).collect()
 }
@@ -90,7 +90,7 @@ fn outputs(args: &Optimize, loaded: &Loaded) -> Result<Vec<PathBuf>> {
     let inputs: Vec<PathBuf> = loaded.sources.iter().map(|s| PathBuf::from(&s.name)).collect();
     if args.in_place {
         return match inputs.iter().find(|p| !p.is_file()) {
-            Some(p) => bail!("--in-place: {} is no file", p.display()),
+            Some(p) => bail!("--in-place: {} is not a file", p.display()),
             None => Ok(inputs),
         };
     }
@@ -100,7 +100,7 @@ fn outputs(args: &Optimize, loaded: &Loaded) -> Result<Vec<PathBuf>> {
         _ if out.is_dir() => {
             inputs.iter().map(|p| out.join(p.file_name().unwrap_or_default())).collect()
         }
-        n => bail!("{n} texts cannot go into one file: make the folder {}", out.display()),
+        n => bail!("{n} texts cannot be written to one file: create the folder {}", out.display()),
     };
     for path in &outputs {
         if inputs.iter().any(|input| same_file(input, path)) {
@@ -150,7 +150,7 @@ fn prove(
     }
     if let Some((part, f)) = comparison.fragments().next() {
         let which = if f.before { "no longer" } else { "now" };
-        bail!("{REFUSED}: {:?} fragments are {which} put together ({})", part.family, f.place());
+        bail!("{REFUSED}: {:?} fragments are {which} reassembled ({})", part.family, f.place());
     }
     let unknown = comparison.unknowns().next().map(|(_, why)| why.to_owned());
     let new = Interpreter::comparing(after, before);
@@ -207,7 +207,7 @@ fn summary(fixed: &Fixed, proof: Option<&OptimizeProof>, seed: u64) -> String {
     out
 }
 
-/// Warns of rules that accept every packet before the rules behind them are removed: who wrote these
+/// Warns of rules that accept every packet before the rules after them are removed: who wrote these
 /// may have meant them to filter.
 fn catch_alls(loaded: &Loaded, after: &Firewall) -> String {
     let mut out = String::new();
@@ -229,9 +229,9 @@ fn catch_alls(loaded: &Loaded, after: &Firewall) -> String {
                     if removed == 1 { "1 rule".to_owned() } else { format!("{removed} rules") };
                 let words = iptables::print_rule(&chain.rules[at], family);
                 out.push_str(&format!(
-                    "WARNING  -A {} {words} (rule {} of {} {}) accepts every packet: {rules} behind \
-                     it match nothing and are removed; if they are meant to filter, narrow this \
-                     rule instead\n",
+                    "WARNING  -A {} {words} (rule {} of {} {}) accepts every packet: removing \
+                     {rules} after it that no packet reaches; if this rule should not match every \
+                     packet, narrow it instead\n",
                     chain.name,
                     at + 1,
                     table.name,

@@ -1,4 +1,4 @@
-//! `weir lab selftest`: what the laboratory itself can do on this machine.
+//! `weir lab selftest`: the performance of the laboratory itself on this machine.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -57,15 +57,16 @@ fn text_of(report: &selftest::SelfTestReport) -> String {
     if let Some(ratio) = &report.without_tracking {
         let _ = writeln!(
             text,
-            "connections without tracking are {:.2} times as many (95 %: {:.2} to {:.2})",
+            "rate of connections without tracking relative to tracking: {:.2} (95 %: {:.2} to \
+             {:.2})",
             ratio.value, ratio.lo, ratio.hi
         );
     }
     if let Some(ratio) = &report.beside_frames {
         let _ = writeln!(
             text,
-            "a packet of theirs takes {:.2} times as long as a frame through the same kind of \
-             router (95 %: {:.2} to {:.2})",
+            "time per packet of a connection relative to a frame through the same kind of router: \
+             {:.2} (95 %: {:.2} to {:.2})",
             ratio.value, ratio.lo, ratio.hi
         );
     }

@@ -79,7 +79,7 @@ impl Site {
         };
         if !is_run && site.sources().is_empty() {
             bail!(
-                "{}: neither the folder of a run (run.json) nor one of studies (*/study.toml)",
+                "{}: neither a run (run.json) nor a folder of studies (*/study.toml)",
                 folder.display()
             );
         }
@@ -111,7 +111,7 @@ impl Site {
         self.sources().into_iter().filter_map(of).collect()
     }
 
-    /// Makes the pages anew where something changed.
+    /// Makes the pages again where something changed.
     fn refresh(&mut self) -> Result<()> {
         let stamp = self.stamp();
         if stamp == self.stamp && !self.files.is_empty() {
@@ -133,13 +133,13 @@ impl Site {
     /// The answer to a request.
     fn answer(&mut self, request: &str) -> Reply {
         let Some(request) = Request::parse(request) else {
-            return Reply::told("400 Bad Request", "this is no request of HTTP/1.1");
+            return Reply::told("400 Bad Request", "not an HTTP/1.1 request");
         };
         if !request.is_local() {
-            return Reply::told("403 Forbidden", "ask for 127.0.0.1 or localhost");
+            return Reply::told("403 Forbidden", "use the host name 127.0.0.1 or localhost");
         }
         if request.method != "GET" {
-            return Reply::told("405 Method Not Allowed", "GET is all there is");
+            return Reply::told("405 Method Not Allowed", "only GET is supported");
         }
         if let Err(error) = self.refresh() {
             return Reply::told("500 Internal Server Error", &format!("{error:#}"));
@@ -152,7 +152,7 @@ impl Site {
                 body: Arc::clone(bytes),
                 again: self.goes_on,
             },
-            None => Reply::told("404 Not Found", "there is no such page"),
+            None => Reply::told("404 Not Found", "page not found"),
         }
     }
 }

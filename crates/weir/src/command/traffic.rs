@@ -1,4 +1,4 @@
-//! `weir traffic`: frames for a ruleset with the verdict that each should meet.
+//! `weir traffic`: frames for a ruleset, with the expected verdict of each.
 
 use std::fs;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use crate::{operand, terminal};
 /// Where frames go: a locally administered address; whoever plays them puts in the real one.
 const DESTINATION: Mac = [2, 0, 0, 0, 0, 1];
 
-/// Writes the pcap file and the verdicts beside it.
+/// Writes the pcap file and the verdicts next to it.
 pub fn run(args: &TrafficArgs, color: bool) -> Result<Answer> {
     let loaded = operand::load(args.file.as_deref(), &args.operand, color)?;
     let mut all = Vec::new();

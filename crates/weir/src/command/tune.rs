@@ -1,4 +1,4 @@
-//! `weir tune`: what the papers tuned, in today's terms.
+//! `weir tune`: the papers' tunings in today's terms.
 
 use anyhow::Result;
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! `weir verify`: forms against the kernel.
+//! `weir verify`: compares forms with the kernel.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::cli::Verify;
 use crate::terminal::{self, Progress};
 use crate::{json, operand};
 
-/// Compares, and says what came of it.
+/// Compares, and says the result of it.
 pub fn run(args: &Verify, color: bool) -> Result<Answer> {
     let alone = args.operand.live || args.operand.ip6.is_some() && is_artefact(&args.paths[0]);
     let (file, artefacts) = match args.paths.split_first() {

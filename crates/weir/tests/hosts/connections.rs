@@ -200,9 +200,9 @@ fn what_works_on_one_machine_only_is_refused_with_its_line() {
     let direct = SUBJECTS.replace("[plain]", "[plain]\npath = \"direct\"");
     let usual = fs::read_to_string(lan.folder.join("study/subjects.toml")).unwrap();
     let cases = [
-        (on_axis.as_str(), SUBJECTS, "[traffic]", "kind `sockets` over hosts is not built yet"),
-        (&loopback, SUBJECTS, "[traffic]", "kind `loopback` over hosts is not built yet"),
-        (&probed, &usual, "[probe]", "`[probe]` by a shell over hosts is not built yet"),
+        (on_axis.as_str(), SUBJECTS, "[traffic]", "kind `sockets` is not implemented over hosts"),
+        (&loopback, SUBJECTS, "[traffic]", "kind `loopback` is not implemented over hosts"),
+        (&probed, &usual, "[probe]", "`[probe]` by a shell is not implemented over hosts"),
         (CONNECTIONS, &one_armed, "subjects =", "the path `one-armed` of subject `plain` over"),
         (CONNECTIONS, &direct, "subjects =", "the path `direct` of subject `plain` over hosts"),
     ];

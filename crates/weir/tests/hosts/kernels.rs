@@ -1,5 +1,5 @@
-//! Boots between kernels. What stands for a boot: the ssh server that listens ends, and another one
-//! starts that sees another boot id.
+//! Boots between kernels. A boot is simulated: the listening ssh server ends, and another one
+//! starts with another boot ID.
 
 use super::*;
 
@@ -90,7 +90,7 @@ fn a_study_is_run_once_for_each_kernel() {
     }
     assert_eq!((Lan::devices(&lan.ends), Lan::devices(&lan.firewall)), before);
 
-    // What is there is not begun anew, and nothing is booted for it.
+    // What is there is not begun again, and nothing is booted for it.
     let ended = run(&[]);
     assert!(ended.status.code() == Some(2) && said(&ended).contains("not empty"));
     assert_eq!(lan.boots(), 2);
@@ -102,14 +102,14 @@ fn a_study_is_run_once_for_each_kernel() {
     assert!(record("two").run.complete);
     assert_eq!((lan.boots(), fs::read(out.join("one/trials.jsonl.gz")).unwrap() == one), (3, true));
 
-    // One that was interrupted goes on after a boot; on another kernel it would not be one run.
+    // One that was interrupted continues after a boot; on another kernel it would not be one run.
     let text = fs::read_to_string(out.join("two/run.json")).unwrap();
     let cut_short = text.replace("\"complete\": true", "\"complete\": false");
     assert_ne!(cut_short, text);
     fs::write(out.join("two/run.json"), cut_short.replace(&release, "0.0")).unwrap();
     let ended = run(&["--resume"]);
     assert_eq!(ended.status.code(), Some(2));
-    assert!(said(&ended).contains("it was begun on the kernel 0.0"), "{}", said(&ended));
+    assert!(said(&ended).contains("it was started on kernel 0.0"), "{}", said(&ended));
     fs::write(out.join("two/run.json"), cut_short).unwrap();
     whole(&run(&["--resume"]));
     assert!(record("two").run.complete);
@@ -122,7 +122,7 @@ fn a_host_that_is_not_booted_is_told_from_one_that_is() {
     // The other test shows that this command boots.
     let stops = boot.replace("sh ", r"sed /^exec/,\$d ") + " | sh";
     let cases = [
-        ("true", "it still runs, and was not booted"),
+        ("true", "it is still running, and was not rebooted"),
         ("exit 7", "`boot` ended with exit status: 7"),
         ("sleep 60", "`boot` has not ended"),
         (stops.as_str(), "it does not answer"),

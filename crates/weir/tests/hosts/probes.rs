@@ -1,4 +1,4 @@
-//! Probes over two hosts: what is asked here comes back through the firewall there.
+//! Probes over two hosts: requests from here return through the firewall there.
 
 use super::*;
 

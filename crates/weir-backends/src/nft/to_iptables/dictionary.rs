@@ -1,4 +1,4 @@
-//! What nft's own words stand for: the matches and effects of another ruleset that become them.
+//! The meaning of nft-specific text: the matches and effects of another ruleset that compile to it.
 
 use std::collections::{HashMap, HashSet};
 
@@ -71,7 +71,7 @@ impl OpaqueDictionary {
         self.matches.push((normal(words, self.family), m.clone()));
     }
 
-    /// The rule's statements without those that matches of several words stand for, and these.
+    /// The rule's statements without those that represent matches, and these matches.
     pub fn matches<'r>(&self, rule: &'r nft::Rule) -> (Vec<&'r Statement>, Vec<Match>) {
         let mut rest: Vec<&Statement> = rule.statements.iter().collect();
         let mut taken = Vec::new();
@@ -88,7 +88,7 @@ impl OpaqueDictionary {
         (rest, taken)
     }
 
-    /// The match that nft's words stand for; one that only nft has where nobody else has it.
+    /// The match that the nft text represents; a match that only nft has if there is no other.
     pub fn opaque(&self, opaque: &OpaqueStatement) -> Result<Match, String> {
         if self.inverted.contains(&opaque.text) {
             return Err(format!("{}: the other ruleset has only its opposite", opaque.text));

@@ -1,4 +1,4 @@
-//! One rule's tests as iptables' matches.
+//! The tests of one rule as iptables matches.
 
 use weir_model::mask::prefix_mask;
 use weir_model::matching::{IcmpType, Masked, Neg, PortSide, TcpFlags, TtlOp, ct_state as old};
@@ -22,7 +22,7 @@ pub(super) struct RuleDraft {
     protocols: Protocols,
     base: Base,
     matches: Vec<Match>,
-    /// A match that keeps a budget stands already: tests of the base would be asked before it.
+    /// There is a stateful match already: tests of the base would be evaluated before it.
     stateful: bool,
     /// No packet is left.
     pub never: bool,
@@ -47,7 +47,7 @@ impl RuleDraft {
         }
     }
 
-    /// Matches that stand for several of the rule's tests.
+    /// Matches that represent several of the rule's tests.
     pub fn taken(&mut self, matches: Vec<Match>) {
         self.matches.extend(matches);
     }
@@ -64,7 +64,7 @@ impl RuleDraft {
             (ElementKey::Span(lo, hi), Some(mask)) if lo == hi => {
                 With::Masked { mask, wanted: *lo }
             }
-            (ElementKey::Span(..), Some(_)) => return Err("looks a span up under a mask".into()),
+            (ElementKey::Span(..), Some(_)) => return Err("looks up a range under a mask".into()),
             (ElementKey::Span(lo, hi), None) => With::Spans(vec![(*lo, *hi)]),
         };
         self.test(&Test { load: key.load, with, negated: false })
@@ -87,7 +87,7 @@ impl RuleDraft {
         }
     }
 
-    /// A test that iptables asks before all matches.
+    /// A test that iptables evaluates before all matches.
     fn first(&self, what: &str) -> Said {
         if self.stateful { Err(format!("tests {what} behind a match that counts")) } else { Ok(()) }
     }
@@ -131,7 +131,7 @@ impl RuleDraft {
         put(&mut self.base.proto, new, "the protocol")
     }
 
-    /// The look at the offset before the first look at a transport header, and `-f`.
+    /// The test of the offset before the first test of a transport header, and `-f`.
     fn fragment(&mut self, test: &Test) -> Said {
         self.first("for fragments")?;
         let whole = match (&test.with, test.load) {
@@ -152,7 +152,7 @@ impl RuleDraft {
 
     fn port(&mut self, test: &Test) -> Said {
         if !self.protocols.within(&WITH_PORTS) {
-            return Err("looks at ports of whatever protocol".into());
+            return Err("tests ports without a test of the protocol".into());
         }
         let With::Spans(spans) = &test.with else { return unusual(test) };
         let span = |(lo, hi): &(u128, u128)| PortSpan { lo: *lo as u16, hi: *hi as u16 };
@@ -164,7 +164,7 @@ impl RuleDraft {
 
     fn flags(&mut self, test: &Test) -> Said {
         if !self.protocols.within(&[6]) {
-            return Err("looks at TCP's flags of whatever protocol".into());
+            return Err("tests TCP flags without a test of the protocol".into());
         }
         let (mask, comp, negated) = match &test.with {
             With::Masked { mask, wanted } => (*mask, *wanted, test.negated),
@@ -185,7 +185,7 @@ impl RuleDraft {
     fn icmp(&mut self, test: &Test) -> Said {
         let own = if self.family == Family::V4 { 1 } else { 58 };
         if !self.protocols.within(&[own]) {
-            return Err("looks at ICMP's type of whatever protocol".into());
+            return Err("tests the ICMP type without a test of the protocol".into());
         }
         let With::Spans(spans) = &test.with else { return unusual(test) };
         let (kind, codes) = match (spans[..].first(), spans.len(), test.load) {

@@ -1,4 +1,4 @@
-//! Each kind of loss, induced, and found under its name. Needs root.
+//! Each kind of loss is induced, and must be reported under its name. Needs root.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

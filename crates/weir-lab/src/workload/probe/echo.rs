@@ -1,4 +1,4 @@
-//! What a probe asks: echoes through a firewall, and a shell on it.
+//! Probe requests: echoes through a firewall, and lines to a shell on it.
 
 use std::io::{self, Read, Write};
 use std::net::Ipv4Addr;
@@ -19,12 +19,12 @@ use crate::workload::probe::open_loop::ProbeTransport;
 const MAGIC: u32 = 0x6f68_6365;
 /// Bytes before the tag, as `ping` fills them: 64 bytes of ICMP in all.
 const FILLING: usize = 48;
-/// The port that echoes (RFC 862), and the one that asks.
+/// The port that echoes (RFC 862), and the port of the requests.
 const ECHO_PORT: u16 = 7;
 const ASKING_PORT: u16 = 49_152;
 
 /// Echoes: sent into the firewall by a packet socket, turned by the sink's program, and read when
-/// they have come back.
+/// they have return.
 pub(crate) struct Echo {
     socket: OwnedFd,
     frame: Vec<u8>,
@@ -91,7 +91,7 @@ impl ProbeTransport for Echo {
     }
 }
 
-/// The number of an echo that came back; `None` of any other frame.
+/// The number of an echo that returned; `None` of any other frame.
 fn number_in(frame: &[u8]) -> Option<u32> {
     let (_, tag) = frame.split_last_chunk::<8>()?;
     let word = |at: usize| u32::from_ne_bytes([tag[at], tag[at + 1], tag[at + 2], tag[at + 3]]);
@@ -102,7 +102,7 @@ fn number_in(frame: &[u8]) -> Option<u32> {
 const SHELL_WORK: &str =
     "while read -r n; do i=0; while [ $i -lt 200 ]; do i=$((i + 1)); done; echo \"$n\"; done";
 
-/// A shell on the firewall, as somebody has one open who looks after it.
+/// A shell on the firewall, as an administrator would have open.
 pub(crate) struct Shell {
     child: Child,
     input: ChildStdin,

@@ -1,10 +1,11 @@
-//! Probes: what others feel while a firewall is idle, or forwards what it can.
+//! Probes: response times while a firewall is idle or forwards at full load.
 //!
-//! Echoes and streams use the core that the firewall works on, before the generator: a question
-//! waits until the kernel is done with the packets that it has taken in at once, 64 at most, as it
-//! would in the ring of a network card. A shell runs on that core as any process does, and so does
-//! the generator then: what forwards packets on a router under load is a thread of the kernel with
-//! no priority (ksoftirqd), and the generator stands for it. Who asks the shell sits elsewhere.
+//! Echoes and streams use the core on which the firewall works, before the generator: a request
+//! waits until the kernel has processed the packets that it has accepted at once, at most 64, as it
+//! would in the ring of a network card. A shell runs on that core as an ordinary process, and so
+//! does the generator then: on a router under load a kernel thread without priority (ksoftirqd)
+//! forwards packets, and the generator represents it. The process that sends lines to the shell
+//! runs on another core.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,7 +36,7 @@ const LOAD_LIMIT: Duration = Duration::from_secs(3);
 /// Packets by which it is known to be there.
 const LOAD_PACKETS: u64 = 64;
 
-/// Questions through a firewall, or to it, and what it does meanwhile.
+/// Requests through a firewall, or to it, and its load during them.
 pub(crate) struct ProbeWorkload {
     case: ProbeCase,
     schedule: ProbeSchedule,
@@ -91,7 +92,7 @@ impl Workload for ProbeWorkload {
 
     fn play(&mut self, stage: &mut Stage, firewall: &TestFirewall) -> Result<(), LabError> {
         let (case, core, duration) = (self.case, stage.core, self.duration());
-        // A shell competes with what forwards; a question that goes through it does not.
+        // A shell competes with the forwarding thread; a request through the firewall does not.
         let is_short = duration + MARGIN <= REALTIME_LIMIT;
         let realtime = stage.realtime && case.kind != ProbeKind::Shell && is_short;
         let entered = firewall.entered.packets()?;
@@ -133,7 +134,7 @@ impl Workload for ProbeWorkload {
     }
 }
 
-/// What the firewall does meanwhile: frames, a stream, nothing.
+/// The load of the firewall: frames, a stream, nothing.
 fn carry(
     stage: &mut Stage,
     firewall: &TestFirewall,

@@ -1,10 +1,10 @@
-//! Questions at planned times, and how long each answer took.
+//! Requests at planned times, and the response time of each.
 //!
-//! A client that waits for an answer before it asks again asks less often while the answers are
-//! slow, and so leaves out of its figures just those that its users would have had to wait for.
-//! Here the times of all questions are set beforehand. One thread asks and listens: where it
-//! comes too late with a question, be it that the machine had no time for it, the time it is
-//! late counts as the answer's. A question without an answer is lost, and counted.
+//! A client that waits for a response before its next request sends fewer requests while responses
+//! are slow, and so omits from its figures the responses for which users would have waited
+//! (coordinated omission). Here the times of all requests are planned. One thread sends and
+//! receives; if it sends a request late, for example because the machine was busy, the delay counts
+//! as response time. A request without a response is lost, and counted.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -32,7 +32,7 @@ pub trait ProbeTransport {
     fn answers(&mut self, numbers: &mut Vec<u32>) -> io::Result<()>;
 }
 
-/// When to ask.
+/// When to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProbeSchedule {
     /// Time between two questions.
@@ -170,13 +170,14 @@ mod tests {
         assert_eq!((nothing.answered, nothing.latency.at(0.5)), (0, None));
     }
 
-    /// A closed loop would show one slow answer; the questions that were due meanwhile waited too.
+    /// A closed loop would show one slow response; the requests that were due in the meantime
+    /// waited as well.
     #[test]
     fn a_stall_counts_for_every_question_that_was_due() {
         let stall = Duration::from_millis(20);
         let found = probe(&mut Mirror::new(|_| false, Some((10, stall))), &PLAN).unwrap();
         assert_eq!(found.answered, 40);
-        // Twenty were due during it, and half of them waited for half of it at least.
+        // Twenty were due during it, and half of them waited for at least half of it.
         let at = found.latency.at(0.75).unwrap();
         assert!(at >= stall.as_nanos() as f64 / 2.0, "{at} ns");
         let worst = found.latency.at(1.0).unwrap();

@@ -1,8 +1,8 @@
-//! One bulk TCP stream through a firewall, between sockets of the kernel.
+//! One bulk TCP stream through a firewall, between kernel sockets.
 //!
-//! Source and sink have one address each, on every link: what leaves by which link is said by
-//! `SO_BINDTODEVICE`. No segment is merged with another before the firewall (`gso_max_segs 1`), so
-//! that each is a packet for the rules, as on a router with network cards of its time.
+//! Source and sink have one address each, on every link; `SO_BINDTODEVICE` selects the link.
+//! Segments are not merged before the firewall (`gso_max_segs 1`), so that each is a packet for the
+//! rules, as on a router with network cards of that time.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddrV4, TcpListener, TcpStream};
@@ -67,7 +67,7 @@ fn receive(listener: &TcpListener) -> io::Result<(u64, f64)> {
             Ok(0) => break,
             Ok(length) => {
                 last = Instant::now();
-                // What came with the first read took its time before that.
+                // The time for the data of the first read was before that.
                 if first.is_some() {
                     bytes += length as u64;
                 }

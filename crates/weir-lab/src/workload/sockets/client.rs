@@ -22,7 +22,7 @@ use weir_kernel::set_socket_option;
 
 /// Connections that are opened before replies are looked at again.
 const BURST: u32 = 32;
-/// Events of one look.
+/// Events per poll.
 const EVENTS: usize = 256;
 /// Longest text of a reply.
 const REPLY_BYTES: usize = 256;
@@ -38,7 +38,7 @@ pub(super) struct Fetching<'a> {
     pub(super) device: &'a str,
 }
 
-/// What became of it.
+/// The outcome of it.
 pub(super) struct Fetched {
     /// Connections that were begun.
     pub(super) offered: u64,

@@ -1,4 +1,4 @@
-//! What clients and servers of sockets say to each other: a little HTTP.
+//! The minimal HTTP between clients and servers of sockets.
 
 /// A request, and the reply to it; both hold the connection's number.
 pub(super) fn request(number: u64) -> String {

@@ -1,8 +1,8 @@
-//! Which limit of the clients binds first, said before a run with the kernel's sockets.
+//! The client limit that applies first, reported before a run with kernel sockets.
 //!
-//! A measurement of a firewall is one of its clients where these are at their limits, and the
-//! errors that they then see look like the firewall's. Each limit is a number of things that a
-//! connection holds for a time, and so a rate: things over time. After Kadlecsik and Pásztor,
+//! If clients reach these limits, a measurement of a firewall is one of its clients, and the
+//! resulting errors look like the firewall's. Each limit is a number of resources that a connection
+//! holds for a time, which gives a rate: resources divided by time. After Kadlecsik and Pásztor,
 //! *Netfilter Performance Testing*, section 2, with the values of the machine at hand.
 
 use std::fs;
@@ -22,7 +22,7 @@ const AWAY_SECONDS: f64 = 0.1;
 /// Bytes of a page, in which `tcp_mem` counts.
 const PAGE_BYTES: u64 = 4096;
 
-/// What a connection holds, and how much of it there is.
+/// A resource that a connection holds, and its total.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Resources {
     /// Client addresses, each with its ports.
@@ -39,7 +39,7 @@ pub(crate) struct Resources {
     pub(crate) descriptors_each: u64,
     /// How long a connection lasts at most, seconds.
     pub(crate) session_seconds: f64,
-    /// Memory of all TCP sockets, bytes; `None` where weir does not see it.
+    /// Memory of all TCP sockets, bytes; `None` if weir does not see it.
     pub(crate) buffer_bytes: Option<u64>,
     /// Buffer of one connection, bytes.
     pub(crate) buffer_each: u64,
@@ -54,7 +54,7 @@ pub(crate) struct Binding {
     pub(crate) name: &'static str,
     /// Connections a second.
     pub(crate) per_second: f64,
-    /// How that comes.
+    /// The explanation.
     pub(crate) why: String,
 }
 
@@ -96,8 +96,8 @@ impl Resources {
                 name: "ports",
                 per_second: (clients * ports * servers) as f64 / wait,
                 why: format!(
-                    "{clients} clients with {ports} ports each to {servers} servers, \
-                     kept for {wait} s after a connection"
+                    "{clients} clients with {ports} ports each to {servers} servers, unavailable \
+                     for {wait} s after a connection"
                 ),
             },
             Binding {
@@ -108,7 +108,7 @@ impl Resources {
             Binding {
                 name: "listen queue",
                 per_second: queue as f64 / AWAY_SECONDS,
-                why: format!("{queue} may wait while a server is away for {AWAY_SECONDS} s"),
+                why: format!("{queue} may wait while a server does not run for {AWAY_SECONDS} s"),
             },
         ];
         if let Some(bytes) = self.buffer_bytes {
@@ -123,17 +123,17 @@ impl Resources {
         limits
     }
 
-    /// What is said before a run that asks for up to so many connections a second.
+    /// The text printed before a run that offers up to this many connections per second.
     pub(crate) fn say(&self, rate: u64) -> String {
         let limits = self.limits();
         let text = |limit: &Binding| {
             let Binding { name, per_second, why } = limit;
-            format!("{name} at {per_second:.0} connections a second ({why})")
+            format!("{name} at {per_second:.0} connections per second ({why})")
         };
         let all: Vec<String> = limits.iter().map(text).collect();
         let binds = limits.first().is_some_and(|first| first.per_second < rate as f64);
         let first = if binds { "may bind" } else { "do not bind" };
-        format!("limits of the clients {first} at {rate} a second: {}", all.join("; "))
+        format!("limits of the clients {first} at {rate} per second: {}", all.join("; "))
     }
 }
 

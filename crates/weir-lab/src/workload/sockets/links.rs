@@ -1,4 +1,4 @@
-//! Packets that entered a firewall of sockets, and that came out of it.
+//! Packets that entered and left a firewall of a sockets trial.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ impl Links {
         })
     }
 
-    /// Packets that entered the firewall, and that came out of it.
+    /// Packets that entered the firewall, and packets that left it.
     pub(super) fn read(&self) -> Result<(u64, u64), LabError> {
         let sum = |[one, other]: &[ReceivedReader; 2]| -> Result<u64, LabError> {
             Ok(one.packets()? + other.packets()?)

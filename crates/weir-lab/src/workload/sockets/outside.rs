@@ -1,10 +1,10 @@
-//! Programs of others as clients: outside references for weir's own.
+//! Other programs as clients: external references for weir's own.
 //!
-//! A program runs in the source's namespace, on the core that the current thread is pinned to, and
-//! asks one server from one address. It binds to no device, so the way to the servers is turned to
-//! the firewall of the trial before, with a source address whose ports have rested. What it prints
-//! is read whole: a line that is not known ends the run, for a program of another version might
-//! mean something else by the others, too.
+//! A program runs in the source's namespace, on the core to which the current thread is pinned, and
+//! sends requests to one server from one address. It does not bind to a device, so the route to the
+//! servers is first changed to the firewall of the trial, with a source address whose ports are not
+//! in use. All of its output is parsed: an unknown line ends the run, because another version of
+//! the program might give other lines another meaning, too.
 
 mod httperf;
 mod lines;
@@ -33,12 +33,12 @@ use weir_study::ClientKind;
 /// How long a program may take beyond three times its trial: one that is overloaded ends late.
 const LATE: Duration = Duration::from_secs(30);
 
-/// How a program is called, and what it says.
+/// How a program is started, and how its output is parsed.
 pub(super) struct ClientProgram {
     name: &'static str,
     arguments: fn(&SocketPlan<'_>) -> Vec<String>,
     read: fn(&str) -> Result<ProgramReport, String>,
-    /// What it did, where it ended with an error and said so.
+    /// Its results, if it ended with an error and reported them.
     not_begun: fn(&str) -> Option<ProgramReport>,
 }
 
@@ -60,7 +60,7 @@ pub(super) fn program(client: ClientKind) -> Option<ClientProgram> {
     })
 }
 
-/// Has a program ask through a firewall, from the client address that is `first` of all.
+/// Runs a program through a firewall, from the client address number `first`.
 pub(super) fn ask(
     source: &Namespace,
     firewall: &TestFirewall,
@@ -98,7 +98,7 @@ fn run(
         Ok(child) => child,
         Err(error) => return Ok(Err(format!("cannot be started: {error}"))),
     };
-    // It prints less than a pipe holds, so nobody has to read meanwhile.
+    // Its output fits into a pipe, so nothing has to read it while it runs.
     let is_over = wait(&mut child, limit).map_err(not_possible)?;
     if !is_over {
         child.kill().map_err(not_possible)?;
@@ -115,7 +115,7 @@ fn run(
     Ok((program.read)(&String::from_utf8_lossy(&output.stdout)))
 }
 
-/// Waits for the end of a process, so long at most; whether it came.
+/// Waits for the end of a process, up to a limit; returns whether it ended.
 fn wait(child: &mut Child, limit: Duration) -> std::io::Result<bool> {
     let process = pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
     let begun = Instant::now();
@@ -139,7 +139,7 @@ fn record(asking: &SocketPlan<'_>, report: &ProgramReport) -> Connections {
         mean_ns: report.mean_ns,
         quantiles: quantiles.collect(),
     };
-    // A program has descriptors and buffers of its own.
+    // A program has its own descriptors and buffers.
     let mut limits = asking.resources.limits();
     limits.retain(|limit| limit.name == "ports");
     Connections {

@@ -47,7 +47,7 @@ pub(crate) fn plan<'a>(
     open: &ConnectionPlan,
 ) -> SocketPlan<'a> {
     let ConnectionPlan { rate, duration, .. } = *open;
-    // A program has one address, and asks one server.
+    // A program has one address, and sends to one server.
     let (clients, servers) = client.program().map_or_else(|| load.endpoints_at(point), |_| (1, 1));
     let resources = resources(topology, load, (clients, servers));
     let at_once = load.sockets.as_ref().and_then(|sockets| sockets.at_once);
@@ -55,7 +55,7 @@ pub(crate) fn plan<'a>(
     SocketPlan { client, endpoints: &load.endpoints, clients, rate, at_once, duration, resources }
 }
 
-/// What so many clients of so many servers have.
+/// What this many clients of so many servers have.
 pub(crate) fn resources(
     topology: &Topology,
     load: &ConnectionLoad,
@@ -66,8 +66,8 @@ pub(crate) fn resources(
     Resources::of(endpoints, topology.source(), topology.sink_side())
 }
 
-/// Takes as many descriptors as the process may have; what is to be said of the clients' limits
-/// before anything is measured, one text for each number of clients.
+/// Raises the number of descriptors as far as the process may; returns the clients' limits to print
+/// before the measurement, one text per number of clients.
 pub(crate) fn before_run(
     topology: &Topology,
     loaded: &LoadedStudy,

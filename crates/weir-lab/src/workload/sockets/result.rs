@@ -1,4 +1,4 @@
-//! What clients did, and what went wrong.
+//! The results and errors of clients.
 
 use weir_stats::{Connections, Failure};
 

@@ -1,5 +1,5 @@
-//! The server: one thread that answers each request and waits until the client closes, or asks
-//! again.
+//! The server: one thread that replies to each request and waits until the client closes or sends
+//! another one.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
@@ -16,7 +16,7 @@ use super::http::answer;
 use crate::observe::cpu::Pinned;
 use weir_kernel::set_socket_option;
 
-/// Connections that may wait to be accepted; the kernel takes `somaxconn` where that is less.
+/// Connections that may wait to be accepted; the kernel takes `somaxconn` if that is less.
 const BACKLOG: i32 = 65_535;
 /// Longest text of a request.
 const REQUEST_BYTES: usize = 256;
@@ -33,7 +33,7 @@ pub(super) struct Serving {
 }
 
 impl Serving {
-    /// Listens in the current namespace, to what comes by one device, and answers on a core.
+    /// Listens in the current namespace, to packets from one device, and replies on one core.
     pub(super) fn begin(device: &str, port: u16, core: u32) -> io::Result<Serving> {
         let listener = listen(device, port)?;
         let (end, other) = UnixStream::pair()?;
@@ -56,7 +56,7 @@ fn listen(device: &str, port: u16) -> io::Result<TcpListener> {
     let nonblocking = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = socket_with(AddressFamily::INET, SocketType::STREAM, nonblocking, None)?;
     sockopt::set_socket_reuseaddr(&socket, true)?;
-    // One queue for each server on a device: more of them may listen beside this one.
+    // One queue for each server on a device: several may listen at the same time.
     sockopt::set_socket_reuseport(&socket, true)?;
     set_socket_option(&socket, libc::SOL_SOCKET, libc::SO_BINDTODEVICE, device.as_bytes())?;
     rustix::net::bind(&socket, &SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port))?;
@@ -119,8 +119,8 @@ impl Server {
         }
     }
 
-    /// Reads; answers a request that is whole; forgets a connection that the client closed, or
-    /// that is none of ours.
+    /// Reads; answers a request that is whole; forgets a connection that the client closed, or that
+    /// is not one of ours.
     fn go_on(&mut self, slot: usize) {
         let Some(session) = self.sessions.get_mut(slot) else { return };
         let mut chunk = [0; REQUEST_BYTES];

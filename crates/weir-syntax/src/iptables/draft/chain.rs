@@ -33,7 +33,7 @@ impl TableDraft {
                 match policy(word) {
                     Some(Policy::Drop) if self.table == TableName::Nat => {
                         Diagnostic::new("policy DROP in the nat table", c.operand_span)
-                            .help("nat is not for filtering: drop in filter or raw")
+                            .help("the nat table is not for filtering: drop in filter or raw")
                             .fail()
                     }
                     Some(p) if self.chains[at].policy.is_some() => {
@@ -58,7 +58,7 @@ impl TableDraft {
             }
             b'X' | b'E' => self.remove_or_rename(letter, c),
             _ => Diagnostic::new(
-                format!("-{} prints, it is no part of a ruleset", letter as char),
+                format!("-{} only prints; it is not part of a ruleset", letter as char),
                 c.span,
             )
             .help("remove the line")
@@ -111,7 +111,8 @@ impl TableDraft {
         for at in all.iter().rev() {
             let name = self.chains[*at].name.clone();
             if self.chains[*at].policy.is_some() {
-                return Diagnostic::new(format!("chain {name} is built in"), c.chain_span).fail();
+                return Diagnostic::new(format!("chain {name} is a built-in chain"), c.chain_span)
+                    .fail();
             }
             if letter == b'E' {
                 return self.rename(*at, c);
@@ -135,7 +136,7 @@ impl TableDraft {
         check_chain_name(&new, c.operand_span)?;
         refuse_blanks(&new, c.operand_span)?;
         if self.has(&new) {
-            return Diagnostic::new(format!("chain {new} is there already"), c.operand_span).fail();
+            return Diagnostic::new(format!("chain {new} already exists"), c.operand_span).fail();
         }
         let old = std::mem::replace(&mut self.chains[at].name, new.clone());
         self.index.remove(&old);
@@ -154,8 +155,8 @@ impl TableDraft {
 /// A chain's line cannot quote its name: one with blanks could not be printed.
 fn refuse_blanks(name: &str, span: Span) -> Fallible<()> {
     if name.is_empty() || name.contains(|c: char| c.is_whitespace() || c.is_control()) {
-        return Diagnostic::new("blank in a chain's name, or none", span)
-            .help("iptables-save could not print it so that it can be read back")
+        return Diagnostic::new("chain name is empty or contains a blank", span)
+            .help("iptables-save would print it in a form that cannot be read back")
             .fail();
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! What the modules make of their options.
+//! Builds values from the options of modules.
 
 use weir_model::Match;
 use weir_model::matching::{HostMatch, OptionValue, Stateful, Value};

@@ -62,7 +62,7 @@ fn nfqueue(g: &Given) -> Fallible<Target> {
             }
             _ => {
                 return t
-                    .problem(format!("{} is no range of queues", t.arg))
+                    .problem(format!("{} is not a range of queues", t.arg))
                     .help("FIRST:LAST, at most 65535 of them")
                     .fail();
             }

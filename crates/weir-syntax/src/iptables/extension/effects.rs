@@ -1,5 +1,5 @@
-//! Targets after which the walk goes on: CT, NOTRACK, CLASSIFY, TOS, DSCP, TTL, HL, CHECKSUM,
-//! TRACE, AUDIT, TEE, TCPMSS, ECN.
+//! Non-terminating targets: CT, NOTRACK, CLASSIFY, TOS, DSCP, TTL, HL, CHECKSUM, TRACE, AUDIT, TEE,
+//! TCPMSS, ECN.
 
 use weir_model::Hook::{Forward, Output, Postrouting};
 use weir_model::matching::{OptionValue, Value};
@@ -176,7 +176,7 @@ fn ecn(g: &Given) -> Fallible<Target> {
     for t in [0, 2, 1, 3].into_iter().filter_map(|id| g.first(id)) {
         let tcp = g.base.proto.is_some_and(|p| p.proto == 6 && !p.negated);
         if t.id != 3 && !tcp {
-            return Diagnostic::new("TCP's bits in a rule that is not for TCP alone", t.span)
+            return Diagnostic::new("test of TCP bits in a rule that is not for TCP only", t.span)
                 .help("write -p tcp in the rule")
                 .fail();
         }
@@ -223,7 +223,7 @@ fn events(t: &Taken, known: &[&'static str]) -> Fallible<Value> {
             None => {
                 return t
                     .problem(format!("no event {word:?}"))
-                    .help(format!("there are {}", known.join(", ")))
+                    .help(format!("use one of {}", known.join(", ")))
                     .fail();
             }
         }
@@ -275,7 +275,7 @@ fn check_helper(t: &Taken, g: &Given) -> Fallible<()> {
     let known = HELPERS.iter().find(|(name, _)| *name == t.arg).map(|(_, protocols)| *protocols);
     match (protocol, known) {
         (None, _) => t
-            .problem("helper in a rule that is not for one protocol")
+            .problem("helper in a rule that is not for a single protocol")
             .help("write -p tcp or -p udp in the rule")
             .fail(),
         (Some(p), Some(known)) if !known.contains(&p) => {
@@ -298,7 +298,8 @@ fn push_zone(g: &Given, options: &mut ModuleOptions) -> Fallible<()> {
             zone = Value::Number(n);
         }
     }
-    // Zone 0 of one direction is kept: the kernel holds the direction, iptables-save leaves it out.
+    // Zone 0 of one direction is preserved: the kernel stores the direction, iptables-save omits
+    // it.
     if zone != Value::Number(0) || g.has(5) != g.has(6) {
         let name = match (g.has(5), g.has(6)) {
             (true, false) => "zone-orig",
@@ -325,9 +326,10 @@ fn class(t: &Taken) -> Fallible<(u16, u16)> {
     };
     match read() {
         Some(class) => Ok(class),
-        None => {
-            t.problem(format!("{} is no class", t.arg)).help("MAJOR:MINOR, both hexadecimal").fail()
-        }
+        None => t
+            .problem(format!("{} is not a class", t.arg))
+            .help("MAJOR:MINOR, both hexadecimal")
+            .fail(),
     }
 }
 
@@ -396,8 +398,7 @@ fn tcpmss(g: &Given) -> Fallible<Target> {
     Ok(log::effect("TCPMSS", options))
 }
 
-/// TCPMSS asks for a match of SYN packets beside it (`find_syn_match` in
-/// net/netfilter/xt_TCPMSS.c).
+/// TCPMSS requires a match of SYN packets (`find_syn_match` in net/netfilter/xt_TCPMSS.c).
 pub(super) fn check_rule(target: &Target, matches: &[Match], span: Span) -> Fallible<()> {
     let Target::Effect(e) = target else { return Ok(()) };
     if !matches!(&**e, Effect::Other(x) if x.module == "TCPMSS") {

@@ -168,7 +168,7 @@ fn pkttype(g: &Given) -> Fallible<Match> {
         _ => {
             return t
                 .problem(format!("no packet type {}", t.arg))
-                .help("there are unicast, broadcast, multicast and otherhost")
+                .help("use unicast, broadcast, multicast or otherhost")
                 .fail();
         }
     };
@@ -181,8 +181,8 @@ fn iprange(g: &Given) -> Fallible<Match> {
         match (address::addr(lo, g.family), address::addr(hi, g.family)) {
             (Some(lo), Some(hi)) => Ok(Neg { negated: t.negated, value: (lo, hi) }),
             _ => t
-                .problem(format!("{} is no range of addresses", t.arg))
-                .help("write FROM-TO; a prefix is no range: use -s or -d")
+                .problem(format!("{} is not a range of addresses", t.arg))
+                .help("write FROM-TO; a prefix is not a range: use -s or -d")
                 .fail(),
         }
     };

@@ -1,7 +1,7 @@
-//! `-m hashlimit`: token buckets by address and port, kept under a name.
+//! `-m hashlimit`: token buckets by address and port, shared by name.
 //!
-//! In packets a rate is the time between two packets, in units of a millionth of a second; in
-//! bytes it is a cost per 16 bytes, and what is printed is computed back from that cost.
+//! For packets, a rate is the time between two packets, in microseconds; for bytes, it is a cost
+//! per 16 bytes, from which the printed value is computed.
 
 use weir_model::Match;
 use weir_model::matching::Value;
@@ -88,7 +88,10 @@ fn hashlimit(g: &Given) -> Fallible<Match> {
         || name.arg == "."
         || name.arg == ".."
     {
-        return name.problem("no name of a table").help("1 to 254 bytes, without a slash").fail();
+        return name
+            .problem("invalid table name")
+            .help("a name has 1 to 254 bytes and no slash")
+            .fail();
     }
     options.push("hashlimit-name", Value::Text(name.arg.to_owned()));
     let plain = [(5, 0), (6, 0), (7, GC_INTERVAL), (8, rate.expire_print)];
@@ -110,7 +113,7 @@ fn hashlimit(g: &Given) -> Fallible<Match> {
         match address::mask(t.arg, g.family).map(|m| g.family.prefix_len(m.0)) {
             Some(Some(len)) if len == bits => {}
             Some(Some(len)) => options.push(g.spelled(id), Value::Number(len.into())),
-            _ => return t.problem(format!("{} is no prefix length to {bits}", t.arg)).fail(),
+            _ => return t.problem(format!("{} is not a prefix length to {bits}", t.arg)).fail(),
         }
     }
     if g.has(RATE_MATCH) {
@@ -119,7 +122,7 @@ fn hashlimit(g: &Given) -> Fallible<Match> {
     let interval = match g.first(12) {
         Some(t) => match number::atoi(t.arg) {
             n if n > 0 => n as u64,
-            _ => return t.problem(format!("{} is no interval from 1 second on", t.arg)).fail(),
+            _ => return t.problem(format!("{} is not an interval from 1 second on", t.arg)).fail(),
         },
         None => rate.interval,
     };
@@ -160,8 +163,8 @@ fn in_packets(t: &Taken, g: &Given) -> Fallible<Rate> {
     }
     if credits(ticks.wrapping_mul(burst)) < credits(ticks) {
         return t
-            .problem("rate and burst are more than the kernel can count")
-            .help("a lower --hashlimit-burst, or a rate per hour in place of per day")
+            .problem("rate and burst exceed what the kernel can count")
+            .help("use a lower --hashlimit-burst, or a rate per hour instead of per day")
             .fail();
     }
     let (count, millis) = super::limit::printed(ticks, SCALE);
@@ -181,7 +184,7 @@ fn credits(ticks: u64) -> u64 {
 /// cost, and are one value. Its text is what the tool prints of it.
 fn in_bytes(t: &Taken, g: &Given) -> Fallible<Rate> {
     let Some(bytes) = byte_rate(t.arg) else {
-        return t.problem(format!("{} is no rate", t.arg)).help("write e.g. 512kb/s").fail();
+        return t.problem(format!("{} is not a rate", t.arg)).help("write e.g. 512kb/s").fail();
     };
     // The least cost gives no credit (`user2credits_byte` in net/netfilter/xt_hashlimit.c).
     let least = if g.has(RATE_MATCH) { 1 } else { 2 };
@@ -245,7 +248,7 @@ fn bytes_of(cost: u64) -> u64 {
 /// A rate of that cost in the largest unit that can say it, as the tool chooses it.
 fn rate_text(cost: u64) -> String {
     let bytes = bytes_of(cost);
-    // Below 16 bytes a second the tool prints 0, and refuses to read it.
+    // Below 16 bytes per second the tool prints 0, and refuses to read it.
     if bytes == 0 {
         return "1b".to_owned();
     }
@@ -298,7 +301,7 @@ fn burst_of(t: &Taken) -> Fallible<u64> {
     match read() {
         Some(n) => Ok(n),
         None => t
-            .problem(format!("{} is no burst", t.arg))
+            .problem(format!("{} is not a burst", t.arg))
             .help(format!("a number from 1 to {BURST_MAX}, or one with a unit: 64kb"))
             .fail(),
     }
@@ -318,7 +321,7 @@ fn modes(t: &Taken) -> Fallible<Option<Value>> {
     Ok((!chosen.is_empty()).then_some(Value::Words(chosen)))
 }
 
-/// Names and rates in bytes are printed as they are.
+/// Names and rates in bytes are printed unchanged.
 pub(super) fn print_value(out: &mut String, v: &Value) -> bool {
     let Value::Text(text) = v else { return false };
     write::word(out, text);

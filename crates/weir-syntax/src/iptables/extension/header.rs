@@ -69,13 +69,13 @@ fn mac(t: &Taken) -> Fallible<[u8; 6]> {
     }
     let anonymised =
         t.arg.contains([':', '-']) && t.arg.bytes().any(|b| matches!(b, b'x' | b'X' | b'*' | b'?'));
-    let d = t.problem(format!("{} is no MAC address", t.arg));
+    let d = t.problem(format!("{} is not a MAC address", t.arg));
     if anonymised {
-        d.help("it was made anonymous: put any address there, e.g. 02:00:00:00:00:01").fail()
+        d.help("it was anonymised: replace it by any address, e.g. 02:00:00:00:00:01").fail()
     } else if t.arg.contains('-') {
-        d.help(format!("its bytes are joined by colons: {}", t.arg.replace('-', ":"))).fail()
+        d.help(format!("separate its bytes by colons: {}", t.arg.replace('-', ":"))).fail()
     } else {
-        d.help("six bytes in hexadecimal, joined by colons").fail()
+        d.help("six bytes in hexadecimal, separated by colons").fail()
     }
 }
 

@@ -1,4 +1,5 @@
-//! Matches that look at the host: owner, addrtype, rpfilter, socket, physdev, helper, cpu, cgroup.
+//! Matches that depend on the host: owner, addrtype, rpfilter, socket, physdev, helper, cpu,
+//! cgroup.
 
 use weir_model::Hook::{Forward, Input, Output, Postrouting, Prerouting};
 use weir_model::matching::{OptionValue, Value};
@@ -71,7 +72,7 @@ pub(super) static HELPER: Extension<Match> = Extension {
     family: None,
     options: &[opt("helper", 0).invert().mandatory()],
     build: |g| {
-        // The kernel's field holds 29 bytes: longer names are cut.
+        // The kernel's field has 29 bytes: longer names are truncated.
         let cut = |t: &Taken| {
             let mut end = t.arg.len().min(29);
             while !t.arg.is_char_boundary(end) {
@@ -187,7 +188,9 @@ fn owner_range(t: &Taken, file: &str) -> Fallible<Value> {
         Some((lo, hi))
     };
     match read() {
-        Some((lo, hi)) if lo > hi => t.problem(format!("{} begins above its end", t.arg)).fail(),
+        Some((lo, hi)) if lo > hi => {
+            t.problem(format!("the lower end of {} is above its upper end", t.arg)).fail()
+        }
         Some((lo, hi)) => Ok(Value::Range(lo, hi)),
         None => t
             .problem(format!("no account {}", t.arg))
@@ -225,7 +228,7 @@ fn address_types(t: &Taken, g: &Given) -> Fallible<Value> {
             None => {
                 return t
                     .problem(format!("no address type {word:?}"))
-                    .help(format!("there are {}", TYPES.join(", ")))
+                    .help(format!("use one of {}", TYPES.join(", ")))
                     .fail();
             }
         }

@@ -109,7 +109,7 @@ fn build(g: &Given) -> Fallible<Match> {
             t.problem(message).help(format!("`iptables -p {tool} -h` lists the names")).fail()
         })?,
     };
-    // Type 255 of IPv4 is any type, whatever code stands with it.
+    // Type 255 of IPv4 is any type, whatever the code.
     let any = g.family == Family::V4 && value.kind == 255;
     let value = if any { IcmpType { kind: 255, codes: (0, 255) } } else { value };
     Ok(Match::Icmp(Neg { negated: t.negated, value }))

@@ -1,8 +1,8 @@
-//! Modules whose options are checked and kept to the letter.
+//! Modules whose options are checked and preserved verbatim.
 //!
-//! No field, effect or state of these is modelled: a rule with one is opaque, as with a module that
-//! weir does not know. But their options are known, so that a misspelt, missing or contradicting
-//! one is refused here with its place, and not by `iptables-restore` while a ruleset is loaded.
+//! No field, effect or state of these is modelled: a rule with one is opaque, as with an unknown
+//! module. But their options are known, so that a misspelt, missing or contradictory one is refused
+//! here with its position, and not by `iptables-restore` while a ruleset is loaded.
 
 mod matches;
 mod targets;
@@ -70,7 +70,7 @@ fn check(t: &Taken, kind: ArgumentKind, g: &Given) -> Fallible<()> {
         Number(min, max) => value::integer(t, min, max).map(drop),
         Range(max) => match value::range(t, max)? {
             (lo, hi) if lo > hi => t
-                .problem(format!("{} begins above its end", t.arg))
+                .problem(format!("the lower end of {} is above its upper end", t.arg))
                 .help("write the lower number first")
                 .fail(),
             _ => Ok(()),
@@ -106,6 +106,6 @@ fn one_of(t: &Taken, word: &str, words: &[&str]) -> Fallible<()> {
         return Ok(());
     }
     t.problem(format!("{word:?} is not understood here"))
-        .help(format!("there are {}", words.join(", ")))
+        .help(format!("use one of {}", words.join(", ")))
         .fail()
 }

@@ -1,4 +1,4 @@
-//! `-m limit`: a token bucket of its rule.
+//! `-m limit`: a token bucket per rule.
 
 use weir_model::Match;
 use weir_model::matching::{OptionValue, Stateful, Value};
@@ -34,8 +34,8 @@ fn build(g: &Given) -> Fallible<Match> {
     let bucket = credits((ticks as u32).wrapping_mul(burst as u32));
     if burst == 0 || bucket < credits(ticks as u32) {
         return g
-            .problem("rate and burst are more than the kernel can count")
-            .help("a lower --limit-burst (1 at least), or a rate per hour in place of per day")
+            .problem("rate and burst exceed what the kernel can count")
+            .help("use a lower --limit-burst (at least 1), or a rate per hour instead of per day")
             .fail();
     }
     let (count, unit) = printed(ticks, SCALE);
@@ -67,7 +67,7 @@ pub(super) fn period(t: &Taken, scale: u64, narrow: fn(i64) -> u64) -> Fallible<
     let count = narrow(number::atoi(count));
     let (Some(seconds), true) = (seconds, count != 0) else {
         return t
-            .problem(format!("{} is no rate", t.arg))
+            .problem(format!("{} is not a rate", t.arg))
             .help("write a number and /second, /minute, /hour or /day")
             .fail();
     };
@@ -92,12 +92,12 @@ pub(super) fn seconds_of(unit: &str) -> Option<u64> {
         .map(|(_, seconds)| seconds)
 }
 
-/// The rate that stands for a period in ticks: count, and the unit in milliseconds.
+/// The rate for a period in ticks: count, and the unit in milliseconds.
 ///
-/// It is what the tools print, unless that would be read back as another period: `80/sec` stands
-/// for 125 ticks of a ten-thousandth of a second, and `iptables-save` prints it for 124, too. Then
-/// it is the rate in the next larger unit that is read back as it was; in days every period is,
-/// because each is a whole part of a day's ticks divided by a count.
+/// It is what the tools print, unless that would be read back as another period: `80/sec`
+/// represents 125 ticks of a ten-thousandth of a second, and `iptables-save` prints it for 124,
+/// too. Then it is the rate in the next larger unit that is read back correctly; in days every
+/// period is, because each is a whole part of a day's ticks divided by a count.
 pub(super) fn printed(period: u64, scale: u64) -> (u64, u64) {
     let units = [86_400, 3600, 60, 1].map(|seconds| seconds * scale);
     let mut chosen = 0;

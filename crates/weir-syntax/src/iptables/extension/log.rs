@@ -1,4 +1,4 @@
-//! Targets that tell: LOG and NFLOG.
+//! Logging targets: LOG and NFLOG.
 
 use weir_model::Target;
 use weir_model::matching::Value;
@@ -71,7 +71,7 @@ fn level(t: &Taken) -> Fallible<u64> {
 /// A prefix of at most `max` bytes: the tool cuts off the rest.
 fn prefix(t: &Taken, max: usize) -> Fallible<Value> {
     if t.arg.is_empty() {
-        return t.problem("empty prefix").help("leave the option out").fail();
+        return t.problem("empty prefix").help("remove the option").fail();
     }
     if t.arg.contains('\n') {
         return t.problem("line end in a prefix").fail();
@@ -79,7 +79,7 @@ fn prefix(t: &Taken, max: usize) -> Fallible<Value> {
     match t.arg.get(..max.min(t.arg.len())) {
         Some(kept) => Ok(Value::Text(kept.to_owned())),
         None => t
-            .problem(format!("the tool cuts the prefix after {max} bytes, inside a character"))
+            .problem(format!("the tool truncates the prefix after {max} bytes, inside a character"))
             .help("write a shorter prefix")
             .fail(),
     }
@@ -119,7 +119,7 @@ fn nflog(g: &Given) -> Fallible<Target> {
     Ok(effect("NFLOG", options))
 }
 
-/// A target after which the walk goes on.
+/// A target after which the traversal continues.
 pub(super) fn effect(module: &'static str, options: ModuleOptions) -> Target {
     let options = options.0;
     Target::Effect(Box::new(Effect::Other(Plain { module, options })))

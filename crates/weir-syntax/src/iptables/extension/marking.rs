@@ -103,7 +103,7 @@ fn connmark(g: &Given) -> Fallible<Target> {
     Ok(super::log::effect("CONNMARK", options))
 }
 
-/// What CONNMARK's options say one after another; later ones win.
+/// The combined effect of CONNMARK's options; later ones take precedence.
 struct Marking {
     value: u64,
     ctmask: u64,

@@ -83,12 +83,12 @@ fn need_ports(t: &Taken, g: &Given) -> Fallible<()> {
     if has_ports(g.base) {
         return Ok(());
     }
-    t.problem("ports in a rule without a protocol that has them")
+    t.problem("ports in a rule without a protocol that has ports")
         .help("write -p tcp, udp, sctp, dccp or icmp")
         .fail()
 }
 
-/// `[address[-address]][:port[-port[/base]]]`; IPv6 addresses with ports stand in brackets.
+/// `[address[-address]][:port[-port[/base]]]`; IPv6 addresses with ports are in brackets.
 fn range(g: &Given, destination: bool) -> Fallible<NatRange> {
     let mut out = NatRange::default();
     flags(g, &mut out);
@@ -155,14 +155,14 @@ fn read_ports(t: &Taken, text: &str, shift: Shift, out: &mut NatRange) -> Fallib
     };
     let Some((hi, rest)) = number::leading(range) else {
         return t
-            .problem(format!("{range:?} is no number of a port"))
+            .problem(format!("{range:?} is not a port number"))
             .help("a range of ports ends in a number, not in the name of a service")
             .fail();
     };
     let hi = port_number(t, hi)?;
     if hi < lo {
         return t
-            .problem(format!("port range {text} begins above its end"))
+            .problem(format!("the lower port of {text} is above its upper port"))
             .help("write the lower port first")
             .fail();
     }
@@ -190,7 +190,7 @@ fn read_ports(t: &Taken, text: &str, shift: Shift, out: &mut NatRange) -> Fallib
         Shift::Refused => {
             return t
                 .problem("a shifted range of ports is only for DNAT")
-                .help("leave the base out, or use DNAT")
+                .help("remove the base, or use DNAT")
                 .fail();
         }
     };
@@ -207,7 +207,7 @@ fn port_number(t: &Taken, n: u64) -> Fallible<u16> {
     }
 }
 
-/// What becomes of the base of a shifted range of ports.
+/// The outcome of the base of a shifted range of ports.
 #[derive(Clone, Copy)]
 enum Shift {
     Kept,

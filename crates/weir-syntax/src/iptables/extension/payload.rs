@@ -32,7 +32,7 @@ pub(super) static U32: Extension<Match> = Extension {
         let Some(t) = g.first(0) else { return g.problem("u32 without --u32").fail() };
         let Some(text) = u32_tests(t.arg) else {
             return t
-                .problem(format!("{:?} is no u32 expression", t.arg))
+                .problem(format!("{:?} is not a u32 expression", t.arg))
                 .help(
                     "e.g. 0>>22&0x3C@0&0xFF=1:5; at most 10 tests of 10 steps and 10 ranges, \
                      shifts below 32",
@@ -99,10 +99,10 @@ fn string(g: &Given) -> Fallible<Match> {
     Ok(host("string", options))
 }
 
-/// Text with stretches of hexadecimal between bars; a backslash takes the next byte as it is.
+/// Text with hexadecimal parts between bars; a backslash escapes the next byte.
 ///
-/// A blank may follow each pair of digits and stand after an opening bar; a bar at the very end
-/// opens nothing.
+/// A blank may follow each pair of digits and are after an opening bar; a bar at the very end opens
+/// nothing.
 fn hex_pattern(text: &str) -> Option<Vec<u8>> {
     let s = text.as_bytes();
     let mut out = Vec::new();
@@ -221,7 +221,7 @@ fn bpf(g: &Given) -> Fallible<Match> {
             Some(text) => ("bytecode", text),
             None => {
                 return t
-                    .problem("no program of classic BPF")
+                    .problem("not a classic BPF program")
                     .help("COUNT,code jt jf k,… of at most 64 instructions; the last one returns")
                     .fail();
             }

@@ -1,4 +1,4 @@
-//! `-m policy`: how IPsec handled, or will handle, the packet.
+//! `-m policy`: the IPsec policy that was, or will be, applied to the packet.
 
 use weir_model::Hook::{Forward, Input, Output, Postrouting, Prerouting};
 use weir_model::matching::{OptionValue, Value};

@@ -96,8 +96,8 @@ fn both_ports(g: &Given, protocol: &str) -> Fallible<(PortTest, PortTest)> {
     let mut ports = [None, None];
     for t in g.iter().filter(|t| t.id <= DPORT) {
         let value = span(t, t.arg, protocol)?;
-        // For tcp and udp the whole range is what the kernel holds where no port is asked, and is
-        // not printed back; for sctp and dccp it is a test of its own.
+        // For tcp and udp the kernel stores the whole range if no port is tested, and it is not
+        // printed back; for sctp and dccp it is a separate test.
         let flagged = matches!(protocol, "sctp" | "dccp");
         if flagged || t.negated || value.lo != 0 || value.hi != u16::MAX {
             ports[t.id as usize] = Some(Neg { negated: t.negated, value });
@@ -118,10 +118,10 @@ pub(super) fn span(t: &Taken, text: &str, protocol: &str) -> Fallible<PortSpan> 
     };
     let lo = if lo.is_empty() { 0 } else { one(lo)? };
     let hi = if hi.is_empty() { u16::MAX } else { one(hi)? };
-    // Of udp, dccp and conntrack the tools take a range that holds no port.
+    // For udp, dccp and conntrack the tools accept an empty range of ports.
     if lo > hi && strict {
         return t
-            .problem(format!("port range {text} begins above its end"))
+            .problem(format!("the lower port of {text} is above its upper port"))
             .help(format!("write {hi}:{lo}"))
             .fail();
     }
@@ -168,12 +168,12 @@ fn bad_port(t: &Taken, text: &str, protocol: &str) -> Diagnostic {
     }
     if text.contains('-') && text.split('-').all(|p| number::word16(p).is_some()) {
         return t
-            .problem(format!("{text} is no port"))
+            .problem(format!("{text} is not a port"))
             .help(format!("a range of ports is written with a colon: {}", text.replace('-', ":")));
     }
     if text.contains(',') {
         return t
-            .problem(format!("{text} is no port"))
+            .problem(format!("{text} is not a port"))
             .help(format!("several ports need multiport: -m multiport --dports {text}"));
     }
     let help = match names::service(text, None) {
@@ -204,7 +204,7 @@ fn tcp(g: &Given) -> Fallible<Match> {
             _ => {}
         }
     }
-    // A mask and flags of zero ask nothing and are not printed back.
+    // A mask and flags of zero test nothing and are not printed back.
     let empty = Neg { negated: false, value: TcpFlags { mask: 0, comp: 0 } };
     Ok(Match::Tcp { sport, dport, flags: flags.filter(|f| *f != empty), option })
 }
@@ -212,7 +212,7 @@ fn tcp(g: &Given) -> Fallible<Match> {
 fn option_number(t: &Taken) -> Fallible<Neg<u8>> {
     match number::whole(t.arg, 1, 255) {
         Some(n) => Ok(Neg { negated: t.negated, value: n as u8 }),
-        None => t.problem(format!("{} is no option number from 1 to 255", t.arg)).fail(),
+        None => t.problem(format!("{} is not an option number from 1 to 255", t.arg)).fail(),
     }
 }
 
@@ -235,7 +235,7 @@ fn flag_set(t: &Taken, text: &str, second: bool) -> Fallible<u8> {
             None => {
                 let message = format!("no TCP flag {word}");
                 let problem = if second { t.second_problem(message) } else { t.problem(message) };
-                return problem.help("there are FIN, SYN, RST, PSH, ACK, URG, ALL and NONE").fail();
+                return problem.help("use FIN, SYN, RST, PSH, ACK, URG, ALL and NONE").fail();
             }
         }
     }
@@ -274,7 +274,9 @@ fn multiport(g: &Given) -> Fallible<Match> {
                 slots += 1;
                 let (lo, hi) = (port(t, lo, protocol)?, port(t, hi, protocol)?);
                 if lo >= hi {
-                    return t.problem(format!("port range {part} does not rise")).fail();
+                    return t
+                        .problem(format!("the lower port of {part} is not below its upper port"))
+                        .fail();
                 }
                 PortSpan { lo, hi }
             }
@@ -284,7 +286,7 @@ fn multiport(g: &Given) -> Fallible<Match> {
     if slots > 15 {
         return t
             .problem("more than 15 ports in one multiport")
-            .help("a range takes two of the 15: write several rules")
+            .help("a range counts as two of the 15: write several rules")
             .fail();
     }
     let which = [PortSide::Source, PortSide::Destination, PortSide::Either][t.id as usize];
@@ -354,7 +356,7 @@ pub(super) fn print_tcp(
     out.push_str(" -m tcp");
     print_ports(out, sport, dport);
     print_option(out, "--tcp-option", option);
-    // A mask of zero with flags never holds; iptables-save leaves it out.
+    // A mask of zero with flags never matches; iptables-save omits it.
     if let Some(Neg { negated, value }) = flags {
         write::option(out, *negated, "--tcp-flags");
         print_flags(out, value.mask);

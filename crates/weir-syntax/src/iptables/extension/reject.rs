@@ -48,14 +48,14 @@ fn build(g: &Given) -> Fallible<Target> {
     let Some((name, _)) = rows.iter().find(|(name, alias)| begins(name) || begins(alias)) else {
         let names: Vec<_> = rows.iter().map(|(n, _)| *n).collect();
         return t
-            .problem(format!("no answer {} of REJECT", t.arg))
-            .help(format!("there are {}", names.join(", ")))
+            .problem(format!("unknown REJECT type {}", t.arg))
+            .help(format!("use one of {}", names.join(", ")))
             .fail();
     };
     let tcp = g.base.proto.is_some_and(|p| p.proto == 6 && !p.negated);
     if *name == "tcp-reset" && !tcp {
         return t
-            .problem("tcp-reset in a rule that is not for TCP alone")
+            .problem("tcp-reset in a rule that is not for TCP only")
             .help("write -p tcp before it")
             .fail();
     }

@@ -124,13 +124,13 @@ fn target(g: &Given) -> Fallible<Target> {
     }
     if let Some(t) = g.first(2) {
         if !(5..=7).any(|id| g.has(id)) {
-            return Diagnostic::new("--map-set without what to map", t.span)
+            return Diagnostic::new("--map-set without a value to map", t.span)
                 .help("give --map-mark, --map-prio or --map-queue")
                 .fail();
         }
         if g.table != TableName::Mangle {
             return Diagnostic::new(format!("--map-set in the {} table", g.table), t.span)
-                .help("the kernel takes it only in mangle")
+                .help("the kernel accepts it only in mangle")
                 .fail();
         }
         if g.has(6) || g.has(7) {

@@ -74,7 +74,7 @@ fn states(t: &Taken, known: &[(&str, u16)]) -> Fallible<u16> {
                 let names: Vec<_> = known.iter().map(|(n, _)| *n).collect();
                 return t
                     .problem(format!("no connection state {word:?}"))
-                    .help(format!("there are {}", names.join(", ")))
+                    .help(format!("use one of {}", names.join(", ")))
                     .fail();
             }
         }

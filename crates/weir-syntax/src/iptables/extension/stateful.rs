@@ -1,4 +1,4 @@
-//! Matches that count: recent, statistic, quota, connlimit, connbytes.
+//! Stateful matches: recent, statistic, quota, connlimit, connbytes.
 
 use weir_model::Match;
 use weir_model::matching::{OptionValue, Value};
@@ -111,7 +111,7 @@ fn recent(g: &Given) -> Fallible<Match> {
         if matches!(op.id, 0 | 3) {
             return t
                 .problem(format!("--{} with --{}", g.spelled(id), g.spelled(op.id)))
-                .help("it belongs to --rcheck and --update")
+                .help("it is an option of --rcheck and --update")
                 .fail();
         }
         push(g.spelled(id), given);
@@ -127,7 +127,10 @@ fn recent(g: &Given) -> Fallible<Match> {
             || name == "."
             || name == "..")
     {
-        return t.problem("no name of a list").help("1 to 199 bytes, without a slash").fail();
+        return t
+            .problem("invalid list name")
+            .help("a name has 1 to 199 bytes and no slash")
+            .fail();
     }
     push("name", Value::Text(name.to_owned()));
     let mask = match g.first(9) {
@@ -171,7 +174,7 @@ fn statistic(g: &Given) -> Fallible<Match> {
 fn probability(t: &Taken) -> Fallible<u32> {
     match t.arg.trim_start().parse::<f64>() {
         Ok(p) if (0.0..=1.0).contains(&p) => Ok((p * f64::from(1u32 << 31)).round() as u32),
-        _ => t.problem(format!("{} is no probability from 0 to 1", t.arg)).fail(),
+        _ => t.problem(format!("{} is not a probability from 0 to 1", t.arg)).fail(),
     }
 }
 
@@ -192,7 +195,7 @@ fn connlimit(g: &Given) -> Fallible<Match> {
             Some(Some(len)) => len,
             _ => {
                 let bits = g.family.bits();
-                return t.problem(format!("{} is no prefix length to {bits}", t.arg)).fail();
+                return t.problem(format!("{} is not a prefix length to {bits}", t.arg)).fail();
             }
         },
     };
@@ -210,7 +213,7 @@ fn connbytes(g: &Given) -> Fallible<Match> {
     // A single number is a lower bound.
     let hi = if t.arg.contains(':') { hi } else { u64::MAX };
     if lo > hi {
-        return t.problem(format!("{} begins above its end", t.arg)).fail();
+        return t.problem(format!("the lower end of {} is above its upper end", t.arg)).fail();
     }
     let value = Value::Range(lo, hi);
     let word = |t: &Taken, words: &[&'static str]| match words.iter().find(|w| **w == t.arg) {

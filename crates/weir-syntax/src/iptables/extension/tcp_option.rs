@@ -16,7 +16,7 @@ pub(super) static TCPMSS: Extension<Match> = Extension {
         let Some(t) = g.first(0) else { return g.problem("tcpmss without --mss").fail() };
         let (lo, hi) = value::range(t, 0xffff)?;
         if lo > hi {
-            return t.problem(format!("{} begins above its end", t.arg)).fail();
+            return t.problem(format!("the lower end of {} is above its upper end", t.arg)).fail();
         }
         let value = Value::Range(lo, hi);
         Ok(host("tcpmss", vec![OptionValue { negated: t.negated, name: "mss", value }]))
@@ -46,7 +46,7 @@ fn ecn(g: &Given) -> Fallible<Match> {
         };
         let tcp = g.base.proto.is_some_and(|p| p.proto == 6 && !p.negated);
         if id != 2 && !tcp {
-            return Diagnostic::new("TCP's bits in a rule that is not for TCP alone", t.span)
+            return Diagnostic::new("test of TCP bits in a rule that is not for TCP only", t.span)
                 .help("write -p tcp in the rule")
                 .fail();
         }

@@ -47,7 +47,7 @@ fn time(g: &Given) -> Fallible<Match> {
     if g.has(6) && stop > start {
         return g
             .problem("--contiguous where the stop time is not before the start time")
-            .help("it is for times that run over midnight")
+            .help("it is for times that cross midnight")
             .fail();
     }
     if start != 0 || stop != DAY_LAST {
@@ -135,7 +135,9 @@ fn clock(t: &Taken) -> Fallible<u64> {
     };
     match read() {
         Some(s) => Ok(s),
-        None => t.problem(format!("{} is no time of day", t.arg)).help("hh:mm or hh:mm:ss").fail(),
+        None => {
+            t.problem(format!("{} is not a time of day", t.arg)).help("hh:mm or hh:mm:ss").fail()
+        }
     }
 }
 
@@ -164,8 +166,8 @@ fn date(t: &Taken) -> Fallible<u64> {
     match read() {
         Some(s) => Ok(s),
         None => t
-            .problem(format!("{} is no date from 1970 to 2038-01-19T03:14:07", t.arg))
-            .help("YYYY-MM-DDThh:mm:ss, from the right as much left out as you like")
+            .problem(format!("{} is not a date from 1970 to 2038-01-19T03:14:07", t.arg))
+            .help("YYYY-MM-DDThh:mm:ss; parts can be omitted from the right")
             .fail(),
     }
 }

@@ -19,8 +19,8 @@ fn not_a_number(t: &Taken, text: &str, min: u64, max: u64) -> Diagnostic {
     match number::whole(text, 0, u64::MAX) {
         Some(_) => t
             .problem(format!("{text} is not from {min} to {max}"))
-            .help(format!("the least is {min}, the most {max}")),
-        None => t.problem(format!("{text:?} is no number")).help("decimal, 0x… or 0… (octal)"),
+            .help(format!("the minimum is {min}, the maximum {max}")),
+        None => t.problem(format!("{text:?} is not a number")).help("decimal, 0x… or 0… (octal)"),
     }
 }
 
@@ -117,26 +117,27 @@ pub(crate) fn bad_addr(
     match bad {
         BadAddr::Mask => {
             let mask = text.rsplit_once('/').map_or("", |(_, m)| m);
-            d(format!("{mask:?} is no mask")).help(match family {
+            d(format!("{mask:?} is not a mask")).help(match family {
                 Family::V4 => "write a prefix length from 0 to 32, or a mask like 255.255.255.0",
                 Family::V6 => "write a prefix length from 0 to 128",
             })
         }
         BadAddr::Family => match family {
             Family::V4 => d(format!("{text} is an IPv6 address in an IPv4 ruleset"))
-                .help("IPv6 rules come from ip6tables-save, in a text of their own (--ip6 FILE)"),
+                .help("give IPv6 rules from ip6tables-save as a separate text (--ip6 FILE)"),
             Family::V6 => d(format!("{text} is an IPv4 address in an IPv6 ruleset"))
-                .help("IPv4 rules come from iptables-save, in a text of their own"),
+                .help("give IPv4 rules from iptables-save as a separate text"),
         },
         BadAddr::Name if looks_like_host(text) && !resolve => d(format!(
-            "host name {text} in place of an address"
+            "host name {text} instead of an address"
         ))
         .help("write the address (iptables-save always does), or give --resolve to look it up now"),
-        BadAddr::Name if looks_like_host(text) => d(format!("no address of host {text}"))
-            .help("the resolver does not know it: write the address"),
-        BadAddr::Name => d(format!("{text:?} is no address")).help(match family {
-            Family::V4 => "four numbers joined by dots, a length or mask after a slash",
-            Family::V6 => "e.g. 2001:db8::1, a prefix length after a slash",
+        BadAddr::Name if looks_like_host(text) => {
+            d(format!("no address of host {text}")).help("it cannot be resolved: write the address")
+        }
+        BadAddr::Name => d(format!("{text:?} is not an address")).help(match family {
+            Family::V4 => "four numbers separated by dots, optionally a slash and a length or mask",
+            Family::V6 => "e.g. 2001:db8::1, optionally a slash and a prefix length",
         }),
     }
 }

@@ -21,7 +21,7 @@ impl<'w> Scan<'_, '_, 'w> {
     ) -> Fallible<()> {
         if !self.given.note(letter, span) {
             return Diagnostic::new(format!("-{} a second time", letter as char), span)
-                .help("each of -s -d -p -i -o -f can be given once a rule")
+                .help("each of -s -d -p -i -o -f can be given once per rule")
                 .fail();
         }
         let none = Arg { text: "", span };
@@ -166,12 +166,14 @@ fn protocol(arg: Arg, negated: bool) -> Fallible<Option<ProtoMatch>> {
             .or_else(|| names::protocol(&text.to_ascii_lowercase())),
     };
     match number {
-        Some(0) if negated => Diagnostic::new("! with every protocol never holds", arg.span).fail(),
+        Some(0) if negated => {
+            Diagnostic::new("! with all protocols never matches", arg.span).fail()
+        }
         Some(0) => Ok(None),
         Some(proto) => Ok(Some(ProtoMatch { negated, proto })),
         None => Diagnostic::new(format!("no protocol {}", arg.text), arg.span)
             .help(if arg.text.starts_with('-') {
-                "iptables 1.8 wants a blank between -p and the protocol"
+                "iptables 1.8 requires a blank between -p and the protocol"
             } else {
                 "write its number, or a name that /etc/protocols has"
             })
@@ -184,7 +186,7 @@ fn counters(packets: Arg, bytes: Arg) -> Fallible<Counters> {
         n if n >= 0 && arg.text.starts_with(|c: char| c.is_ascii_digit()) => {
             Ok(arg.text.parse().unwrap_or(n as u64))
         }
-        _ => Diagnostic::new(format!("{:?} is no counter", arg.text), arg.span).fail(),
+        _ => Diagnostic::new(format!("{:?} is not a counter", arg.text), arg.span).fail(),
     };
     Ok(Counters { packets: read(packets)?, bytes: read(bytes)? })
 }

@@ -1,4 +1,4 @@
-//! A line after its last word: its extensions become values, and what they ask is checked.
+//! The end of a line: its extensions become values, and their requirements are checked.
 
 use std::cell::Cell;
 
@@ -16,7 +16,7 @@ impl<'w> Scan<'_, '_, 'w> {
             return Ok(());
         }
         let Some(span) = self.negated_address else { return Ok(()) };
-        Diagnostic::new("! beside a list of addresses", span)
+        Diagnostic::new("! with a list of addresses", span)
             .help("write a chain that returns on each address, or an ipset")
             .fail()
     }
@@ -148,7 +148,7 @@ fn check_given(g: &Given, place: ExtensionScope) -> Fallible<()> {
         let names: Vec<_> =
             place.protocols.iter().filter_map(|p| crate::names::protocol_name(*p)).collect();
         return g
-            .problem(format!("{} in a rule that is not for its protocol alone", g.name))
+            .problem(format!("{} in a rule that is not for its protocol only", g.name))
             .help(format!("write -p {} in the rule", names.join(", ")))
             .fail();
     }
@@ -156,7 +156,7 @@ fn check_given(g: &Given, place: ExtensionScope) -> Fallible<()> {
         let names: Vec<_> = place.tables.iter().map(|t| t.as_str()).collect();
         return g
             .problem(format!("{} in the {} table", g.name, g.table))
-            .help(format!("the kernel takes it only in {}", names.join(", ")))
+            .help(format!("the kernel accepts it only in {}", names.join(", ")))
             .fail();
     }
     Ok(())

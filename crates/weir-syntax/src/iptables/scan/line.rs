@@ -1,4 +1,4 @@
-//! What a line says once it is read.
+//! A parsed line.
 
 use weir_model::{Base, Counters, Hook, Match, Span, Target};
 
@@ -27,7 +27,7 @@ pub(in crate::iptables) struct Line<'w> {
     pub counters: Option<Counters>,
     /// Of each match, then of the target.
     pub spans: Vec<Span>,
-    /// Hooks that may lead to the rule, as bits, and who said so.
+    /// Hooks that may lead to the rule, as bits, and the extension that requires them.
     pub hooks: u8,
     pub narrowed_by: &'static str,
     /// Base options that were given: letters.
@@ -85,7 +85,7 @@ impl Letters {
         LETTERS.iter().zip(self.0).filter_map(|(letter, span)| Some((*letter, span?)))
     }
 
-    /// Where a letter stands.
+    /// The position of a letter.
     pub fn find(&self, letter: u8) -> Option<Span> {
         self.iter().find(|(l, _)| *l == letter).map(|(_, span)| span)
     }

@@ -1,4 +1,4 @@
-//! Who knows a long option.
+//! Finds the extension of a long option.
 
 use weir_model::Span;
 
@@ -73,11 +73,9 @@ impl<'a, 'w> Scan<'_, 'a, 'w> {
                 d.help("ports need a protocol: write -p tcp, udp, sctp or dccp before it")
             }
             Some((flag, module)) => {
-                d.help(format!("it is one of {module}: write {flag} {module} before it"))
+                d.help(format!("it is an option of {module}: write {flag} {module} before it"))
             }
-            None => {
-                d.help("no module that weir knows has it: remove it, or look for a typing error")
-            }
+            None => d.help("no module that weir knows has it: remove it, or check the spelling"),
         }
     }
 

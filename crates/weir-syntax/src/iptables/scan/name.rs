@@ -49,7 +49,7 @@ impl<'w> Scan<'_, '_, 'w> {
 
     pub(super) fn jump(&mut self, letter: u8, arg: Arg<'w>, span: Span) -> Fallible<()> {
         if !matches!(self.jump, Jump::None) {
-            return Diagnostic::new("a second target", span).help("one -j or -g a rule").fail();
+            return Diagnostic::new("a second target", span).help("one -j or -g per rule").fail();
         }
         self.jump_span = span;
         base::check_target_name(arg)?;
@@ -89,7 +89,7 @@ impl<'w> Scan<'_, '_, 'w> {
     }
 
     fn intern(&mut self, arg: Arg<'w>) -> Name {
-        // The argument is the word read last, unless it stands in one word with its option.
+        // The argument is the word read last, unless it is in one word with its option.
         match &self.words[self.at - 1] {
             w if w.span == arg.span => self.around.names.of(&w.text),
             _ => Name::from(arg.text),

@@ -1,4 +1,4 @@
-//! What rules do, as nft text; or why nft cannot say it.
+//! Actions of rules as nft text, or why nft cannot express them.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use weir_model::matching::{OptionValue, Value};
 use weir_model::target::{ExtensionTarget, NatRange, TtlChange};
 use weir_model::{Addr, Effect, Family, NatTarget};
 
-/// An answer, `reject with …`; `None` where nft has none like it.
+/// A reject type, `reject with …`; `None` if nft has no equivalent.
 pub fn print_reject(word: &str, family: Family) -> Option<&'static str> {
     let table: &[(&str, &str)] = match family {
         Family::V4 => &[

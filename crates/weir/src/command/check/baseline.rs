@@ -1,8 +1,8 @@
-//! The baseline: findings that are known, so that only new ones are reported.
+//! The baseline: known findings, so that only new ones are reported.
 //!
-//! A line for each rule, chain or set that a finding is about: its id, where it is, and the rule as
-//! iptables-save prints it. Rules are not numbered, so that a line stays valid when other rules come
-//! or go; two equal lines stand for two findings.
+//! There is one line for each rule, chain or set that a finding is about: its ID, its location, and
+//! the rule as iptables-save prints it. Rules are not numbered, so a line stays valid when other
+//! rules are added or removed; two equal lines represent two findings.
 //!
 //! ```text
 //! shadowed-rule iptables/filter/INPUT -s 192.0.2.7/32 -j DROP
@@ -40,7 +40,7 @@ impl Baseline {
             let id = line.split(' ').next().unwrap_or_default();
             if lint(id).is_none() {
                 bail!(
-                    "{name}:{}: `{id}` is no kind of finding: write the baseline again \
+                    "{name}:{}: `{id}` is not a kind of finding: write the baseline again \
                      (--write-baseline)",
                     i + 1
                 );
@@ -132,6 +132,6 @@ mod tests {
     #[test]
     fn a_line_that_is_no_finding_is_refused_with_its_number() {
         let error = known("# known\nshadowed iptables/filter/INPUT x\n").err().expect("refused");
-        assert!(error.to_string().contains(":2: `shadowed` is no kind of finding"), "{error}");
+        assert!(error.to_string().contains(":2: `shadowed` is not a kind of finding"), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! What `weir check` prints, in whichever format.
+//! The output of `weir check`, independent of the format.
 
 use weir_lint::{Finding, Severity};
 use weir_model::Firewall;

@@ -1,4 +1,4 @@
-//! Where findings are: file, line and column.
+//! Locations of findings: file, line and column.
 
 use weir_lint::Finding;
 use weir_model::{Family, RulePlace, Span};

@@ -1,8 +1,8 @@
 //! Findings as SARIF 2.1.0 (OASIS, Static Analysis Results Interchange Format), which code review
 //! tools read.
 //!
-//! One run; a rule for every lint, with its page; a result for every finding, with the other
-//! places as related locations. Columns count characters.
+//! There is one run; a rule for every lint, with its page; a result for every finding, with the
+//! other places as related locations. Columns count characters.
 
 use std::collections::HashMap;
 
@@ -113,7 +113,7 @@ fn location(source: Option<&Source>, span: Span, name: Option<&str>, places: &Pl
     location
 }
 
-/// A file name as a relative reference (RFC 3986): what may not stand in one is escaped.
+/// A file name as a relative reference (RFC 3986): what may not be in one is escaped.
 fn uri(name: &str) -> String {
     let mut out = String::new();
     for byte in name.bytes() {

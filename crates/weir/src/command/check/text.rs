@@ -1,4 +1,4 @@
-//! Counts and findings for people: with the lines they are about.
+//! Counts and findings for people, with the affected lines.
 
 use std::cmp::Reverse;
 
@@ -36,7 +36,7 @@ pub(super) fn print(all: &[CheckedRuleset], every: bool, color: bool) -> String 
         out.push_str(&format!("{} rulesets: {}\n", all.len(), total(findings.clone())));
     }
     if findings.count() > 0 {
-        out.push_str("weir check --explain ID says why it matters and what to do\n");
+        out.push_str("weir check --explain ID explains why a finding matters and what to do\n");
     }
     out
 }
@@ -106,7 +106,7 @@ fn drawn(checked: &CheckedRuleset, at_most: usize, color: bool) -> String {
     }
     out.push_str(&total(checked.findings.iter()));
     for (count, why) in
-        [(checked.suppressed, "allowed by comments"), (checked.known, "in the baseline")]
+        [(checked.suppressed, "suppressed by comments"), (checked.known, "in the baseline")]
     {
         if count > 0 {
             out.push_str(&format!("; {count} {why}"));
@@ -131,7 +131,7 @@ fn diagnostic(
     if f.tried >= COSTLY {
         let ns = checked.cost.linear_ns(f.tried as usize);
         help.push_str(&format!(
-            "\nit costs a packet up to {} comparisons, about {ns:.0} ns",
+            "\ncosts up to {} comparisons per packet, about {ns:.0} ns",
             f.tried
         ));
     }
@@ -142,7 +142,7 @@ fn diagnostic(
         let first: Vec<String> = all.iter().take(LINES).map(ToString::to_string).collect();
         let more = if all.len() > LINES { ", …" } else { "" };
         help.push_str(&format!(
-            "\nand {} more: {} {}{more} (--every draws all)",
+            "\nand {} more: {} {}{more} (--every shows all)",
             named.len(),
             if all.len() == 1 { "line" } else { "lines" },
             first.join(", ")

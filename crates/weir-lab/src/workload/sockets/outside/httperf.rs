@@ -1,8 +1,8 @@
-//! httperf (Mosberger and Jin, 1998), which the papers measured with: a connection for each
-//! request, opened at planned times, whatever became of those before.
+//! httperf (Mosberger and Jin, 1998), which the papers used: one connection per request, opened at
+//! planned times regardless of earlier ones.
 //!
-//! It waits by `select`, so it has 1,024 descriptors at most, and what it cannot open for want of
-//! one is an error at once (`fd-unavail`).
+//! It uses `select`, so it has at most 1,024 descriptors, and a connection that it cannot open for
+//! lack of one is an immediate error (`fd-unavail`).
 
 use super::super::limits::PATIENCE;
 use super::super::plan::SocketPlan;
@@ -67,12 +67,14 @@ pub(super) fn read(text: &str) -> Result<ProgramReport, String> {
     ];
     let sum: u64 = failed.iter().map(|(_, count)| count).sum();
     if sum != all {
-        return Err(format!("its errors are {sum} one by one and {all} in all"));
+        return Err(format!("its errors by kind add up to {sum}, but the total is {all}"));
     }
     let others = informed + moved + wrong + broken;
     let by_status = completed + others;
     if by_status as f64 != replies {
-        return Err(format!("its replies are {by_status} by status and {replies} in all"));
+        return Err(format!(
+            "its replies by status add up to {by_status}, but the total is {replies}"
+        ));
     }
     let [response, transfer] = lines.values(REPLY_TIME, number)?;
     Ok(ProgramReport {
@@ -136,7 +138,7 @@ Errors: fd-unavail 197 addrunavail 0 ftab-full 0 other 2
     fn what_is_cut_short_or_of_another_program_is_refused() {
         let cut = PRINTED.find("Errors: total").unwrap();
         let error = read(&PRINTED[..cut]).unwrap_err();
-        assert_eq!(error, format!("there is no line `{ERRORS}`"));
+        assert_eq!(error, format!("the line `{ERRORS}` is missing"));
         let error = read("Server Software: nginx\n").unwrap_err();
         assert_eq!(error, "line 1 is not understood: `Server Software: nginx`");
         let error = refused("Net I/O", "Disk I/O");
@@ -148,9 +150,9 @@ Errors: fd-unavail 197 addrunavail 0 ftab-full 0 other 2
     #[test]
     fn sums_have_to_hold() {
         let error = refused("connreset 3", "connreset 4");
-        assert_eq!(error, "its errors are 306 one by one and 305 in all");
+        assert_eq!(error, "its errors by kind add up to 306, but the total is 305");
         let error = refused("2xx=2390", "2xx=2391");
-        assert_eq!(error, "its replies are 2401 by status and 2400 in all");
+        assert_eq!(error, "its replies by status add up to 2401, but the total is 2400");
     }
 
     #[test]

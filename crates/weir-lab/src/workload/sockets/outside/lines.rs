@@ -1,5 +1,5 @@
-//! What a program prints, line by line. Each line has one of the forms that the program is known
-//! to print, each form comes once, or the whole is refused.
+//! Parses the output of a program line by line. Each line must have one of the known forms, and
+//! each form must occur once; otherwise the output is refused.
 
 /// Lines by their forms.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ impl Lines {
                 return Err(format!("line {number} is not understood: `{line}`"));
             };
             if found.iter().any(|(other, _)| *other == form) {
-                return Err(format!("line {number} comes twice: `{line}`"));
+                return Err(format!("line {number} is a duplicate: `{line}`"));
             }
             found.push((form, values));
         }
@@ -40,7 +40,7 @@ impl Lines {
         form: &str,
         read: impl Fn(&str) -> Option<T>,
     ) -> Result<[T; N], String> {
-        let texts = self.of(form).ok_or_else(|| format!("there is no line `{form}`"))?;
+        let texts = self.of(form).ok_or_else(|| format!("the line `{form}` is missing"))?;
         let value = |text: &String| {
             read(text).ok_or_else(|| format!("`{text}` in the line `{form}` is not understood"))
         };
@@ -59,13 +59,12 @@ impl Lines {
     }
 }
 
-/// A number that is one: programs divide by nothing, and print what comes of it.
+/// A number that is one: programs divide by nothing, and print the result of it.
 pub(super) fn number(text: &str) -> Option<f64> {
     text.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0)
 }
 
-/// What stands in the gaps `{}` of a form; each reaches to the next text of the form, or to the
-/// end.
+/// What is in the gaps `{}` of a form; each reaches to the next text of the form, or to the end.
 pub(super) fn gaps(form: &str, line: &str) -> Option<Vec<String>> {
     let mut parts = form.split("{}");
     let mut rest = line.strip_prefix(parts.next()?)?;
@@ -105,14 +104,14 @@ mod tests {
         assert_eq!(lines.values("in {} s", number), Ok([5.0]));
         let refused = |text: &str| Lines::read(text, &forms).unwrap_err();
         assert_eq!(refused("in 5 s\nin 5 m"), "line 2 is not understood: `in 5 m`");
-        assert_eq!(refused("errors 1\nerrors 2"), "line 2 comes twice: `errors 2`");
+        assert_eq!(refused("errors 1\nerrors 2"), "line 2 is a duplicate: `errors 2`");
     }
 
     #[test]
     fn what_is_missing_or_no_number_is_told() {
         let forms = ["in {} s", "errors {}"];
         let lines = Lines::read("errors -nan", &forms).unwrap();
-        assert_eq!(lines.counts::<1>("in {} s").unwrap_err(), "there is no line `in {} s`");
+        assert_eq!(lines.counts::<1>("in {} s").unwrap_err(), "the line `in {} s` is missing");
         let refused = lines.values::<f64, 1>("errors {}", number).unwrap_err();
         assert_eq!(refused, "`-nan` in the line `errors {}` is not understood");
         assert_eq!((number("inf"), number("-1"), number("0.5")), (None, None, Some(0.5)));

@@ -1,4 +1,4 @@
-//! What a program says that it did.
+//! The results that a program reports.
 
 /// What a program says that it did.
 #[derive(Debug, Default, PartialEq)]
@@ -15,7 +15,7 @@ pub(super) struct ProgramReport {
     pub(super) quantiles: Vec<(f64, f64)>,
 }
 
-/// What made-up trials of programs ask.
+/// What invented trials of programs request.
 #[cfg(test)]
 pub(super) fn made_up(endpoints: &weir_study::Endpoints) -> super::super::plan::SocketPlan<'_> {
     use crate::workload::sockets::limits::Resources;

@@ -1,9 +1,10 @@
-//! wrk: a number of connections at once, each of which asks again when its reply is there.
+//! wrk: a number of concurrent connections, each of which sends its next request when its reply has
+//! arrived.
 //!
-//! So a slow firewall is asked less, and nothing waits in a queue that it measures: its rate is
-//! what so many clients get, its times are not what a user waits for. It counts whole seconds, so
-//! a trial lasts one at least, and a reply later than the limit is an error (`timeout`); one that
-//! never came is not counted at all.
+//! So a slow firewall gets fewer requests, and no request waits in a queue that wrk measures: its
+//! rate is what this number of clients gets, and its times are not what a user waits. It counts
+//! whole seconds, so a trial lasts at least one. A reply later than the limit is an error
+//! (`timeout`); a missing reply is not counted at all.
 
 use super::super::limits::PATIENCE;
 use super::super::plan::SocketPlan;
@@ -92,7 +93,7 @@ pub(super) fn read(text: &str) -> Result<ProgramReport, String> {
     };
     if completed > 0 {
         let [mean, ..]: [String; 4] = lines.values(LATENCY, |text| Some(text.to_owned()))?;
-        report.mean_ns = time_ns(&mean).ok_or_else(|| format!("`{mean}` is no time"))?;
+        report.mean_ns = time_ns(&mean).ok_or_else(|| format!("`{mean}` is not a time"))?;
         for (share, form) in QUANTILES {
             let [ns] = lines.values(form, time_ns)?;
             report.quantiles.push((share, ns));
@@ -168,7 +169,7 @@ Transfer/sec:    858.89KB
     fn what_is_cut_short_or_of_another_program_is_refused() {
         let cut = PRINTED.find("  14230 requests").unwrap();
         let error = read(&PRINTED[..cut]).unwrap_err();
-        assert_eq!(error, format!("there is no line `{REQUESTS}`"));
+        assert_eq!(error, format!("the line `{REQUESTS}` is missing"));
         // wrk2 calibrates first, and says so.
         let calibrated = "  Thread calibration: mean lat.: 1ms\n  Thread Stats";
         let error = read(&PRINTED.replace("  Thread Stats", calibrated)).unwrap_err();

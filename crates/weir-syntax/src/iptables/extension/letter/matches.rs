@@ -1,4 +1,4 @@
-//! Matches that are checked and kept to the letter.
+//! Matches that are checked and preserved verbatim.
 
 use weir_model::Hook::{Forward, Input, Prerouting};
 use weir_model::{Family, Match};
@@ -84,7 +84,7 @@ static CONNLABEL: Extension<Match> = Extension {
         {
             return t
                 .problem(format!("label {} is above {LABEL_MAX}", t.arg))
-                .help("the kernel keeps 128 labels, from 0 on")
+                .help("the kernel has 128 labels, starting from 0")
                 .fail();
         }
         keep_match(g, &[(0, Text(1, 255))])
@@ -145,7 +145,7 @@ fn ipvs(g: &Given) -> Fallible<Match> {
     if g.first(0).is_some_and(|t| t.negated) && g.iter().count() > 1 {
         return first
             .problem("! --ipvs beside other options")
-            .help("they ask what only a packet of IPVS has")
+            .help("they test what only IPVS packets have")
             .fail();
     }
     if let Some(t) = g.first(1) {
@@ -248,7 +248,7 @@ fn mh(g: &Given) -> Fallible<Match> {
             (Some(lo), Some(hi)) if lo <= hi => {}
             (Some(_), Some(_)) => {
                 return t
-                    .problem(format!("{} begins above its end", t.arg))
+                    .problem(format!("the lower end of {} is above its upper end", t.arg))
                     .help("write the lower type first")
                     .fail();
             }
@@ -289,7 +289,7 @@ fn option_header(g: &Given) -> Fallible<Match> {
         let count = t.arg.split(',').count();
         if count > HEADER_OPTIONS_MAX || !t.arg.split(',').all(good) {
             return t
-                .problem(format!("{:?} is no list of options", t.arg))
+                .problem(format!("{:?} is not a list of options", t.arg))
                 .help("TYPE[:LENGTH],… of at most 16, each number at most 255")
                 .fail();
         }

@@ -1,4 +1,4 @@
-//! Targets that are checked and kept to the letter.
+//! Targets that are checked and preserved verbatim.
 
 use weir_model::Hook::{Input, Output, Postrouting, Prerouting};
 use weir_model::TableName::{Mangle, Security};
@@ -52,7 +52,7 @@ static HMARK: Extension<Target> = Extension {
 
 fn hmark(g: &Given) -> Fallible<Target> {
     if !g.iter().any(|t| t.id <= 5 || t.id == 9) {
-        return g.problem("HMARK without what it hashes").help("give --hmark-tuple").fail();
+        return g.problem("HMARK without fields to hash").help("give --hmark-tuple").fail();
     }
     let (short, long) = (Number(0, U16), Number(0, U32));
     let tuple = List(&["ct", "src", "dst", "sport", "dport", "spi", "proto"], 1, 0);
@@ -148,7 +148,7 @@ static RATEEST: Extension<Target> = Extension {
             let number = &t.arg[..t.arg.len() - unit.len()];
             let units = ["", "s", "sec", "secs", "ms", "msec", "msecs", "us", "usec", "usecs"];
             if number.parse::<f64>().is_err() || !units.contains(&unit) {
-                return t.problem(format!("{} is no time", t.arg)).help("e.g. 250ms").fail();
+                return t.problem(format!("{} is not a time", t.arg)).help("e.g. 250ms").fail();
             }
         }
         keep_target(g, &[(0, Text(1, 255))])
@@ -213,8 +213,8 @@ fn prefixes(g: &Given) -> Fallible<Target> {
         let length = g.family.prefix_len(mask.0);
         if addr.0 & !mask.0 != 0 || length.is_none_or(|l| l > 64) {
             return t
-                .problem(format!("{} is no prefix of at most 64 bits", t.arg))
-                .help("write the prefix alone, e.g. 2001:db8:1::/48")
+                .problem(format!("{} is not a prefix of at most 64 bits", t.arg))
+                .help("write only the prefix, e.g. 2001:db8:1::/48")
                 .fail();
         }
     }
