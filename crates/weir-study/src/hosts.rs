@@ -224,7 +224,7 @@ output = "f1"
         assert_eq!(said("whole.toml", WHOLE), "");
         let cases = [
             ("host = \"fw\"", "host = \"-oProxyCommand=x\"", ":5: invalid host name"),
-            ("output = \"f1\"", "output = \"f0\"", ":7: input and output are two interfaces"),
+            ("output = \"f1\"", "output = \"f0\"", ":7: input and output must be two interfaces"),
             ("[firewall]", "host = \"x\"\n[firewall]", ":4: ends on another machine"),
             ("output = \"f1\"", "output = \"f1\"\nreboot = \"x\"", ":8: unknown field `reboot`"),
             ("[firewall]", "[firewall]\nkernels = [{ name = \"a\" }]", ":5: missing field `boot`"),
