@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use weir_artefact::manifest::Summed;
-use weir_model::{Counter, CreditMap, Element, Family, Firewall, IpSet, RuleId, tool};
+use weir_model::{
+    Counter, CreditMap, Element, Family, Firewall, IpSet, RuleId, RuleIds, RuleIndex,
+};
 use weir_passes::check::classes;
-use weir_passes::run::RulePlaces;
 use weir_syntax::ipset;
 
 /// The credit map of a form that is iptables again. Sets named in `own` are weir's: their elements
@@ -17,26 +18,16 @@ pub fn credit_map(before: &Firewall, after: &Firewall, own: &[(Family, IpSet)]) 
     let mut out = BTreeMap::new();
     for ruleset in before.rulesets() {
         let family = ruleset.family;
-        let places = RulePlaces::of(ruleset);
+        let places = RuleIds::of(ruleset);
         let mut counters: Vec<Vec<Counter>> = vec![Vec::new(); places.len()];
-        let mut add = |credit: &[RuleId], counter: Counter| {
+        let mut add = |credit: &[RuleIndex], counter: Counter| {
             for id in credit {
                 counters[id.0 as usize].push(counter.clone());
             }
         };
         let after = after.ruleset(family).expect("a form has the families of its ruleset");
-        for table in &after.tables {
-            for chain in &table.chains {
-                for (i, rule) in chain.rules.iter().enumerate() {
-                    let counter = Counter::Rule {
-                        tool: tool(family).to_owned(),
-                        table: table.name.to_string(),
-                        chain: chain.name.to_string(),
-                        number: i as u32 + 1,
-                    };
-                    add(&rule.credit, counter);
-                }
-            }
+        for (id, rule) in after.rule_ids() {
+            add(&rule.credit, Counter::from(&id));
         }
         for (_, set) in own.iter().filter(|(f, _)| *f == family) {
             for element in &set.elements {
@@ -46,7 +37,7 @@ pub fn credit_map(before: &Firewall, after: &Firewall, own: &[(Family, IpSet)]) 
             }
         }
         for (i, counters) in counters.into_iter().enumerate() {
-            out.insert(places.name(RuleId(i as u32)), counters);
+            out.insert(places.name(RuleIndex(i as u32)), counters);
         }
         policies(ruleset, &mut out);
     }
@@ -64,13 +55,13 @@ pub fn take_summed(
     let mut out = Vec::new();
     for ruleset in before.rulesets() {
         let Some(after) = after.ruleset(ruleset.family) else { continue };
-        let mut members: BTreeMap<RuleId, BTreeSet<RuleId>> = BTreeMap::new();
+        let mut members: BTreeMap<RuleIndex, BTreeSet<RuleIndex>> = BTreeMap::new();
         let sets = own.iter().filter(|(f, _)| *f == ruleset.family).flat_map(|(_, s)| &s.elements);
         let rules = after.rules().map(|(_, _, r)| &r.credit[..]);
         for (id, first) in classes(rules.chain(sets.map(|e| &e.credit[..]))) {
             members.entry(first).or_default().insert(id);
         }
-        let places = RulePlaces::of(ruleset);
+        let places = RuleIds::of(ruleset);
         for ids in members.into_values() {
             let rules: Vec<String> = ids.iter().map(|id| places.name(*id)).collect();
             let counters: BTreeSet<Counter> =
@@ -83,15 +74,10 @@ pub fn take_summed(
 
 /// Policies count for themselves: a form keeps every built-in chain.
 fn policies(ruleset: &weir_model::Ruleset, out: &mut BTreeMap<String, Vec<Counter>>) {
-    let tool = tool(ruleset.family);
     for table in &ruleset.tables {
         for chain in table.chains.iter().filter(|c| c.policy.is_some()) {
-            let counter = Counter::Policy {
-                tool: tool.to_owned(),
-                table: table.name.to_string(),
-                chain: chain.name.to_string(),
-            };
-            out.insert(format!("{tool}/{}/{}/policy", table.name, chain.name), vec![counter]);
+            let id = RuleId::policy(ruleset.family, table.name, &chain.name);
+            out.insert(id.to_string(), vec![Counter::from(&id)]);
         }
     }
 }

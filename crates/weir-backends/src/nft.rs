@@ -35,9 +35,8 @@ use weir_artefact::{Checked, CheckedPass, Deviation, Evidence, Form};
 use weir_model::effect::needs_conntrack;
 use weir_model::nft::{self, Credit};
 use weir_model::programs::Program;
-use weir_model::{CreditMap, Family, Firewall, RuleId, Ruleset, Span, tool};
+use weir_model::{CreditMap, Family, Firewall, RuleId, RuleIds, RuleIndex, Ruleset, Span, tool};
 use weir_passes::check::{self, CheckOptions};
-use weir_passes::run::RulePlaces;
 use weir_passes::{CheckedRun, Context, Pass as _, passes};
 
 use crate::form::{CompileError, CompileOptions, ProgressFn, Refusal};
@@ -243,7 +242,7 @@ impl Builder {
         if rest.rules().next().is_none() {
             return rest;
         }
-        let (options, places) = (steps::pass_options(options, "nft"), RulePlaces::of(original));
+        let (options, places) = (steps::pass_options(options, "nft"), RuleIds::of(original));
         let context = Context { options: &options, places: &places, sets: &[] };
         let made = passes::chain_tree::ChainTree.run(&rest, &context);
         self.compiled.extend(made.compiled);
@@ -261,8 +260,9 @@ impl Builder {
             .map(|h| h.chain())
             .collect();
         for refused in &plan.refused {
-            let place =
-                format!("{}/{}/{}/{}", tool(family), table.name, refused.chain, refused.number);
+            let number = Some(refused.number);
+            let chain = refused.chain.clone();
+            let place = RuleId { family, table: table.name, chain, number }.to_string();
             let span = table
                 .chain(&refused.chain)
                 .map_or(Span::NONE, |c| c.rules[refused.number as usize - 1].span);
@@ -316,7 +316,7 @@ impl Builder {
         }
     }
 
-    fn note_runs(&mut self, runs: Vec<Compiled>, places: &HashMap<RuleId, String>) {
+    fn note_runs(&mut self, runs: Vec<Compiled>, places: &HashMap<RuleIndex, String>) {
         for run in runs {
             let first = match run.first {
                 Some(Credit::Rule(id)) => places.get(&id).cloned().unwrap_or_default(),

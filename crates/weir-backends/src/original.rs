@@ -8,30 +8,20 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::counters::bare;
 use weir_model::nft::{self, Credit, Statement};
-use weir_model::{Counter, CreditMap, Family, Firewall, RuleId, tool};
+use weir_model::{Counter, CreditMap, Family, Firewall, RuleIndex, Ruleset};
 use weir_syntax::nft::print_element_key;
 
 /// Originals by their place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OriginalIds {
-    ids: BTreeMap<String, RuleId>,
+    ids: BTreeMap<String, RuleIndex>,
 }
 
 impl OriginalIds {
     /// The places of a file's rules.
     pub fn of_file(firewall: &Firewall) -> OriginalIds {
-        let mut places = Vec::new();
-        for ruleset in firewall.rulesets() {
-            for table in &ruleset.tables {
-                for chain in &table.chains {
-                    for number in 1..=chain.rules.len() {
-                        let tool = tool(ruleset.family);
-                        places.push(format!("{tool}/{}/{}/{number}", table.name, chain.name));
-                    }
-                }
-            }
-        }
-        OriginalIds::of(places)
+        let rules = firewall.rulesets().flat_map(Ruleset::rule_ids);
+        OriginalIds::of(rules.map(|(id, _)| id.to_string()).collect())
     }
 
     /// The places that an artefact's manifest names.
@@ -42,12 +32,12 @@ impl OriginalIds {
 
     fn of(mut places: Vec<String>) -> OriginalIds {
         places.sort_unstable();
-        let ids = places.into_iter().zip(0..).map(|(place, n)| (place, RuleId(n))).collect();
+        let ids = places.into_iter().zip(0..).map(|(place, n)| (place, RuleIndex(n))).collect();
         OriginalIds { ids }
     }
 
     /// The place of a rule.
-    pub fn place(&self, id: RuleId) -> Option<&str> {
+    pub fn place(&self, id: RuleIndex) -> Option<&str> {
         self.ids.keys().nth(id.0 as usize).map(String::as_str)
     }
 
@@ -64,15 +54,9 @@ impl OriginalIds {
     /// Credits each rule of a file with itself.
     pub fn credit_file(&self, firewall: &mut Firewall) {
         for ruleset in [&mut firewall.v4, &mut firewall.v6].into_iter().flatten() {
-            let tool = tool(ruleset.family);
-            for table in &mut ruleset.tables {
-                for chain in &mut table.chains {
-                    for (i, rule) in chain.rules.iter_mut().enumerate() {
-                        let place = format!("{tool}/{}/{}/{}", table.name, chain.name, i + 1);
-                        rule.credit = self.ids.get(&place).copied().into_iter().collect();
-                    }
-                }
-            }
+            ruleset.for_each_rule(|id, rule| {
+                rule.credit = self.ids.get(&id.to_string()).copied().into_iter().collect();
+            });
         }
     }
 
@@ -97,7 +81,7 @@ impl OriginalIds {
     }
 }
 
-fn ids(credit: Option<&Vec<Credit>>) -> Vec<RuleId> {
+fn ids(credit: Option<&Vec<Credit>>) -> Vec<RuleIndex> {
     let rules = credit.into_iter().flatten().filter_map(|c| match c {
         Credit::Rule(id) => Some(*id),
         Credit::Policy(_) => None,
@@ -107,20 +91,7 @@ fn ids(credit: Option<&Vec<Credit>>) -> Vec<RuleId> {
 
 fn credit_rules(of: &HashMap<&Counter, Vec<Credit>>, firewall: &mut Firewall) {
     for ruleset in [&mut firewall.v4, &mut firewall.v6].into_iter().flatten() {
-        let tool = tool(ruleset.family);
-        for table in &mut ruleset.tables {
-            for chain in &mut table.chains {
-                for (i, rule) in chain.rules.iter_mut().enumerate() {
-                    let counter = Counter::Rule {
-                        tool: tool.to_owned(),
-                        table: table.name.to_string(),
-                        chain: chain.name.to_string(),
-                        number: i as u32 + 1,
-                    };
-                    rule.credit = ids(of.get(&counter));
-                }
-            }
-        }
+        ruleset.for_each_rule(|id, rule| rule.credit = ids(of.get(&Counter::from(&id))));
     }
 }
 

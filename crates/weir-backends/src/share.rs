@@ -7,9 +7,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use weir_artefact::manifest::{Cause, HookShare, Kept, Share};
 use weir_model::programs::{Program, program_of};
-use weir_model::{Chain, Family, Firewall, Name, Rule, RuleId, Ruleset, Table};
+use weir_model::{Chain, Family, Firewall, Name, Rule, RuleIds, RuleIndex, Ruleset, Table};
 use weir_partition::barrier;
-use weir_passes::run::RulePlaces;
 
 /// Why a rule is left that nothing else keeps where it is.
 const ALONE: &str = "too few similar rules are adjacent there";
@@ -26,7 +25,7 @@ pub(crate) fn of_iptables(
     let mut share = Share::default();
     for ruleset in before.rulesets() {
         let Some(after) = after.ruleset(ruleset.family) else { continue };
-        let places = RulePlaces::of(ruleset);
+        let places = RuleIds::of(ruleset);
         for table in &ruleset.tables {
             let standing = standing(after, table);
             let cause = |chain: &Chain, rule: &Rule| -> Option<String> {
@@ -45,18 +44,18 @@ pub(crate) fn of_iptables(
     share
 }
 
-/// The rules of a table that are unchanged in their original chains.
-fn standing<'a>(after: &Ruleset, before: &'a Table) -> HashSet<(&'a str, RuleId)> {
+/// The rules of a table that stand as they were, in the chain in which they were.
+fn standing<'a>(after: &Ruleset, before: &'a Table) -> HashSet<(&'a str, RuleIndex)> {
     let Some(table) = after.table(&before.name) else { return HashSet::new() };
     let index: HashMap<&str, &Chain> = table.chains.iter().map(|c| (&*c.name, c)).collect();
-    let mut credited: HashMap<RuleId, usize> = HashMap::new();
+    let mut credited: HashMap<RuleIndex, usize> = HashMap::new();
     for id in table.chains.iter().flat_map(|c| &c.rules).flat_map(|r| &r.credit) {
         *credited.entry(*id).or_default() += 1;
     }
     let mut standing = HashSet::new();
     for chain in &before.chains {
         let there = index.get(&*chain.name).into_iter().flat_map(|c| &c.rules);
-        let by_id: HashMap<RuleId, &Rule> =
+        let by_id: HashMap<RuleIndex, &Rule> =
             there.filter(|r| r.credit.len() == 1).map(|r| (r.credit[0], r)).collect();
         for rule in &chain.rules {
             let Some(&id) = rule.credit.first() else { continue };
@@ -78,7 +77,7 @@ fn add(
     table: &Table,
     left: impl Fn(&Chain, &Rule) -> Option<String>,
 ) {
-    let reasons: HashMap<RuleId, String> = table
+    let reasons: HashMap<RuleIndex, String> = table
         .chains
         .iter()
         .flat_map(|chain| chain.rules.iter().map(move |rule| (chain, rule)))
@@ -103,7 +102,7 @@ fn add(
 }
 
 /// The hooks of a table that enter rules, with what they enter.
-pub(crate) fn hooks(family: Family, table: &Table) -> Vec<(String, HashSet<RuleId>)> {
+pub(crate) fn hooks(family: Family, table: &Table) -> Vec<(String, HashSet<RuleIndex>)> {
     let chains = table.name.hooks().iter().filter_map(|hook| {
         let chain = table.chains.iter().find(|c| c.policy.is_some() && &*c.name == hook.chain());
         chain.map(|chain| &chain.name)
@@ -112,7 +111,7 @@ pub(crate) fn hooks(family: Family, table: &Table) -> Vec<(String, HashSet<RuleI
         let rules = table.chains_reached_from([&**name]).into_iter().flat_map(|c| &c.rules);
         (place(family, table, name), rules.flat_map(|r| r.credit.iter().copied()).collect())
     });
-    entered.filter(|(_, rules): &(String, HashSet<RuleId>)| !rules.is_empty()).collect()
+    entered.filter(|(_, rules): &(String, HashSet<RuleIndex>)| !rules.is_empty()).collect()
 }
 
 /// A chain as manifests name it.

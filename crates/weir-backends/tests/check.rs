@@ -1,8 +1,7 @@
 //! The check before writing: it accepts what is equal and finds what is not.
 
 use weir_backends::check::{self, CheckOptions};
-use weir_model::{Firewall, Target};
-use weir_passes::run::RulePlaces;
+use weir_model::{Firewall, RuleIds, Target};
 use weir_passes::tree::{self, TreeOptions};
 use weir_syntax::iptables::{self, ParseOptions};
 
@@ -28,7 +27,7 @@ fn example() -> Firewall {
 
 fn tree_of(firewall: &Firewall) -> Firewall {
     let v4 = firewall.v4.as_ref().unwrap();
-    let made = tree::compile(v4, &TreeOptions::default(), &RulePlaces::of(v4));
+    let made = tree::compile(v4, &TreeOptions::default(), &RuleIds::of(v4));
     assert!(!made.compiled.is_empty());
     Firewall { v4: Some(made.ruleset), ..firewall.clone() }
 }

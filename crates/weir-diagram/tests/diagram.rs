@@ -1,9 +1,9 @@
 //! Sets of packets against the interpreter, packet by packet.
 
 use weir_diagram::{At, PacketSet, Space};
-use weir_model::{Chain, Family, Firewall, Hook, Packet, Policy, Rule, RuleId, Ruleset, Table};
+use weir_model::{Chain, Family, Firewall, Hook, Packet, Policy, Rule, RuleIndex, Ruleset, Table};
 use weir_model::{Match, TableName, Target};
-use weir_semantics::{Interpreter, Oracle, Question, Verdict};
+use weir_semantics::{Counted, Interpreter, Oracle, Question, Verdict};
 use weir_syntax::iptables::{ParseOptions, parse};
 use weir_syntax::packet::parse_packet;
 use weir_testkit::verdicts::read;
@@ -38,7 +38,7 @@ impl Oracle for ByMatch {
 /// FORWARD of filter with one rule that counts, and the sets.
 fn one_rule(rule: &Rule, family: Family, sets: &[weir_model::IpSet]) -> Firewall {
     let mut forward = Chain::new("FORWARD", Some(Policy::Accept));
-    forward.rules.push(Rule { credit: vec![RuleId(0)], target: Target::None, ..rule.clone() });
+    forward.rules.push(Rule { credit: vec![RuleIndex(0)], target: Target::None, ..rule.clone() });
     let mut ruleset = Ruleset::new(family);
     ruleset.tables.push(Table {
         name: TableName::Filter,
@@ -78,10 +78,10 @@ fn compare(firewall: &Firewall, family: Family, sent: &[Packet], seen: &mut Seen
                 &mut packet.clone(),
                 &mut answers,
             );
-            let counted = log
-                .hits
-                .iter()
-                .any(|h| h.credit.first() == Some(&RuleId(0)) && h.place().is_some());
+            let counted = log.hits.iter().any(|h| {
+                h.credit.first() == Some(&RuleIndex(0))
+                    && !matches!(h.counted, Counted::Element { .. })
+            });
             let ask = |set: PacketSet| space.holds(set, packet, |m, _| answers.holds(m));
             let Some(found) = ask(holds) else { continue };
             assert_eq!(found, counted, "{:?} {:?}\n{packet:?}", rule.base, rule.matches);
@@ -162,7 +162,7 @@ fn the_witness_of_a_rule_is_a_packet_that_it_counts() {
             let interpreter = Interpreter::new(&firewall);
             let (_, log) =
                 interpreter.walk(TableName::Filter, Hook::Forward, &mut packet, &mut answers);
-            let counted = log.hits.iter().any(|h| h.credit.first() == Some(&RuleId(0)));
+            let counted = log.hits.iter().any(|h| h.credit.first() == Some(&RuleIndex(0)));
             assert!(counted, "{:?} {:?}\n{witness:?}", rule.base, rule.matches);
             assert!(space.regions(set, 3).expect("room").len() <= 3);
             found += 1;

@@ -1,7 +1,7 @@
 //! Random edits: those that preserve the meaning are proven equal, and the others are found.
 
 use weir_diagram::{CompareOptions, ComparisonVerdict, Identity, compare};
-use weir_model::{Family, Firewall, PortSpan, Rule, RuleId, Target};
+use weir_model::{Family, Firewall, PortSpan, Rule, RuleIndex, Target};
 use weir_semantics::{Entry, Interpreter, Seeded};
 use weir_syntax::iptables::{ParseOptions, parse};
 use weir_traffic::{TrafficOptions, packets};
@@ -109,7 +109,7 @@ fn neutral_edit(firewall: &mut Firewall, rng: &mut Rng) {
             };
             rules.splice(at..=at, [half(0), half(1)]);
         }
-        _ => rules.insert(at, Rule { credit: vec![RuleId(9999)], ..Rule::new(Target::None) }),
+        _ => rules.insert(at, Rule { credit: vec![RuleIndex(9999)], ..Rule::new(Target::None) }),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The input of lints: a firewall whose rules are lowered once, and positions in it.
 
 use weir_model::programs::{Program, keeper_of, writer_of};
-use weir_model::{Chain, Family, Firewall, Rule, RulePlace, Ruleset, Span, Table};
+use weir_model::{Chain, Family, Firewall, Rule, RuleId, Ruleset, Span, Table};
 
 use crate::chains::{CatchAll, catch_alls, cut_off, reachable};
 use crate::finding::{Also, Edit, Finding};
@@ -65,11 +65,11 @@ impl<'a> TableContext<'a> {
         chains.flat_map(|(c, chain)| chain.rules.iter().enumerate().map(move |(i, r)| (c, i, r)))
     }
 
-    pub fn place(&self, chain: usize, rule: Option<usize>) -> RulePlace {
-        RulePlace {
-            table: self.table.name,
-            chain: self.chain(chain).name.clone(),
-            number: rule.map(|i| i as u32 + 1),
+    pub fn place(&self, chain: usize, rule: Option<usize>) -> RuleId {
+        let name = &self.chain(chain).name;
+        match rule {
+            Some(rule) => RuleId::rule(self.family(), self.table.name, name, rule),
+            None => RuleId::policy(self.family(), self.table.name, name),
         }
     }
 
@@ -119,7 +119,7 @@ impl<'a> TableContext<'a> {
     }
 
     /// A rule, or a chain, as what is to blame.
-    pub fn at(&self, chain: usize, rule: Option<usize>) -> (RulePlace, Span) {
+    pub fn at(&self, chain: usize, rule: Option<usize>) -> (RuleId, Span) {
         let span = match rule {
             Some(rule) => self.chain(chain).rules[rule].span,
             None => self.chain(chain).span,
@@ -132,7 +132,7 @@ impl<'a> TableContext<'a> {
         self.place(chain, rule).to_string()
     }
 
-    fn say(&self, lint: &'static Lint, place: RulePlace, span: Span, message: String) -> Finding {
+    fn say(&self, lint: &'static Lint, place: RuleId, span: Span, message: String) -> Finding {
         Finding {
             place: Some(place),
             family: Some(self.family()),
@@ -142,7 +142,7 @@ impl<'a> TableContext<'a> {
 
     /// The edit that removes a rule.
     pub fn removal(&self, chain: usize, rule: usize) -> Edit {
-        Edit::RemoveRule { family: self.family(), place: self.place(chain, Some(rule)) }
+        Edit::RemoveRule { rule: self.place(chain, Some(rule)) }
     }
 
     /// Another rule that has to do with a finding.

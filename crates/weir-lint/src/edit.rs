@@ -14,9 +14,9 @@ pub fn apply(firewall: &Firewall, edits: &[Edit]) -> Firewall {
         HashMap::new();
     let mut chains: HashSet<(Family, TableName, &str)> = HashSet::new();
     for edit in edits {
-        let (family, place, becomes) = match edit {
-            Edit::RemoveRule { family, place } => (*family, place, None),
-            Edit::ReplaceRule { family, place, rule } => (*family, place, Some(&**rule)),
+        let (rule, becomes) = match edit {
+            Edit::RemoveRule { rule } => (rule, None),
+            Edit::ReplaceRule { rule, by } => (rule, Some(&**by)),
             Edit::RemoveChain { family, table, chain } => {
                 chains.insert((*family, *table, chain));
                 continue;
@@ -26,9 +26,9 @@ pub fn apply(firewall: &Firewall, edits: &[Edit]) -> Firewall {
                 continue;
             }
         };
-        let Some(number) = place.number else { continue };
-        let slot = by_chain.entry((family, place.table, &place.chain)).or_default();
-        // A rule that is both removed and changed is removed.
+        let Some(number) = rule.number else { continue };
+        let slot = by_chain.entry((rule.family, rule.table, &rule.chain)).or_default();
+        // A rule that goes and is changed goes.
         let entry = slot.entry(number).or_insert(becomes);
         if becomes.is_none() {
             *entry = None;

@@ -1,7 +1,7 @@
 //! A finding: where, why, and what to do about it.
 
 use weir_model::programs::Program;
-use weir_model::{Family, Name, Rule, RulePlace, Span, TableName};
+use weir_model::{Family, Name, Rule, RuleId, Span, TableName};
 
 use crate::lint::{Lint, Severity};
 use crate::root_cause::RootCause;
@@ -16,7 +16,7 @@ pub struct Finding {
     /// What it is, in a line.
     pub message: String,
     /// Where: a rule or a chain's policy; `None` for a set.
-    pub place: Option<RulePlace>,
+    pub place: Option<RuleId>,
     /// In which family's ruleset; `None` for a set.
     pub family: Option<Family>,
     /// Where in that ruleset's (or the sets') text.
@@ -107,7 +107,7 @@ impl Finding {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Also {
     /// Where.
-    pub place: RulePlace,
+    pub place: RuleId,
     /// Where in the same text.
     pub span: Span,
     /// What it has to do with it.
@@ -128,19 +128,15 @@ pub struct Fix {
 pub enum Edit {
     /// Remove the rule.
     RemoveRule {
-        /// Whose ruleset.
-        family: Family,
         /// Which rule.
-        place: RulePlace,
+        rule: RuleId,
     },
     /// The rule becomes another.
     ReplaceRule {
-        /// Whose ruleset.
-        family: Family,
         /// Which rule.
-        place: RulePlace,
+        rule: RuleId,
         /// What it becomes.
-        rule: Box<Rule>,
+        by: Box<Rule>,
     },
     /// Remove the chain with its rules.
     RemoveChain {

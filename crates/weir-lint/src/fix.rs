@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use weir_model::effect::named::{Objects, shares_objects};
 use weir_model::effect::{Conntrack, conntrack_of, conntrack_of_all};
 use weir_model::programs::owner_of;
-use weir_model::{Family, Firewall, Name, Rule, RulePlace};
+use weir_model::{Family, Firewall, Name, Rule};
 
 use crate::check::check_each;
 use crate::edit::apply;
@@ -182,13 +182,9 @@ fn leave(
 
 /// Whether a fix touches a rule of that kind.
 fn touches(firewall: &Firewall, f: &Finding, kind: impl Fn(&Rule, Family) -> bool) -> bool {
-    let rule = |family, place: &RulePlace| {
-        let table = firewall.ruleset(family)?.table(&place.table)?;
-        table.chain(&place.chain)?.rules.get(place.number? as usize - 1)
-    };
     f.fix.iter().flat_map(|x| &x.edits).any(|edit| match edit {
-        Edit::RemoveRule { family, place } | Edit::ReplaceRule { family, place, .. } => {
-            rule(*family, place).is_some_and(|r| kind(r, *family))
+        Edit::RemoveRule { rule } | Edit::ReplaceRule { rule, .. } => {
+            firewall.rule(rule).is_some_and(|r| kind(r, rule.family))
         }
         Edit::RemoveChain { family, table, chain } => {
             let chain = firewall.ruleset(*family).and_then(|r| r.table(table)?.chain(chain));

@@ -2,10 +2,10 @@
 //!
 //! [`check`](fn@check) runs every [`Lint`] of the registry ([`lints`](fn@lints)) over a firewall. A
 //! lint has a page in `docs/lints`, which says what is found, why it matters and what to do, and
-//! shows a ruleset before and after; a test verifies each page. A [`Finding`] has a position (a
-//! [`RulePlace`](weir_model::RulePlace) and a span), related positions, its cost per packet, and
-//! the [`Fix`] if weir can apply one. Findings of one cause are one finding, at the rule that
-//! causes it (`group`). [`counts`] computes the statistics.
+//! shows a ruleset before and after; a test holds each page to its word. A [`Finding`] says where
+//! (a [`RuleId`](weir_model::RuleId) and a span), which other places have to do with it, what
+//! a packet pays for it, and, where weir can do it, the [`Fix`]. Findings of one cause are one
+//! finding, at the rule that causes it (`group`). [`counts`] says what a ruleset holds.
 //!
 //! Findings about shadowed or redundant rules are certain: packets are treated as sets
 //! ([`weir_partition::rect`]), rules as operations on such sets ([`weir_partition::MatchSpace`]),

@@ -1,6 +1,6 @@
 //! The common cause of several findings.
 
-use weir_model::{RulePlace, Span};
+use weir_model::{RuleId, Span};
 
 /// What findings have in common.
 #[derive(Clone, Debug, PartialEq)]
@@ -8,7 +8,7 @@ pub(crate) struct RootCause {
     /// Equal for findings of the same cause; those of different lints are never put together.
     pub key: String,
     /// The rule or chain to blame; the first of the findings' own places where none is.
-    pub at: Option<(RulePlace, Span)>,
+    pub at: Option<(RuleId, Span)>,
     /// The message for one place, where it is not the finding's own.
     pub one: Option<String>,
     /// The message for several, with `{n}` for their number.
@@ -33,7 +33,7 @@ impl RootCause {
     }
 
     /// With the rule or chain to blame.
-    pub fn blames(mut self, at: (RulePlace, Span), one: impl Into<String>) -> Self {
+    pub fn blames(mut self, at: (RuleId, Span), one: impl Into<String>) -> Self {
         (self.at, self.one) = (Some(at), Some(one.into()));
         self
     }

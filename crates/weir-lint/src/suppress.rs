@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use weir_model::{Chain, Family, Firewall, RulePlace, Span, Table, TableName};
+use weir_model::{Family, Firewall, RuleId, Span, TableName};
 
 use crate::finding::Finding;
 use crate::levels::{Level, LintLevels};
@@ -25,7 +25,7 @@ struct Allowed {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Scope {
     Table(Family, TableName),
-    Place(Family, RulePlace),
+    Rule(RuleId),
     Set(Span),
 }
 
@@ -77,15 +77,10 @@ pub(crate) fn sift(
 
 /// The scopes that a finding is in: its own, and that of the rule to blame.
 fn scopes(f: &Finding) -> Vec<Scope> {
-    match (&f.place, f.family) {
-        (Some(place), Some(family)) => {
-            let own = [Scope::Place(family, place.clone()), Scope::Table(family, place.table)];
-            let blamed = f.cause.as_ref().and_then(|c| c.at.as_ref());
-            let blamed = blamed.map(|(place, _)| Scope::Place(family, place.clone()));
-            own.into_iter().chain(blamed).collect()
-        }
-        _ => vec![Scope::Set(f.span)],
-    }
+    let Some(place) = &f.place else { return vec![Scope::Set(f.span)] };
+    let own = [Scope::Rule(place.clone()), Scope::Table(place.family, place.table)];
+    let blamed = f.cause.as_ref().and_then(|c| c.at.as_ref());
+    own.into_iter().chain(blamed.map(|(place, _)| Scope::Rule(place.clone()))).collect()
 }
 
 fn unused(c: &Allowed) -> Finding {
@@ -97,9 +92,7 @@ fn unused(c: &Allowed) -> Finding {
 fn at(mut f: Finding, scope: &Scope) -> Finding {
     match scope {
         Scope::Table(family, _) => f.family = Some(*family),
-        Scope::Place(family, place) => {
-            (f.family, f.place) = (Some(*family), Some(place.clone()));
-        }
+        Scope::Rule(id) => (f.family, f.place) = (Some(id.family), Some(id.clone())),
         Scope::Set(_) => {}
     }
     f
@@ -114,11 +107,12 @@ fn collect(firewall: &Firewall, bad: &mut Vec<Finding>) -> Vec<Allowed> {
             let scope = Scope::Table(family, table.name);
             read(&table.leading_comments, &scope, span, &mut out, bad);
             for chain in &table.chains {
-                let scope = Scope::Place(family, place(table, chain, None));
+                let scope = Scope::Rule(RuleId::policy(family, table.name, &chain.name));
                 read(&chain.leading_comments, &scope, chain.span, &mut out, bad);
-                for (rule, number) in chain.rules.iter().zip(1..) {
+                for (i, rule) in chain.rules.iter().enumerate() {
                     if !rule.leading_comments.is_empty() {
-                        let scope = Scope::Place(family, place(table, chain, Some(number)));
+                        let id = RuleId::rule(family, table.name, &chain.name, i);
+                        let scope = Scope::Rule(id);
                         read(&rule.leading_comments, &scope, rule.span, &mut out, bad);
                     }
                 }
@@ -129,10 +123,6 @@ fn collect(firewall: &Firewall, bad: &mut Vec<Finding>) -> Vec<Allowed> {
         read(&set.leading_comments, &Scope::Set(set.span), set.span, &mut out, bad);
     }
     out
-}
-
-fn place(table: &Table, chain: &Chain, number: Option<u32>) -> RulePlace {
-    RulePlace { table: table.name, chain: chain.name.clone(), number }
 }
 
 fn read(

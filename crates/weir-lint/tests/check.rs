@@ -4,7 +4,7 @@ use weir_lint::{
     Finding, FixOptions, Left, Level, LintLevels, LintOptions, Severity, check, counts, findings,
     fix, lints,
 };
-use weir_model::Firewall;
+use weir_model::{Firewall, RuleId};
 use weir_syntax::iptables::{ParseOptions, parse};
 
 fn firewall(text: &str, sets: &str) -> Firewall {
@@ -19,7 +19,7 @@ fn look(text: &str, sets: &str) -> Vec<Finding> {
 
 /// Findings of a filter table, as `id place`.
 fn found(rules: &str) -> Vec<String> {
-    let place = |f: &Finding| f.place.as_ref().map(ToString::to_string).unwrap_or_default();
+    let place = |f: &Finding| f.place.as_ref().map(RuleId::place).unwrap_or_default();
     let all = look(&format!("*filter\n{rules}COMMIT\n"), "");
     all.iter().map(|f| format!("{} {}", f.id(), place(f))).collect()
 }
@@ -44,7 +44,7 @@ fn unreachable_chains_are_found_through_other_unreachable_ones() {
         -A FORWARD -j c\n-A a -j b\n-A b -j DROP\n-A c -p tcp -j DROP\n";
     assert_eq!(found(rules), ["unreachable-chain filter/a/policy"]);
     let all = look(&format!("*filter\n{rules}COMMIT\n"), "");
-    let also: Vec<_> = all[0].also.iter().map(|a| a.place.to_string()).collect();
+    let also: Vec<_> = all[0].also.iter().map(|a| a.place.place()).collect();
     assert_eq!(also, ["filter/b/policy"]);
 }
 
@@ -362,8 +362,8 @@ fn places(rules: &str) -> (String, Vec<String>) {
     all.retain(|f| f.id() != "linear-addresses");
     let ids: Vec<_> = all.iter().map(Finding::id).collect();
     let [f] = &all[..] else { panic!("{ids:?}") };
-    let place = f.place.as_ref().expect("a place").to_string();
-    let also = f.also.iter().map(|a| format!("{}: {}", a.place, a.label));
+    let place = f.place.as_ref().expect("a place").place();
+    let also = f.also.iter().map(|a| format!("{}: {}", a.place.place(), a.label));
     (format!("{} {place}", f.id()), also.collect())
 }
 

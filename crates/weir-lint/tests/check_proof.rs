@@ -3,7 +3,7 @@
 //! counted count nothing.
 
 use weir_lint::{Finding, apply, findings};
-use weir_model::{Family, Firewall};
+use weir_model::{Family, Firewall, RuleId, TableName};
 use weir_semantics::{Entry, Interpreter, Outcome, Seeded};
 use weir_syntax::iptables::{ParseOptions, parse};
 use weir_traffic::{TrafficOptions, packets};
@@ -177,15 +177,11 @@ fn without_other_rules_something_changes() {
         let found = certain(&before);
         let chain = &before.v4.as_ref().expect("v4 rules").tables[0].chains;
         let chain = chain.iter().find(|c| &*c.name == "FORWARD").expect("FORWARD");
-        let place = weir_model::RulePlace {
-            table: weir_model::TableName::Filter,
-            chain: chain.name.clone(),
-            number: Some(1),
-        };
-        if found.iter().any(|f| f.place.as_ref() == Some(&place)) {
+        let rule = RuleId::rule(Family::V4, TableName::Filter, &chain.name, 0);
+        if found.iter().any(|f| f.place.as_ref() == Some(&rule)) {
             continue;
         }
-        let edit = weir_lint::Edit::RemoveRule { family: Family::V4, place };
+        let edit = weir_lint::Edit::RemoveRule { rule };
         let after = apply(&before, &[edit]);
         noticed += usize::from(compare(&before, &after, 250, true).is_some());
     }

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use weir_diagram::{CompareOptions, compare};
 use weir_lint::{Edit, Finding, LintOptions, Severity, apply, check};
-use weir_model::{Family, Firewall, Policy, Rule, RulePlace, Ruleset, TableName};
+use weir_model::{Family, Firewall, Policy, Rule, RuleId, Ruleset, TableName};
 use weir_packet::Transport;
 use weir_semantics::{Entry, Interpreter, Outcome, Seeded, Verdict};
 use weir_syntax::iptables::{ParseOptions, parse, print_rule};
@@ -104,7 +104,7 @@ fn a_sample_of_the_findings_of_published_rulesets_is_right() {
                     "{}: {} at {}: {}: {why}",
                     case.name,
                     f.id(),
-                    f.place.as_ref().map(ToString::to_string).unwrap_or_default(),
+                    f.place.as_ref().map(RuleId::place).unwrap_or_default(),
                     f.message
                 )),
             }
@@ -121,12 +121,12 @@ fn a_sample_of_the_findings_of_published_rulesets_is_right() {
 #[derive(Default)]
 struct Seen {
     /// Packets by the rule that they matched, some of them.
-    matched: HashMap<RulePlace, Vec<(weir_packet::Packet, Entry, u32)>>,
+    matched: HashMap<RuleId, Vec<(weir_packet::Packet, Entry, u32)>>,
     /// Most rules that one packet tried.
     tried: u32,
 }
 
-fn follow(case: &Case, ruleset: &Ruleset, watched: &BTreeSet<RulePlace>) -> Seen {
+fn follow(case: &Case, ruleset: &Ruleset, watched: &BTreeSet<RuleId>) -> Seen {
     let mut seen = Seen::default();
     let interpreter = Interpreter::new(&case.firewall);
     for entry in Entry::ALL {
@@ -134,7 +134,7 @@ fn follow(case: &Case, ruleset: &Ruleset, watched: &BTreeSet<RulePlace>) -> Seen
         for packet in packets(ruleset, &case.firewall.sets, &options) {
             let outcome = interpreter.journey(&packet, entry, &mut Seeded(1));
             seen.tried = seen.tried.max(outcome.tried);
-            for place in outcome.hits.iter().filter_map(weir_semantics::Hit::place) {
+            for place in outcome.hits.iter().filter_map(|hit| hit.rule_id(ruleset.family)) {
                 if watched.contains(&place) {
                     let matched = seen.matched.entry(place).or_default();
                     // The kernel forwards nothing from or to lo.
@@ -183,13 +183,12 @@ fn confirm(case: &Case, drawn: &[&Finding]) -> Vec<Said> {
 /// What is removed to show that it has no effect.
 fn removals(f: &Finding) -> Vec<Edit> {
     let Some(family) = f.family else { return Vec::new() };
-    let chain =
-        |p: &RulePlace| Edit::RemoveChain { family, table: p.table, chain: p.chain.clone() };
+    let chain = |p: &RuleId| Edit::RemoveChain { family, table: p.table, chain: p.chain.clone() };
     let places = || f.place.iter().chain(f.also.iter().map(|a| &a.place));
     match f.id() {
         "jump-to-empty-chain" => {
             let jumps = f.also.iter().map(|a| a.place.clone());
-            jumps.map(|place| Edit::RemoveRule { family, place }).collect()
+            jumps.map(|rule| Edit::RemoveRule { rule }).collect()
         }
         "unreachable-chain" => places().map(chain).collect(),
         _ => f.fix.iter().flat_map(|x| x.edits.clone()).collect(),
@@ -197,14 +196,14 @@ fn removals(f: &Finding) -> Vec<Edit> {
 }
 
 /// The rules that edits remove.
-fn removed(ruleset: &Ruleset, edits: &[Edit]) -> Vec<RulePlace> {
+fn removed(ruleset: &Ruleset, edits: &[Edit]) -> Vec<RuleId> {
     let of = |edit: &Edit| match edit {
-        Edit::RemoveRule { place, .. } => vec![place.clone()],
+        Edit::RemoveRule { rule } => vec![rule.clone()],
         Edit::RemoveChain { table, chain, .. } => {
             let rules =
                 ruleset.table(table).and_then(|t| t.chain(chain)).map_or(0, |c| c.rules.len());
-            let place = |n| RulePlace { table: *table, chain: chain.clone(), number: Some(n) };
-            (1..=rules as u32).map(place).collect()
+            let rule = |i| RuleId::rule(ruleset.family, *table, chain, i);
+            (0..rules).map(rule).collect()
         }
         _ => Vec::new(),
     };
@@ -223,15 +222,15 @@ fn proven(firewall: &Firewall, edits: &[Edit]) -> Result<(), String> {
     }
 }
 
-fn rule_at<'r>(ruleset: &'r Ruleset, place: &RulePlace) -> Option<&'r Rule> {
+fn rule_at<'r>(ruleset: &'r Ruleset, place: &RuleId) -> Option<&'r Rule> {
     let chain = ruleset.table(&place.table)?.chain(&place.chain)?;
     chain.rules.get(place.number? as usize - 1)
 }
 
 fn confirm_one(case: &Case, ruleset: &Ruleset, f: &Finding, seen: &Seen) -> Said {
-    let matched = |p: &RulePlace| seen.matched.get(p).map_or(&[][..], |m| &m[..]);
+    let matched = |p: &RuleId| seen.matched.get(p).map_or(&[][..], |m| &m[..]);
     let place = f.place.as_ref().ok_or("no place")?;
-    let never = |places: &[RulePlace]| match places.iter().find(|p| !matched(p).is_empty()) {
+    let never = |places: &[RuleId]| match places.iter().find(|p| !matched(p).is_empty()) {
         Some(p) => Err(format!("{p} matched {:?}", matched(p)[0].0)),
         None => Ok(()),
     };
@@ -315,7 +314,7 @@ fn redirected(case: &Case, f: &Finding, seen: &Seen) -> Said {
 
 /// Whether the first rule after the one to blame matches packets when it is moved before it.
 fn moved(case: &Case, ruleset: &Ruleset, f: &Finding) -> bool {
-    let [Edit::RemoveRule { place: from, .. }, ..] = &removals(f)[..] else { return false };
+    let [Edit::RemoveRule { rule: from }, ..] = &removals(f)[..] else { return false };
     let Some(to) = f.place.as_ref().filter(|p| p.chain == from.chain && *p != from) else {
         return false;
     };
@@ -336,7 +335,7 @@ fn moved(case: &Case, ruleset: &Ruleset, f: &Finding) -> bool {
 }
 
 /// With the policy DROP, some packet that was accepted is dropped.
-fn policy_matters(firewall: &Firewall, family: Family, place: &RulePlace) -> Said {
+fn policy_matters(firewall: &Firewall, family: Family, place: &RuleId) -> Said {
     let mut closed = firewall.clone();
     let ruleset = match family {
         Family::V4 => closed.v4.as_mut(),

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod chain_graph;
+mod content_key;
 mod counters;
 pub mod credit;
 pub mod effect;
@@ -17,6 +18,7 @@ mod name;
 pub mod nft;
 pub mod programs;
 mod rule_id;
+mod rule_index;
 pub mod ruleset;
 pub mod set;
 mod span;
@@ -24,14 +26,16 @@ pub mod target;
 pub mod test;
 
 pub use chain_graph::{ChainGraph, ChainJump};
+pub use content_key::{ContentKey, content_keys};
 pub use counters::Counters;
 pub use credit::{Counter, CreditMap, tool};
 pub use effect::{ChangingSets, Conntrack, Ends, FieldSet, Hotdrop, effects_of, match_effects};
 pub use field::{Field, Layer, Merge, Read};
 pub use matching::{AddrMatch, Base, FragmentMatch, IfaceMatch, Match, PortSpan, ProtoMatch};
 pub use name::Name;
-pub use rule_id::RuleId;
-pub use ruleset::{Chain, Firewall, Hook, Policy, Rule, RulePlace, Ruleset, Table, TableName};
+pub use rule_id::{RuleId, RuleIds};
+pub use rule_index::RuleIndex;
+pub use ruleset::{Chain, Firewall, Hook, Policy, Rule, Ruleset, Table, TableName};
 pub use set::{Element, ElementPart, IpSet, SetKind, SetOption};
 pub use span::Span;
 pub use target::{Effect, NatTarget, Target};

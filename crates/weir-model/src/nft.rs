@@ -6,7 +6,7 @@
 //! packet by packet and its counters read back.
 
 use crate::ruleset::{Hook, Policy, TableName};
-use crate::{Effect, Family, Name, NatTarget, RuleId};
+use crate::{Effect, Family, Name, NatTarget, RuleIndex};
 
 /// All tables of a form.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -106,8 +106,8 @@ pub enum Statement {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Credit {
     /// A rule of the table's family.
-    Rule(RuleId),
-    /// The policy of the iptables table that the table replaces.
+    Rule(RuleIndex),
+    /// The policy of the iptables table that the table stands for.
     Policy(Hook),
 }
 
@@ -328,7 +328,7 @@ pub struct OpaqueStatement {
     /// nft text of the test.
     pub text: String,
     /// The original rule.
-    pub rule: RuleId,
+    pub rule: RuleIndex,
     /// Which of its matches.
     pub index: usize,
     /// It is stateful: no second rule may have it.

@@ -1,7 +1,137 @@
-//! Which rule of the original ruleset a counter belongs to.
+//! Which rule is meant: by its place in the original ruleset, by its index there, and by its
+//! content.
+//!
+//! [`RuleId`] is what people and manifests name a rule by. [`RuleIndex`] stands for it in the
+//! credit of rules and elements, which passes copy and merge by the million; [`RuleIds`] leads from
+//! one to the other. Both are those of one text: a rule that is inserted moves all behind it. The
+//! [`ContentKey`](crate::ContentKey) of a rule stays.
 
-/// Identity of a rule of the original ruleset: its index in reading order, per family.
-///
-/// It stays with the rule through every pass, so that a form can say which counters add up to it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct RuleId(pub u32);
+use std::fmt;
+
+use crate::credit::{Counter, tool};
+use crate::rule_index::RuleIndex;
+use crate::ruleset::{Firewall, Rule, Ruleset, TableName};
+use crate::{Family, Name};
+
+/// Where an original rule or policy stands, as manifests name it: `iptables/filter/FORWARD/3`,
+/// `ip6tables/filter/FORWARD/policy`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RuleId {
+    /// Whose ruleset.
+    pub family: Family,
+    /// Table.
+    pub table: TableName,
+    /// Chain.
+    pub chain: Name,
+    /// Number from 1 as `iptables -L --line-numbers` counts; `None` is the chain's policy.
+    pub number: Option<u32>,
+}
+
+impl RuleId {
+    /// The rule of that index in its chain.
+    pub fn rule(family: Family, table: TableName, chain: &Name, index: usize) -> RuleId {
+        RuleId { family, table, chain: chain.clone(), number: Some(index as u32 + 1) }
+    }
+
+    /// The policy of a chain.
+    pub fn policy(family: Family, table: TableName, chain: &Name) -> RuleId {
+        RuleId { family, table, chain: chain.clone(), number: None }
+    }
+
+    /// Where it stands in its family's ruleset: `filter/FORWARD/3`, `filter/FORWARD/policy`.
+    pub fn place(&self) -> String {
+        match self.number {
+            Some(n) => format!("{}/{}/{n}", self.table, self.chain),
+            None => format!("{}/{}/policy", self.table, self.chain),
+        }
+    }
+}
+
+impl fmt::Display for RuleId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", tool(self.family), self.place())
+    }
+}
+
+/// The counter of the rule or policy itself.
+impl From<&RuleId> for Counter {
+    fn from(id: &RuleId) -> Counter {
+        let tool = tool(id.family).to_owned();
+        let (table, chain) = (id.table.to_string(), id.chain.to_string());
+        match id.number {
+            Some(number) => Counter::Rule { tool, table, chain, number },
+            None => Counter::Policy { tool, table, chain },
+        }
+    }
+}
+
+/// The identities of the rules of a ruleset as read, by index.
+#[derive(Clone, Debug, Default)]
+pub struct RuleIds(Vec<RuleId>);
+
+impl RuleIds {
+    /// Those of a ruleset as read: rules in reading order.
+    pub fn of(ruleset: &Ruleset) -> Self {
+        let credited = |(id, rule): (RuleId, &Rule)| Some((*rule.credit.first()?, id));
+        let mut ids: Vec<(RuleIndex, RuleId)> = ruleset.rule_ids().filter_map(credited).collect();
+        ids.sort_by_key(|(index, _)| *index);
+        let dense = ids.iter().zip(0..).all(|((index, _), at)| index.0 == at);
+        assert!(dense, "rules of a ruleset as read are numbered in order, each once");
+        RuleIds(ids.into_iter().map(|(_, id)| id).collect())
+    }
+
+    /// The identity of a rule.
+    pub fn id(&self, index: RuleIndex) -> &RuleId {
+        &self.0[index.0 as usize]
+    }
+
+    /// The identity of a rule as the manifest writes it: `iptables/filter/FORWARD/3`.
+    pub fn name(&self, index: RuleIndex) -> String {
+        self.id(index).to_string()
+    }
+
+    /// The name of the first original rule that a rule stands for, where it stands for one.
+    pub fn of_rule(&self, rule: &Rule) -> Option<String> {
+        rule.credit.first().map(|&index| self.name(index))
+    }
+
+    /// How many original rules there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// True for a ruleset without rules.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Firewall {
+    /// The rule of that identity; `None` for a policy, too.
+    pub fn rule(&self, id: &RuleId) -> Option<&Rule> {
+        let index = (id.number? as usize).checked_sub(1)?;
+        self.ruleset(id.family)?.table(&id.table)?.chain(&id.chain)?.rules.get(index)
+    }
+}
+
+impl Ruleset {
+    /// Every rule with its identity, in order.
+    pub fn rule_ids(&self) -> impl Iterator<Item = (RuleId, &Rule)> {
+        let chains = self.tables.iter().flat_map(|t| t.chains.iter().map(move |c| (t.name, c)));
+        chains.flat_map(move |(table, chain)| {
+            let id = move |i| RuleId::rule(self.family, table, &chain.name, i);
+            chain.rules.iter().enumerate().map(move |(i, rule)| (id(i), rule))
+        })
+    }
+
+    /// Shows every rule with its identity, in order, to something that may change it.
+    pub fn for_each_rule(&mut self, mut change: impl FnMut(RuleId, &mut Rule)) {
+        for table in &mut self.tables {
+            for chain in &mut table.chains {
+                for (i, rule) in chain.rules.iter_mut().enumerate() {
+                    change(RuleId::rule(self.family, table.name, &chain.name, i), rule);
+                }
+            }
+        }
+    }
+}

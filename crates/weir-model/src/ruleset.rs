@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::counters::Counters;
 use crate::matching::{Base, Match};
-use crate::rule_id::RuleId;
+use crate::rule_index::RuleIndex;
 use crate::set::IpSet;
 use crate::span::Span;
 use crate::target::Target;
@@ -235,33 +235,12 @@ pub enum Policy {
     Drop,
 }
 
-/// The position of an original rule (or policy), as the tools name it: `filter/FORWARD/3`,
-/// `filter/FORWARD/policy`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct RulePlace {
-    /// Table.
-    pub table: TableName,
-    /// Chain.
-    pub chain: Name,
-    /// Number from 1 as `iptables -L --line-numbers` counts; `None` is the chain's policy.
-    pub number: Option<u32>,
-}
-
-impl fmt::Display for RulePlace {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.number {
-            Some(n) => write!(f, "{}/{}/{n}", self.table, self.chain),
-            None => write!(f, "{}/{}/policy", self.table, self.chain),
-        }
-    }
-}
-
 /// A rule: if all of its matches hold, its counter counts and its target acts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rule {
     /// The original rules whose counters this one's counter is part of. A rule as read credits
     /// itself; a jump that a pass made credits none.
-    pub credit: Vec<RuleId>,
+    pub credit: Vec<RuleIndex>,
     /// The header tests that iptables evaluates first (`-s -d -i -o -p -f`).
     pub base: Base,
     /// The other matches, evaluated left to right.

@@ -111,7 +111,7 @@ pub struct Element {
     /// The position of its `add` line.
     pub span: Span,
     /// The original rules whose counter the element's counter is part of (weir's own sets).
-    pub credit: Vec<crate::RuleId>,
+    pub credit: Vec<crate::RuleIndex>,
 }
 
 /// One part of an element.

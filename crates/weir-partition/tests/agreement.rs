@@ -44,7 +44,7 @@ fn walked(interpreter: &Interpreter<'_>, packet: &Packet) -> (Vec<usize>, bool) 
     let mut packet = packet.clone();
     let (verdict, log) =
         interpreter.walk(TableName::Filter, Hook::Forward, &mut packet, &mut AlwaysFalse);
-    let rules = log.hits.iter().filter_map(|hit| hit.place()?.number);
+    let rules = log.hits.iter().filter_map(|hit| hit.rule_id(Family::V4)?.number);
     (rules.map(|n| n as usize - 1).collect(), verdict == Verdict::Drop)
 }
 

@@ -18,11 +18,10 @@ use std::fmt;
 use weir_artefact::manifest::{CompiledRun, Kept};
 use weir_artefact::{Deviation, Evidence};
 use weir_diagram::{CompareOptions, Identity};
-use weir_model::{Family, Firewall, IpSet, Packet, Ruleset};
+use weir_model::{Family, Firewall, IpSet, Packet, RuleIds, Ruleset};
 use weir_semantics::{Entry, Seeded};
 
 use crate::check::{self, Bytes, CheckOptions, Counterexample, Judge, ProgressFn, Proof};
-use crate::run::RulePlaces;
 use crate::structure::{self, Broken};
 use crate::{Context, Counting, Equivalence, Pass, PassOptions, Rewritten};
 
@@ -165,7 +164,7 @@ pub fn run_checked(
     options: &RunOptions,
     progress: &mut ProgressFn<'_>,
 ) -> Result<CheckedRun, RefusedPass> {
-    let places = [Family::V4, Family::V6].map(|f| firewall.ruleset(f).map(RulePlaces::of));
+    let places = [Family::V4, Family::V6].map(|f| firewall.ruleset(f).map(RuleIds::of));
     let mut run = CheckedRun {
         firewall: firewall.clone(),
         own: Vec::new(),
@@ -192,7 +191,7 @@ type PreparedPackets = Option<Vec<(Entry, Vec<Packet>)>>;
 fn step(
     run: &mut CheckedRun,
     pass: &dyn Pass,
-    places: &[Option<RulePlaces>; 2],
+    places: &[Option<RuleIds>; 2],
     options: &RunOptions,
     sample: &mut PreparedPackets,
     progress: &mut ProgressFn<'_>,

@@ -38,7 +38,7 @@ pub use weir_artefact::Evidence;
 pub use weir_partition::Prefix;
 
 use weir_artefact::manifest::{CompiledRun, Kept};
-use weir_model::{IpSet, RuleId, Ruleset};
+use weir_model::{IpSet, RuleIndex, Ruleset};
 
 /// What a pass made of a ruleset.
 #[derive(Clone, Debug)]
@@ -51,6 +51,6 @@ pub struct Rewritten {
     pub compiled: Vec<CompiledRun>,
     /// Unchanged rules next to compiled ones, and why.
     pub kept: Vec<Kept>,
-    /// Rules that were omitted because no packet reaches them: their counters are always zero.
-    pub dead: Vec<RuleId>,
+    /// Rules that were left out because no packet reaches them: their counters are always zero.
+    pub dead: Vec<RuleIndex>,
 }

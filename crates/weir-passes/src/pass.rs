@@ -7,9 +7,8 @@
 
 use weir_artefact::Deviation;
 use weir_artefact::manifest::CompiledRun;
-use weir_model::{Chain, Family, IpSet, RuleId, Ruleset, TableName};
+use weir_model::{Chain, Family, IpSet, RuleIds, RuleIndex, Ruleset, TableName};
 
-use crate::run::RulePlaces;
 use crate::{CostModel, Rewritten};
 use weir_model::programs::{Program, program_of};
 
@@ -80,7 +79,7 @@ pub struct Context<'a> {
     /// How to work.
     pub options: &'a PassOptions,
     /// Places of the ruleset as read: reports name its rules.
-    pub places: &'a RulePlaces,
+    pub places: &'a RuleIds,
     /// All sets that there are, those of earlier passes included.
     pub sets: &'a [IpSet],
 }
@@ -131,8 +130,8 @@ impl Rewritten {
         }
     }
 
-    /// Notes the outcome of `rules` rules from the first of them on.
-    pub fn note(&mut self, context: &Context<'_>, first: &[RuleId], rules: usize, into: String) {
+    /// Notes what became of `rules` rules from the first of them on.
+    pub fn note(&mut self, context: &Context<'_>, first: &[RuleIndex], rules: usize, into: String) {
         let first = first.first().map(|&id| context.places.name(id)).unwrap_or_default();
         self.compiled.push(CompiledRun { first, rules: rules as u32, into });
     }

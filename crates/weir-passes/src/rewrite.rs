@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use weir_artefact::manifest::Kept;
 use weir_model::effect::{conntrack_of, conntrack_of_all};
-use weir_model::{Chain, Hook, Policy, Rule, RuleId, Ruleset, Table, TableName, tool};
+use weir_model::{Chain, Hook, Policy, Rule, RuleIndex, Ruleset, Table, TableName, tool};
 use weir_partition::TestAlgebra;
 
 use crate::Rewritten;
@@ -67,7 +67,7 @@ pub(crate) fn rewrite_chains(
 /// fragments reassembled, stays: it switches that on by being there.
 pub(crate) fn remove(
     ruleset: &Ruleset,
-    dead: &HashSet<RuleId>,
+    dead: &HashSet<RuleIndex>,
     why: &str,
     context: &Context<'_>,
 ) -> Rewritten {

@@ -8,7 +8,7 @@
 
 use std::fmt;
 
-use weir_model::{Family, Name, Rule, RuleId, RulePlace, Ruleset};
+use weir_model::{Family, Rule};
 use weir_partition::{Barrier, barrier};
 
 use crate::Prefix;
@@ -150,61 +150,6 @@ pub fn segments(items: &[RunItem<'_>]) -> Vec<Segment> {
         out.push(Segment::Between(start..items.len()));
     }
     out
-}
-
-/// The position of each original rule, by its identity; for reports.
-#[derive(Clone, Debug, Default)]
-pub struct RulePlaces(Vec<RulePlace>, &'static str);
-
-impl RulePlaces {
-    /// Places of a ruleset as read: rules in reading order.
-    pub fn of(ruleset: &Ruleset) -> Self {
-        let tool = weir_model::tool(ruleset.family);
-        let mut out = Vec::new();
-        for table in &ruleset.tables {
-            for chain in &table.chains {
-                for (i, rule) in chain.rules.iter().enumerate() {
-                    let place = RulePlace {
-                        table: table.name,
-                        chain: Name::clone(&chain.name),
-                        number: Some(i as u32 + 1),
-                    };
-                    if let Some(&RuleId(id)) = rule.credit.first() {
-                        out.push((id, place));
-                    }
-                }
-            }
-        }
-        out.sort_by_key(|(id, _)| *id);
-        let dense = out.iter().enumerate().all(|(i, (id, _))| i as u32 == *id);
-        assert!(dense, "rules of a ruleset as read are numbered in order, each once");
-        RulePlaces(out.into_iter().map(|(_, p)| p).collect(), tool)
-    }
-
-    /// The place of a rule as the manifest writes it: `iptables/filter/FORWARD/3`.
-    pub fn name(&self, id: RuleId) -> String {
-        format!("{}/{}", self.1, self.0[id.0 as usize])
-    }
-
-    /// The position of the first original rule that a rule represents, if it represents one.
-    pub fn of_rule(&self, rule: &Rule) -> Option<String> {
-        rule.credit.first().map(|&id| self.name(id))
-    }
-
-    /// The place of an original rule.
-    pub fn place(&self, id: RuleId) -> &RulePlace {
-        &self.0[id.0 as usize]
-    }
-
-    /// How many original rules there are.
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// True for a ruleset without rules.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
 }
 
 #[cfg(test)]

@@ -21,9 +21,9 @@ mod group;
 mod make;
 
 use weir_artefact::manifest::{CompiledRun, Kept};
-use weir_model::{Chain, Family, IpSet, Name, Rule, RuleId, Ruleset, Table};
+use weir_model::{Chain, Family, IpSet, Name, Rule, RuleIds, RuleIndex, Ruleset, Table};
 
-use crate::run::{self, RulePlaces, RunItem, Segment};
+use crate::run::{self, RunItem, Segment};
 use crate::{CostModel, Rewritten};
 use group::Group;
 
@@ -41,7 +41,7 @@ pub struct SetOptions {
 /// Rewrites every chain's groups of similar rules as sets.
 ///
 /// `places` are those of the ruleset as read: reports name its rules.
-pub fn compile(ruleset: &Ruleset, options: &SetOptions, places: &RulePlaces) -> Rewritten {
+pub fn compile(ruleset: &Ruleset, options: &SetOptions, places: &RuleIds) -> Rewritten {
     assert!(options.stem.len() <= 22, "a set's name has at most 31 bytes");
     let mut work = Work {
         family: ruleset.family,
@@ -72,12 +72,12 @@ pub fn compile(ruleset: &Ruleset, options: &SetOptions, places: &RulePlaces) -> 
 struct Work<'a> {
     family: Family,
     options: &'a SetOptions,
-    places: &'a RulePlaces,
+    places: &'a RuleIds,
     sets: Vec<IpSet>,
     numbers: u32,
     compiled: Vec<CompiledRun>,
     kept: Vec<Kept>,
-    dead: Vec<RuleId>,
+    dead: Vec<RuleIndex>,
 }
 
 impl Work<'_> {

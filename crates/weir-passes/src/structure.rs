@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use weir_model::effect::named::Objects;
 use weir_model::effect::{Conntrack, conntrack_of_all};
-use weir_model::{Chain, Firewall, RuleId, Ruleset, TableName, Target};
+use weir_model::{Chain, Firewall, RuleIndex, Ruleset, TableName, Target};
 use weir_partition::keeps_state;
 
 use crate::{Context, Equivalence};
@@ -60,7 +60,7 @@ pub enum Broken {
 pub fn check(
     before: &Ruleset,
     after: &Ruleset,
-    dead: &[RuleId],
+    dead: &[RuleIndex],
     equivalence: Equivalence,
     context: &Context<'_>,
 ) -> Result<(), Broken> {
@@ -102,7 +102,7 @@ pub fn sets(before: &Firewall, after: &Firewall) -> Result<(), Broken> {
     }
 }
 
-fn credited(ruleset: &Ruleset) -> BTreeSet<RuleId> {
+fn credited(ruleset: &Ruleset) -> BTreeSet<RuleIndex> {
     ruleset.rules().flat_map(|(_, _, r)| r.credit.iter().copied()).collect()
 }
 
@@ -110,7 +110,7 @@ fn credited(ruleset: &Ruleset) -> BTreeSet<RuleId> {
 fn credit(
     before: &Ruleset,
     after: &Ruleset,
-    dead: &[RuleId],
+    dead: &[RuleIndex],
     context: &Context<'_>,
 ) -> Result<(), Broken> {
     let mut left = credited(after);
@@ -124,7 +124,7 @@ fn credit(
 
 /// Rules that share a counter now did the same in the same chain.
 fn merged(before: &Ruleset, after: &Ruleset, context: &Context<'_>) -> Result<(), Broken> {
-    let mut home: HashMap<RuleId, (TableName, &str, &Target)> = HashMap::new();
+    let mut home: HashMap<RuleIndex, (TableName, &str, &Target)> = HashMap::new();
     for (table, chain, rule) in before.rules() {
         for id in &rule.credit {
             home.insert(*id, (table.name, &chain.name, &rule.target));
@@ -133,7 +133,7 @@ fn merged(before: &Ruleset, after: &Ruleset, context: &Context<'_>) -> Result<()
     for (_, _, rule) in after.rules() {
         let homes: Vec<_> = rule.credit.iter().filter_map(|id| Some((id, home.get(id)?))).collect();
         if let Some(w) = homes.windows(2).find(|w| w[0].1 != w[1].1) {
-            let name = |id: &RuleId| context.places.name(*id);
+            let name = |id: &RuleIndex| context.places.name(*id);
             return Err(Broken::Merged(name(w[0].0), name(w[1].0)));
         }
     }
@@ -141,7 +141,7 @@ fn merged(before: &Ruleset, after: &Ruleset, context: &Context<'_>) -> Result<()
 }
 
 /// Rules that keep a state or are not understood, by their credit and text, and how often they are.
-fn counted(ruleset: &Ruleset) -> BTreeMap<(Vec<RuleId>, String), usize> {
+fn counted(ruleset: &Ruleset) -> BTreeMap<(Vec<RuleIndex>, String), usize> {
     let mut out = BTreeMap::new();
     for (_, _, rule) in ruleset.rules() {
         // A set that is looked into twice answers twice the same, and so does what depends on the

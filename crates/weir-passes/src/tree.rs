@@ -26,10 +26,10 @@ mod plan;
 use std::ops::Range;
 
 use weir_artefact::manifest::{CompiledRun, Kept};
-use weir_model::{Chain, Family, Name, Rule, Ruleset, Table, Target, test};
+use weir_model::{Chain, Family, Name, Rule, RuleIds, Ruleset, Table, Target, test};
 use weir_partition::only_counts;
 
-use crate::run::{self, Axis, RulePlaces, RunItem, Segment};
+use crate::run::{self, Axis, RunItem, Segment};
 use crate::{ChainNames, CostModel, Rewritten};
 use plan::{Kid, Planner, TooManyCopies, TreePlan};
 
@@ -45,7 +45,7 @@ pub struct TreeOptions {
 /// Rewrites every chain's runs as trees.
 ///
 /// `places` are those of the ruleset as read: reports name its rules.
-pub fn compile(ruleset: &Ruleset, options: &TreeOptions, places: &RulePlaces) -> Rewritten {
+pub fn compile(ruleset: &Ruleset, options: &TreeOptions, places: &RuleIds) -> Rewritten {
     let mut out = Rewritten {
         ruleset: Ruleset { tables: Vec::new(), ..ruleset.clone() },
         sets: Vec::new(),
@@ -87,7 +87,7 @@ fn shell(table: &Table) -> Table {
 struct Trees<'a> {
     family: Family,
     options: &'a TreeOptions,
-    places: &'a RulePlaces,
+    places: &'a RuleIds,
     names: ChainNames,
     made: Vec<Chain>,
     compiled: Vec<CompiledRun>,

@@ -9,10 +9,11 @@
 use std::fmt::Write as _;
 
 use weir_model::matching::{Match, Neg, TcpFlags};
-use weir_model::{Addr, CtState, Family, Firewall, Packet, Rule, RuleId, Ruleset, Span};
+use weir_model::{
+    Addr, CtState, Family, Firewall, Packet, Rule, RuleIds, RuleIndex, Ruleset, Span,
+};
 use weir_packet::{Ct, Transport, tcp_flag};
 use weir_passes::check::{Bytes, first_difference};
-use weir_passes::run::RulePlaces;
 use weir_passes::{Context, CostModel, Equivalence, Pass, PassOptions, passes, structure};
 use weir_semantics::{Entry, Seeded};
 use weir_syntax::iptables::{self, ParseOptions};
@@ -229,7 +230,7 @@ impl Words {
                 chain.rules = word.iter().map(|l| self.letters[*l].clone()).collect();
             }
             for rule in &mut chain.rules {
-                rule.credit = vec![RuleId(id)];
+                rule.credit = vec![RuleIndex(id)];
                 id += 1;
             }
         }
@@ -346,7 +347,7 @@ fn run(pass: &dyn Pass, alphabet: &Alphabet, family: Family, most: usize) -> Cou
     for word in words.all(most) {
         count.words += 1;
         let before = words.ruleset(&word);
-        let places = RulePlaces::of(&before);
+        let places = RuleIds::of(&before);
         let context = Context { options: &options, places: &places, sets: &[] };
         let made = pass.run(&before, &context);
         if made.ruleset == before {

@@ -2,8 +2,7 @@
 //!
 //! In its cost model trees and sets pay off for few rules, so that the cases stay short.
 
-use weir_model::{Family, Ruleset};
-use weir_passes::run::RulePlaces;
+use weir_model::{Family, RuleIds, Ruleset};
 use weir_passes::sets::SetOptions;
 use weir_passes::tree::TreeOptions;
 use weir_passes::{Context, CostModel, PassOptions, Rewritten, RunOptions, passes, sets, tree};
@@ -71,7 +70,7 @@ fn compare(folder: &str, least: usize, pass: impl Fn(&Ruleset) -> Rewritten) {
 fn runs_become_the_trees_that_stand_beside_them() {
     compare("passes/tree", 7, |ruleset| {
         let options = TreeOptions { cost: eager(), levels: None };
-        tree::compile(ruleset, &options, &RulePlaces::of(ruleset))
+        tree::compile(ruleset, &options, &RuleIds::of(ruleset))
     });
 }
 
@@ -79,7 +78,7 @@ fn runs_become_the_trees_that_stand_beside_them() {
 fn runs_become_the_sets_that_stand_beside_them() {
     compare("passes/sets", 6, |ruleset| {
         let options = SetOptions { cost: eager(), stem: "w4-example-".into(), taken: Vec::new() };
-        sets::compile(ruleset, &options, &RulePlaces::of(ruleset))
+        sets::compile(ruleset, &options, &RuleIds::of(ruleset))
     });
 }
 
@@ -107,7 +106,7 @@ fn each_pass_makes_what_stands_beside_its_cases() {
         let pass = passes::by_name(name).expect("the pass is there");
         compare(&format!("passes/{name}"), 2, |ruleset| {
             let options = options();
-            let places = RulePlaces::of(ruleset);
+            let places = RuleIds::of(ruleset);
             pass.run(ruleset, &Context { options: &options, places: &places, sets: &[] })
         });
     }

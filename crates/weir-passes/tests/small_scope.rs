@@ -4,11 +4,10 @@ use proptest::prelude::*;
 use weir_model::matching::{Match, Neg, PortSpan, Stateful};
 use weir_model::target::ExtensionTarget;
 use weir_model::{
-    Addr, Chain, Effect, Family, Firewall, Name, Packet, Policy, Rule, RuleId, Ruleset, Table,
-    TableName, Target,
+    Addr, Chain, Effect, Family, Firewall, Name, Packet, Policy, Rule, RuleIds, RuleIndex, Ruleset,
+    Table, TableName, Target,
 };
 use weir_packet::{Transport, tcp_flag};
-use weir_passes::run::RulePlaces;
 use weir_passes::sets::SetOptions;
 use weir_passes::tree::TreeOptions;
 use weir_passes::{Axis, CostModel, Prefix, sets, tree};
@@ -118,7 +117,7 @@ fn firewall() -> impl Strategy<Value = Firewall> {
         let mut id = 0;
         let chains = [a, b, c, d].into_iter().enumerate().map(|(i, mut rules)| {
             for rule in &mut rules {
-                rule.credit = vec![RuleId(id)];
+                rule.credit = vec![RuleIndex(id)];
                 id += 1;
             }
             let policy = (i == 0).then_some(Policy::Drop);
@@ -185,13 +184,13 @@ fn with(firewall: &Firewall, rewritten: weir_passes::Rewritten) -> Firewall {
 fn tree_of(firewall: &Firewall, levels: Option<Vec<u8>>) -> Firewall {
     let v4 = firewall.v4.as_ref().unwrap();
     let options = TreeOptions { cost: eager(), levels };
-    with(firewall, tree::compile(v4, &options, &RulePlaces::of(v4)))
+    with(firewall, tree::compile(v4, &options, &RuleIds::of(v4)))
 }
 
 fn sets_of(firewall: &Firewall) -> Firewall {
     let v4 = firewall.v4.as_ref().unwrap();
     let options = SetOptions { cost: eager(), stem: "w4-test-".into(), taken: Vec::new() };
-    with(firewall, sets::compile(v4, &options, &RulePlaces::of(v4)))
+    with(firewall, sets::compile(v4, &options, &RuleIds::of(v4)))
 }
 
 proptest! {
@@ -220,7 +219,7 @@ proptest! {
         let middle = sets_of(&fw);
         let v4 = middle.v4.as_ref().unwrap();
         let options = TreeOptions { cost: eager(), levels: None };
-        let places = RulePlaces::of(fw.v4.as_ref().unwrap());
+        let places = RuleIds::of(fw.v4.as_ref().unwrap());
         let mut after = with(&middle, tree::compile(v4, &options, &places));
         after.sets = middle.sets.clone();
         prop_assert_eq!(difference(&fw, &after), None);

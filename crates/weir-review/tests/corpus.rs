@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use weir_diagram::{CompareOptions, compare};
 use weir_lint::{Edit, Finding, LintOptions, apply, check_each, counts, findings};
-use weir_model::{Firewall, RuleId, Ruleset};
+use weir_model::{Firewall, RuleIndex, Ruleset};
 use weir_review::explain;
 use weir_semantics::trace::trace;
 use weir_semantics::{AlwaysFalse, Entry, Interpreter, Outcome, Seeded};
@@ -43,7 +43,7 @@ fn traffic_reaches_most_rules_and_every_packet_ends() {
     for (name, firewall) in rulesets() {
         let interpreter = Interpreter::new(&firewall);
         let Some(ruleset) = firewall.rulesets().next() else { continue };
-        let (mut hit, mut sent) = (HashSet::<weir_model::RuleId>::new(), 0);
+        let (mut hit, mut sent) = (HashSet::<weir_model::RuleIndex>::new(), 0);
         let (mut making, mut walking, mut tried) = (0.0, 0.0, 0);
         for entry in Entry::ALL {
             let options = TrafficOptions { entry, count: 20_000, ..TrafficOptions::default() };
@@ -128,7 +128,7 @@ fn every_shadowed_rule_never_counts_and_every_redundant_one_can_go() {
         let Some(ruleset) = firewall.rulesets().next() else { continue };
         let mut all = check_each(&firewall, &LintOptions::default()).findings;
         all.retain(|f| rule_of(&firewall, f).is_some());
-        let mut by_rule: HashMap<RuleId, (&Finding, Vec<_>)> = HashMap::new();
+        let mut by_rule: HashMap<RuleIndex, (&Finding, Vec<_>)> = HashMap::new();
         for f in &all {
             let rule = rule_of(&firewall, f).expect("a rule");
             by_rule.insert(rule.credit[0], (f, Vec::new()));

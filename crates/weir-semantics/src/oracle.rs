@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use weir_model::target::NatTarget;
-use weir_model::{Addr, Family, Field, Hook, Match, Packet, Rule, RuleId};
+use weir_model::{Addr, Family, Field, Hook, Match, Packet, Rule, RuleIndex};
 
 use crate::digest::content;
 use crate::entry::Entry;
@@ -223,7 +223,7 @@ impl Seeded {
 #[derive(Clone, Debug, Default)]
 pub struct Scripted {
     /// Answers by the first rule that the rule credits.
-    pub rules: HashMap<RuleId, bool>,
+    pub rules: HashMap<RuleIndex, bool>,
     /// The answer for rules that are not in the table.
     pub otherwise: bool,
 }

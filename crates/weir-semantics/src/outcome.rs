@@ -1,6 +1,6 @@
 //! The outcome of a packet: the verdict, the effects, and the rules that counted it.
 
-use weir_model::{Element, Hook, Name, Packet, RuleId, RulePlace, TableName, Target};
+use weir_model::{Element, Family, Hook, Name, Packet, RuleId, RuleIndex, TableName, Target};
 
 use crate::oracle::QuestionSubject;
 
@@ -59,21 +59,18 @@ pub struct Hit<'f> {
     /// What counted.
     pub counted: Counted<'f>,
     /// The original rules that the counter is credited to; none for policies.
-    pub credit: &'f [RuleId],
+    pub credit: &'f [RuleIndex],
 }
 
 impl Hit<'_> {
-    /// The rule or policy; `None` for an element of a set.
-    pub fn place(&self) -> Option<RulePlace> {
-        match self.counted {
-            Counted::Rule { table, chain, number } => {
-                Some(RulePlace { table, chain: chain.clone(), number: Some(number) })
-            }
-            Counted::Policy { table, chain } => {
-                Some(RulePlace { table, chain: chain.clone(), number: None })
-            }
-            Counted::Element { .. } => None,
-        }
+    /// The rule or policy of that family's ruleset; `None` for an element of a set.
+    pub fn rule_id(&self, family: Family) -> Option<RuleId> {
+        let (table, chain, number) = match self.counted {
+            Counted::Rule { table, chain, number } => (table, chain, Some(number)),
+            Counted::Policy { table, chain } => (table, chain, None),
+            Counted::Element { .. } => return None,
+        };
+        Some(RuleId { family, table, chain: chain.clone(), number })
     }
 }
 
@@ -93,8 +90,8 @@ pub struct EffectSeen<'f> {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Asked<'f> {
     /// The original rules of the rule.
-    pub credit: &'f [RuleId],
-    /// The question.
+    pub credit: &'f [RuleIndex],
+    /// What was asked.
     pub subject: QuestionSubject,
     /// Digest of the match's content.
     pub content: u64,
@@ -195,7 +192,7 @@ impl Outcome<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Credited<'a> {
     /// A rule.
-    Rule(RuleId),
+    Rule(RuleIndex),
     /// A policy.
     Policy(TableName, &'a str),
 }

@@ -3,7 +3,7 @@
 
 use weir_model::matching::Opaque;
 use weir_model::target::NatTarget;
-use weir_model::{Addr, Chain, Firewall, Hook, Policy, Rule, RuleId, TableName, Target};
+use weir_model::{Addr, Chain, Firewall, Hook, Policy, Rule, RuleIndex, TableName, Target};
 use weir_semantics::{
     AlwaysFalse, AlwaysTrue, Entry, Interpreter, Oracle, OutcomeDifference, Question,
     QuestionSubject, Scripted, Seeded, Translation, Verdict,
@@ -63,7 +63,7 @@ fn seeded_answers_follow_the_rule_wherever_it_stands() {
     ));
     for (f, chain) in [(&mut before, "FORWARD"), (&mut after, "moved")] {
         let chain = chains(f).iter_mut().find(|c| &*c.name == chain).expect("the chain");
-        chain.rules[0].credit = vec![RuleId(77)];
+        chain.rules[0].credit = vec![RuleIndex(77)];
     }
     let (one, other) = (Interpreter::new(&before), Interpreter::new(&after));
     let mut dropped = 0;
@@ -82,7 +82,7 @@ fn scripted_answers_are_by_rule() {
         "-A FORWARD -m limit --limit 1/sec -j DROP\n-A FORWARD -m limit --limit 1/sec -j ACCEPT\n",
     );
     let interpreter = Interpreter::new(&f);
-    let mut script = Scripted { rules: [(RuleId(1), true)].into(), otherwise: false };
+    let mut script = Scripted { rules: [(RuleIndex(1), true)].into(), otherwise: false };
     let outcome = interpreter.journey(&packet("udp dport 1"), Entry::Forward, &mut script);
     assert_eq!(outcome.verdict, Verdict::Accept);
     assert_eq!(outcome.hits.len(), 1);

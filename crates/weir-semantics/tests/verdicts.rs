@@ -128,8 +128,8 @@ fn verdict_word(verdict: Verdict) -> &'static str {
 
 /// The place, or `set/NAME/NUMBER` with the element's number from 1.
 fn hit_word(firewall: &Firewall, hit: &Hit<'_>) -> String {
-    if let Some(place) = hit.place() {
-        return place.to_string();
+    if let Some(id) = hit.rule_id(Family::V4) {
+        return id.place();
     }
     let Counted::Element { set, element } = hit.counted else { return String::new() };
     let elements = firewall.set(set).map_or(&[][..], |s| &s.elements);

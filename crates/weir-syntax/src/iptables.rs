@@ -27,9 +27,9 @@ use crate::Diagnostic;
 
 /// Reads a ruleset.
 ///
-/// The result is what the kernel would have: chains sorted as the tools print them, all built-in
-/// chains present, comma lists expanded, `-I` and `-D` applied, each rule with its own
-/// [`RuleId`](weir_model::RuleId) and its span in the text.
+/// What comes out is what the kernel would hold: chains sorted as the tools print them, built-in
+/// chains all there, comma lists expanded, `-I` and `-D` applied, each rule with its own
+/// [`RuleIndex`](weir_model::RuleIndex) and its span in the text.
 ///
 /// # Errors
 /// All errors of the text, in its order.

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use weir_model::{ChangingSets, Family, IpSet, Packet, Rule, RuleId, Ruleset};
+use weir_model::{ChangingSets, Family, IpSet, Packet, Rule, RuleIndex, Ruleset};
 use weir_semantics::{Counted, Interpreter, Outcome};
 
 use crate::constraints::{Defaults, PacketConstraints};
@@ -197,6 +197,6 @@ impl<'a> PacketMaker<'a> {
     }
 }
 
-fn meets(outcome: &Outcome<'_>, id: RuleId) -> bool {
+fn meets(outcome: &Outcome<'_>, id: RuleIndex) -> bool {
     outcome.hits.iter().any(|h| h.credit.first() == Some(&id))
 }

@@ -8,8 +8,8 @@ use std::collections::{HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 use weir_model::{
-    Addr, ElementPart, Family, Field, Firewall, IpSet, Packet, Predicate, RuleId, TableName, Test,
-    tests_of,
+    Addr, ElementPart, Family, Field, Firewall, IpSet, Packet, Predicate, RuleIndex, TableName,
+    Test, tests_of,
 };
 use weir_packet::Transport;
 use weir_semantics::{AlwaysFalse, Counted, Entry, Interpreter, Outcome, Verdict};
@@ -295,7 +295,7 @@ fn set_sport(packet: &mut Packet, port: u16) {
     }
 }
 
-fn hits(outcome: &Outcome<'_>, credit: &[RuleId]) -> bool {
+fn hits(outcome: &Outcome<'_>, credit: &[RuleIndex]) -> bool {
     !credit.is_empty() && outcome.hits.iter().any(|h| h.credit.first() == credit.first())
 }
 

@@ -4,10 +4,10 @@ use proptest::prelude::*;
 use weir_model::matching::{AddrMatch, Neg, ProtoMatch, Stateful};
 use weir_model::target::Effect;
 use weir_model::{
-    Addr, Chain, Family, Firewall, Match, Packet, Policy, PortSpan, Read, Rule, RuleId, Ruleset,
+    Addr, Chain, Family, Firewall, Match, Packet, Policy, PortSpan, Read, Rule, RuleIndex, Ruleset,
     Table, TableName, Target, Test, tests_of,
 };
-use weir_semantics::{AlwaysTrue, Interpreter, OutcomeDifference, Seeded};
+use weir_semantics::{AlwaysTrue, Counted, Interpreter, OutcomeDifference, Seeded};
 use weir_traffic::{TrafficOptions, packets};
 
 /// What a random rule tests.
@@ -85,7 +85,7 @@ fn firewall() -> impl Strategy<Value = Firewall> {
             chain.rules = rules;
         }
         let all = table.chains.iter_mut().flat_map(|c| &mut c.rules);
-        all.zip(0..).for_each(|(rule, id)| rule.credit = vec![RuleId(id)]);
+        all.zip(0..).for_each(|(rule, id)| rule.credit = vec![RuleIndex(id)]);
         let mut ruleset = Ruleset::new(Family::V4);
         ruleset.tables.push(table);
         Firewall { v4: Some(ruleset), v6: None, sets: Vec::new() }
@@ -99,7 +99,7 @@ fn chains(firewall: &mut Firewall) -> &mut Vec<Chain> {
 /// FORWARD with one rule that counts.
 fn one_rule(rule: Rule) -> Firewall {
     let mut forward = Chain::new("FORWARD", Some(Policy::Accept));
-    forward.rules.push(Rule { credit: vec![RuleId(0)], ..rule });
+    forward.rules.push(Rule { credit: vec![RuleIndex(0)], ..rule });
     let mut ruleset = Ruleset::new(Family::V4);
     ruleset.tables.push(Table {
         name: TableName::Filter,
@@ -226,7 +226,7 @@ proptest! {
         let all = packets(before.v4.as_ref().expect("v4"), &[], &options);
         let reaches = all.iter().any(|p| {
             let outcome = interpreter.journey(p, options.entry, &mut Seeded(7));
-            outcome.hits.iter().any(|h| h.place().is_some_and(|p| p.number.is_none()))
+            outcome.hits.iter().any(|h| matches!(h.counted, Counted::Policy { .. }))
         });
         let found = difference(&before, &after);
         prop_assert_eq!(matches!(found, Some((_, OutcomeDifference::Verdict))), reaches);

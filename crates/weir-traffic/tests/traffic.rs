@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use weir_model::{Family, Firewall, Packet, RuleId};
+use weir_model::{Family, Firewall, Packet, RuleIndex};
 use weir_packet::Transport;
 use weir_semantics::{AlwaysFalse, Entry, Interpreter, Seeded, Verdict};
 use weir_syntax::iptables::{ParseOptions, parse};
@@ -21,7 +21,7 @@ fn traffic(firewall: &Firewall, options: &TrafficOptions) -> Vec<Packet> {
     packets(ruleset, &firewall.sets, options)
 }
 
-fn hit(firewall: &Firewall, options: &TrafficOptions) -> HashSet<RuleId> {
+fn hit(firewall: &Firewall, options: &TrafficOptions) -> HashSet<RuleIndex> {
     let interpreter = Interpreter::new(firewall);
     let mut hit = HashSet::new();
     for packet in traffic(firewall, options) {
@@ -58,7 +58,7 @@ fn a_range_written_backwards_is_hit_by_nothing() {
     let rule = "-A FORWARD -p udp -m udp --dport 60000:29 -j DROP\n";
     let f = firewall(&format!("*filter\n{rule}-A FORWARD -p udp -j ACCEPT\nCOMMIT\n"));
     let options = TrafficOptions { count: 500, ..TrafficOptions::default() };
-    assert_eq!(hit(&f, &options), HashSet::from([RuleId(1)]));
+    assert_eq!(hit(&f, &options), HashSet::from([RuleIndex(1)]));
 }
 
 #[test]

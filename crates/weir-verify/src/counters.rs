@@ -13,7 +13,7 @@ use weir_kernel::Namespace;
 use weir_kernel::ipset::SetCounters;
 use weir_kernel::nftables::{NftCounters, RuleCount};
 use weir_kernel::xtables::{Count, TableCounters};
-use weir_model::{Counter, CreditMap, Family, Firewall, RulePlace, TableName, tool};
+use weir_model::{Counter, CreditMap, Family, Firewall, RuleId, TableName};
 
 use crate::VerifyError;
 
@@ -59,7 +59,7 @@ struct Nft {
 pub(crate) struct Originals {
     /// `iptables/filter/FORWARD/3`.
     pub keys: Vec<String>,
-    at: HashMap<(Family, RulePlace), usize>,
+    at: HashMap<RuleId, usize>,
 }
 
 impl Originals {
@@ -68,13 +68,12 @@ impl Originals {
         for ruleset in firewall.rulesets() {
             for table in &ruleset.tables {
                 for chain in &table.chains {
-                    let rules = 1..=chain.rules.len() as u32;
-                    let policy = chain.policy.map(|_| None);
-                    for number in rules.map(Some).chain(policy) {
-                        let chain = chain.name.clone();
-                        let place = RulePlace { table: table.name, chain, number };
-                        at.insert((ruleset.family, place.clone()), keys.len());
-                        keys.push(format!("{}/{place}", tool(ruleset.family)));
+                    let of = (ruleset.family, table.name, &chain.name);
+                    let rules = (0..chain.rules.len()).map(|i| RuleId::rule(of.0, of.1, of.2, i));
+                    let policy = chain.policy.map(|_| RuleId::policy(of.0, of.1, of.2));
+                    for id in rules.chain(policy) {
+                        keys.push(id.to_string());
+                        at.insert(id, keys.len() - 1);
                     }
                 }
             }
@@ -82,9 +81,9 @@ impl Originals {
         Originals { keys, at }
     }
 
-    /// Where an original is in the order.
-    pub fn at(&self, family: Family, place: RulePlace) -> Option<usize> {
-        self.at.get(&(family, place)).copied()
+    /// Where an original stands in the order.
+    pub fn at(&self, id: &RuleId) -> Option<usize> {
+        self.at.get(id).copied()
     }
 
     /// Whether an original is a rule or a policy of a table of that name.
@@ -94,15 +93,7 @@ impl Originals {
 
     /// The credit map of the original itself: every rule counts for itself.
     pub fn own_credit(&self) -> CreditMap {
-        let own = self.at.iter().map(|((family, place), i)| {
-            let tool = tool(*family).to_owned();
-            let (table, chain) = (place.table.to_string(), place.chain.to_string());
-            let counter = match place.number {
-                Some(number) => Counter::Rule { tool, table, chain, number },
-                None => Counter::Policy { tool, table, chain },
-            };
-            (self.keys[*i].clone(), vec![counter])
-        });
+        let own = self.at.iter().map(|(id, i)| (self.keys[*i].clone(), vec![Counter::from(id)]));
         CreditMap(own.collect())
     }
 }

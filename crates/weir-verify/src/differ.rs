@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use weir_artefact::Deviation;
 use weir_kernel::xtables::Count;
 use weir_model::effect::effects_of;
-use weir_model::{Effect, Field, RuleId, TableName, Target};
+use weir_model::{Effect, Field, RuleIndex, TableName, Target};
 use weir_packet::{CtState, Family, Fragment, Packet, Transport};
 use weir_semantics::{EffectSeen, Outcome, Verdict};
 
@@ -44,13 +44,13 @@ impl Expected {
     pub fn of(
         outcome: &Outcome<'_>,
         sent: &Packet,
-        maybe: &[RuleId],
+        maybe: &[RuleIndex],
         originals: &Originals,
     ) -> Expected {
         let family = sent.family;
         let (mut hits, mut open) = (Vec::new(), Vec::new());
         for hit in &outcome.hits {
-            let Some(at) = hit.place().and_then(|p| originals.at(family, p)) else { continue };
+            let Some(at) = hit.rule_id(family).and_then(|id| originals.at(&id)) else { continue };
             let is_open = hit.credit.first().is_some_and(|id| maybe.contains(id));
             if is_open { open.push(at) } else { hits.push(at) }
         }

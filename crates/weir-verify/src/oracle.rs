@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use weir_model::matching::{HostMatch, Value};
 use weir_model::target::{ExtensionTarget, NatTarget};
-use weir_model::{Addr, Effect, Family, Field, Match, RuleId, Target};
+use weir_model::{Addr, Effect, Family, Field, Match, RuleIndex, Target};
 use weir_packet::{Packet, Transport};
 use weir_semantics::{Entry, Oracle, Question, QuestionSubject, Translation, Write};
 
@@ -26,13 +26,13 @@ pub(crate) struct Known<'a> {
     path: &'a PacketPath,
     /// The original destination, and where the host redirects it.
     arrived: (Addr, Entry),
-    /// Whether each rule's own counter counted this packet; `None` if it was not read.
-    counted: Option<&'a HashMap<RuleId, u64>>,
-    /// A question that only the kernel can answer, and on which more depends than the counter of
-    /// the rule.
+    /// Whether each rule's own counter counted this packet; `None` where it was not asked.
+    counted: Option<&'a HashMap<RuleIndex, u64>>,
+    /// Something was asked that only the kernel can say, and on which more depends than the
+    /// counter of the rule that asked.
     pub open: bool,
     /// Rules on which nothing depends but their own counter, taken as true.
-    pub maybe: Vec<RuleId>,
+    pub maybe: Vec<RuleIndex>,
     /// What is taken for granted of rules on which more depends, until counters contradict.
     guesses: Option<&'a Guesses>,
     /// Answers to what the counters leave open, in the order of the questions; then `false`.
@@ -44,7 +44,7 @@ pub(crate) struct Known<'a> {
 }
 
 /// What the kernel last answered each rule.
-pub(crate) type Guesses = HashMap<(Family, RuleId), bool>;
+pub(crate) type Guesses = HashMap<(Family, RuleIndex), bool>;
 
 impl<'a> Known<'a> {
     /// What the namespaces decide. `is_local`: the host without rules took the packet as its own.
@@ -56,8 +56,8 @@ impl<'a> Known<'a> {
         Known { path, arrived, counted, open, maybe, guesses, script, left_open, unknown }
     }
 
-    /// In addition the kernel's counters.
-    pub fn and_counters(self, counted: &'a HashMap<RuleId, u64>) -> Self {
+    /// And what the kernel's counters said.
+    pub fn and_counters(self, counted: &'a HashMap<RuleIndex, u64>) -> Self {
         Known { counted: Some(counted), ..self }
     }
 

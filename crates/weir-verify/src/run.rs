@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use weir_kernel::xtables::Count;
 use weir_kernel::{Session, interrupt};
-use weir_model::{CtState, Family, Firewall, RuleId, tool};
+use weir_model::{CtState, Family, Firewall, RuleIndex};
 use weir_packet::{Ct, Packet};
 use weir_semantics::Interpreter;
 
@@ -54,8 +54,8 @@ struct VerifyRun<'f> {
     options: &'f VerifyOptions,
     originals: Originals,
     /// The original of each rule, by family.
-    rules: HashMap<(Family, RuleId), usize>,
-    /// Families in which datagrams are reassembled although conntrack is not in use.
+    rules: HashMap<(Family, RuleIndex), usize>,
+    /// Families in which datagrams are put together although conntrack is not in use.
     assembles: Vec<Family>,
     empty: Testbed,
     tested: Vec<Tested<'f>>,
@@ -121,20 +121,13 @@ pub(crate) fn run(
 }
 
 /// The original of each rule.
-fn rules(firewall: &Firewall, originals: &Originals) -> HashMap<(Family, RuleId), usize> {
-    let at: HashMap<&str, usize> =
-        originals.keys.iter().enumerate().map(|(i, k)| (k.as_str(), i)).collect();
+fn rules(firewall: &Firewall, originals: &Originals) -> HashMap<(Family, RuleIndex), usize> {
     let mut out = HashMap::new();
     for ruleset in firewall.rulesets() {
-        for table in &ruleset.tables {
-            for chain in &table.chains {
-                for (i, rule) in chain.rules.iter().enumerate() {
-                    let (family, number) = (ruleset.family, i + 1);
-                    let key = format!("{}/{}/{}/{number}", tool(family), table.name, chain.name);
-                    let original = at.get(key.as_str()).copied();
-                    out.extend(rule.credit.first().zip(original).map(|(id, o)| ((family, *id), o)));
-                }
-            }
+        for (id, rule) in ruleset.rule_ids() {
+            let original = originals.at(&id);
+            let index = rule.credit.first().zip(original);
+            out.extend(index.map(|(index, at)| ((ruleset.family, *index), at)));
         }
     }
     out
@@ -382,7 +375,7 @@ impl VerifyRun<'_> {
     }
 
     /// How often each rule counted, by its identity.
-    fn counted(&self, family: Family, counts: &[Count]) -> HashMap<RuleId, u64> {
+    fn counted(&self, family: Family, counts: &[Count]) -> HashMap<RuleIndex, u64> {
         let of_family = self.rules.iter().filter(|((f, _), _)| *f == family);
         of_family
             .map(|((_, id), at)| (*id, counts[*at].packets))

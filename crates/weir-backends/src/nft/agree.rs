@@ -17,7 +17,9 @@ use weir_artefact::{Checked, Deviation, Form};
 use weir_model::nft::Credit;
 use weir_model::{Effect, Family, Firewall, Hook, Packet, Ruleset, TableName, Target};
 use weir_semantics::nft::{Done, End, Evaluator, NftWalk};
-use weir_semantics::{Entry, Interpreter, Log, Oracle, Question, QuestionSubject, Verdict};
+use weir_semantics::{
+    Counted, Entry, Interpreter, Log, Oracle, Question, QuestionSubject, Verdict,
+};
 use weir_traffic::{TrafficOptions, packets};
 
 use super::form::NftForm;
@@ -190,7 +192,7 @@ fn credits_of(log: &Log<'_>, hook: Hook) -> Vec<Credit> {
     let mut out = Vec::new();
     for hit in &log.hits {
         out.extend(hit.credit.iter().map(|id| Credit::Rule(*id)));
-        if hit.place().is_some_and(|p| p.number.is_none()) {
+        if matches!(hit.counted, Counted::Policy { .. }) {
             out.push(Credit::Policy(hook));
         }
     }

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use weir_model::nft::{Credit, Ruleset, Statement, Table};
-use weir_model::{Counter, CreditMap, Family, Hook, RuleId, Ruleset as Rules};
+use weir_model::{Counter, CreditMap, Family, Hook, RuleId, RuleIndex, Ruleset as Rules};
 use weir_syntax::nft::{family_word, print_element_key};
 
 use super::table::TablePlan;
@@ -14,7 +14,7 @@ pub(super) fn moved(
     map: &mut CreditMap,
     ruleset: &Ruleset,
     family: Family,
-    places: &HashMap<RuleId, String>,
+    places: &HashMap<RuleIndex, String>,
 ) {
     for table in ruleset.tables.iter().filter(|t| t.family == family) {
         let name_of = |credit: &Credit| match credit {
@@ -69,25 +69,20 @@ fn counters(table: &Table) -> Vec<(&[Credit], Counter)> {
 
 /// Notes the policies that stay in iptables.
 pub(super) fn stays(map: &mut CreditMap, plan: &TablePlan<'_>) {
-    let tool = weir_model::tool(plan.family);
-    let table = plan.table.name.to_string();
     for chain in &plan.table.chains {
         let Some(hook) = Hook::of_chain(&chain.name).filter(|_| chain.policy.is_some()) else {
             continue;
         };
-        let entry = map.0.entry(format!("{tool}/{table}/{}/policy", chain.name)).or_default();
+        let id = RuleId::policy(plan.family, plan.table.name, &chain.name);
+        let entry = map.0.entry(id.to_string()).or_default();
         if !plan.moved.contains(&hook) {
-            entry.push(Counter::Policy {
-                tool: tool.into(),
-                table: table.clone(),
-                chain: chain.name.to_string(),
-            });
+            entry.push(Counter::from(&id));
         }
     }
 }
 
 /// Notes the counters of the rules that are in iptables.
-pub(super) fn kept(map: &mut CreditMap, rest: &Rules, places: &HashMap<RuleId, String>) {
+pub(super) fn kept(map: &mut CreditMap, rest: &Rules, places: &HashMap<RuleIndex, String>) {
     for table in &rest.tables {
         for chain in &table.chains {
             for (i, rule) in chain.rules.iter().enumerate() {

@@ -7,14 +7,14 @@ use std::fmt::Write;
 
 use weir_model::matching::{ConntrackMatch, Neg, OptionValue, Value};
 use weir_model::nft::{OpaqueStatement, ROUTE_TYPES, Statement};
-use weir_model::{AddrMatch, Family, Match, PortSpan, RuleId};
+use weir_model::{AddrMatch, Family, Match, PortSpan, RuleIndex};
 
 use super::cond::{Cond, ct_state_test};
 
 /// The position of a match.
 #[derive(Clone, Copy)]
 pub(super) struct MatchPlace {
-    pub rule: RuleId,
+    pub rule: RuleIndex,
     pub index: usize,
     pub stateful: bool,
     pub family: Family,

@@ -7,7 +7,7 @@
 use weir_model::mask::masked_interval;
 use weir_model::nft::{self, Credit, Load, Statement, With};
 use weir_model::{
-    Effect, Family, Field, Match, Name, NatTarget, Predicate, Rule, RuleId, Target, Test,
+    Effect, Family, Field, Match, Name, NatTarget, Predicate, Rule, RuleIndex, Target, Test,
     located_tests_of,
 };
 use weir_partition::interval::joined;
@@ -88,7 +88,7 @@ pub(super) fn lower(rule: &Rule, family: Family) -> LoweredMatch {
 }
 
 fn try_lower(rule: &Rule, family: Family) -> Result<Option<Item>, String> {
-    let id = rule.credit.first().copied().unwrap_or(RuleId(u32::MAX));
+    let id = rule.credit.first().copied().unwrap_or(RuleIndex(u32::MAX));
     let act = act(&rule.target, family)?;
     let mut conds = Vec::new();
     let mut never = false;
@@ -135,7 +135,7 @@ fn act(target: &Target, family: Family) -> Result<Act, String> {
 fn lower_test(
     out: &mut Vec<Cond>,
     rule: &Rule,
-    id: RuleId,
+    id: RuleIndex,
     family: Family,
     index: Option<usize>,
     test: Test,

@@ -2,19 +2,10 @@
 
 use std::collections::HashMap;
 
-use weir_model::{RuleId, Ruleset, tool};
+use weir_model::{Rule, RuleId, RuleIndex, Ruleset};
 
-/// The position of each rule of a ruleset, as manifests name it.
-pub(super) fn places(ruleset: &Ruleset) -> HashMap<RuleId, String> {
-    let mut out = HashMap::new();
-    for table in &ruleset.tables {
-        for chain in &table.chains {
-            for (i, rule) in chain.rules.iter().enumerate() {
-                let place =
-                    format!("{}/{}/{}/{}", tool(ruleset.family), table.name, chain.name, i + 1);
-                out.extend(rule.credit.first().map(|id| (*id, place)));
-            }
-        }
-    }
-    out
+/// Where each rule of a ruleset stands, as manifests name it.
+pub(super) fn places(ruleset: &Ruleset) -> HashMap<RuleIndex, String> {
+    let named = |(id, rule): (RuleId, &Rule)| Some((*rule.credit.first()?, id.to_string()));
+    ruleset.rule_ids().filter_map(named).collect()
 }

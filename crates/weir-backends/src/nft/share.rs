@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use weir_artefact::manifest::{HookShare, Share};
-use weir_model::{Name, RuleId};
+use weir_model::{Name, RuleIndex};
 
 use super::table::TablePlan;
 use crate::share::{by_size, hooks, place};
@@ -32,9 +32,9 @@ pub(super) fn add(share: &mut Share, plan: &TablePlan<'_>, deep: Option<&str>) {
 }
 
 /// Why a hook stays: the rules that it enters and that are the cause, by cause.
-fn causes(plan: &TablePlan<'_>, hook: &str, entered: &HashSet<RuleId>) -> BTreeMap<String, u64> {
+fn causes(plan: &TablePlan<'_>, hook: &str, entered: &HashSet<RuleIndex>) -> BTreeMap<String, u64> {
     let mut causes = BTreeMap::new();
-    let mut count = |why: String, ids: &[RuleId]| {
+    let mut count = |why: String, ids: &[RuleIndex]| {
         let rules = ids.iter().filter(|id| entered.contains(id)).count() as u64;
         if rules > 0 {
             *causes.entry(why).or_default() += rules;
@@ -48,12 +48,12 @@ fn causes(plan: &TablePlan<'_>, hook: &str, entered: &HashSet<RuleId>) -> BTreeM
     }
     for (chain, program) in &plan.foreign {
         let rules = plan.table.chain(chain).into_iter().flat_map(|chain| &chain.rules);
-        let ids: Vec<RuleId> = rules.flat_map(|rule| rule.credit.iter().copied()).collect();
+        let ids: Vec<RuleIndex> = rules.flat_map(|rule| rule.credit.iter().copied()).collect();
         count(format!("{program} keeps their chains in iptables"), &ids);
     }
     for (tied, why) in &plan.tied {
         if place(plan.family, plan.table, &Name::from(tied.chain())) == hook {
-            let all: Vec<RuleId> = entered.iter().copied().collect();
+            let all: Vec<RuleIndex> = entered.iter().copied().collect();
             count((*why).to_owned(), &all);
         }
     }

@@ -24,7 +24,7 @@ use std::collections::HashMap;
 
 use weir_model::nft::{self, Credit, Load, Statement, Verdict};
 use weir_model::{
-    Chain, Family, Hook, Name, Policy, Rule, RuleId, Ruleset, Table, TableName, Target,
+    Chain, Family, Hook, Name, Policy, Rule, RuleIndex, Ruleset, Table, TableName, Target,
 };
 
 pub use self::dictionary::OpaqueDictionary;
@@ -303,7 +303,7 @@ impl<'t> Translator<'t> {
     }
 }
 
-fn ids<'c>(credit: impl Iterator<Item = &'c Credit>) -> Vec<RuleId> {
+fn ids<'c>(credit: impl Iterator<Item = &'c Credit>) -> Vec<RuleIndex> {
     let rules = credit.filter_map(|c| match c {
         Credit::Rule(id) => Some(*id),
         Credit::Policy(_) => None,

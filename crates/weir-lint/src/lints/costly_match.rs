@@ -127,8 +127,7 @@ fn repeated(table: &TableContext<'_>, chain: usize, i: usize, rule: &Rule) -> Op
     }
     let name = match_module_of(&rule.matches[at], family);
     let message = format!("-m {name} repeats a test of this rule");
-    let edit =
-        Edit::ReplaceRule { family, place: table.place(chain, Some(i)), rule: Box::new(shorter) };
+    let edit = Edit::ReplaceRule { rule: table.place(chain, Some(i)), by: Box::new(shorter) };
     Some(table.rule(&REPEATED_TEST, chain, i, message).help("remove it").fix(vec![edit]))
 }
 
@@ -145,11 +144,7 @@ fn state(table: &TableContext<'_>, chain: usize, i: usize, rule: &Rule) -> Optio
             *m = Match::Conntrack(Box::new(conntrack));
         }
     }
-    let edit = Edit::ReplaceRule {
-        family: table.family(),
-        place: table.place(chain, Some(i)),
-        rule: Box::new(newer),
-    };
+    let edit = Edit::ReplaceRule { rule: table.place(chain, Some(i)), by: Box::new(newer) };
     let message = "-m state is the old name of -m conntrack --ctstate";
     let found = table.rule(&STATE_MODULE, chain, i, message);
     Some(found.help("use -m conntrack --ctstate").fix(vec![edit]))

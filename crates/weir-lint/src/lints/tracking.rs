@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use weir_model::effect::needs_conntrack;
-use weir_model::{Effect, Family, Rule, RulePlace, TableName, Target, Test, tests_of};
+use weir_model::{Effect, Family, Rule, RuleId, TableName, Target, Test, tests_of};
 
 use crate::context::{LintContext, TableContext};
 use crate::family::LintFamily;
@@ -72,12 +72,13 @@ fn is_notrack(rule: &Rule) -> bool {
 
 /// Families in which all rules that use conntrack can go, by what was found.
 pub(crate) fn unneeded(context: &LintContext<'_>, found: &[Finding]) -> Vec<Finding> {
-    let mut gone: HashSet<(Family, &RulePlace)> = HashSet::new();
-    for edit in found.iter().filter_map(|f| f.fix.as_ref()).flat_map(|x| &x.edits) {
-        if let Edit::RemoveRule { family, place } = edit {
-            gone.insert((*family, place));
-        }
-    }
+    let edits = found.iter().filter_map(|f| f.fix.as_ref()).flat_map(|x| &x.edits);
+    let gone: HashSet<&RuleId> = edits
+        .filter_map(|edit| match edit {
+            Edit::RemoveRule { rule } => Some(rule),
+            _ => None,
+        })
+        .collect();
     let mut out = Vec::new();
     for family in [Family::V4, Family::V6] {
         let tables = || context.tables.iter().filter(move |t| t.family() == family);
@@ -86,7 +87,7 @@ pub(crate) fn unneeded(context: &LintContext<'_>, found: &[Finding]) -> Vec<Find
         });
         let Some((table, chain, i)) = users.next() else { continue };
         let goes = |(t, c, i): (&TableContext<'_>, usize, usize)| {
-            !t.reachable[c] || gone.contains(&(family, &t.place(c, Some(i))))
+            !t.reachable[c] || gone.contains(&t.place(c, Some(i)))
         };
         if goes((table, chain, i)) && users.all(goes) {
             let message =

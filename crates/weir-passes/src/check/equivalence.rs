@@ -3,7 +3,9 @@
 use std::collections::{HashMap, HashSet};
 
 use weir_model::target::Effect;
-use weir_model::{CtState, Family, Firewall, Name, Packet, RuleId, TableName, Target, effects_of};
+use weir_model::{
+    CtState, Family, Firewall, Name, Packet, RuleIndex, TableName, Target, effects_of,
+};
 use weir_packet::{Ct, Transport};
 use weir_semantics::{
     Counted, Credited, EffectSeen, Entry, Hit, Interpreter, Oracle, Outcome, OutcomeDifference,
@@ -18,8 +20,8 @@ pub(crate) struct Judge<'f> {
     equivalence: Equivalence,
     before: Interpreter<'f>,
     after: Interpreter<'f>,
-    /// For merged rules, the one that represents all of them.
-    class: [HashMap<RuleId, RuleId>; 2],
+    /// For merged rules, the one that stands for all of them.
+    class: [HashMap<RuleIndex, RuleIndex>; 2],
     /// Built-in chains that were there before.
     policies: HashSet<(Family, TableName, Name)>,
     /// Rules tried, before and after.
@@ -275,8 +277,8 @@ fn reply(packet: &Packet, entry: Entry) -> (Packet, Entry) {
 }
 
 /// A hit by the class of its rule.
-fn hit_of(hit: &Hit<'_>, class: &HashMap<RuleId, RuleId>) -> Vec<String> {
-    let mut ids: Vec<RuleId> =
+fn hit_of(hit: &Hit<'_>, class: &HashMap<RuleIndex, RuleIndex>) -> Vec<String> {
+    let mut ids: Vec<RuleIndex> =
         hit.credit.iter().map(|id| class.get(id).copied().unwrap_or(*id)).collect();
     ids.sort_unstable();
     ids.dedup();
@@ -289,10 +291,12 @@ fn hit_of(hit: &Hit<'_>, class: &HashMap<RuleId, RuleId>) -> Vec<String> {
 
 /// Rules that share a counter since they were merged, each with the first of them. `credits` are
 /// those of all counters: rules, and elements of sets.
-pub fn classes<'c>(credits: impl Iterator<Item = &'c [RuleId]>) -> HashMap<RuleId, RuleId> {
-    let mut class: HashMap<RuleId, RuleId> = HashMap::new();
+pub fn classes<'c>(
+    credits: impl Iterator<Item = &'c [RuleIndex]>,
+) -> HashMap<RuleIndex, RuleIndex> {
+    let mut class: HashMap<RuleIndex, RuleIndex> = HashMap::new();
     for credit in credits.filter(|c| c.len() > 1) {
-        let known: Vec<RuleId> =
+        let known: Vec<RuleIndex> =
             credit.iter().map(|id| class.get(id).copied().unwrap_or(*id)).collect();
         let first = known.iter().min().copied().expect("there are two at least");
         for of in class.values_mut().filter(|of| known.contains(of)) {

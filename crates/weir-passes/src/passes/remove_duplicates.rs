@@ -7,7 +7,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use weir_model::{Match, RuleId, Ruleset, TableName};
+use weir_model::{Match, RuleIndex, Ruleset, TableName};
 use weir_partition::{TestAlgebra, barrier};
 
 use crate::Rewritten;
@@ -28,7 +28,7 @@ impl Pass for RemoveDuplicates {
     }
 
     fn run(&self, ruleset: &Ruleset, context: &Context<'_>) -> Rewritten {
-        let mut dead: HashSet<RuleId> = HashSet::new();
+        let mut dead: HashSet<RuleIndex> = HashSet::new();
         let algebras = ruleset.tables.iter().map(|t| (t.name, TestAlgebra::of(t, ruleset.family)));
         let algebras: HashMap<TableName, TestAlgebra> = algebras.collect();
         for (table, chain) in rewritable(ruleset, context) {

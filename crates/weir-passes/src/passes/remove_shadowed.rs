@@ -13,7 +13,7 @@
 use std::collections::HashSet;
 
 use weir_diagram::{At, Full, PacketSet, Space, SpaceOptions};
-use weir_model::{Chain, Family, Firewall, Rule, RuleId, Ruleset};
+use weir_model::{Chain, Family, Firewall, Rule, RuleIndex, Ruleset};
 use weir_partition::{TestAlgebra, barrier};
 
 use crate::Rewritten;
@@ -39,7 +39,7 @@ impl Pass for RemoveShadowed {
             Family::V4 => Firewall { v4: Some(ruleset.clone()), ..Firewall::default() },
             Family::V6 => Firewall { v6: Some(ruleset.clone()), ..Firewall::default() },
         };
-        let mut dead: HashSet<RuleId> = HashSet::new();
+        let mut dead: HashSet<RuleIndex> = HashSet::new();
         let options = SpaceOptions { memory_bytes: 256 << 20, ..SpaceOptions::default() };
         let fresh = || Space::with(family, &[&firewall], options).ok();
         let mut space = None;
@@ -63,7 +63,7 @@ struct ShadowSearch<'f, 'd> {
     space: Space<'f>,
     algebra: TestAlgebra,
     family: Family,
-    dead: &'d mut HashSet<RuleId>,
+    dead: &'d mut HashSet<RuleIndex>,
 }
 
 impl ShadowSearch<'_, '_> {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use weir_model::matching::{Match, SetMatch};
 use weir_model::set::{Method, Part};
 use weir_model::{
-    Addr, Element, ElementPart, Family, IpSet, Name, Rule, RuleId, SetKind, SetOption, Span,
+    Addr, Element, ElementPart, Family, IpSet, Name, Rule, RuleIndex, SetKind, SetOption, Span,
 };
 
 use super::Work;
@@ -108,7 +108,7 @@ impl Work<'_> {
     /// without either.
     fn address_set(&mut self, name: Name, entries: &[SetEntry<'_>], counts: bool) -> String {
         let family = self.family;
-        let mut elements: BTreeMap<Prefix, Vec<RuleId>> = BTreeMap::new();
+        let mut elements: BTreeMap<Prefix, Vec<RuleIndex>> = BTreeMap::new();
         for e in entries {
             let credit = if counts { &e.item.rule.credit[..] } else { &[] };
             elements.entry(e.prefix).or_default().extend(credit);
@@ -153,7 +153,7 @@ impl Work<'_> {
         let family = self.family;
         let hosts = entries.iter().all(|e| e.prefix.len == family.bits());
         let part = if hosts { Part::Ip } else { Part::Net };
-        let mut elements: BTreeMap<_, Vec<RuleId>> = BTreeMap::new();
+        let mut elements: BTreeMap<_, Vec<RuleIndex>> = BTreeMap::new();
         for e in entries {
             elements.entry((e.prefix, e.port)).or_default().extend(&e.item.rule.credit);
         }
@@ -185,7 +185,7 @@ fn part_word(part: Part) -> &'static str {
     if part == Part::Ip { "ip" } else { "net" }
 }
 
-fn element(p: Prefix, port: Option<(u8, u16)>, credit: Vec<RuleId>) -> Element {
+fn element(p: Prefix, port: Option<(u8, u16)>, credit: Vec<RuleIndex>) -> Element {
     let mut parts = vec![ElementPart::Net { addr: Addr(p.addr), len: p.len as u8 }];
     parts.extend(port.map(|(proto, port)| ElementPart::Port { proto: Some(proto), port }));
     Element {
@@ -232,7 +232,7 @@ fn lookup_ns(entries: &[SetEntry<'_>], family: Family, cost: &CostModel) -> f64 
 fn alive<'a>(
     entries: Vec<SetEntry<'a>>,
     family: Family,
-    dead: &mut Vec<RuleId>,
+    dead: &mut Vec<RuleIndex>,
 ) -> Vec<SetEntry<'a>> {
     let mut seen: HashMap<Option<(u8, u16)>, PrefixSet> = HashMap::new();
     let mut out = Vec::with_capacity(entries.len());

@@ -1,6 +1,6 @@
 //! Wrong variants of passes that remove rules.
 
-use weir_model::{RuleId, Target};
+use weir_model::{RuleIndex, Target};
 
 use crate::{List, chain, forward};
 
@@ -48,7 +48,7 @@ pub fn removals(list: &mut List) {
     );
     list.refused("remove_duplicates", "the first look at a header goes", &header, |made| {
         chain(made, "FORWARD").retain(|r| r.matches.is_empty());
-        made.dead.extend([RuleId(0), RuleId(2)]);
+        made.dead.extend([RuleIndex(0), RuleIndex(2)]);
     });
 }
 
@@ -56,13 +56,13 @@ pub fn last_use_of_conntrack(list: &mut List) {
     let rules = forward("-A FORWARD -j ACCEPT\n-A FORWARD -m conntrack --ctstate NEW -j DROP\n");
     let said = list.refused("remove_shadowed", "the last state goes", &rules, |made| {
         chain(made, "FORWARD").truncate(1);
-        made.dead.push(RuleId(1));
+        made.dead.push(RuleIndex(1));
     });
     assert!(said.to_string().contains("conntrack"), "{said}");
     let rules = forward("-A FORWARD -j ACCEPT\n-A FORWARD -m socket -j DROP\n");
     let said = list.refused("remove_shadowed", "the last defragmentation goes", &rules, |made| {
         chain(made, "FORWARD").truncate(1);
-        made.dead.push(RuleId(1));
+        made.dead.push(RuleIndex(1));
     });
     assert!(said.to_string().contains("fragments"), "{said}");
 }
@@ -72,7 +72,7 @@ pub fn programs_and_policies(list: &mut List) {
         -A DOCKER -s 192.0.2.1/32 -j DROP\n-A DOCKER -s 192.0.2.1/32 -j ACCEPT\nCOMMIT\n";
     let said = list.refused("remove_duplicates", "Docker's chain", rules, |made| {
         chain(made, "DOCKER").pop();
-        made.dead.push(RuleId(2));
+        made.dead.push(RuleIndex(2));
     });
     assert!(said.to_string().contains("another program"), "{said}");
     list.refused("remove_duplicates", "a policy", rules, |made| {

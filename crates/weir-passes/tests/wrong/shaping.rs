@@ -1,7 +1,7 @@
 //! Wrong variants of passes that change the order of rules or the shape of chains.
 
 use weir_model::matching::{Match, PortSpan};
-use weir_model::{Rule, RuleId, TableName, Target};
+use weir_model::{Rule, RuleIndex, TableName, Target};
 
 use crate::{HOSTS, List, chain, forward, of_table};
 
@@ -38,17 +38,17 @@ pub fn trees(list: &mut List) {
     let rules = forward(&format!("{HOSTS}-A FORWARD -s 192.0.2.1/32 -j DROP\n-A FORWARD -j LOG\n"));
     list.refused("chain_tree", "a rule forgotten in its leaf", &rules, |made| {
         for rules in made.ruleset.tables[0].chains.iter_mut().map(|c| &mut c.rules) {
-            if let Some(i) = rules.iter().position(|r| r.credit == [RuleId(2)]) {
+            if let Some(i) = rules.iter().position(|r| r.credit == [RuleIndex(2)]) {
                 rules.remove(i);
-                made.dead.push(RuleId(2));
+                made.dead.push(RuleIndex(2));
                 return;
             }
         }
     });
     list.refused("chain_tree", "a rule counted for another", &rules, |made| {
         for rule in made.ruleset.tables[0].chains.iter_mut().flat_map(|c| &mut c.rules) {
-            if rule.credit == [RuleId(0)] {
-                rule.credit = vec![RuleId(1)];
+            if rule.credit == [RuleIndex(0)] {
+                rule.credit = vec![RuleIndex(1)];
                 return;
             }
         }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use weir_model::{Family, Packet, RuleId};
+use weir_model::{Family, Packet, RuleId, RuleIndex};
 use weir_packet::Transport;
 use weir_semantics::outcome::Credited;
 use weir_semantics::{Entry, Interpreter, Seeded};
@@ -29,7 +29,7 @@ pub fn count(
     wanted: usize,
     seed: u64,
     whole: bool,
-    place: &dyn Fn(RuleId) -> String,
+    place: &dyn Fn(RuleIndex) -> String,
 ) -> CounterReview {
     let [old, new] = sides.map(|s| s.firewall);
     let before = Interpreter::comparing(old, new);
@@ -51,8 +51,7 @@ pub fn count(
         let name = |credited: &Credited<'_>| match credited {
             Credited::Rule(id) => place(*id),
             Credited::Policy(table, chain) => {
-                let tool = if family == Family::V4 { "iptables" } else { "ip6tables" };
-                format!("{tool}/{table}/{chain}/policy")
+                RuleId::policy(family, *table, &(*chain).into()).to_string()
             }
         };
         if old == new {

@@ -8,7 +8,7 @@
 use weir_model::effect::{SetWrites, UNKNOWN_TARGET};
 use weir_model::target::{Effect, NatTarget};
 use weir_model::{
-    Ends, FieldSet, Hook, Hotdrop, Packet, Policy, Rule, RuleId, TableName, Target, effects_of,
+    Ends, FieldSet, Hook, Hotdrop, Packet, Policy, Rule, RuleIndex, TableName, Target, effects_of,
 };
 
 use super::field_test::{Held, field_test, state_holds};
@@ -36,7 +36,7 @@ pub(crate) struct Walk<'w, 'f, O> {
 
 /// Where the walk is: in which chain, at which rule of the table.
 #[derive(Clone, Copy)]
-struct RuleIndex {
+struct WalkPosition {
     chain: u32,
     rule: u32,
 }
@@ -63,7 +63,7 @@ impl<'f, O: Observer<'f>> Walk<'_, 'f, O> {
         let table = interpreter.table(self.packet.family, name)?;
         self.observer.table(self.hook, name, self.packet);
         let mut view = View::of(self.packet);
-        let mut stack: Vec<RuleIndex> = Vec::new();
+        let mut stack: Vec<WalkPosition> = Vec::new();
         let mut at = self.enter(table, start, 0);
         let mut jumps_left = if table.loops { table.rules.len() } else { usize::MAX };
         loop {
@@ -99,7 +99,7 @@ impl<'f, O: Observer<'f>> Walk<'_, 'f, O> {
                 }
                 return self.decide(Verdict::Drop);
             }
-            let next = RuleIndex { chain: at.chain, rule: at.rule + 1 };
+            let next = WalkPosition { chain: at.chain, rule: at.rule + 1 };
             at = match compact.action {
                 Action::Count => next,
                 Action::Accept => return self.decide(Verdict::Accept),
@@ -131,13 +131,13 @@ impl<'f, O: Observer<'f>> Walk<'_, 'f, O> {
         }
     }
 
-    fn enter(&mut self, table: &TableIndex<'f>, chain: u32, depth: usize) -> RuleIndex {
+    fn enter(&mut self, table: &TableIndex<'f>, chain: u32, depth: usize) -> WalkPosition {
         let index = &table.chains[chain as usize];
         self.observer.chain(&index.chain.name, depth);
-        RuleIndex { chain, rule: index.first }
+        WalkPosition { chain, rule: index.first }
     }
 
-    fn back(&mut self, table: &TableIndex<'f>, to: RuleIndex, depth: usize) -> RuleIndex {
+    fn back(&mut self, table: &TableIndex<'f>, to: WalkPosition, depth: usize) -> WalkPosition {
         self.observer.chain(&table.chains[to.chain as usize].chain.name, depth);
         to
     }
@@ -238,7 +238,7 @@ impl<'f, O: Observer<'f>> Walk<'_, 'f, O> {
         let question =
             Question { family, hook, rule, subject, stateful, content, configured, packet };
         let answer = self.answers.comes_back(&question);
-        let credit: &'f [RuleId] = &rule.credit;
+        let credit: &'f [RuleIndex] = &rule.credit;
         self.log.asked.push(Asked { credit, subject, content, configured, stateful, answer });
         let row = effects_of(&rule.target);
         if !answer {
@@ -385,7 +385,7 @@ impl<'f, O: Observer<'f>> Walk<'_, 'f, O> {
                     let set = &holder.set.name;
                     let element = &holder.set.elements[element as usize];
                     let counted = Counted::Element { set, element };
-                    let credit: &'f [RuleId] = &element.credit;
+                    let credit: &'f [RuleIndex] = &element.credit;
                     self.log.hits.push(Hit { hook: self.hook, counted, credit });
                 }
                 !test.return_nomatch
@@ -410,7 +410,7 @@ impl<'f, O: Observer<'f>> Walk<'_, 'f, O> {
         let question =
             Question { family, hook, rule, subject, stateful, content, configured, packet };
         let answer = self.answers.drops(&question);
-        let credit: &'f [RuleId] = &rule.credit;
+        let credit: &'f [RuleIndex] = &rule.credit;
         self.log.asked.push(Asked { credit, subject, content, configured, stateful, answer });
         answer
     }
@@ -428,7 +428,7 @@ impl<'f, O: Observer<'f>> Walk<'_, 'f, O> {
         let question =
             Question { family, hook, rule, subject, stateful, content, configured, packet };
         let answer = self.answers.answer(&question);
-        let credit: &'f [RuleId] = &rule.credit;
+        let credit: &'f [RuleIndex] = &rule.credit;
         self.log.asked.push(Asked { credit, subject, content, configured, stateful, answer });
         answer
     }

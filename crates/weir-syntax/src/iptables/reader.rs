@@ -1,6 +1,6 @@
 //! The lines of a text: tables, chains, rules, comments.
 
-use weir_model::{Counters, Family, RuleId, Ruleset, Span, TableName};
+use weir_model::{Counters, Family, RuleIndex, Ruleset, Span, TableName};
 
 use super::draft::{Beside, TableDraft};
 use super::guess;
@@ -226,7 +226,7 @@ impl<'a> SaveReader<'a, '_> {
         let mut id = 0;
         for t in &mut self.ruleset.tables {
             for rule in t.chains.iter_mut().flat_map(|c| &mut c.rules) {
-                rule.credit.push(RuleId(id));
+                rule.credit.push(RuleIndex(id));
                 id += 1;
             }
         }

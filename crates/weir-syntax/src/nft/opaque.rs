@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use weir_model::nft::{Load, OpaqueStatement, ROUTE_TYPES, Statement};
-use weir_model::{Family, RuleId};
+use weir_model::{Family, RuleIndex};
 
 use super::cursor::{Cursor, Token};
 use super::value;
@@ -35,7 +35,7 @@ pub(super) fn opaque(cursor: &mut Cursor<'_>, family: Family) -> Fallible<Option
 
 /// Some test that has this text.
 pub(super) fn of(text: String, stateful: bool) -> Statement {
-    let rule = RuleId(u32::MAX);
+    let rule = RuleIndex(u32::MAX);
     Statement::Opaque(OpaqueStatement { text, rule, index: 0, stateful, inverted: false })
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use weir_model::{Family, RuleId};
+use weir_model::{Family, RuleIndex};
 use weir_packet::Packet;
 use weir_semantics::{Entry, Outcome};
 
@@ -68,8 +68,8 @@ pub(super) fn out_of_reach(
     }
 }
 
-/// Whether a rule was evaluated more often than it counted, and yet counted.
-pub(super) fn is_ambiguous(outcome: &Outcome<'_>, counted: &HashMap<RuleId, u64>) -> bool {
+/// Whether a rule was asked more often than it counted, and yet counted.
+pub(super) fn is_ambiguous(outcome: &Outcome<'_>, counted: &HashMap<RuleIndex, u64>) -> bool {
     outcome.asked.iter().any(|asked| {
         let Some(id) = asked.credit.first() else { return false };
         let hits = outcome.hits.iter().filter(|h| h.credit.first() == Some(id)).count() as u64;

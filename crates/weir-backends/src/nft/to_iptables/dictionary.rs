@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use weir_model::matching::{HostMatch, OptionValue, Stateful, Value};
 use weir_model::nft::{self, Chain, OpaqueStatement, Ruleset, Statement, Table};
-use weir_model::{Effect, Family, Firewall, Match, RuleId, TableName, Target, Test, tests_of};
+use weir_model::{Effect, Family, Firewall, Match, RuleIndex, TableName, Target, Test, tests_of};
 use weir_syntax::nft::print_effect;
 
 use super::super::cond::Cond;
@@ -52,7 +52,7 @@ impl OpaqueDictionary {
     }
 
     fn learn(&mut self, m: &Match, index: usize, stateful: bool) {
-        let place = host::MatchPlace { rule: RuleId(0), index, stateful, family: self.family };
+        let place = host::MatchPlace { rule: RuleIndex(0), index, stateful, family: self.family };
         let Ok(conds) = host::lower(m, place) else { return };
         let mut words = Vec::new();
         for cond in conds {

@@ -5,7 +5,7 @@ use weir_model::matching::{IcmpType, Masked, Neg, PortSide, TcpFlags, TtlOp, ct_
 use weir_model::nft::{ElementKey, Key, Load, Test, With, ct_state, ct_status};
 use weir_model::{
     Addr, AddrMatch, Base, Family, FragmentMatch, IfaceMatch, Match, PortSpan, ProtoMatch, Rule,
-    RuleId, Target,
+    RuleIndex, Target,
 };
 use weir_packet::PktType;
 
@@ -37,7 +37,7 @@ impl RuleDraft {
     }
 
     /// The rule, once it is known what it does.
-    pub fn rule(&self, target: Target, credit: Vec<RuleId>) -> Rule {
+    pub fn rule(&self, target: Target, credit: Vec<RuleIndex>) -> Rule {
         Rule {
             base: self.base.clone(),
             matches: self.matches.clone(),

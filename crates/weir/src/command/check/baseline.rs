@@ -14,7 +14,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 use weir_lint::{Finding, lint};
-use weir_model::{Family, Firewall};
+use weir_model::{Firewall, tool};
 use weir_syntax::iptables;
 
 const HEAD: &str = "# Known findings; written by weir check --write-baseline.";
@@ -72,24 +72,14 @@ pub(super) fn text(mut lines: Vec<String>) -> String {
 /// The line that stands for a finding about one rule, chain or set.
 pub(super) fn line(finding: &Finding, firewall: &Firewall) -> String {
     let id = finding.id();
-    let (Some(place), Some(family)) = (&finding.place, finding.family) else {
+    let Some(place) = &finding.place else {
         return format!("{id} - {}", finding.message);
     };
-    let tool = match family {
-        Family::V4 => "iptables",
-        Family::V6 => "ip6tables",
+    let words = match firewall.rule(place) {
+        Some(rule) => iptables::print_rule(rule, place.family),
+        None => "policy".to_owned(),
     };
-    let rules = firewall.ruleset(family).and_then(|r| r.table(&place.table));
-    let chain = rules.and_then(|t| t.chains.iter().find(|c| c.name == place.chain));
-    let number = place.number.and_then(|n| usize::try_from(n).ok()?.checked_sub(1));
-    let words = match (chain, number) {
-        (Some(chain), Some(number)) => {
-            chain.rules.get(number).map(|rule| iptables::print_rule(rule, family))
-        }
-        _ => None,
-    };
-    let words = words.unwrap_or_else(|| "policy".to_owned());
-    format!("{id} {tool}/{}/{} {words}", place.table, place.chain)
+    format!("{id} {}/{}/{} {words}", tool(place.family), place.table, place.chain)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use serde::Serialize;
 use weir_lint::{Counts, Finding, counts};
 
 use super::checked::{CheckedRuleset, severity};
-use super::places::{Places, place};
+use super::places::Places;
 use crate::json;
 
 /// What is printed.
@@ -86,7 +86,7 @@ fn found_at<'a>(f: &'a Finding, checked: &CheckedRuleset, places: &Places<'a>) -
     let source = places.source(f);
     let region = source.and_then(|s| places.region(s, f.span));
     let also = f.also.iter().map(|a| AlsoAt {
-        place: place(f.family, &a.place),
+        place: a.place.to_string(),
         line: source.and_then(|s| places.region(s, a.span)).map(|r| r.line),
         label: &a.label,
     });
@@ -94,7 +94,7 @@ fn found_at<'a>(f: &'a Finding, checked: &CheckedRuleset, places: &Places<'a>) -
         id: f.id(),
         severity: severity(f.severity),
         message: &f.message,
-        place: f.place.as_ref().map(|p| place(f.family, p)),
+        place: f.place.as_ref().map(ToString::to_string),
         file: source.map(|s| &*s.name),
         line: region.map(|r| r.line),
         column: region.map(|r| r.column),

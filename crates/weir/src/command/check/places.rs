@@ -1,7 +1,7 @@
 //! Locations of findings: file, line and column.
 
 use weir_lint::Finding;
-use weir_model::{Family, RulePlace, Span};
+use weir_model::Span;
 
 use crate::operand::{Source, TextKind};
 
@@ -50,13 +50,5 @@ impl<'a> Places<'a> {
         };
         let ((line, column), (end_line, end_column)) = (of(range.start)?, of(range.end)?);
         Some(TextRegion { line, column, end_line, end_column })
-    }
-}
-
-/// `iptables/filter/FORWARD/3`.
-pub fn place(family: Option<Family>, place: &RulePlace) -> String {
-    match family {
-        Some(Family::V6) => format!("ip6tables/{place}"),
-        _ => format!("iptables/{place}"),
     }
 }

@@ -12,7 +12,7 @@ use weir_lint::{Finding, Lint, lints};
 use weir_model::Span;
 
 use super::checked::{CheckedRuleset, severity};
-use super::places::{Places, place};
+use super::places::Places;
 use crate::operand::Source;
 
 /// Where the pages can be read.
@@ -58,7 +58,7 @@ fn rule(lint: &'static Lint) -> Value {
 
 fn result(f: &Finding, index: usize, checked: &CheckedRuleset, places: &Places<'_>) -> Value {
     let source = places.source(f);
-    let name = f.place.as_ref().map(|p| place(f.family, p));
+    let name = f.place.as_ref().map(ToString::to_string);
     let text = match f.help.is_empty() {
         true => f.message.clone(),
         false => format!("{}; {}", f.message, f.help),
@@ -68,7 +68,7 @@ fn result(f: &Finding, index: usize, checked: &CheckedRuleset, places: &Places<'
         .iter()
         .enumerate()
         .map(|(i, a)| {
-            let name = place(f.family, &a.place);
+            let name = a.place.to_string();
             let mut location = location(source, a.span, Some(&name), places);
             location["id"] = json!(i);
             location["message"] = json!({ "text": a.label });
