@@ -9,7 +9,6 @@
 #![forbid(unsafe_code)]
 
 mod isp;
-mod random;
 mod rules;
 mod services;
 mod text;

@@ -9,7 +9,8 @@ use std::collections::HashSet;
 use std::fmt::Write;
 use std::net::Ipv4Addr;
 
-use crate::random::ExampleRng;
+use weir_random::Rng;
+
 use crate::text::TableText;
 
 /// Which rules surround the list.
@@ -48,7 +49,7 @@ const NETWORKS: [[u8; 2]; 4] = [[172, 16], [172, 18], [172, 23], [172, 30]];
 /// ```
 pub fn addresses(options: &RulesOptions) -> Vec<Ipv4Addr> {
     assert!(options.count <= 200_000, "the four networks hold 200,000 listed hosts at most");
-    let mut random = ExampleRng::new(options.seed, "rules");
+    let mut random = Rng::for_purpose(options.seed, "rules");
     let mut seen = HashSet::new();
     let mut listed = Vec::with_capacity(options.count);
     while listed.len() < options.count {

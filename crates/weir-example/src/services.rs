@@ -7,7 +7,8 @@
 
 use std::fmt::Write;
 
-use crate::random::ExampleRng;
+use weir_random::Rng;
+
 use crate::text::TableText;
 
 /// What [`services()`] writes.
@@ -38,7 +39,7 @@ const PORTS: [u16; 8] = [80, 80, 443, 443, 8080, 5432, 6379, 9090];
 /// Kubernetes, pkg/proxy/iptables/proxier.go: the chains, their order, and the marks.
 pub fn services(options: &ServicesOptions) -> String {
     assert!((1..=20_000).contains(&options.count), "1 to 20,000 services");
-    let mut random = ExampleRng::new(options.seed, "services");
+    let mut random = Rng::for_purpose(options.seed, "services");
     let mut text = String::new();
     filter().print(&mut text);
     nat(options, &mut random).print(&mut text);
@@ -60,7 +61,7 @@ fn filter() -> TableText {
     filter
 }
 
-fn nat(options: &ServicesOptions, random: &mut ExampleRng) -> TableText {
+fn nat(options: &ServicesOptions, random: &mut Rng) -> TableText {
     let builtin = [
         ("PREROUTING", "ACCEPT"),
         ("INPUT", "ACCEPT"),
@@ -100,7 +101,7 @@ fn nat(options: &ServicesOptions, random: &mut ExampleRng) -> TableText {
 }
 
 /// One service with its endpoints, one to five.
-fn service(nat: &mut TableText, number: usize, random: &mut ExampleRng) {
+fn service(nat: &mut TableText, number: usize, random: &mut Rng) {
     // Addresses spread over 10.96.0.0/12, each used once: the factor is odd.
     let spread = (number * 40_503 + 1) % (1 << 20);
     let (second, third, fourth) = (96 + (spread >> 16), spread >> 8 & 255, spread & 255);
@@ -131,7 +132,7 @@ fn service(nat: &mut TableText, number: usize, random: &mut ExampleRng) {
 }
 
 /// The hash in the name of a chain.
-fn name(random: &mut ExampleRng) -> String {
+fn name(random: &mut Rng) -> String {
     (0..NAME_LENGTH).map(|_| char::from(*random.pick(LETTERS))).collect()
 }
 

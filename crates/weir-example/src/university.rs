@@ -8,7 +8,8 @@
 
 use std::net::Ipv4Addr;
 
-use crate::random::ExampleRng;
+use weir_random::Rng;
+
 use crate::text::TableText;
 
 /// What [`university()`] writes.
@@ -39,7 +40,7 @@ const PARTNERS: [&str; 3] = ["192.0.2.0/24", "198.51.100.0/25", "203.0.113.64/26
 /// ```
 pub fn university(options: &UniversityOptions) -> String {
     assert!((1..=200).contains(&options.departments), "a /16 holds 200 departments at most");
-    let mut random = ExampleRng::new(options.seed, "university");
+    let mut random = Rng::for_purpose(options.seed, "university");
     let mut text = String::new();
     if !options.tracked {
         let mut raw = TableText::new("raw", &[("PREROUTING", "ACCEPT"), ("OUTPUT", "ACCEPT")]);
@@ -76,8 +77,8 @@ pub fn university(options: &UniversityOptions) -> String {
     text
 }
 
-/// A foreign network: private ones that the campus does not use (RFC 1918).
-fn outside(random: &mut ExampleRng) -> String {
+/// A network of somebody outside: private ones that the campus does not use (RFC 1918).
+fn outside(random: &mut Rng) -> String {
     let (second, third) = (64 + random.below(128), random.below(256));
     if random.chance(30) {
         return format!("10.{second}.{third}.0/24");
@@ -86,7 +87,7 @@ fn outside(random: &mut ExampleRng) -> String {
 }
 
 /// What one department has opened.
-fn department(filter: &mut TableText, chain: &str, department: usize, random: &mut ExampleRng) {
+fn department(filter: &mut TableText, chain: &str, department: usize, random: &mut Rng) {
     let host = |at: usize| Ipv4Addr::new(10, 32, department as u8, at as u8);
     // A network of servers first, as wide as the department could get it.
     let bits = *random.pick(&[28_usize, 29, 29, 30]);

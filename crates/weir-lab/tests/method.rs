@@ -3,7 +3,7 @@
 //! The machine slows down during the measurement, and occasionally other processes take a share of
 //! it. No clock, no kernel: the "trials" are numbers from a seed.
 
-use weir_stats::random::Random;
+use weir_random::Rng;
 use weir_stats::series::{Selection, ratio};
 use weir_stats::{Estimate, Quantity, RatioDifference, Scenario, Trial, TrialKind};
 use weir_study::plan::block;
@@ -13,14 +13,14 @@ const BLOCKS: u32 = 9;
 
 /// A machine whose speed falls by a third over a run, with bursts of a neighbour in it.
 struct Machine {
-    random: Random,
+    random: Rng,
     speed: f64,
     fall: f64,
 }
 
 impl Machine {
     fn new(seed: u64, trials: usize) -> Machine {
-        Machine { random: Random::new(seed), speed: 1.0, fall: 1.0 / 3.0 / trials as f64 }
+        Machine { random: Rng::new(seed), speed: 1.0, fall: 1.0 / 3.0 / trials as f64 }
     }
 
     /// Packets a second of a firewall that forwards `true_pps` on a quiet machine.

@@ -235,12 +235,12 @@ pub fn self_test(trials: &[Trial], subject: &str, repetitions: usize) -> SelfTes
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
     use crate::trial::tests::trial;
+    use weir_random::Rng;
 
     /// Rates of a subject and its copy: `copy` is so many times as fast, with some scatter.
     fn trials(blocks: u32, copy: f64, seed: u64) -> Vec<Trial> {
-        let mut random = Random::new(seed);
+        let mut random = Rng::new(seed);
         let mut noisy = |pps: f64| pps * (1.0 + (random.below(200) as f64 - 100.0) / 1e4);
         let mut all = Vec::new();
         for block in 0..blocks {

@@ -8,9 +8,9 @@
 //! With few blocks such an interval is correct but coarse: with four it is close to the range of
 //! the four. It says nothing about another machine or another boot.
 
-use serde::{Deserialize, Serialize};
+use weir_random::Rng;
 
-use crate::random::Random;
+use serde::{Deserialize, Serialize};
 
 /// Resamples of a bootstrap.
 const RESAMPLES: usize = 2000;
@@ -104,7 +104,7 @@ pub fn bootstrap<T: Clone>(
         return None;
     }
     let value = statistic(samples);
-    let mut random = Random::new(seed);
+    let mut random = Rng::new(seed);
     let mut resample = samples.to_vec();
     let mut values: Vec<f64> = Vec::with_capacity(RESAMPLES);
     for _ in 0..RESAMPLES {
@@ -150,8 +150,8 @@ mod tests {
 
     /// Samples around `centre`, uniformly within `width`, from a fixed seed.
     fn noisy(centre: f64, width: f64, count: usize, seed: u64) -> Vec<f64> {
-        let mut random = Random::new(seed);
-        let unit = |random: &mut Random| random.below(1_000_000) as f64 / 1e6 - 0.5;
+        let mut random = Rng::new(seed);
+        let unit = |random: &mut Rng| random.below(1_000_000) as f64 / 1e6 - 0.5;
         (0..count).map(|_| centre + width * unit(&mut random)).collect()
     }
 

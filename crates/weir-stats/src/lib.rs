@@ -28,8 +28,6 @@ pub mod per_endpoint;
 pub mod probe;
 pub mod probe_totals;
 pub mod quantity;
-pub mod random;
-mod record_file;
 pub mod run;
 pub mod scenario;
 pub mod search;

@@ -147,12 +147,12 @@ fn at<E>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
+    use weir_random::Rng;
 
     /// A firewall that carries `capacity` and loses the rest; one trial in `noisy` loses a tenth
     /// more.
     fn firewall(capacity: f64, noisy: usize, seed: u64) -> impl FnMut(f64) -> Result<f64, ()> {
-        let mut random = Random::new(seed);
+        let mut random = Rng::new(seed);
         move |load| {
             let lost = (1.0 - capacity / load).max(0.0);
             let disturbed = noisy > 0 && random.below(noisy) == 0;

@@ -127,7 +127,7 @@ fn ln_gamma(x: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
+    use weir_random::Rng;
 
     #[test]
     fn quantiles_are_those_of_the_tables() {
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn a_true_zero_is_called_different_about_once_in_twenty() {
-        let mut random = Random::new(1);
+        let mut random = Rng::new(1);
         let mut normal = || (0..12).map(|_| random.below(1000) as f64 / 1000.0 - 0.5).sum::<f64>();
         let different = (0..1000)
             .filter(|_| Mean::of(&[normal(), normal(), normal(), normal()]).unwrap().p() < 0.05);

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use weir_stats::random::Random;
+use weir_random::Rng;
 use weir_stats::{Coordinate, Scenario};
 
 /// A subject, or the second copy of one.
@@ -54,7 +54,7 @@ pub fn block(
     block: u32,
     seed: u64,
 ) -> Vec<PlannedTrial> {
-    let mut random = Random::new(seed ^ (u64::from(block) << 32));
+    let mut random = Rng::new(seed ^ (u64::from(block) << 32));
     let mut points: Vec<&Scenario> = points.iter().collect();
     random.shuffle(&mut points);
     let mut steps = Vec::new();

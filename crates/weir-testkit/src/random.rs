@@ -12,23 +12,22 @@ pub use edit::{RandomEdit, neutral_edit, semantic_edit};
 pub use rules::{RulesShape, ruleset};
 pub use wide::sets;
 
-/// Numbers by chance: splitmix64, whose sequence is its seed's alone.
+use weir_random::Rng;
+
+/// Choices of tests. A number below another is the remainder of the bits, unlike those of
+/// [`Rng`]: seeds that found something stand in tests.
 #[derive(Clone, Debug)]
-pub struct TestRng(u64);
+pub struct TestRng(Rng);
 
 impl TestRng {
     /// The sequence of a seed.
     pub fn new(seed: u64) -> Self {
-        TestRng(seed)
+        TestRng(Rng::new(seed))
     }
 
     /// Any number.
     pub fn number(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.bits()
     }
 
     /// A number below `end`, which is above 0.

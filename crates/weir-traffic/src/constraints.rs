@@ -15,9 +15,8 @@ use weir_model::{
 };
 use weir_packet::{Ct, Fragment, Transport};
 use weir_partition::BitPattern;
+use weir_random::Rng;
 use weir_semantics::Entry;
-
-use crate::rng::Rng;
 
 /// How the packet is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,12 +169,13 @@ impl PacketConstraints {
             return;
         }
         let Some(mut set) = sets.get(&*m.name).copied() else { return };
-        if let Some(ElementPart::Set(name)) = rng.pick(&set.elements).and_then(|e| e.parts.first())
+        if let Some(ElementPart::Set(name)) =
+            rng.choose(&set.elements).and_then(|e| e.parts.first())
         {
             let Some(member) = sets.get(&**name) else { return };
             set = member;
         }
-        let Some(element) = rng.pick(&set.elements) else { return };
+        let Some(element) = rng.choose(&set.elements) else { return };
         for ((part, kind), src) in element.parts.iter().zip(&set.kind.parts).zip(&m.dirs) {
             self.part(part, *kind, *src);
         }
@@ -409,8 +409,8 @@ fn solve(tests: &[(&Predicate, bool)], max: u128, default: u128, rng: &mut Rng) 
                 candidates.push((value | (!mask & max)).wrapping_add(1));
             }
             (Predicate::In(spans), false) => {
-                // A reversed interval is empty; the udp match accepts such a one.
-                if let Some((lo, hi)) = rng.pick(spans)
+                // A span that was written backwards holds nothing; the udp match takes such a one.
+                if let Some((lo, hi)) = rng.choose(spans)
                     && lo <= hi
                 {
                     candidates.push(rng.between(*lo, *hi));

@@ -20,7 +20,6 @@ mod paths;
 mod pattern;
 mod random;
 mod reach_hints;
-mod rng;
 mod variant;
 
 pub use self::maker::packets;

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use weir_model::{ChangingSets, Family, IpSet, Packet, Rule, RuleIndex, Ruleset};
+use weir_random::Rng;
 use weir_semantics::{Counted, Interpreter, Outcome};
 
 use crate::constraints::{Defaults, PacketConstraints};
@@ -10,7 +11,6 @@ use crate::options::TrafficOptions;
 use crate::paths::{Paths, Reached};
 use crate::random::{self, Pool};
 use crate::reach_hints::{Help, ReachHints};
-use crate::rng::Rng;
 use crate::variant::{AllowedVariants, variants};
 
 /// Packets for a ruleset, at most `options.count`, no two alike. `sets` are the sets that its rules
@@ -189,7 +189,7 @@ impl<'a> PacketMaker<'a> {
         for hit in outcome.hits.iter().rev().filter(|h| h.hook == last.hook) {
             let Counted::Rule { chain, .. } = hit.counted else { break };
             let returns = paths.returns(walk, chain);
-            if let Some(rule) = self.rng.pick(returns) {
+            if let Some(rule) = self.rng.choose(returns) {
                 return Some(*rule);
             }
         }

@@ -3,9 +3,8 @@
 use std::collections::HashMap;
 
 use weir_model::{Hook, Rule, Ruleset, Table, TableName, Target};
+use weir_random::Rng;
 use weir_semantics::{Entry, tables_at};
-
-use crate::rng::Rng;
 
 /// A rule that a journey may reach.
 #[derive(Clone, Copy, Debug)]
@@ -85,7 +84,7 @@ impl<'r> Paths<'r> {
         let jumps = &self.walks[reached.walk].jumps;
         let mut way = Vec::new();
         let mut chain = reached.chain;
-        while let Some((from, rule)) = rng.pick(&jumps[chain]) {
+        while let Some((from, rule)) = rng.choose(&jumps[chain]) {
             way.push(*rule);
             chain = *from;
         }

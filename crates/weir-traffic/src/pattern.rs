@@ -12,12 +12,12 @@ use weir_model::{
     Test, tests_of,
 };
 use weir_packet::Transport;
+use weir_random::Rng;
 use weir_semantics::{AlwaysFalse, Counted, Entry, Interpreter, Outcome, Verdict};
 
 use crate::constraints::{Defaults, PacketConstraints};
 use crate::paths::{Paths, Reached};
 use crate::random::{self, routable};
-use crate::rng::Rng;
 
 /// Which packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -266,7 +266,7 @@ impl<'a> PatternMaker<'a> {
         let mut one = |nets: &[u128], far: &HashSet<u128>| {
             if near {
                 let random = self.rng.wide() & family.max() & !family.mask(wide);
-                if let Some(net) = self.rng.pick(nets) {
+                if let Some(net) = self.rng.choose(nets) {
                     return Addr(net | random);
                 }
             }

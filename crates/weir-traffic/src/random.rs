@@ -7,11 +7,11 @@ use weir_model::{
     Addr, CtState, ElementPart, Family, Field, IpSet, Packet, Predicate, Ruleset, Test, tests_of,
 };
 use weir_packet::{Ct, Fragment, Transport};
+use weir_random::Rng;
 use weir_semantics::Entry;
 
 use crate::constraints::{Defaults, usual_addr};
 use crate::options::TrafficOptions;
-use crate::rng::Rng;
 
 /// Values that a pool keeps of each field; more would cost memory and bring nothing.
 const KEPT: usize = 8192;
@@ -99,7 +99,7 @@ impl Pool {
     }
 
     fn value(&self, field: Field, rng: &mut Rng) -> Option<u128> {
-        let (lo, hi) = *rng.pick(self.spans.get(&field)?)?;
+        let (lo, hi) = *rng.choose(self.spans.get(&field)?)?;
         let max = field.max(self.family);
         Some(match rng.below(8) {
             0 => lo,
@@ -123,7 +123,7 @@ impl Pool {
         let names = if field == Field::Iif { &self.iifs } else { &self.oifs };
         match rng.below(3) {
             0 => usual.to_owned(),
-            _ => rng.pick(names).map_or(usual, |n| n).chars().take(15).collect(),
+            _ => rng.choose(names).map_or(usual, |n| n).chars().take(15).collect(),
         }
     }
 

@@ -10,11 +10,11 @@
 use std::collections::HashMap;
 
 use weir_model::{Field, Packet, Rule};
+use weir_random::Rng;
 use weir_semantics::{AlwaysFalse, Entry, Interpreter, Outcome};
 
 use crate::constraints::PacketConstraints;
 use crate::paths::{Paths, Reached};
-use crate::rng::Rng;
 
 /// A change to constraints that gets their packet through; the default is none.
 #[derive(Clone, Copy, Debug, Default)]

@@ -6,9 +6,9 @@ use weir_model::matching::ct_state;
 use weir_model::{
     ElementPart, Family, Field, Hotdrop, IpSet, Match, Predicate, Rule, Test, tests_of,
 };
+use weir_random::Rng;
 
 use crate::constraints::{HeaderCut, PacketConstraints};
-use crate::rng::Rng;
 
 /// A change to the packet that satisfies a rule.
 #[derive(Clone, Debug)]
@@ -122,7 +122,7 @@ fn push_field(
             // Out by the lowest bit of the mask and by another one.
             values.push(value ^ (mask & mask.wrapping_neg()));
             let ones: Vec<u128> = (0..128).map(|i| 1 << i).filter(|b| mask & b != 0).collect();
-            values.extend(rng.pick(&ones).map(|b| value ^ b));
+            values.extend(rng.choose(&ones).map(|b| value ^ b));
         }
         Predicate::AnyBit(mask) if field == Field::CtState => {
             let states = (0..5).map(|i| 1u128 << i);
@@ -161,7 +161,7 @@ fn push_set(
     let Match::Set(m) = &rule.matches[index] else { return };
     let Some(set) = sets.get(&*m.name) else { return };
     for _ in 0..set.elements.len().min(8) {
-        let Some(element) = rng.pick(&set.elements) else { return };
+        let Some(element) = rng.choose(&set.elements) else { return };
         for (part, src) in element.parts.iter().zip(&m.dirs) {
             let side = |s: Field, d: Field| if *src { s } else { d };
             let (field, predicate) = match part {

@@ -3,10 +3,11 @@
 use std::fmt::Write;
 use std::net::Ipv4Addr;
 
+use weir_random::Rng;
+
 use super::options::IspOptions;
 use super::plan::{Customer, CustomerFirewall, Plan};
 use super::router;
-use crate::random::ExampleRng;
 use crate::text::TableText;
 
 /// Services that customers open to the world.
@@ -29,7 +30,7 @@ const SERVICES: [(&str, u16); 14] = [
 
 /// The table with exactly the chains and rules that the options request.
 pub(super) fn table(options: &IspOptions, plan: &Plan) -> TableText {
-    let mut random = ExampleRng::new(options.seed, "filter");
+    let mut random = Rng::for_purpose(options.seed, "filter");
     let builtin = [("INPUT", "DROP"), ("FORWARD", "DROP"), ("OUTPUT", "ACCEPT")];
     let mut table = TableText::new("filter", &builtin);
     router::input(&mut table);
@@ -52,7 +53,7 @@ pub(super) fn table(options: &IspOptions, plan: &Plan) -> TableText {
 
 /// `ipset save` text of the set for the abuse list.
 pub(super) fn abuse_set(options: &IspOptions) -> String {
-    let mut random = ExampleRng::new(options.seed, "abuse set");
+    let mut random = Rng::for_purpose(options.seed, "abuse set");
     let mut text = String::from(
         "create abuse hash:net family inet hashsize 1024 maxelem 65536 bucketsize 12 \
          initval 0x5c3a91d7\n",
@@ -84,7 +85,7 @@ fn forward(table: &mut TableText) {
 }
 
 /// Networks that complaints were about. All are reserved for documentation.
-fn abusers(options: &IspOptions, random: &mut ExampleRng) -> Vec<String> {
+fn abusers(options: &IspOptions, random: &mut Rng) -> Vec<String> {
     let mut seen = std::collections::HashSet::new();
     let count = (options.equipment * 12 / 100).clamp(1, 480);
     while seen.len() < count {
@@ -106,7 +107,7 @@ fn abusers(options: &IspOptions, random: &mut ExampleRng) -> Vec<String> {
     all
 }
 
-fn abuse(table: &mut TableText, options: &IspOptions, random: &mut ExampleRng) {
+fn abuse(table: &mut TableText, options: &IspOptions, random: &mut Rng) {
     table.declare("abuse");
     if options.abuse_set {
         table.rule("abuse", "-m set --match-set abuse src -j DROP");
@@ -172,13 +173,8 @@ fn access_control(table: &mut TableText, customer: &Customer) {
     }
 }
 
-/// A chain per customer; the individual ones grow until the table has the requested rules.
-fn personal_firewalls(
-    table: &mut TableText,
-    options: &IspOptions,
-    plan: &Plan,
-    random: &mut ExampleRng,
-) {
+/// A chain a customer; the individual ones grow until the table has the rules asked for.
+fn personal_firewalls(table: &mut TableText, options: &IspOptions, plan: &Plan, random: &mut Rng) {
     const ANSWERS: &str = "-m conntrack --ctstate RELATED,ESTABLISHED -j RETURN";
     const LAST: [&str; 3] =
         ["-j log_drop", "-j DROP", "-j REJECT --reject-with icmp-port-unreachable"];
@@ -213,8 +209,8 @@ fn personal_firewalls(
     }
 }
 
-/// A rule as a customer would request it.
-fn individual_rule(customer: &Customer, random: &mut ExampleRng) -> String {
+/// A rule as a customer would ask for it.
+fn individual_rule(customer: &Customer, random: &mut Rng) -> String {
     let (proto, port) = *random.pick(&SERVICES);
     let address = *random.pick(&customer.equipment);
     let to = format!("-d {address}/32 -p {proto}");
@@ -243,12 +239,7 @@ fn individual_rule(customer: &Customer, random: &mut ExampleRng) -> String {
     }
 }
 
-fn dispatch(
-    table: &mut TableText,
-    customer: &Customer,
-    address: Ipv4Addr,
-    random: &mut ExampleRng,
-) {
+fn dispatch(table: &mut TableText, customer: &Customer, address: Ipv4Addr, random: &mut Rng) {
     let id = customer.id;
     let comment = match random.chance(10) {
         true => format!(" -m comment --comment \"flat {}\"", customer.place),

@@ -3,9 +3,10 @@
 //! `CLASSIFY` does not terminate, and the lists have no early exit: every packet of the first
 //! generation design is compared with every address.
 
+use weir_random::Rng;
+
 use super::options::IspOptions;
 use super::plan::{Customer, Plan};
-use crate::random::ExampleRng;
 use crate::text::TableText;
 
 /// What customers of the better contract have preferred within their bandwidth.
@@ -44,7 +45,7 @@ pub(super) fn shared_classes() -> TableText {
 
 /// The table with exactly the chains and rules that the options request.
 pub(super) fn table(options: &IspOptions, plan: &Plan) -> TableText {
-    let mut random = ExampleRng::new(options.seed, "mangle");
+    let mut random = Rng::for_purpose(options.seed, "mangle");
     let mut table = shared_classes();
     table.rule("OUTPUT", "-p tcp -m tcp --sport 22 -j CLASSIFY --set-class 0001:0001");
     for (customer, address) in plan.equipment() {
@@ -81,7 +82,7 @@ fn preferences(
     table: &mut TableText,
     options: &IspOptions,
     customers: &[Customer],
-    random: &mut ExampleRng,
+    random: &mut Rng,
 ) {
     let rules = |index: usize, preferred: &[&str]| -> Vec<String> {
         let class = class(index);

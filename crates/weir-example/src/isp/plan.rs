@@ -3,8 +3,9 @@
 use std::collections::HashSet;
 use std::net::Ipv4Addr;
 
+use weir_random::Rng;
+
 use super::options::IspOptions;
-use crate::random::ExampleRng;
 
 /// A customer of the network.
 pub(super) struct Customer {
@@ -65,7 +66,7 @@ impl Plan {
     pub(super) fn draw(options: &IspOptions) -> Plan {
         let fits = (1..=20_000).contains(&options.customers) && options.equipment <= 20_000;
         assert!(fits, "{} customers are not 1 to 20,000", options.customers);
-        let mut random = ExampleRng::new(options.seed, "plan");
+        let mut random = Rng::for_purpose(options.seed, "plan");
         // About 36 addresses a building, and never more than 160 in a /24.
         let vlans = draw_vlans(options.equipment.max(options.customers).div_ceil(36));
         let mut customers = draw_customers(options.customers, &vlans, &mut random);
@@ -108,7 +109,7 @@ fn draw_vlans(count: usize) -> Vec<Vlan> {
         .collect()
 }
 
-fn draw_customers(count: usize, vlans: &[Vlan], random: &mut ExampleRng) -> Vec<Customer> {
+fn draw_customers(count: usize, vlans: &[Vlan], random: &mut Rng) -> Vec<Customer> {
     let mut id = 1000;
     let mut places = vec![0; vlans.len()];
     (0..count)
@@ -136,7 +137,7 @@ fn draw_customers(count: usize, vlans: &[Vlan], random: &mut ExampleRng) -> Vec<
 }
 
 /// A free address of the building; when the building is full, of the networks next to it.
-fn draw_address(vlan: &Vlan, taken: &mut HashSet<Ipv4Addr>, random: &mut ExampleRng) -> Ipv4Addr {
+fn draw_address(vlan: &Vlan, taken: &mut HashSet<Ipv4Addr>, random: &mut Rng) -> Ipv4Addr {
     let [a, b, c] = vlan.network;
     for _ in 0..1000 {
         let address = Ipv4Addr::new(a, b, c, 2 + random.below(252) as u8);

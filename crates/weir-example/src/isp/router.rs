@@ -1,8 +1,9 @@
 //! Rules for the router itself: its own services, bogus sources, address translation.
 
+use weir_random::Rng;
+
 use super::options::IspOptions;
 use super::plan::{Plan, REGIONS};
-use crate::random::ExampleRng;
 use crate::text::TableText;
 
 /// Rules for packets to and from the router.
@@ -63,7 +64,7 @@ pub(super) fn raw() -> TableText {
 
 /// Customers leave with the router's addresses; a few have a port of one for themselves.
 pub(super) fn nat(options: &IspOptions, plan: &Plan) -> TableText {
-    let mut random = ExampleRng::new(options.seed, "nat");
+    let mut random = Rng::for_purpose(options.seed, "nat");
     let builtin = ["PREROUTING", "INPUT", "OUTPUT", "POSTROUTING"];
     let mut table = TableText::new("nat", &builtin.map(|chain| (chain, "ACCEPT")));
     let forwards = plan.customers.len().div_ceil(50);

@@ -1,9 +1,10 @@
 //! The IPv6 counterpart: the same design, a /64 per customer, no address translation.
 
+use weir_random::Rng;
+
 use super::mangle as bandwidth;
 use super::options::IspOptions;
 use super::plan::{Customer, CustomerFirewall, Plan};
-use crate::random::ExampleRng;
 use crate::text::TableText;
 
 /// The tables of the twin, in the order in which they are printed.
@@ -39,7 +40,7 @@ fn mangle(plan: &Plan) -> TableText {
 }
 
 fn filter(options: &IspOptions, plan: &Plan) -> TableText {
-    let mut random = ExampleRng::new(options.seed, "twin");
+    let mut random = Rng::for_purpose(options.seed, "twin");
     let builtin = [("INPUT", "DROP"), ("FORWARD", "DROP"), ("OUTPUT", "ACCEPT")];
     let mut table = TableText::new("filter", &builtin);
     router(&mut table);
@@ -98,7 +99,7 @@ fn router(table: &mut TableText) {
     );
 }
 
-fn personal_firewall(table: &mut TableText, customer: &Customer, random: &mut ExampleRng) {
+fn personal_firewall(table: &mut TableText, customer: &Customer, random: &mut Rng) {
     const ANSWERS: &str = "-m conntrack --ctstate RELATED,ESTABLISHED -j RETURN";
     let chain = format!("c{}_fw", customer.id);
     match customer.firewall {

@@ -6,7 +6,7 @@
 
 use serde::Deserialize;
 use weir_packet::{Addr, Family, Packet, Transport};
-use weir_stats::random::Random;
+use weir_random::Rng;
 
 use crate::frames::Frame;
 
@@ -113,7 +113,7 @@ impl Flows {
                         sum
                     })
                     .collect();
-                let mut random = Random::new(seed);
+                let mut random = Rng::new(seed);
                 let mut draw = || {
                     let at = random.bits() as f64 / u64::MAX as f64 * sum;
                     sums.partition_point(|upto| *upto <= at).min(sums.len() - 1) as u32

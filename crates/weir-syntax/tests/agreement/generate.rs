@@ -2,55 +2,31 @@
 
 use weir_model::{Family, Hook, TableName};
 use weir_syntax::iptables::tables::{ExtensionInfo, OptionRow};
+use weir_testkit::random::TestRng;
 
 use crate::tool::Line;
 use crate::values::{
     ADDRESSES_V4, ADDRESSES_V6, BAD, BAD_ADDRESSES_V4, BAD_ADDRESSES_V6, good_values,
 };
 
-/// SplitMix64: small, seeded, the same everywhere.
-pub struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, n: usize) -> usize {
-        (self.next() % n as u64) as usize
-    }
-
-    fn percent(&mut self, p: usize) -> bool {
-        self.below(100) < p
-    }
-
-    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
-        from[self.below(from.len())]
-    }
-}
-
 /// Lines of a module, or of the base options alone.
 pub fn lines(module: Option<&ExtensionInfo>, family: Family, seed: u64, count: usize) -> Vec<Line> {
-    let mut random = Random(seed);
-    // The base options have no their own values to vary: more lines of them.
+    let mut random = TestRng::new(seed);
+    // The base options have no values of their own to vary: more lines of them.
     let count = if module.is_some() { count } else { count * 4 };
     (0..count).map(|_| line(module, family, &mut random)).collect()
 }
 
-fn line(module: Option<&ExtensionInfo>, family: Family, random: &mut Random) -> Line {
+fn line(module: Option<&ExtensionInfo>, family: Family, random: &mut TestRng) -> Line {
     let mut tables = TableName::ALL.to_vec();
     let mut hooks = Vec::new();
     if let Some(m) = module {
-        if !m.tables.is_empty() && random.percent(90) {
+        if !m.tables.is_empty() && random.chance(90) {
             tables = m.tables.to_vec();
-        } else if m.tables.is_empty() && random.percent(60) {
+        } else if m.tables.is_empty() && random.chance(60) {
             tables = vec![TableName::Filter];
         }
-        if !m.hooks.is_empty() && random.percent(90) {
+        if !m.hooks.is_empty() && random.chance(90) {
             hooks = m.hooks.to_vec();
         }
     }
@@ -62,8 +38,7 @@ fn line(module: Option<&ExtensionInfo>, family: Family, random: &mut Random) -> 
     let table = random.pick(&tables);
     let mut own: Vec<Hook> = table.hooks().to_vec();
     own.retain(|h| hooks.is_empty() || hooks.contains(h));
-    let chain =
-        if own.is_empty() || random.percent(8) { "user" } else { random.pick(&own).chain() };
+    let chain = if own.is_empty() || random.chance(8) { "user" } else { random.pick(&own).chain() };
     let mut words = vec![format!("-A {chain}")];
     let base = if module.is_some() { 15 } else { 55 };
     protocol(module, family, base, random, &mut words);
@@ -79,23 +54,23 @@ fn protocol(
     module: Option<&ExtensionInfo>,
     family: Family,
     base: usize,
-    random: &mut Random,
+    random: &mut TestRng,
     words: &mut Vec<String>,
 ) {
     let names = ["tcp", "udp", "6", "17", "TCP", "icmp", "ipv6-icmp", "esp", "sctp", "all", "47"];
     let wrong = ["nope", "256", "-1", "0x6", "ip", "", "tcp,udp"];
     let needed = module.map_or(&[][..], |m| m.protocols);
-    let name = if !needed.is_empty() && random.percent(92) {
+    let name = if !needed.is_empty() && random.chance(92) {
         random.pick(needed).to_string()
-    } else if random.percent(base + 10) {
+    } else if random.chance(base + 10) {
         random.pick(&names).to_owned()
-    } else if random.percent(3) {
+    } else if random.chance(3) {
         random.pick(&wrong).to_owned()
     } else {
         return;
     };
     let _ = family;
-    let negation = if random.percent(5) { "! " } else { "" };
+    let negation = if random.chance(5) { "! " } else { "" };
     let option = random.pick(&["-p", "-p", "-p", "--protocol", "--proto"]);
     words.push(format!("{negation}{option} {}", quoted(&name)));
 }
@@ -104,7 +79,7 @@ fn base_options(
     chain: &str,
     family: Family,
     base: usize,
-    random: &mut Random,
+    random: &mut TestRng,
     words: &mut Vec<String>,
 ) {
     let (good, bad) = match family {
@@ -114,7 +89,7 @@ fn base_options(
     let devices = ["eth0", "ppp+", "lo", "+", "a-device-name15", "eth0.100", "eth0:1", "eth+0"];
     let bad_devices = ["", "a-device-name-16"];
     for (option, is_device) in [("-s", false), ("-d", false), ("-i", true), ("-o", true)] {
-        if !random.percent(base) {
+        if !random.chance(base) {
             continue;
         }
         let misplaced = match option {
@@ -122,19 +97,19 @@ fn base_options(
             "-o" => matches!(chain, "PREROUTING" | "INPUT"),
             _ => false,
         };
-        if misplaced && random.percent(90) {
+        if misplaced && random.chance(90) {
             continue;
         }
         let (good, bad) = if is_device { (&devices[..], &bad_devices[..]) } else { (good, bad) };
-        let value = if random.percent(93) { random.pick(good) } else { random.pick(bad) };
-        let negation = if random.percent(12) { "! " } else { "" };
+        let value = if random.chance(93) { random.pick(good) } else { random.pick(bad) };
+        let negation = if random.chance(12) { "! " } else { "" };
         let long = match option {
             "-s" => "--source",
             "-d" => "--dst",
             "-i" => "--in-interface",
             _ => "--out-int",
         };
-        let option = if random.percent(85) { option } else { long };
+        let option = if random.chance(85) { option } else { long };
         let join = match (option.len(), random.below(12)) {
             (2, 0) if !value.is_empty() => "",
             (n, 1) if n > 2 => "=",
@@ -143,19 +118,19 @@ fn base_options(
         let value = if join == " " { quoted(value) } else { value.to_owned() };
         words.push(format!("{negation}{option}{join}{value}"));
     }
-    if random.percent(base / 8) {
+    if random.chance(base / 8) {
         words.push(random.pick(&["-f", "! -f", "--fragments", "-v", "-n", "-w"]).to_owned());
     }
-    if random.percent(base / 12) {
+    if random.chance(base / 12) {
         words.push(random.pick(&["-c 5 6", "--set-counters 7 8", "! !", "--", "stray"]).to_owned());
     }
 }
 
-fn jump(table: TableName, random: &mut Random, words: &mut Vec<String>) {
+fn jump(table: TableName, random: &mut TestRng, words: &mut Vec<String>) {
     let _ = table;
     let targets = ["-j ACCEPT", "-j RETURN", "-j DROP", "-j user", "-g user", "--jump ACCEPT", ""];
     let bad = ["-j nope", "-j INPUT", "-g ACCEPT", "-j ACCEPT -j DROP", "-j", "! -j ACCEPT"];
-    let target = if random.percent(92) { random.pick(&targets) } else { random.pick(&bad) };
+    let target = if random.chance(92) { random.pick(&targets) } else { random.pick(&bad) };
     // A chain that jumps to itself is a loop of its own test.
     let target =
         if words[0] == "-A user" { target.replace("user", "ACCEPT") } else { target.into() };
@@ -168,11 +143,11 @@ fn module_words(
     m: &ExtensionInfo,
     table: TableName,
     family: Family,
-    random: &mut Random,
+    random: &mut TestRng,
     words: &mut Vec<String>,
 ) {
     words.push(format!("{} {}", if m.target { "-j" } else { "-m" }, m.name));
-    if m.name == "TCPMSS" && random.percent(90) {
+    if m.name == "TCPMSS" && random.chance(90) {
         let last = words.len() - 1;
         words.insert(last, "-m tcp --tcp-flags SYN,RST SYN".to_owned());
     }
@@ -186,15 +161,15 @@ fn module_words(
     for id in &ids {
         let rows: Vec<&OptionRow> = m.options.iter().filter(|o| o.id == *id).collect();
         let wanted = if rows.iter().any(|o| o.mandatory) { 95 } else { optional };
-        if random.percent(wanted) {
+        if random.chance(wanted) {
             chosen.push(random.pick(&rows));
         }
     }
-    if chosen.is_empty() && !m.options.is_empty() && random.percent(85) {
+    if chosen.is_empty() && !m.options.is_empty() && random.chance(85) {
         let all: Vec<&OptionRow> = m.options.iter().filter(|o| o.name != "object-pinned").collect();
         chosen.push(random.pick(&all));
     }
-    if random.percent(3) && !chosen.is_empty() {
+    if random.chance(3) && !chosen.is_empty() {
         chosen.push(chosen[0]);
     }
     let turn = random.below(chosen.len().max(1));
@@ -202,19 +177,19 @@ fn module_words(
     for o in chosen {
         words.push(option_words(m, o, family, random));
     }
-    if random.percent(2) {
+    if random.chance(2) {
         words.push(random.pick(&["--nope", "--nope 5", "! --nope"]).to_owned());
     }
-    if !m.target && random.percent(60) {
+    if !m.target && random.chance(60) {
         // No jumps here: what a chain of one's own may hold depends on who jumps to it.
         let drop = if table == TableName::Nat { "-j RETURN" } else { "-j DROP" };
         words.push(random.pick(&["-j ACCEPT", "-j RETURN", drop]).to_owned());
     }
 }
 
-fn option_words(m: &ExtensionInfo, o: &OptionRow, family: Family, random: &mut Random) -> String {
+fn option_words(m: &ExtensionInfo, o: &OptionRow, family: Family, random: &mut TestRng) -> String {
     let mut name = o.name.to_owned();
-    if random.percent(8) {
+    if random.chance(8) {
         let keep = 1 + random.below(name.len());
         name.truncate(keep);
         // Of these the tool prints its help or version, and says that all is well.
@@ -222,7 +197,7 @@ fn option_words(m: &ExtensionInfo, o: &OptionRow, family: Family, random: &mut R
             name = o.name.to_owned();
         }
     }
-    let negation = if random.percent(if o.invert { 22 } else { 3 }) { "! " } else { "" };
+    let negation = if random.chance(if o.invert { 22 } else { 3 }) { "! " } else { "" };
     let mut out = format!("{negation}--{name}");
     if o.arguments == 0 {
         return out;
@@ -230,19 +205,19 @@ fn option_words(m: &ExtensionInfo, o: &OptionRow, family: Family, random: &mut R
     let mut value = value(m, o, family, random);
     if o.name == "hashlimit-name" {
         // Rules of one name share a table, and the kernel refuses those that differ.
-        value = format!("h{}", random.next() % 1_000_000_000);
+        value = format!("h{}", random.number() % 1_000_000_000);
     }
-    let equals = random.percent(6) && o.arguments == 1 && !value.contains([' ', '"']);
+    let equals = random.chance(6) && o.arguments == 1 && !value.contains([' ', '"']);
     out.push_str(if equals { "=" } else { " " });
     out.push_str(&if equals { value } else { quoted(&value) });
-    if o.arguments == 2 && random.percent(97) {
+    if o.arguments == 2 && random.chance(97) {
         out.push(' ');
         out.push_str(&second(m, random));
     }
     out
 }
 
-fn second(m: &ExtensionInfo, random: &mut Random) -> String {
+fn second(m: &ExtensionInfo, random: &mut TestRng) -> String {
     let (good, bad): (&[&str], &[&str]) = match m.name {
         "tcp" => (&["SYN", "SYN,ACK", "NONE", "fin", "ALL", "RST"], &["", "SY", "SYN,X"]),
         "sctp" => (
@@ -260,14 +235,14 @@ fn second(m: &ExtensionInfo, random: &mut Random) -> String {
         ),
         _ => (&["src", "dst", "src,dst", "src,src,dst"], &["", "x", "src,", "SRC"]),
     };
-    quoted(if random.percent(93) { random.pick(good) } else { random.pick(bad) })
+    quoted(if random.chance(93) { random.pick(good) } else { random.pick(bad) })
 }
 
-fn value(m: &ExtensionInfo, o: &OptionRow, family: Family, random: &mut Random) -> String {
+fn value(m: &ExtensionInfo, o: &OptionRow, family: Family, random: &mut TestRng) -> String {
     let good = good_values(m.name, o.name, family);
     // Other paths depend on the host.
     let of_host = o.name == "path" || (m.name == "CT" && matches!(o.name, "helper" | "timeout"));
-    if of_host || random.percent(86) {
+    if of_host || random.chance(86) {
         return random.pick(good).to_owned();
     }
     random.pick(&BAD).to_owned()
