@@ -28,6 +28,7 @@ pub mod per_endpoint;
 pub mod probe;
 pub mod probe_totals;
 pub mod quantity;
+mod record_file;
 pub mod run;
 pub mod scenario;
 pub mod search;
