@@ -317,7 +317,7 @@ fn what_is_wrong_with_a_host_is_said_with_its_line() {
         ("\"g0\"", "\"m0\"", ":6: ", "it has the address 192.0.2.2"),
         ("ssh =", "weir = \"/no/weir\"\nssh =", ":8: weir cannot run", "/no/weir"),
         ("ssh =", "as_root = [\"nobody-sudo\"]\nssh =", ":5: weir cannot run", "nobody-sudo"),
-        ("ssh =", "boot_limit_seconds = 9\nssh =", ":8: nothing is booted", "`kernels`"),
+        ("ssh =", "boot_limit_seconds = 9\nssh =", ":8: it requires `kernels`", "`kernels`"),
     ];
     for (from, to, line, why) in cases {
         let hosts = lan.hosts(from, to);

@@ -203,8 +203,8 @@ fn what_works_on_one_machine_only_is_refused_with_its_line() {
         (on_axis.as_str(), SUBJECTS, "[traffic]", "kind `sockets` is not implemented over hosts"),
         (&loopback, SUBJECTS, "[traffic]", "kind `loopback` is not implemented over hosts"),
         (&probed, &usual, "[probe]", "`[probe]` by a shell is not implemented over hosts"),
-        (CONNECTIONS, &one_armed, "subjects =", "the path `one-armed` of subject `plain` over"),
-        (CONNECTIONS, &direct, "subjects =", "the path `direct` of subject `plain` over hosts"),
+        (CONNECTIONS, &one_armed, "subjects =", "the path `one-armed` of subject `plain` is"),
+        (CONNECTIONS, &direct, "subjects =", "the path `direct` of subject `plain` is"),
     ];
     for (study, subjects, place, why) in cases {
         lan.study(study, subjects);
