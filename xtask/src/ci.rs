@@ -6,7 +6,7 @@
 //! incrementally: that saves time only at the next change, and made the build of all tests a third
 //! longer.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
@@ -29,9 +29,49 @@ pub fn all() -> Result<bool> {
     // A head comment may name the private modules below it: it is read in the source, too.
     docs.env("RUSTDOCFLAGS", "-Dwarnings -Arustdoc::private_intra_doc_links");
     steps.run("doc", docs)?;
+    steps.run("deny", deny()?)?;
     let tidy_is_content = tidy::print(&tidy::check(&Tree::of_repository()?));
     steps.done.push(Step { name: "tidy", seconds: 0.0, outcome: outcome(tidy_is_content) });
     Ok(steps.summary())
+}
+
+/// Licences, sources and versions of the dependencies.
+///
+/// # Errors
+/// Where cargo-deny cannot be built or started.
+pub fn dependencies() -> Result<bool> {
+    let mut steps = Steps::default();
+    steps.run("deny", deny()?)?;
+    Ok(steps.summary())
+}
+
+/// Licences, sources and versions of the dependencies, by cargo-deny, which is built below the
+/// target directory where it is not installed. Its database of advisories is on the network, and
+/// changes without a change here: `cargo deny check advisories` is for a person to start.
+fn deny() -> Result<Command> {
+    const VERSION: &str = "0.20.2";
+    let words = ["deny", "--workspace", "check", "bans", "licenses", "sources"];
+    let is_installed = |c: &mut Command| c.output().is_ok_and(|o| o.status.success());
+    if is_installed(&mut cargo(&["deny", "--version"])) {
+        return Ok(cargo(&words));
+    }
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or("target".into(), PathBuf::from);
+    let folder = tree::root().join(target).join("tools");
+    let program = folder.join("bin/cargo-deny");
+    if !is_installed(Command::new(&program).arg("--version")) {
+        println!("\n== building cargo-deny {VERSION} in {}", folder.display());
+        let mut install =
+            cargo(&["install", "--locked", "--debug", "--quiet", "--version", VERSION]);
+        install.arg("--root").arg(&folder).arg("cargo-deny");
+        install.env("CARGO_TARGET_DIR", folder.join("build"));
+        let status = install.status().context("start cargo install")?;
+        ensure!(status.success(), "cargo-deny could not be built");
+        // Most of a gigabyte that is not needed again.
+        let _ = std::fs::remove_dir_all(folder.join("build"));
+    }
+    let mut command = Command::new(program);
+    command.args(&words[1..]).current_dir(tree::root());
+    Ok(command)
 }
 
 const CLIPPY: [&str; 8] =

@@ -18,7 +18,8 @@ const HELP: &str = "\
 cargo xtask COMMAND
 
   tidy          house rules: arrows between crates, sizes, banned calls, comments, links
-  ci            format, clippy, tests, doc tests, docs, tidy: what `make test` runs
+  deny          licences and sources of dependencies, by cargo-deny
+  ci            format, clippy, tests, doc tests, docs, deny, tidy: what `make test` runs
   corpus [DIR]  the tests over a folder of published rulesets, and over iptables' own suite
   differential [--seed S] [--pairs N]
                 random rulesets and packets: interpreter, kernel and every form (root)
@@ -49,6 +50,7 @@ fn run() -> Result<bool> {
             let tree = tree::Tree::of_repository().context("read the repository")?;
             Ok(tidy::print(&tidy::check(&tree)))
         }
+        ["deny"] => ci::dependencies(),
         ["ci"] => ci::all(),
         ["corpus"] | ["corpus", ""] => ci::corpus(None),
         ["corpus", folder] => ci::corpus(Some(folder)),

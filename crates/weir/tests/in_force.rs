@@ -110,10 +110,10 @@ fn rules_in_both_variants_are_refused_and_one_of_them_is_read_when_named() {
     }
     let (count, said) = read(&inside, &["--variant", "legacy"]);
     assert_eq!(count, 2);
-    assert!(said.contains("not read: IPv4 rules of iptables-nft: it holds 5 rules"), "{said}");
+    assert!(said.contains("not read: IPv4 rules of iptables-nft: it has 5 rules"), "{said}");
     let (count, said) = read(&inside, &["--variant", "nft"]);
     assert_eq!(count, 5);
-    assert!(said.contains("not read: IPv4 rules of legacy iptables: it holds 2 rules"), "{said}");
+    assert!(said.contains("not read: IPv4 rules of legacy iptables: it has 2 rules"), "{said}");
     let diff = weir(&inside, &["diff", "--live", "--variant", "legacy", file]);
     assert_eq!(diff.0, Some(0), "{}{}", diff.1, diff.2);
     assert!(!diff.1.contains("treats differently from legacy"), "{}", diff.1);
