@@ -23,6 +23,7 @@ pub fn all() -> Result<bool> {
     let mut steps = Steps::default();
     steps.tool("rustfmt", "fmt", &["fmt", "--all", "--check"])?;
     steps.tool("clippy", "clippy", &CLIPPY)?;
+    steps.tool("clippy", "clippy extra", &CLIPPY_EXTRA)?;
     // Unit tests, the tests next to them, and the examples in the documentation.
     steps.run("test", tests(&["test", "--workspace", "--no-fail-fast"]))?;
     let mut docs = cargo(&["doc", "--workspace", "--no-deps", "--profile", "test"]);
@@ -76,6 +77,21 @@ fn deny() -> Result<Command> {
 
 const CLIPPY: [&str; 8] =
     ["clippy", "--workspace", "--all-targets", "--profile", "test", "--", "-D", "warnings"];
+
+/// The targets that `--all-targets` leaves out, because a plain `cargo test` does not run them.
+const CLIPPY_EXTRA: [&str; 11] = [
+    "clippy",
+    "--workspace",
+    "--test",
+    "corpus",
+    "--test",
+    "suite",
+    "--profile",
+    "test",
+    "--",
+    "-D",
+    "warnings",
+];
 
 /// The tests that run over a folder of published rulesets (every target named `corpus`), and the
 /// one that runs over iptables' own suite.

@@ -111,11 +111,11 @@ fn findings_and_counts_take_little_time() {
 
 /// The rule of the finding's only edit.
 fn rule_of<'f>(firewall: &'f Firewall, finding: &Finding) -> Option<&'f weir_model::Rule> {
-    let [Edit::RemoveRule { family, place }] = &finding.fix.as_ref()?.edits[..] else {
+    let [Edit::RemoveRule { rule }] = &finding.fix.as_ref()?.edits[..] else {
         return None;
     };
-    let table = firewall.ruleset(*family)?.table(&place.table)?;
-    table.chain(&place.chain)?.rules.get(place.number? as usize - 1)
+    let table = firewall.ruleset(rule.family)?.table(&rule.table)?;
+    table.chain(&rule.chain)?.rules.get(rule.number? as usize - 1)
 }
 
 /// Packets that a redundant rule matched, for the comparison without it.
