@@ -256,7 +256,7 @@ fn confirm_one(case: &Case, ruleset: &Ruleset, f: &Finding, seen: &Seen) -> Said
         "redundant-rule" | "jump-to-empty-chain" => {
             let without = apply(&case.firewall, &edits);
             let (old, new) = (Interpreter::new(&case.firewall), Interpreter::new(&without));
-            for (packet, entry, _) in removed(ruleset, &edits).iter().flat_map(|p| matched(p)) {
+            for (packet, entry, _) in removed(ruleset, &edits).iter().flat_map(&matched) {
                 let a = old.journey(packet, *entry, &mut Seeded(1));
                 let b = new.journey(packet, *entry, &mut Seeded(1));
                 if !same(&a, &b) {

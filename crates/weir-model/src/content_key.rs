@@ -35,10 +35,10 @@ impl fmt::Display for ContentKey {
 
 /// The keys of a ruleset's rules, in order. `text` prints a rule in its canonical form, without
 /// counters; no two rules that differ may be printed alike.
-pub fn content_keys<'r>(
-    ruleset: &'r Ruleset,
+pub fn content_keys(
+    ruleset: &Ruleset,
     text: impl Fn(&Rule) -> String,
-) -> impl Iterator<Item = (ContentKey, RuleId, &'r Rule)> {
+) -> impl Iterator<Item = (ContentKey, RuleId, &Rule)> {
     let mut seen: HashMap<u128, u32> = HashMap::new();
     ruleset.rule_ids().map(move |(id, rule)| {
         let digest = digest(&id, &text(rule));
