@@ -1,18 +1,6 @@
 //! Random rulesets for the comparison of diagrams with the interpreter.
 
-/// Random words for rules.
-pub(super) struct Rng(pub u64);
-
-impl Rng {
-    pub fn below(&mut self, n: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (self.0 >> 33) as usize % n
-    }
-
-    pub fn pick<'a>(&mut self, from: &[&'a str]) -> &'a str {
-        from[self.below(from.len())]
-    }
-}
+use weir_testkit::random::TestRng;
 
 /// Tests that a rule may have.
 pub(super) const TESTS: [&str; 39] = [
@@ -102,7 +90,7 @@ const TARGETS: [&[&str]; 4] = [
 /// A random ruleset: four tables, each with two user chains, jumps and gotos.
 /// A random ruleset of every kind of test and target.
 pub(super) fn random_rules(seed: u64) -> String {
-    let mut rng = Rng(seed);
+    let mut rng = TestRng::new(seed);
     let mut text = String::new();
     let tables: [(&str, &[&str]); 4] = [
         ("filter", &["INPUT", "FORWARD", "OUTPUT"]),
@@ -130,7 +118,7 @@ pub(super) fn random_rules(seed: u64) -> String {
     text
 }
 
-fn random_rule(rng: &mut Rng, chain: &str, below: &[&str], table: usize) -> String {
+fn random_rule(rng: &mut TestRng, chain: &str, below: &[&str], table: usize) -> String {
     let target = match below.is_empty() || rng.below(3) > 0 {
         true => rng.pick(TARGETS[table]).to_owned(),
         false => format!("{} {}", rng.pick(&["-j", "-j", "-g"]), rng.pick(below)),
