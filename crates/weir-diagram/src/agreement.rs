@@ -263,7 +263,7 @@ impl<'f> Agreement<'f> {
                 answers.stateless(content, hook.expect("a hook"), &changed(change))
             }
             FreeVariable::Stateful { who, content, nth, .. } => answers.stateful(who, content, nth),
-            FreeVariable::Written { who, content, nth, bit: FieldBit(field, bit) }
+            FreeVariable::Written { who, content, nth, bit: FieldBit(field, bit), .. }
                 if KEPT.contains(&field) =>
             {
                 let reached = self.meaning.terminals.asked(asked).iter();
@@ -272,7 +272,7 @@ impl<'f> Agreement<'f> {
                 let levels = self.meaning.space.layout.field(field);
                 changed_bits(change).value(levels) >> bit & 1 == 1
             }
-            FreeVariable::Written { who, content, nth, bit: FieldBit(field, bit) } => {
+            FreeVariable::Written { who, content, nth, bit: FieldBit(field, bit), .. } => {
                 answers.unknown(who, content, nth, field) >> bit & 1 == 1
             }
             FreeVariable::Chosen {

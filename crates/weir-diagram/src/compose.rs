@@ -146,13 +146,13 @@ impl RulesetDiagram<'_> {
                     _,
                 )) => {
                     let (who, content, of) = match *variable {
-                        FreeVariable::Stateful { who, content, of, .. } => (who, content, Some(of)),
-                        FreeVariable::Written { who, content, .. } => (who, content, None),
+                        FreeVariable::Stateful { who, content, of, .. }
+                        | FreeVariable::Written { who, content, of, .. } => (who, content, of),
                         FreeVariable::Stateless { .. } | FreeVariable::Chosen { .. } => continue,
                     };
                     let same = |a: &&Ask| (a.who, a.content) == (who, content);
                     let before = asked.iter().filter(same).count() as u32;
-                    let done = of.map_or(0, |of| self.terminals.only(terminal.change, of.reads));
+                    let done = self.terminals.only(terminal.change, of.reads);
                     if before > 0 || done > 0 {
                         seen.asked.push((*question, before, done));
                     }

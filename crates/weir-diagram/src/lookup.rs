@@ -212,7 +212,7 @@ impl Heard {
                 ) => ((content, hook, field) == (written.content, *at, written.field))
                     .then_some(written.value >> bit & 1 == 1),
                 (
-                    FreeVariable::Written { who, content, nth, bit: FieldBit(field, bit) },
+                    FreeVariable::Written { who, content, nth, bit: FieldBit(field, bit), .. },
                     Of::Stateful { who: whose, nth: n },
                 ) => ((content, field) == (written.content, written.field)
                     && (who, nth) == (*whose, *n))

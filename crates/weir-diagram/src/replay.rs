@@ -143,7 +143,7 @@ impl Oracle for Replay<'_> {
         let ask = (self.who.of(question.rule), question.content);
         let met = self.counts.get(&ask).copied().unwrap_or(0);
         let of = |o: &Assumption| match o.variable {
-            FreeVariable::Written { who, content, nth, bit } => {
+            FreeVariable::Written { who, content, nth, bit, .. } => {
                 ((who, content) == ask && nth + 1 == met && bit.0 == field).then_some(bit.1)
             }
             FreeVariable::Chosen { content, hook, bit: Choice::Field(bit), .. } => {

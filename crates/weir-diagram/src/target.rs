@@ -35,7 +35,7 @@ impl RulesetDiagram<'_> {
                 let row = effects_of(target);
                 let mut change =
                     PacketChange { unmodelled: vec![digest], ..PacketChange::default() };
-                self.set_unknown(&mut change, row.unknown, (who, digest));
+                self.set_unknown(&mut change, row.unknown, by_nothing(who, digest));
                 let change = self.terminals.change_number(&change);
                 let back = match row.ends {
                     Ends::Always => Exit::Verdict(Verdict::Accept),
@@ -59,7 +59,7 @@ impl RulesetDiagram<'_> {
                 let asked = self.terminals.ask(everything(who, digest, place));
                 let unmodelled = vec![digest];
                 let mut change = PacketChange { unmodelled, ..PacketChange::default() };
-                self.set_unknown(&mut change, UNKNOWN_TARGET.unknown, (who, digest));
+                self.set_unknown(&mut change, UNKNOWN_TARGET.unknown, by_nothing(who, digest));
                 let change = self.terminals.change_number(&change);
                 let go_on = Terminal { asked, change, ..decided(Exit::Continue) };
                 let go_on = self.terminals.leaf(go_on);
@@ -152,7 +152,7 @@ impl RulesetDiagram<'_> {
             asked = self.terminals.ask(everything(who, digest, place));
         }
         if row.stateful {
-            self.set_unknown(&mut change, row.unknown, (who, digest));
+            self.set_unknown(&mut change, row.unknown, everything(who, digest, place));
         } else {
             self.set_chosen(&mut change, row.unknown, digest, place);
         }
@@ -179,9 +179,15 @@ impl RulesetDiagram<'_> {
         &mut self,
         change: &mut PacketChange,
         fields: FieldSet,
-        (who, content): (u64, u64),
+        Ask { who, content, of }: Ask,
     ) {
-        self.set_bits(change, fields, |bit| FreeVariable::Written { who, content, nth: 0, bit });
+        self.set_bits(change, fields, |bit| FreeVariable::Written {
+            who,
+            content,
+            nth: 0,
+            of,
+            bit,
+        });
     }
 
     /// Fields get values that the packet determines, in a way that is not modelled.
@@ -419,6 +425,12 @@ impl RulesetDiagram<'_> {
         new.changed = Some(ask(Choice::Changed));
         Ok(())
     }
+}
+
+/// What a target writes whatever the packet was before. Whether the packet returns is asked of
+/// everything, so that values of packets that differ are never compared alone.
+fn by_nothing(who: u64, content: u64) -> Ask {
+    Ask { who, content, of: StateInput { hook: None, reads: FieldSet::NONE, change: 0 } }
 }
 
 /// A question of a target that may depend on every field.

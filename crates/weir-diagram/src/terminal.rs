@@ -80,6 +80,8 @@ pub(crate) struct Terminals {
     fields: Vec<(Field, Levels)>,
     /// Pairs that were composed before.
     pairs: HashMap<(u32, u32), u32>,
+    /// Results of [`Terminals::renamed`].
+    renamed: HashMap<(u32, u32, u32), u32>,
     /// Some terminal continues with a change or a question.
     pub any_changed: bool,
     /// Effects are distinguished; else there are none.
@@ -102,6 +104,7 @@ impl Terminals {
             fields_end: layout.end,
             fields: FIELDS.iter().map(|row| (row.field, layout.field(row.field))).collect(),
             pairs: HashMap::new(),
+            renamed: HashMap::new(),
             any_changed: false,
             with_effects: true,
         }
@@ -216,6 +219,11 @@ impl Terminals {
         asked: u32,
         questions: &mut FreeVariables,
     ) -> u32 {
+        // A change may take bits from values that were written to a packet after another change, and
+        // so on: each is renamed once.
+        if let Some(known) = self.renamed.get(&(question, change, asked)) {
+            return *known;
+        }
         let Some((variable, what)) = questions.get(question).cloned() else { return question };
         let renamed = match variable {
             FreeVariable::Stateless { content, hook, change: later } => {
@@ -231,12 +239,15 @@ impl Terminals {
                 let of = self.seen_after(of, change, asked, questions);
                 FreeVariable::Stateful { who, content, nth, of }
             }
-            FreeVariable::Written { who, content, nth, bit } => {
+            FreeVariable::Written { who, content, nth, of, bit } => {
                 let nth = nth + self.times(asked, who, content);
-                FreeVariable::Written { who, content, nth, bit }
+                let of = self.seen_after(of, change, asked, questions);
+                FreeVariable::Written { who, content, nth, of, bit }
             }
         };
-        questions.number(renamed, || what)
+        let number = questions.number(renamed, || what);
+        self.renamed.insert((question, change, asked), number);
+        number
     }
 
     /// How often an element occurs in a list of questions.
@@ -253,6 +264,9 @@ impl Terminals {
         asked: u32,
         questions: &mut FreeVariables,
     ) -> StateInput {
+        if of.reads == FieldSet::NONE {
+            return of;
+        }
         let both = self.change_then(change, of.change, asked, questions);
         StateInput { change: self.only(both, of.reads), ..of }
     }
@@ -261,6 +275,9 @@ impl Terminals {
     pub fn only(&mut self, change: u32, fields: FieldSet) -> u32 {
         if change == 0 || fields == FieldSet::ALL {
             return change;
+        }
+        if fields == FieldSet::NONE {
+            return 0;
         }
         let mut kept = self.changes.get(change).clone();
         let wanted: Vec<Levels> =

@@ -35,6 +35,8 @@ pub(crate) enum FreeVariable {
         content: u64,
         /// How often the target was reached before on this journey.
         nth: u32,
+        /// Where it is reached, and by which packet: a target may leave the old value.
+        of: StateInput,
         /// Which bit.
         bit: FieldBit,
     },

@@ -114,9 +114,9 @@ enum Written {
 /// A question about a bit that a target writes, as that about the whole, what that is, and the bit.
 fn without_bit(variable: FreeVariable) -> Option<(FreeVariable, Written, u8)> {
     match variable {
-        FreeVariable::Written { who, content, nth, bit: FieldBit(field, bit) } => {
-            let of = FreeVariable::Written { who, content, nth, bit: FieldBit(field, 0) };
-            Some((of, Written::Field(field), bit))
+        FreeVariable::Written { who, content, nth, of, bit: FieldBit(field, bit) } => {
+            let whole = FreeVariable::Written { who, content, nth, of, bit: FieldBit(field, 0) };
+            Some((whole, Written::Field(field), bit))
         }
         FreeVariable::Chosen { content, hook, change, bit: choice } => {
             let (whole, written, bit) = match choice {

@@ -386,3 +386,22 @@ fn options_of_the_ip_header_make_room_for_cut_headers_of_longer_packets() {
         assert!(longest(tests, proto, &format!("{}:100", most + 1)).is_none(), "{tests}");
     }
 }
+
+#[test]
+fn a_value_from_a_set_is_looked_up_for_the_packet_as_earlier_rules_left_it() {
+    let options = CompareOptions {
+        identity: Identity::Text,
+        level: weir_diagram::CompareLevel::Verdict,
+        ..CompareOptions::default()
+    };
+    let same_behind = |target: &str| {
+        let rules = "-A FORWARD -j SET --map-set s src --map-mark\n\
+                     -A FORWARD -m mark --mark 0x1 -j DROP\n";
+        let text = |first: &str| format!("*mangle\n:FORWARD ACCEPT [0:0]\n{first}{rules}COMMIT\n");
+        let (before, after) = (firewall(&text("")), firewall(&text(target)));
+        compare(&before, &after, &options).expect("no mistake in weir").is_equal()
+    };
+    assert!(same_behind("-A FORWARD -j LOG\n"));
+    // Where the set has no such element, the mark stays.
+    assert!(!same_behind("-A FORWARD -j MARK --set-xmark 0x1/0xffffffff\n"));
+}
