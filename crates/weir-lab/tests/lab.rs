@@ -266,15 +266,16 @@ fn the_highest_rate_without_much_loss_is_searched() {
     let goal = Goal { loss_ratio: 0.05, width: 0.3, ..Goal::PARTIAL_LOSS };
     let options = StudyRunOptions { search: Some(goal), ..options() };
     let record = run(&study, &out, &options, &mut |_| ()).unwrap();
-    let text = fs::read_to_string(out.join("search.jsonl")).unwrap();
-    let found: serde_json::Value = serde_json::from_str(text.trim()).unwrap();
+    let kept = weir_stats::folder::load(&out).unwrap();
+    let [search] = &kept.searches[..] else { panic!("one search: {:?}", kept.searches) };
+    let found = serde_json::to_value(search).unwrap();
     let paced = of(&record, "linear", TrialKind::Paced).count() as u64;
     assert_eq!(found["found"]["trials"], paced, "every trial of the search is kept");
     let (lower, upper) = (&found["found"]["lower"], &found["found"]["upper"]);
     let (Some(lower), Some(upper)) = (lower.as_f64(), upper.as_f64()) else {
-        panic!("no bound: {text}");
+        panic!("no bound: {found}");
     };
-    assert!(lower < upper && (upper - lower) / upper <= 0.3, "{text}");
+    assert!(lower < upper && (upper - lower) / upper <= 0.3, "{found}");
 }
 
 #[test]

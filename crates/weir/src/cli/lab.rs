@@ -94,7 +94,7 @@ pub struct LabRun {
     #[arg(long, requires = "against_itself")]
     pub keep: bool,
     /// Search for the highest rate of each subject with this loss, instead of measuring at
-    /// overload; the bounds are in OUTPUT/search.jsonl.
+    /// overload; the bounds are in OUTPUT/search.jsonl.gz.
     #[arg(long, value_enum, conflicts_with_all = ["resume", "against_itself"])]
     pub search: Option<Loss>,
     /// Run over two machines: this one sends and counts, the firewall is another one, reached by
