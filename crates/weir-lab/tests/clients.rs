@@ -45,7 +45,7 @@ title = "A small study"
 question = "Do clients agree?"
 subjects = [CLIENTS]
 [axes.requests]
-title = "connections a second"
+title = "connections per second"
 values = [500]
 [axes.firewall]
 title = "what the firewall does"

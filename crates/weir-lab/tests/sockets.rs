@@ -25,7 +25,7 @@ title = "A small study"
 question = "What do real clients see?"
 subjects = ["open", "refusing"]
 [axes.requests]
-title = "connections a second"
+title = "connections per second"
 values = [1000]
 [axes.clients]
 title = "clients"

@@ -71,7 +71,7 @@ impl Left {
     /// The reason, in words.
     pub fn as_str(self) -> &'static str {
         match self {
-            Left::Person => "for a person to decide",
+            Left::Person => "needs a decision by a person",
             Left::Counters => "would change counters: --allow counters",
             Left::Foreign => "in a chain of another program: --chains NAME",
             Left::Conntrack => "the last rules that use conntrack",

@@ -32,7 +32,7 @@ impl Bill {
     /// The kinds of steps with their number and cost, in the order of the fields.
     pub fn items(&self, cost: &CostModel) -> [(&'static str, u64, f64); 6] {
         [
-            ("rules tried", self.checks, cost.check_ns),
+            ("rules evaluated", self.checks, cost.check_ns),
             ("jumps followed", self.jumps, cost.jump_ns),
             ("set lookups", self.sets, cost.set_ns),
             ("prefix lengths probed", self.probes, cost.probe_ns),

@@ -118,7 +118,7 @@ pub fn render(trace: &Trace<'_>, words: &dyn Fn(&Rule) -> String) -> String {
                 }
                 draw_rule(&mut text, step, words);
                 rest[..2].iter().for_each(|s| draw_rule(&mut text, s, words));
-                let more = format!("{}… {} more tried\n", indent(*depth + 1), run - 3);
+                let more = format!("{}… {} more evaluated\n", indent(*depth + 1), run - 3);
                 text.push_str(&more);
                 draw_rule(&mut text, &rest[run - 1], words);
                 rest = &rest[run..];
@@ -134,7 +134,7 @@ pub fn render(trace: &Trace<'_>, words: &dyn Fn(&Rule) -> String) -> String {
         1 => "1 rule".to_owned(),
         n => format!("{n} rules"),
     };
-    text.push_str(&format!("{}: {tried} tried\n", verdict_words(outcome.verdict)));
+    text.push_str(&format!("{}: {tried} evaluated\n", verdict_words(outcome.verdict)));
     text
 }
 

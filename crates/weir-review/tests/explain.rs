@@ -54,7 +54,7 @@ FORWARD filter
     + 2  -p tcp -m tcp --dport 22 -j RETURN               matched
   - 4  -p udp -m multiport --dports 53,123 -j ACCEPT      proto is tcp, not udp
   => drop (policy of FORWARD)
-drop: 6 rules tried
+drop: 6 rules evaluated
 ";
     assert_eq!(text, expected, "\n{text}");
 }
@@ -124,10 +124,10 @@ fn long_rows_of_missed_rules_are_drawn_short() {
     }
     text.push_str("COMMIT\n");
     let out = drawn(&text, "ip saddr 198.51.100.7 udp dport 1");
-    assert!(out.contains("  … 96 more tried\n"), "{out}");
+    assert!(out.contains("  … 96 more evaluated\n"), "{out}");
     assert!(out.contains("  - 100  "), "{out}");
     assert!(out.lines().count() < 12, "{out}");
-    assert!(out.ends_with("accept: 100 rules tried\n"), "{out}");
+    assert!(out.ends_with("accept: 100 rules evaluated\n"), "{out}");
     // Nothing is left out of the structure.
     assert_eq!(reasons(&text, "ip saddr 198.51.100.7 udp dport 1").len(), 101);
 }

@@ -26,8 +26,9 @@ fn behind(table: &TableContext<'_>, at: usize, out: &mut Vec<Finding>) {
     let chain = table.chain(at);
     let number = by.rule + 1;
     let target = target_name(&chain.rules[by.rule].target);
-    let jumps = (by.decides != (at, by.rule))
-        .then(|| table.beside(by.decides.0, by.decides.1, "decides all packets that arrive here"));
+    let jumps = (by.decides != (at, by.rule)).then(|| {
+        table.beside(by.decides.0, by.decides.1, "matches every packet that reaches this chain")
+    });
     let takes = format!("rule {number} of {} matches every packet ({target})", chain.name);
     let cause = || {
         let one = format!("{takes}: no packet reaches the rule after it");

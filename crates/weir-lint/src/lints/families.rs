@@ -52,8 +52,9 @@ fn differ(v4: &TableContext<'_>, v6: &TableContext<'_>, out: &mut Vec<Finding>) 
         }
         let (open, at, which) = if closed4 { (v6, at6, "IPv6") } else { (v4, at4, "IPv4") };
         let other = if closed4 { "IPv4" } else { "IPv6" };
-        let message =
-            format!("{name} accepts undecided packets over {which} and drops them over {other}");
+        let message = format!(
+            "{name} accepts packets that match no rule over {which} and drops them over {other}"
+        );
         let help = "set the same policy for both families";
         out.push(open.of_chain(&FAMILIES_DIFFER, at, message).help(help));
     }

@@ -64,7 +64,11 @@ fn pairs(table: &TableContext<'_>, at: FlowPosition) -> Vec<Finding> {
         let found = table.rule(&CORRELATED_RULES, at.0, at.1, message);
         out.push(
             found
-                .also(table.beside(e.0, e.1, "decides about the packets that both match"))
+                .also(table.beside(
+                    e.0,
+                    e.1,
+                    "comes first, so it applies to the packets that both match",
+                ))
                 .help("keep their order, or narrow one of them"),
         );
     }

@@ -29,8 +29,8 @@ fn look(context: &LintContext<'_>, out: &mut Vec<Finding>) {
                 continue;
             }
             let message = format!(
-                "{name} accepts packets that no rule decides: its policy is ACCEPT and no last \
-                 rule drops"
+                "{name} accepts packets that match no rule: its policy is ACCEPT and no last rule \
+                 drops"
             );
             let help =
                 format!("set the policy to DROP (`-P {name} DROP`), or add a last DROP rule");

@@ -56,22 +56,24 @@ fn taken(table: &TableContext<'_>, at: FlowPosition, by: &[FlowPosition]) -> Fin
         [b] => in_words(table, *b, chain),
         _ => format!("{} earlier rules together", by.len()),
     };
-    let decide = if by.len() == 1 { "decides" } else { "decide" };
+    let matches = if by.len() == 1 { "matches" } else { "match" };
     let (lint, message) = match (one && same_tests(table, at, *first), rules[i].target.chain()) {
         (true, _) if same_target => (&DUPLICATE_RULE, format!("duplicate of {who}")),
-        (true, _) => (&DUPLICATE_RULE, format!("same tests as {who}, which decides first")),
+        (true, _) => (&DUPLICATE_RULE, format!("same tests as {who}, which comes first")),
         (false, Some(to)) => (
             &JUMP_NEVER_MATCHES,
-            format!("no packet reaches this jump to {to}: {who} {decide} all that it matches"),
+            format!(
+                "no packet reaches this jump to {to}: {who} {matches} all of its packets first"
+            ),
         ),
         (false, None) => (
             &SHADOWED_RULE,
-            format!("no packet reaches this rule: {who} {decide} all that it matches"),
+            format!("no packet reaches this rule: {who} {matches} all of its packets first"),
         ),
     };
     let help = match same_target {
         true => "remove it: no packet reaches it, and the target is the same",
-        false => "remove it, or move it before the rules that decide first",
+        false => "remove it, or move it before the rules that shadow it",
     };
     let mut writers = by.iter().map(|b| table.writer(*b));
     let program = writers.try_fold(None, |_, writer| writer.map(Some)).flatten();
@@ -87,8 +89,8 @@ fn taken(table: &TableContext<'_>, at: FlowPosition, by: &[FlowPosition]) -> Fin
     }
     let label = match (lint.id == DUPLICATE_RULE.id, by.len()) {
         (true, _) => "the same tests",
-        (false, 1) => "decides all of its packets",
-        (false, _) => "decides some of its packets",
+        (false, 1) => "matches all of its packets first",
+        (false, _) => "matches some of its packets first",
     };
     by.iter().fold(found, |f, b| f.also(table.beside(b.0, b.1, label)))
 }
@@ -109,15 +111,15 @@ fn cause(
         _ if lint.id == DUPLICATE_RULE.id => {
             let many = match same_target {
                 true => format!("{{n}} duplicates of {who}"),
-                false => format!("{{n}} rules have the same tests as {who}, which decides first"),
+                false => format!("{{n}} rules have the same tests as {who}, which comes first"),
             };
             RootCause::new(key, many, "another one").help("remove them")
         }
         [(chain, i)] => {
             let named = format!("rule {} of {}", i + 1, table.chain(*chain).name);
             let rule = if jumps { "jump" } else { "rule" };
-            let one = format!("{named} decides all that a later {rule} matches{unless}");
-            let many = format!("{named} decides all that {{n}} later {rules} match{unless}");
+            let one = format!("{named} shadows a later {rule}{unless}");
+            let many = format!("{named} shadows {{n}} later {rules}{unless}");
             let help = match same_target {
                 true => format!("remove the later {rules}"),
                 false => format!("remove the later {rules}, or move them before this rule"),
@@ -126,7 +128,8 @@ fn cause(
             RootCause::new(key, many, label).blames(table.at(*chain, Some(*i)), one).help(help)
         }
         _ => {
-            let many = format!("no packet reaches {{n}} {rules}: {who} decide all that they match");
+            let many =
+                format!("no packet reaches {{n}} {rules}: {who} match all of their packets first");
             RootCause::new(key, many, "no packet reaches it").help("remove them, or move them up")
         }
     }

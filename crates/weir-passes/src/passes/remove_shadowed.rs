@@ -30,7 +30,7 @@ impl Pass for RemoveShadowed {
     }
 
     fn about(&self) -> &'static str {
-        "removes rules that no packet reaches, because earlier rules decide all that they match"
+        "removes rules that no packet reaches, because earlier rules match all of their packets first"
     }
 
     fn run(&self, ruleset: &Ruleset, context: &Context<'_>) -> Rewritten {
@@ -55,7 +55,7 @@ impl Pass for RemoveShadowed {
                 space = done.is_ok().then_some(search.space);
             }
         }
-        remove(ruleset, &dead, "earlier rules decide all packets that it matches", context)
+        remove(ruleset, &dead, "earlier rules match all of its packets first", context)
     }
 }
 

@@ -28,7 +28,7 @@ fn wide(series: &[Series]) -> PlotLayout {
     PlotLayout { names: if fit { 28.0 + 8.2 * longest as f64 } else { 0.0 }, ..WIDE }
 }
 
-/// Whether packets a second were measured anywhere.
+/// Whether packets per second were measured anywhere.
 fn has_rates(model: &ReportModel<'_>) -> bool {
     let mut facets = model.facets.iter();
     facets.any(|facet| !model.series(Quantity::Pps, &facet.scenario).is_empty())

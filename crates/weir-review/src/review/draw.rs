@@ -234,7 +234,7 @@ fn push_packet(out: &mut String, example: &ExampleReview) {
 /// Corner cases in one line.
 fn corner_line(cases: &[CornerReview]) -> Option<String> {
     let names: Vec<&str> = cases.iter().map(|c| c.packets).collect();
-    (!names.is_empty()).then(|| format!("corner cases, too: {}", names.join(", ")))
+    (!names.is_empty()).then(|| format!("corner cases that differ as well: {}", names.join(", ")))
 }
 
 /// Both paths side by side.
@@ -246,7 +246,7 @@ fn push_paths(out: &mut String, paths: &ReviewPaths, review: &Review) {
     for i in 0..rows {
         push_columns(out, &line(&before.lines, i), &line(&after.lines, i));
     }
-    let end = |verdict: &str, tried| format!("{verdict}: {tried} tried");
+    let end = |verdict: &str, tried| format!("{verdict}: {tried} rules evaluated");
     push_columns(out, &end(&before.verdict, before.tried), &end(&after.verdict, after.tried));
 }
 

@@ -45,7 +45,7 @@ pub(super) fn lines(trace: &Trace<'_>, words: &dyn Fn(&Rule) -> String) -> Vec<S
 fn push_missed(out: &mut Vec<String>, missed: &mut u32) {
     match std::mem::take(missed) {
         0 => {}
-        1 => out.push("  - 1 rule not".to_owned()),
-        n => out.push(format!("  - {n} rules not")),
+        1 => out.push("  - 1 rule did not match".to_owned()),
+        n => out.push(format!("  - {n} rules did not match")),
     }
 }

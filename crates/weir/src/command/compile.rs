@@ -303,7 +303,7 @@ fn of_pass(pass: &CheckedPass) -> String {
         Evidence::Trusted => "not checked".to_owned(),
     };
     let tried = match (pass.tried_before, pass.tried_after) {
-        (Some(was), Some(is)) => format!(", {was:.1} to {is:.1} tried per packet"),
+        (Some(was), Some(is)) => format!(", {was:.1} to {is:.1} evaluated per packet"),
         _ => String::new(),
     };
     format!("  pass      {name}: {rules_before} to {rules_after} rules{tried}; {how}\n")

@@ -43,6 +43,9 @@ pub fn run(args: &Optimize, color: bool) -> Result<Answer> {
     write(&loaded, &fixed.firewall, &outputs)
 }
 
+/// Fixes that are tried one by one at most: each takes a check of the whole ruleset.
+const ONE_BY_ONE: usize = 500;
+
 /// Fixes, and the proof that they change nothing. Where all fixes together do, they are tried one
 /// after the other: each of two findings may be right because of the other's rule.
 fn fix_and_prove(
@@ -58,6 +61,12 @@ fn fix_and_prove(
         Ok(proof) => return Ok((fixed, Some(proof))),
         Err(error) => error,
     };
+    if fixed.done.len() > ONE_BY_ONE {
+        return Err(error.context(format!(
+            "{} fixes cannot be made together: name fewer kinds by --fix",
+            fixed.done.len()
+        )));
+    }
     options.one_by_one = true;
     let fixed = fix(before, &options);
     let proof = prove(before, &fixed.firewall, options.counters, args).map_err(|_| error)?;

@@ -15,7 +15,7 @@ const DRAWN: usize = 3;
 const PLACES: usize = 3;
 /// Lines that are named at most.
 const LINES: usize = 10;
-/// Rules tried in vain from which the cost is told.
+/// Rules evaluated without effect from which a finding states its cost.
 const COSTLY: u32 = 2;
 
 /// Prints counts, then findings, the most severe kinds first.
